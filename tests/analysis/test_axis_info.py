@@ -10,7 +10,7 @@ import pytest
 
 import tilewright.dialects
 from tilewright.analysis.axis_info import AxisInfo, alignment_remarks, analyze_axis_info
-from tilewright.dialects.arithmetic_meaning import DIVISIONS, MEANINGS
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS, DIVISIONS
 from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
 
@@ -448,7 +448,7 @@ def evaluate(op: Op, values: dict[Value, Any]) -> Any:
                 np.broadcast_to(operands[0].reshape(-1)[0] if op.name == "tt.splat" else operands[0], shape)
             )
         case _:
-            return MEANINGS[op.name](op, *operands)
+            return ARITHMETIC_SEMANTICS[op.name](op, *operands)
 
 
 def is_sane(op: Op, values: dict[Value, Any]) -> bool:

@@ -38,11 +38,11 @@ DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "cpu", "builtin"}
 CONTAINERS = {"builtin.module", "tt.func"}
 
 
-def test_every_op_has_a_meaning_or_an_executor() -> None:
+def test_every_op_has_semantics_or_an_executor() -> None:
     without = {
         name
         for name, definition in OPS.items()
-        if definition.meaning is None and name not in EXECUTORS and not definition.terminator
+        if definition.semantics is None and name not in EXECUTORS and not definition.terminator
     }
     without = {
         name

@@ -8,7 +8,7 @@ from llvm_ops import FP8, INTEGERS, WIDE, make_op, run_op, samples
 
 import tilewright.dialects  # noqa: F401  declares the ops
 from tilewright.backends.llvm.machine import host_target
-from tilewright.dialects.arithmetic_meaning import MEANINGS
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.ir.types import f16, f32, f64, i1, i8, i16, i32, i64
 
 LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
@@ -65,7 +65,7 @@ def check(op, machine, *arrays):
     target, lanes = machine
     result = run_op(op, target, lanes, *arrays)
     with np.errstate(all="ignore"):
-        expected = np.asarray(MEANINGS[op.name](op, *arrays)).astype(result.dtype)
+        expected = np.asarray(ARITHMETIC_SEMANTICS[op.name](op, *arrays)).astype(result.dtype)
     wrong = ~same(result, expected)
     assert not wrong.any(), [(*(a[i] for a in arrays), result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
 
@@ -154,7 +154,7 @@ def test_float_conversions(source, target, machine):
     op_name = "arith.truncf" if name == "tt.fp_to_fp" else name
     result = run_op(op, *machine, values)
     with np.errstate(all="ignore"):
-        expected = MEANINGS[op_name](op, values)
+        expected = ARITHMETIC_SEMANTICS[op_name](op, values)
         codes = (x.view(f"i{x.dtype.itemsize}") for x in (result, expected))
         signs = [code < 0 for code in codes]
         is_nan = np.isnan(expected.astype(np.float64))

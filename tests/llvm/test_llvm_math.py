@@ -11,7 +11,7 @@ from tilewright.backends.llvm.lanes import LaneType
 from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.tile_meaning import LIBRARY
+from tilewright.dialects.tile_semantics import LIBRARY
 
 LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
 COUNT = 3000

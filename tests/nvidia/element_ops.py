@@ -35,7 +35,7 @@ class Case(NamedTuple):
         return {key: Keyword(value) for key, value in self.keywords}
 
     def alone(self) -> Op:
-        """The op without a module, for its meaning."""
+        """The op without a module, for its reference semantics."""
         return Op.create(self.name, Block(self.operands).args, [self.result], self.attributes())
 
 

@@ -16,7 +16,7 @@ import tilewright.language as tl
 from tilewright.backends.llvm.nvptx import emit_ptx
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
-from tilewright.dialects.arithmetic_meaning import MEANINGS
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64
@@ -44,7 +44,7 @@ def check(
     for each, found in zip(cases, results_of(cases, given, capability), strict=True):
         arrays = [given[type, position] for position, type in enumerate(each.operands)]
         with np.errstate(all="ignore"):
-            expected = np.asarray(MEANINGS[each.name](each.alone(), *arrays)).astype(found.dtype)
+            expected = np.asarray(ARITHMETIC_SEMANTICS[each.name](each.alone(), *arrays)).astype(found.dtype)
         wrong = ~same(found, expected, units)
         shown = [(*(a[i] for a in arrays), found[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
         assert not wrong.any(), (each, shown)

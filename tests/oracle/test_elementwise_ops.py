@@ -12,7 +12,7 @@ from agreement import Array, close, compiled_and_run, parsed, random_numbers
 
 from tilewright.dialects.arith import CMPF, CMPI, FLOAT_BINARY, INTEGER_BINARY
 from tilewright.dialects.math import APPROXIMATE, EXACT
-from tilewright.dialects.tile_meaning import LIBRARY
+from tilewright.dialects.tile_semantics import LIBRARY
 from tilewright.interpreter.run_ir import run_ir
 
 COUNT = 256

@@ -99,7 +99,7 @@ def test_tritons_names(group: str) -> None:
 
 def test_every_knob_says_what_it_means() -> None:
     groups = [group for group in vars(knobs).values() if isinstance(group, knobs.base_knobs)]
-    assert [knob.key for group in groups for knob in group.knob_descriptors.values() if not knob.meaning] == []
+    assert [knob.key for group in groups for knob in group.knob_descriptors.values() if not knob.description] == []
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", True), ("On", True), ("y", True), ("no", False), ("", True)])

@@ -304,16 +304,16 @@ def test_evaluation_keeps_the_sign_of_zero_and_nan() -> None:
 
 
 @pytest.mark.parametrize("name", ["addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "shli", "shrsi", "minui"])
-def test_folds_agree_with_the_meaning_on_int8(name: str) -> None:
-    """Identities and evaluation together give what the op's meaning says, or nothing where that is undefined."""
+def test_folds_agree_with_the_semantics_on_int8(name: str) -> None:
+    """Identities and evaluation together give what the op's semantics say, or nothing where that is undefined."""
     interesting = (-128, -127, -8, -1, 0, 1, 2, 7, 8, 127)
-    meaning = OPS["arith." + name].meaning
-    assert meaning is not None
+    semantics = OPS["arith." + name].semantics
+    assert semantics is not None
     for a in interesting:
         for b in interesting:
             result = evaluated("arith." + name, "i8", str(a), str(b))
             if result is not None:
-                assert result == int(meaning(None, np.int8(a), np.int8(b))), (a, b)
+                assert result == int(semantics(None, np.int8(a), np.int8(b))), (a, b)
             else:
                 assert name in ("divsi", "divui", "remsi", "remui", "shli", "shrsi")
 

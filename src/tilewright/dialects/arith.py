@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.arithmetic_meaning import MEANINGS
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.dialects.formats import ELEMENTWISE, TO, comparison
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in
 from tilewright.dialects.traits import Indexing
@@ -279,7 +279,7 @@ for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
         commutative=_name in COMMUTATIVE,
         associative=_name in ASSOCIATIVE,
         verify=integer_type if _name in INTEGER_BINARY else float_type,
-        meaning=MEANINGS[f"arith.{_name}"],
+        semantics=ARITHMETIC_SEMANTICS[f"arith.{_name}"],
         **ELEMENTWISE,
     )
 declare(
@@ -288,7 +288,7 @@ declare(
     results=1,
     elementwise=True,
     verify=float_type,
-    meaning=MEANINGS["arith.negf"],
+    semantics=ARITHMETIC_SEMANTICS["arith.negf"],
     **ELEMENTWISE,
 )
 for _name, _rule in CONVERSIONS.items():
@@ -298,7 +298,7 @@ for _name, _rule in CONVERSIONS.items():
         results=1,
         elementwise=True,
         verify=_rule,
-        meaning=MEANINGS[f"arith.{_name}"],
+        semantics=ARITHMETIC_SEMANTICS[f"arith.{_name}"],
         **TO,
     )
 for _name, _kind, _predicates, _rule in (
@@ -312,7 +312,7 @@ for _name, _kind, _predicates, _rule in (
         required=("predicate",),
         elementwise=True,
         verify=_rule,
-        meaning=MEANINGS[f"arith.{_name}"],
+        semantics=ARITHMETIC_SEMANTICS[f"arith.{_name}"],
         **comparison(_predicates),
     )
 declare(
@@ -323,5 +323,5 @@ declare(
     parse=_parse_select,
     print=_print_select,
     verify=_verify_select,
-    meaning=MEANINGS["arith.select"],
+    semantics=ARITHMETIC_SEMANTICS["arith.select"],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.dialects.arith import Unary
-from tilewright.dialects.arithmetic_meaning import MEANINGS
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.dialects.formats import ELEMENTWISE
 from tilewright.dialects.rules import float_type, integer_type
 from tilewright.ir.core import Op
@@ -45,6 +45,6 @@ for _name, _kind, _rule in (
         results=1,
         elementwise=True,
         verify=_rule,
-        meaning=MEANINGS[f"math.{_name}"],
+        semantics=ARITHMETIC_SEMANTICS[f"math.{_name}"],
         **ELEMENTWISE,
     )

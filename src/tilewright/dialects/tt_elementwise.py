@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.arith import Binary, FloatCast, Unary
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
-from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -186,7 +186,7 @@ declare(
     elementwise=True,
     commutative=True,
     verify=integer_type,
-    meaning=TILE_MEANINGS["tt.mulhiui"],
+    semantics=TILE_SEMANTICS["tt.mulhiui"],
     **ELEMENTWISE,
 )
 declare(
@@ -195,7 +195,7 @@ declare(
     results=1,
     elementwise=True,
     verify=float_type,
-    meaning=TILE_MEANINGS["tt.precise_divf"],
+    semantics=TILE_SEMANTICS["tt.precise_divf"],
     **ELEMENTWISE,
 )
 declare(
@@ -204,7 +204,7 @@ declare(
     results=1,
     elementwise=True,
     verify=float_type,
-    meaning=TILE_MEANINGS["tt.precise_sqrt"],
+    semantics=TILE_SEMANTICS["tt.precise_sqrt"],
     **ELEMENTWISE,
 )
 declare(
@@ -213,7 +213,7 @@ declare(
     results=1,
     elementwise=True,
     verify=_verify_bitcast,
-    meaning=TILE_MEANINGS["tt.bitcast"],
+    semantics=TILE_SEMANTICS["tt.bitcast"],
     **ARROW,
 )
 declare(
@@ -225,7 +225,7 @@ declare(
     parse=_parse_clampf,
     print=_print_clampf,
     verify=_verify_clampf,
-    meaning=TILE_MEANINGS["tt.clampf"],
+    semantics=TILE_SEMANTICS["tt.clampf"],
 )
 declare(
     "tt.fp_to_fp",
@@ -235,7 +235,7 @@ declare(
     parse=_parse_fp_to_fp,
     print=_print_fp_to_fp,
     verify=_verify_fp_to_fp,
-    meaning=TILE_MEANINGS["tt.fp_to_fp"],
+    semantics=TILE_SEMANTICS["tt.fp_to_fp"],
 )
 declare(
     "tt.extern_elementwise",
@@ -245,7 +245,7 @@ declare(
     elementwise=True,
     effect_of=_effect_unless_pure,
     verify=_verify_shapes,
-    meaning=TILE_MEANINGS["tt.extern_elementwise"],
+    semantics=TILE_SEMANTICS["tt.extern_elementwise"],
     **functional(),
 )
 declare(

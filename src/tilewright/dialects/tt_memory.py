@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilewright.dialects.arith import Unary
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
-from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
@@ -385,7 +385,7 @@ _declare(
     1,
     (_parse_addptr, _print_addptr, _verify_addptr),
     elementwise=True,
-    meaning=TILE_MEANINGS["tt.addptr"],
+    semantics=TILE_SEMANTICS["tt.addptr"],
 )
 _declare(
     "tt.make_tensor_ptr",
@@ -401,7 +401,7 @@ declare(
     results=1,
     elementwise=True,
     verify=conversion_rule(IntType, PointerType),
-    meaning=TILE_MEANINGS["tt.int_to_ptr"],
+    semantics=TILE_SEMANTICS["tt.int_to_ptr"],
     **ARROW,
 )
 declare(
@@ -410,6 +410,6 @@ declare(
     results=1,
     elementwise=True,
     verify=conversion_rule(PointerType, IntType),
-    meaning=TILE_MEANINGS["tt.ptr_to_int"],
+    semantics=TILE_SEMANTICS["tt.ptr_to_int"],
     **ARROW,
 )

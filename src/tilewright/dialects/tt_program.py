@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import TYPED, keyword_text
 from tilewright.dialects.rules import keyword_in, number, tensor
-from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
@@ -137,7 +137,7 @@ declare(
     results=1,
     required=("start", "end"),
     verify=_verify_make_range,
-    meaning=TILE_MEANINGS["tt.make_range"],
+    semantics=TILE_SEMANTICS["tt.make_range"],
     **TYPED,
 )
 declare(

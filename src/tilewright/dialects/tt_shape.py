@@ -7,7 +7,7 @@ from functools import cache
 from tilewright.dialects.formats import ARROW, functional
 from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, tensor, types_match
-from tilewright.dialects.tile_meaning import TILE_MEANINGS
+from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
@@ -311,7 +311,7 @@ class Gather(ShapeOp):
     axis = Integer("axis")
 
 
-declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, meaning=TILE_MEANINGS["tt.splat"], **ARROW)
+declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, semantics=TILE_SEMANTICS["tt.splat"], **ARROW)
 declare(
     "tt.unsplat",
     kind=Unsplat,
@@ -319,10 +319,15 @@ declare(
     parse=_parse_unsplat,
     print=_print_unsplat,
     verify=_verify_unsplat,
-    meaning=TILE_MEANINGS["tt.unsplat"],
+    semantics=TILE_SEMANTICS["tt.unsplat"],
 )
 declare(
-    "tt.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, meaning=TILE_MEANINGS["tt.broadcast"], **ARROW
+    "tt.broadcast",
+    kind=Broadcast,
+    results=1,
+    verify=_verify_broadcast,
+    semantics=TILE_SEMANTICS["tt.broadcast"],
+    **ARROW,
 )
 declare(
     "tt.expand_dims",
@@ -330,7 +335,7 @@ declare(
     results=1,
     required=("axis",),
     verify=_verify_expand_dims,
-    meaning=TILE_MEANINGS["tt.expand_dims"],
+    semantics=TILE_SEMANTICS["tt.expand_dims"],
     **ARROW,
 )
 declare(
@@ -339,7 +344,7 @@ declare(
     results=1,
     required=("order",),
     verify=_verify_trans,
-    meaning=TILE_MEANINGS["tt.trans"],
+    semantics=TILE_SEMANTICS["tt.trans"],
     **ARROW,
 )
 declare(
@@ -349,7 +354,7 @@ declare(
     parse=_parse_reshape,
     print=_print_reshape,
     verify=_verify_reshape,
-    meaning=TILE_MEANINGS["tt.reshape"],
+    semantics=TILE_SEMANTICS["tt.reshape"],
 )
 declare(
     "tt.join",
@@ -358,7 +363,7 @@ declare(
     parse=_parse_uniform,
     print=_print_uniform,
     verify=_verify_join,
-    meaning=TILE_MEANINGS["tt.join"],
+    semantics=TILE_SEMANTICS["tt.join"],
 )
 declare(
     "tt.split",
@@ -368,7 +373,7 @@ declare(
     parse=_parse_uniform,
     print=_print_uniform,
     verify=_verify_split,
-    meaning=TILE_MEANINGS["tt.split"],
+    semantics=TILE_SEMANTICS["tt.split"],
 )
 declare(
     "tt.cat",
@@ -377,7 +382,7 @@ declare(
     parse=_parse_uniform,
     print=_print_uniform,
     verify=_verify_cat,
-    meaning=TILE_MEANINGS["tt.cat"],
+    semantics=TILE_SEMANTICS["tt.cat"],
 )
 declare(
     "tt.histogram",
@@ -386,7 +391,7 @@ declare(
     parse=_parse_histogram,
     print=_print_uniform,
     verify=_verify_histogram,
-    meaning=TILE_MEANINGS["tt.histogram"],
+    semantics=TILE_SEMANTICS["tt.histogram"],
 )
 declare(
     "tt.gather",
@@ -394,6 +399,6 @@ declare(
     results=1,
     required=("axis",),
     verify=_verify_gather,
-    meaning=TILE_MEANINGS["tt.gather"],
+    semantics=TILE_SEMANTICS["tt.gather"],
     **functional(indexed=True),
 )

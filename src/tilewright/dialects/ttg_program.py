@@ -127,7 +127,7 @@ declare(
     "ttg.convert_layout",
     kind=ConvertLayout,
     verify=_verify_convert_layout,
-    meaning=lambda op, tile: tile,
+    semantics=lambda op, tile: tile,
     **assembly(" %src{} : !src -> !result", "src", "result"),
 )
 declare(

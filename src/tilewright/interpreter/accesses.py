@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.dialects.arithmetic_meaning import UNSIGNED
+from tilewright.dialects.arithmetic_semantics import UNSIGNED
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_descriptors import DescriptorReduce, MakeTensorDescriptor

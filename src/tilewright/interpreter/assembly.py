@@ -37,7 +37,7 @@ TEXTS: dict[str, Callable[..., Array]] = {
 
 @executes("tt.elementwise_inline_asm")
 def _inline_assembly(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    meaning = TEXTS.get(str(op.attributes.get("asm_string")))
-    if meaning is None:
+    semantics = TEXTS.get(str(op.attributes.get("asm_string")))
+    if semantics is None:
         raise located(NotSupported(op.name, "there is no assembler for it"), None)
-    return (meaning(*operands),)
+    return (semantics(*operands),)

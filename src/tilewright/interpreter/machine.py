@@ -3,7 +3,7 @@
     machine = Interpreter(memory, program=(0, 0, 0), grid=(4, 1, 1), functions={})
     machine.execute(op, [a, b], frame) -> [a + b]
 
-What an op without memory or control flow does is the `meaning` in its definition; everything else has an entry in
+What an op without memory or control flow does is the `semantics` in its definition; everything else has an entry in
 EXECUTORS, which the modules `control`, `accesses`, `products`, `folding`, `buffers` and `shared_memory` fill.
 """
 
@@ -90,10 +90,10 @@ class Interpreter:
         execute = EXECUTORS.get(op.name)
         if execute is not None:
             return execute(self, op, operands, environment)
-        meaning = op.definition.meaning
-        if meaning is None:
+        semantics = op.definition.semantics
+        if semantics is None:
             raise located(NotSupported(op.name, "the interpreters cannot execute it"), None)
-        result = meaning(op, *operands)
+        result = semantics(op, *operands)
         return result if isinstance(result, tuple) else (result,)
 
     def operands(self, op: Op, environment: Environment) -> list[Any]:

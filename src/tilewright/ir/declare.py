@@ -1,4 +1,4 @@
-"""The definition of an op kind: its name, effects, rules, text format and executable meaning.
+"""The definition of an op kind: its name, effects, rules, text format and reference semantics.
 
 Dialects call `declare` once per kind; algorithms keep their own tables keyed by the op's name and never add
 to a definition.
@@ -57,7 +57,7 @@ class OpDefinition:
         effect_of: computes the effect of one op, where it depends on the op's attributes.
         verify: raises VerificationError when an op of this kind is malformed.
         parse, print: the custom text format; None means MLIR's generic form.
-        meaning: `meaning(op, *arrays) -> array | tuple of arrays`, on NumPy arrays (0-d for scalars).
+        semantics: `semantics(op, *arrays) -> array | tuple of arrays`, on NumPy arrays (0-d for scalars).
     """
 
     name: str
@@ -85,7 +85,7 @@ class OpDefinition:
     verify: Callable[[Any], None] | None = None
     parse: Callable[..., Any] | None = None
     print: Callable[..., None] | None = None
-    meaning: Callable[..., Any] | None = None
+    semantics: Callable[..., Any] | None = None
 
     def __init__(self, **facts: Any) -> None:
         unknown = facts.keys() - OpDefinition.__annotations__.keys()

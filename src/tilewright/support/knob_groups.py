@@ -1,4 +1,4 @@
-"""The knobs: name, kind, environment variable, default, meaning. docs/settings.md is printed from these classes.
+"""The knobs: name, kind, environment variable, default, description. docs/settings.md is printed from these classes.
 
 `NO_EFFECT` marks what is accepted so that programs written for Triton run, and changes nothing here.
 """
@@ -96,29 +96,31 @@ class compilation_knobs(base_knobs):
             `times` (a `CompileTimes`) and `cache_hit` as keywords.
     """
 
-    override = env_bool("TRITON_KERNEL_OVERRIDE", meaning="take stages from the override folder where it has them")
-    dump_ir = env_bool("TRITON_KERNEL_DUMP", meaning="write every stage of every compiled kernel to the dump folder")
+    override = env_bool("TRITON_KERNEL_OVERRIDE", description="take stages from the override folder where it has them")
+    dump_ir = env_bool(
+        "TRITON_KERNEL_DUMP", description="write every stage of every compiled kernel to the dump folder"
+    )
     dump_ir_extract_di_local_variables = env_bool(
-        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", meaning="objects tell lines and variables of the program, for debuggers"
+        "LLVM_EXTRACT_DI_LOCAL_VARIABLES", description="objects tell lines and variables of the program, for debuggers"
     )
     store_binary_only = env_bool(
-        "TRITON_STORE_BINARY_ONLY", meaning="keep only object and metadata on disk, not the texts of the stages"
+        "TRITON_STORE_BINARY_ONLY", description="keep only object and metadata on disk, not the texts of the stages"
     )
-    always_compile = env_bool("TRITON_ALWAYS_COMPILE", meaning="ignore compiled kernels that are already on disk")
+    always_compile = env_bool("TRITON_ALWAYS_COMPILE", description="ignore compiled kernels that are already on disk")
     use_ir_loc = env_opt_str("USE_IR_LOC", f"{NO_EFFECT}locations are those of the Python source")
-    enable_asan = env_bool("TRITON_ENABLE_ASAN", meaning=_AMD)
+    enable_asan = env_bool("TRITON_ENABLE_ASAN", description=_AMD)
     disable_line_info = env_opt_bool(
         "TRITON_DISABLE_LINE_INFO",
         "`0`: objects tell the lines of the program, for debuggers; unset or `1`: they do not",
     )
     front_end_debugging = env_bool(
         "TRITON_FRONT_END_DEBUGGING",
-        meaning="as TILEWRIGHT_FULL_TRACEBACK; `filter_traceback` leaves these frames, too",
+        description="as TILEWRIGHT_FULL_TRACEBACK; `filter_traceback` leaves these frames, too",
     )
     allow_non_constexpr_globals = env_bool(
-        "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", meaning="kernels may read ordinary globals; these are constants"
+        "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", description="kernels may read ordinary globals; these are constants"
     )
-    fpsan_homomorphic_casts = env_bool("TRITON_FPSAN_HOMOMORPHIC_CASTS", meaning=_UNUSED)
+    fpsan_homomorphic_casts = env_bool("TRITON_FPSAN_HOMOMORPHIC_CASTS", description=_UNUSED)
     instrumentation_mode = env_str("TRITON_INSTRUMENTATION_MODE", "", _UNUSED)
     listener: Callable[..., None] | None = None
 
@@ -130,8 +132,8 @@ class autotuning_knobs(base_knobs):
         listener: called after each tuning, with `fn`, `key`, `best_config`, `configs_timings`, `duration`, `cache_hit`.
     """
 
-    cache = env_bool("TRITON_CACHE_AUTOTUNING", meaning="keep the results of tuning on disk")
-    print = env_bool("TRITON_PRINT_AUTOTUNING", meaning="print the best configuration after tuning")
+    cache = env_bool("TRITON_CACHE_AUTOTUNING", description="keep the results of tuning on disk")
+    print = env_bool("TRITON_PRINT_AUTOTUNING", description="print the best configuration after tuning")
     listener: Callable[..., None] | None = None
 
 
@@ -150,9 +152,11 @@ class runtime_knobs(base_knobs):
     """
 
     interpret = env_bool(
-        "TRITON_INTERPRET", meaning="`@jit` makes kernels that run eagerly in Python instead of compiled ones"
+        "TRITON_INTERPRET", description="`@jit` makes kernels that run eagerly in Python instead of compiled ones"
     )
-    debug = env_bool("TRITON_DEBUG", meaning="compile every kernel with `debug=True`: device assertions are checked")
+    debug = env_bool(
+        "TRITON_DEBUG", description="compile every kernel with `debug=True`: device assertions are checked"
+    )
     override_arch = env_opt_str("TRITON_OVERRIDE_ARCH", "compile for this GPU instead, for example `sm80`")
     launch_enter_hook: HookChain[Callable[..., None]] = HookChain()
     launch_exit_hook: HookChain[Callable[..., None]] = HookChain(reversed=True)
@@ -176,7 +180,7 @@ class language_knobs(base_knobs):
         "TRITON_DEFAULT_FP_FUSION", True, "a multiplication and an addition may become one fused operation"
     )
     force_disable_fp_fusion = env_bool(
-        "TRITON_FORCE_DISABLE_FP_FUSION", meaning="they never do, even where a launch asks for `enable_fp_fusion`"
+        "TRITON_FORCE_DISABLE_FP_FUSION", description="they never do, even where a launch asks for `enable_fp_fusion`"
     )
 
     @property
@@ -192,11 +196,13 @@ class nvidia_knobs(base_knobs):
     nvdisasm = env_nvidia_tool("nvdisasm", "NVIDIA's disassembler, for `asm['sass']`")
     ptxas = env_nvidia_tool("ptxas", "NVIDIA's assembler")
     ptxas_blackwell = env_nvidia_tool("ptxas-blackwell", "NVIDIA's assembler for sm_90 and later")
-    dump_nvptx = env_bool("NVPTX_ENABLE_DUMP", meaning="print the PTX of every kernel that is compiled")
-    disable_ptxas_opt = env_bool("DISABLE_PTXAS_OPT", meaning="ptxas does not optimise, and keeps what debuggers need")
+    dump_nvptx = env_bool("NVPTX_ENABLE_DUMP", description="print the PTX of every kernel that is compiled")
+    disable_ptxas_opt = env_bool(
+        "DISABLE_PTXAS_OPT", description="ptxas does not optimise, and keeps what debuggers need"
+    )
     ptxas_options = env_opt_str("PTXAS_OPTIONS", "further arguments for ptxas, where `ptx_options` are not given")
     mock_ptx_version = env_opt_str("TRITON_MOCK_PTX_VERSION", _UNUSED)
-    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", meaning="print what ptxas says of every kernel")
+    dump_ptxas_log = env_bool("TRITON_DUMP_PTXAS_LOG", description="print what ptxas says of every kernel")
     libdevice_path = env_opt_str("TRITON_LIBDEVICE_PATH", "the file libdevice.10.bc")
     libcuda_path = env_opt_str("TRITON_LIBCUDA_PATH", "the folder of libcuda.so.1")
 
@@ -207,8 +213,8 @@ class amd_knobs(base_knobs):
     codegen_path = env_opt_str("TRITON_AMD_CODEGEN_PATH", _AMD)
     use_buffer_ops = env_bool("AMDGCN_USE_BUFFER_OPS", True, _AMD)
     use_buffer_atomics = env_bool("AMDGCN_USE_BUFFER_ATOMICS", True, _AMD)
-    buffer_ops_analyze_small_tensor_range = env_bool("AMDGCN_ANALYZE_SMALL_TENSOR_RANGE", meaning=_AMD)
-    dump_amdgcn = env_bool("AMDGCN_ENABLE_DUMP", meaning=_AMD)
+    buffer_ops_analyze_small_tensor_range = env_bool("AMDGCN_ANALYZE_SMALL_TENSOR_RANGE", description=_AMD)
+    dump_amdgcn = env_bool("AMDGCN_ENABLE_DUMP", description=_AMD)
     libhip_path = env_opt_str("TRITON_LIBHIP_PATH", _AMD)
     use_block_pingpong = env_opt_bool("TRITON_HIP_USE_BLOCK_PINGPONG", _AMD)
     use_in_thread_transpose = env_opt_bool("TRITON_HIP_USE_IN_THREAD_TRANSPOSE", _AMD)
@@ -217,16 +223,16 @@ class amd_knobs(base_knobs):
     use_expert_scheduling = env_opt_bool("TRITON_HIP_USE_EXPERT_SCHEDULING", _AMD)
     global_prefetch = env_int("TRITON_HIP_GLOBAL_PREFETCH", 0, _AMD)
     local_prefetch = env_int("TRITON_HIP_LOCAL_PREFETCH", 0, _AMD)
-    scalarize_packed_fops = env_bool("AMDGCN_SCALARIZE_PACKED_FOPS", meaning=_AMD)
+    scalarize_packed_fops = env_bool("AMDGCN_SCALARIZE_PACKED_FOPS", description=_AMD)
     dump_mir = env_opt_str("TRITON_DUMP_MIR", _AMD)
     swap_mir = env_opt_str("TRITON_SWAP_MIR", _AMD)
-    swap_mir_enable_misched = env_bool("TRITON_SWAP_MIR_ENABLE_MISCHED", meaning=_AMD)
+    swap_mir_enable_misched = env_bool("TRITON_SWAP_MIR_ENABLE_MISCHED", description=_AMD)
 
 
 class proton_knobs(base_knobs):
     """The profiler Proton."""
 
-    disable = env_bool("TRITON_PROTON_DISABLE", meaning=_PROTON)
+    disable = env_bool("TRITON_PROTON_DISABLE", description=_PROTON)
     cupti_lib_dir = env_str("TRITON_CUPTI_LIB_PATH", "triton/backends/nvidia/lib/cupti", _PROTON)
     cupti_lib_blackwell_dir = env_str(
         "TRITON_CUPTI_LIB_BLACKWELL_PATH", "triton/backends/nvidia/lib/cupti-blackwell", _PROTON
@@ -243,7 +249,7 @@ class proton_knobs(base_knobs):
     profile_buffer_size = env_int("TRITON_PROFILE_BUFFER_SIZE", 64 << 20, _PROTON)
     profile_metric_buffer_size = env_int("TRITON_PROFILE_METRIC_BUFFER_SIZE", 64 << 20, _PROTON)
     enable_nvtx = env_bool("TRITON_ENABLE_NVTX", True, _PROTON)
-    enable_hw_trace = env_bool("TRITON_ENABLE_HW_TRACE", meaning=_PROTON)
+    enable_hw_trace = env_bool("TRITON_ENABLE_HW_TRACE", description=_PROTON)
 
 
 class tilewright_knobs(base_knobs):
@@ -254,7 +260,9 @@ class tilewright_knobs(base_knobs):
         "",
         "print the IR after each pass to stderr: `1` for every kernel, otherwise the name of one",
     )
-    verify_passes = env_bool("TILEWRIGHT_VERIFY_PASSES", meaning="verify the IR after each pass, as printing it does")
+    verify_passes = env_bool(
+        "TILEWRIGHT_VERIFY_PASSES", description="verify the IR after each pass, as printing it does"
+    )
     cpu = env_str("TILEWRIGHT_CPU", "", "generate code for this CPU instead of the host's, for example `x86-64-v3`")
     gpu_arch = env_str(
         "TILEWRIGHT_GPU_ARCH",
@@ -274,7 +282,7 @@ class tilewright_knobs(base_knobs):
     )
     interruptible = env_bool(
         "TILEWRIGHT_INTERRUPTIBLE",
-        meaning="signals are handled in `for` loops of kernels, too; by default between programs and in `while` loops",
+        description="signals are handled in `for` loops of kernels, too; else between programs and in `while` loops",
     )
     spin_seconds = env_int(
         "TILEWRIGHT_SPIN_SECONDS",
@@ -305,6 +313,6 @@ class tilewright_knobs(base_knobs):
         least=0,
     )
     full_traceback = env_bool(
-        "TILEWRIGHT_FULL_TRACEBACK", meaning="tracebacks of compile errors show the compiler's frames, too"
+        "TILEWRIGHT_FULL_TRACEBACK", description="tracebacks of compile errors show the compiler's frames, too"
     )
     trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")

@@ -103,14 +103,14 @@ class env_base(Generic[Given, Value]):
     Attributes:
         key: the environment variable.
         name: the name of the attribute.
-        meaning: what it does here, for docs/settings.md.
+        description: what it does here, for docs/settings.md.
     """
 
     default: Any = None
 
-    def __init__(self, key: str, meaning: str = "") -> None:
+    def __init__(self, key: str, description: str = "") -> None:
         self.key = key
-        self.meaning = meaning
+        self.description = description
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -165,14 +165,14 @@ class env_base(Generic[Given, Value]):
 
     def error(self, text: str, expected: str) -> KnobError:
         """The error for a text that this knob cannot have."""
-        return KnobError(f"{self.key}={text!r}: expected {expected} ({self.meaning})")
+        return KnobError(f"{self.key}={text!r}: expected {expected} ({self.description})")
 
 
 class env_str(env_base[str, str]):
     """A text."""
 
-    def __init__(self, key: str, default: str = "", meaning: str = "") -> None:
-        super().__init__(key, meaning)
+    def __init__(self, key: str, default: str = "", description: str = "") -> None:
+        super().__init__(key, description)
         self.default = default
 
     def parse(self, text: str) -> str:
@@ -182,8 +182,8 @@ class env_str(env_base[str, str]):
 class env_str_callable_default(env_str):
     """A text whose default is computed from the group when it is asked for."""
 
-    def __init__(self, key: str, default_factory: Callable[[Any], str], meaning: str = "") -> None:
-        super().__init__(key, "", meaning)
+    def __init__(self, key: str, default_factory: Callable[[Any], str], description: str = "") -> None:
+        super().__init__(key, "", description)
         self.default_factory = default_factory
 
     def default_in(self, group: base_knobs | None) -> str:
@@ -230,8 +230,8 @@ class env_opt_str(env_base[str | None, str | None]):
 class env_bool(env_base[bool, bool]):
     """A flag; 1, true, yes, on and y in any case are true, everything else is false."""
 
-    def __init__(self, key: str, default: bool = False, meaning: str = "") -> None:
-        super().__init__(key, meaning)
+    def __init__(self, key: str, default: bool = False, description: str = "") -> None:
+        super().__init__(key, description)
         self.default = default
 
     def parse(self, text: str) -> bool:
@@ -248,8 +248,8 @@ class env_opt_bool(env_base[bool | None, bool | None]):
 class env_int(env_base[int, int]):
     """A whole number, not below `least`."""
 
-    def __init__(self, key: str, default: int = 0, meaning: str = "", *, least: int | None = None) -> None:
-        super().__init__(key, meaning)
+    def __init__(self, key: str, default: int = 0, description: str = "", *, least: int | None = None) -> None:
+        super().__init__(key, description)
         self.default = default
         self.least = least
 
@@ -268,8 +268,8 @@ class env_size(env_base[int, int]):
 
     units: ClassVar = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
-    def __init__(self, key: str, default: int, meaning: str = "") -> None:
-        super().__init__(key, meaning)
+    def __init__(self, key: str, default: int, description: str = "") -> None:
+        super().__init__(key, description)
         self.default = default
 
     def parse(self, text: str) -> int:
@@ -282,8 +282,8 @@ class env_size(env_base[int, int]):
 class env_class(env_base[type[Value] | None, type[Value] | None]):
     """A class, in the environment as `module:Class`, with a base class called `base`; or None."""
 
-    def __init__(self, key: str, base: str, meaning: str = "") -> None:
-        super().__init__(key, meaning)
+    def __init__(self, key: str, base: str, description: str = "") -> None:
+        super().__init__(key, description)
         self.base = base
 
     def parse(self, text: str) -> type[Value]:

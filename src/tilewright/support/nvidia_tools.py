@@ -48,8 +48,8 @@ class NvidiaTool(NamedTuple):
 class env_nvidia_tool(env_base[str, NvidiaTool]):
     """A program: set as a path, read as a `NvidiaTool`. Without a path, the usual places are searched."""
 
-    def __init__(self, binary: str, meaning: str = "") -> None:
-        super().__init__(f"TRITON_{binary.upper().replace('-', '_')}_PATH", meaning)
+    def __init__(self, binary: str, description: str = "") -> None:
+        super().__init__(f"TRITON_{binary.upper().replace('-', '_')}_PATH", description)
         self.binary = binary
 
     def parse(self, text: str) -> NvidiaTool:

@@ -33,19 +33,19 @@ What each part of the compiler knows about each op, from the declarations in `di
 
 - **text**: the op has a format of its `own`, or MLIR's `generic` one. `tests/ir/test_round_trip.py` reads and
   prints each op but those of `cpu`, which have no sample there.
-- **meaning**: the op has one on NumPy arrays, which constant folding and the interpreters call.
+- **semantics**: the op has reference semantics on NumPy arrays, which constant folding and the interpreters call.
 - **CPU**, **NVIDIA**: the op has a lowering (`yes`), or a pass replaces it before (by its name), or it belongs to
   another op, as terminators do.
 - **PTX simulator**: it knows instructions, not ops: it runs the PTX that the lowering for NVIDIA writes, and refuses
   instructions that it does not know.
-- **`run_ir`**: the interpreter of IR executes the op by a function of its `own`, or by its `meaning`.
+- **`run_ir`**: the interpreter of IR executes the op by a function of its `own`, or by its reference `semantics`.
 - **traits**: facts and base classes that passes ask for. `reads` and `writes` are effects on memory or on what others
   can see; behind them stand the fields of the op that are address, value and mask. A `layout anchor` always keeps its
   layout; `tt.load`, `tt.gather` and `tt.reshape` may, depending on their attributes and sizes.
 
 **no** is a gap, with its reason where the code has one.
 """
-COLUMNS = f"| op | text | meaning | CPU | NVIDIA | PTX simulator | `run_ir` | traits |\n{'|---' * 8}|\n"
+COLUMNS = f"| op | text | semantics | CPU | NVIDIA | PTX simulator | `run_ir` | traits |\n{'|---' * 8}|\n"
 
 ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, elementwise.LOWERINGS)
 """The tables of lowerings for CPUs."""
@@ -112,10 +112,10 @@ def run(options: argparse.Namespace) -> int:
 def _row(name: str) -> str:
     definition = OPS[name]
     text = "own" if definition.print is not None else "generic"
-    meaning = "yes" if definition.meaning is not None else ""
+    semantics = "yes" if definition.semantics is not None else ""
     nvidia = _on_nvidia(definition)
     simulated = "by its PTX" if name in LOWERINGS else ""
-    cells = (text, meaning, _on_cpus(definition), nvidia, simulated, _in_run_ir(definition))
+    cells = (text, semantics, _on_cpus(definition), nvidia, simulated, _in_run_ir(definition))
     return f"| `{name}` | {' | '.join(cells)} | {', '.join(_traits(definition))} |\n"
 
 
@@ -146,7 +146,7 @@ def _on_nvidia(definition: OpDefinition) -> str:
 def _in_run_ir(definition: OpDefinition) -> str:
     if definition.name in EXECUTORS:
         return "own"
-    return "meaning" if definition.meaning is not None else _elsewhere(definition)
+    return "semantics" if definition.semantics is not None else _elsewhere(definition)
 
 
 def _elsewhere(definition: OpDefinition) -> str:

@@ -19,7 +19,7 @@ a program sets, where it is then: going to another folder later changes nothing.
 Flags are on with `1`, `true`, `yes`, `on` or `y`. `python -m tilewright settings` prints this page.
 """
 
-COLUMNS = "| variable | knob | default | meaning |\n|---|---|---|---|\n"
+COLUMNS = "| variable | knob | default | description |\n|---|---|---|---|\n"
 
 
 def page() -> str:
@@ -35,7 +35,7 @@ def _section(name: str, group: knobs.base_knobs) -> str:
 
 def _rows(name: str, group: knobs.base_knobs) -> Iterator[str]:
     for attribute, knob in group.knob_descriptors.items():
-        yield f"| `{knob.key}` | `{name}.{attribute}` | {_default(knob)} | {knob.meaning} |\n"
+        yield f"| `{knob.key}` | `{name}.{attribute}` | {_default(knob)} | {knob.description} |\n"
 
 
 def _default(knob: knobs.env_base[Any, Any]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from tilewright import dialects
-from tilewright.dialects.tile_meaning import LIBRARY
+from tilewright.dialects.tile_semantics import LIBRARY
 from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS

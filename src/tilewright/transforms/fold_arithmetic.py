@@ -1,4 +1,4 @@
-"""Folds of `arith` and `math` ops: identities, and evaluation of constant operands by the op's meaning.
+"""Folds of `arith` and `math` ops: identities, and evaluation of constant operands by the op's reference semantics.
 
     arith.addi %x, %c0  ->  %x          arith.muli %c6, %c7  ->  42          arith.select %true, %a, %b  ->  %a
 
@@ -14,7 +14,7 @@ from math import inf
 from typing import TypeAlias
 
 from tilewright.dialects.arith import EXTENSIONS, Binary, CompareIntegers, Select, Unary
-from tilewright.dialects.arithmetic_meaning import MEANINGS, is_defined
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS, is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import FpToFp
 from tilewright.ir.attributes import Number
@@ -30,13 +30,13 @@ Identity: TypeAlias = Callable[[Value, Value, Constant], "Value | Number | None"
 def evaluate(op: Op) -> Number | None:
     """The result of an op on constants, exactly as it would be at run time; None where LLVM leaves it undefined."""
     numbers = [number_of(value) for value in op.operands]
-    if op.definition.meaning is None or not numbers or None in numbers:
+    if op.definition.semantics is None or not numbers or None in numbers:
         return None
     arrays = [numpy_dtype(n.type).type(n.value) for n in numbers if n is not None]
     if not is_defined(op, *arrays):
         return None
     type = op.result.type
-    value = op.definition.meaning(op, *arrays).item()
+    value = op.definition.semantics(op, *arrays).item()
     return Number(int(value) if isinstance(value, bool) else value, type)
 
 
@@ -233,7 +233,7 @@ def fold_fp_to_fp(op: FpToFp) -> Value | Number | None:
 
 
 FOLDS: dict[str, Fold] = {
-    **dict.fromkeys(MEANINGS, evaluate),
+    **dict.fromkeys(ARITHMETIC_SEMANTICS, evaluate),
     **{name: _binary_fold(identities) for name, identities in IDENTITIES.items()},
     **dict.fromkeys((*UNDONE_BY, *EXTENSIONS), fold_unary),
     "arith.cmpi": fold_cmpi,

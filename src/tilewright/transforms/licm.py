@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tilewright.dialects.arith import Binary
-from tilewright.dialects.arithmetic_meaning import DIVISIONS
+from tilewright.dialects.arithmetic_semantics import DIVISIONS
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import ControlFlow, Loop
 from tilewright.dialects.tt_memory import Load

@@ -43,12 +43,12 @@ def decode_funnel(instruction: Instruction, code: Decoder) -> Run:
     """shf.{l, r}.{wrap, clamp}.b32 d, a, b, c: shifts b:a, and takes its upper half (l) or lower half (r)."""
     wraps, right = instruction.has("wrap"), instruction.parts[1] == "r"
 
-    def meaning(low: Array, high: Array, amount: Array) -> Array:
+    def semantics(low: Array, high: Array, amount: Array) -> Array:
         count = (amount & 31 if wraps else np.minimum(amount, 32)).astype(U64)
         both = low.astype(U64) | (high.astype(U64) << U64(32))
         return (both >> count if right else (both << count) >> U64(32)).astype(np.uint32)
 
-    return elementwise(instruction, code, meaning, source="b32", result="b32")
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
 
 
 def _low_ones(count: Array) -> Array:
@@ -61,7 +61,7 @@ def decode_extract(instruction: Instruction, code: Decoder) -> Run:
     kind, (source, *_) = TYPES[instruction.type], instruction.sources
     reads = [code.source(source, kind.name), *code.sources(instruction, "u32", start=2)]
 
-    def meaning(value: Array, position: Array, length: Array) -> Array:
+    def semantics(value: Array, position: Array, length: Array) -> Array:
         start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
         wide = value.astype(np.int64).view(U64) if kind.kind == "s" else value.astype(U64)
         if kind.kind == "s":
@@ -73,7 +73,7 @@ def decode_extract(instruction: Instruction, code: Decoder) -> Run:
         found = np.where(start < 64, wide >> np.minimum(start, 63).astype(U64), U64(0))
         return (found & _low_ones(count)).astype(kind.dtype)
 
-    return applied(instruction, code, meaning, reads, kind.name)
+    return applied(instruction, code, semantics, reads, kind.name)
 
 
 def decode_insert(instruction: Instruction, code: Decoder) -> Run:
@@ -81,14 +81,14 @@ def decode_insert(instruction: Instruction, code: Decoder) -> Run:
     kind = instruction.type
     reads = [*code.sources(instruction, kind)[:2], *code.sources(instruction, "u32", start=3)]
 
-    def meaning(bits: Array, base: Array, position: Array, length: Array) -> Array:
+    def semantics(bits: Array, base: Array, position: Array, length: Array) -> Array:
         start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
         shift = np.minimum(start, 63).astype(U64)
         field = np.where(start < 64, _low_ones(count) << shift, U64(0))
         placed = (bits.astype(U64) << shift) & field
         return ((base.astype(U64) & ~field) | placed).astype(base.dtype)
 
-    return applied(instruction, code, meaning, reads, kind)
+    return applied(instruction, code, semantics, reads, kind)
 
 
 PERMUTE_MODES = {
@@ -118,10 +118,10 @@ def decode_permute(instruction: Instruction, code: Decoder) -> Run:
         return elementwise(instruction, code, permute, source="b32", result="b32")
     selectors = np.array([sum(byte << 4 * place for place, byte in enumerate(row)) for row in rows], np.uint32)
 
-    def meaning(low: Array, high: Array, selector: Array) -> Array:
+    def semantics(low: Array, high: Array, selector: Array) -> Array:
         return permute(low, high, selectors[selector & 3])
 
-    return elementwise(instruction, code, meaning, source="b32", result="b32")
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
 
 
 def decode_lookup(instruction: Instruction, code: Decoder) -> Run:
@@ -132,14 +132,14 @@ def decode_lookup(instruction: Instruction, code: Decoder) -> Run:
     reads = [code.source(operand, "b32") for operand in sources]
     table = int(code.source(last, "u32")(None)[0])  # type: ignore[arg-type]  # an immediate
 
-    def meaning(a: Array, b: Array, c: Array) -> Array:
+    def semantics(a: Array, b: Array, c: Array) -> Array:
         result = np.zeros(1, np.uint32)
         for row in range(8):
             if table >> row & 1:
                 result = result | ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
         return result
 
-    return applied(instruction, code, meaning, reads, "b32")
+    return applied(instruction, code, semantics, reads, "b32")
 
 
 def population(value: Array) -> Array:
@@ -160,8 +160,8 @@ def leading_zeros(value: Array) -> Array:
 
 
 def decode_count(instruction: Instruction, code: Decoder) -> Run:
-    meaning = {"popc": population, "clz": leading_zeros}[instruction.opcode]
-    return elementwise(instruction, code, meaning, source=instruction.type, result="u32")
+    semantics = {"popc": population, "clz": leading_zeros}[instruction.opcode]
+    return elementwise(instruction, code, semantics, source=instruction.type, result="u32")
 
 
 def decode_find(instruction: Instruction, code: Decoder) -> Run:
@@ -169,14 +169,14 @@ def decode_find(instruction: Instruction, code: Decoder) -> Run:
     kind = TYPES[instruction.type]
     unsigned = np.dtype(f"u{kind.bytes}")
 
-    def meaning(value: Array) -> Array:
+    def semantics(value: Array) -> Array:
         bits = np.where(value < 0, ~value, value).view(unsigned) if kind.kind == "s" else value
         found = highest(bits)
         if not instruction.has("shiftamt"):
             return found
         return np.where(found == 0xFFFFFFFF, found, np.uint32(kind.bits - 1) - found)
 
-    return elementwise(instruction, code, meaning, source=kind.name, result="u32")
+    return elementwise(instruction, code, semantics, source=kind.name, result="u32")
 
 
 def reverse(value: Array) -> Array:
@@ -189,28 +189,28 @@ def decode_mask(instruction: Instruction, code: Decoder) -> Run:
     """bmsk.{clamp, wrap}.b32 d, position, width: that many ones from a position on."""
     wraps = instruction.has("wrap")
 
-    def meaning(position: Array, width: Array) -> Array:
+    def semantics(position: Array, width: Array) -> Array:
         start, count = position.astype(np.int64), width.astype(np.int64)
         if wraps:
             start, count = start & 31, count & 31
         field = np.where(start < 32, _low_ones(np.minimum(count, 32)) << np.minimum(start, 32).astype(U64), U64(0))
         return (field & U64(0xFFFFFFFF)).astype(np.uint32)
 
-    return elementwise(instruction, code, meaning, source="b32", result="b32")
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
 
 
 def decode_extend(instruction: Instruction, code: Decoder) -> Run:
     """szext.{clamp, wrap}.{u32, s32} d, a, width: the low bits of a, widened by sign or zero."""
     wraps, signed = instruction.has("wrap"), instruction.type == "s32"
 
-    def meaning(value: Array, width: Array) -> Array:
+    def semantics(value: Array, width: Array) -> Array:
         count = (width & 31 if wraps else np.minimum(width, 32)).astype(np.int64)
         field = _low_ones(count)
         kept = value.astype(U64) & field
         negative = signed & (count > 0) & ((kept >> np.maximum(count - 1, 0).astype(U64)) & U64(1) != 0)
         return np.where(negative, kept | ~field, kept).astype(np.uint32)
 
-    return elementwise(instruction, code, meaning, source="b32", result="b32")
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
 
 
 HANDLERS: Handlers = {

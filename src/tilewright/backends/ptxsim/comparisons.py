@@ -107,14 +107,14 @@ def decode_set(instruction: Instruction, code: Decoder) -> Run:
         *_, last = instruction.sources
         reads.append(code.source(last, "pred"))
 
-    def meaning(a: Array, b: Array, *extra: Array) -> Array:
+    def semantics(a: Array, b: Array, *extra: Array) -> Array:
         found = compare(a, b)
         for value in extra:
             found = CONNECTIVES[instruction.parts[2]](found, value[:, None] if packed else value)
         bits = np.where(found, true, unit.type(0))
         return np.ascontiguousarray(bits).view(f"u{result.bytes}")[:, 0] if packed else bits
 
-    return applied(instruction, code, meaning, reads, f"b{result.bits}")
+    return applied(instruction, code, semantics, reads, f"b{result.bits}")
 
 
 def decode_test(instruction: Instruction, code: Decoder) -> Run:

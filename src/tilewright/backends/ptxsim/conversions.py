@@ -40,10 +40,10 @@ def decode_convert(instruction: Instruction, code: Decoder) -> Run:
         return _decode_pair(instruction, code, result, source)
     to, of = TYPES[result], TYPES[source]
     if source in SCALARS:
-        meaning = _from_float(instruction, to, source)
-        return elementwise(instruction, code, meaning, source=f"b{of.bits}", result=_result_type(to))
-    meaning = _from_integer(instruction, to, of)
-    return elementwise(instruction, code, meaning, source=source, result=_result_type(to))
+        semantics = _from_float(instruction, to, source)
+        return elementwise(instruction, code, semantics, source=f"b{of.bits}", result=_result_type(to))
+    semantics = _from_integer(instruction, to, of)
+    return elementwise(instruction, code, semantics, source=source, result=_result_type(to))
 
 
 def _result_type(to: Type) -> str:
@@ -197,14 +197,14 @@ def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
     limits = np.iinfo(to.dtype)
     width, mask = np.uint32(to.bits), np.uint32((1 << to.bits) - 1)
 
-    def meaning(high: Array, low: Array, *above: Array) -> Array:
+    def semantics(high: Array, low: Array, *above: Array) -> Array:
         parts = [
             np.clip(value, limits.min, limits.max).astype(np.int64).astype(np.uint32) & mask for value in (low, high)
         ]
         found = parts[0] | (parts[1] << width)
         return found | (above[0] << (width * np.uint32(2))) if above else found
 
-    return applied(instruction, code, meaning, reads, "b32")
+    return applied(instruction, code, semantics, reads, "b32")
 
 
 HANDLERS: Handlers = {"cvt": decode_convert}

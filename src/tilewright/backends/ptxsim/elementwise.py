@@ -11,35 +11,39 @@ from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Instruction
 
-Meaning: TypeAlias = Callable[..., Array]
+InstructionSemantics: TypeAlias = Callable[..., Array]
 
 
-def elementwise(instruction: Instruction, code: Decoder, meaning: Meaning, *, source: str, result: str) -> Run:
-    """Runs `meaning` on all operands, which are read as type `source`."""
-    return applied(instruction, code, meaning, code.sources(instruction, source), result)
+def elementwise(
+    instruction: Instruction, code: Decoder, semantics: InstructionSemantics, *, source: str, result: str
+) -> Run:
+    """Runs `semantics` on all operands, which are read as type `source`."""
+    return applied(instruction, code, semantics, code.sources(instruction, source), result)
 
 
-def applied(instruction: Instruction, code: Decoder, meaning: Meaning, reads: list[Read], result: str) -> Run:
-    """Runs `meaning` on what `reads` give, and writes values of type `result`."""
+def applied(
+    instruction: Instruction, code: Decoder, semantics: InstructionSemantics, reads: list[Read], result: str
+) -> Run:
+    """Runs `semantics` on what `reads` give, and writes values of type `result`."""
     write = code.target(instruction.destination, result)
     if len(reads) == 2:
         first, second = reads
 
         def run_two(machine: Machine, active: Mask) -> None:
-            write(machine, active, meaning(first(machine), second(machine)))
+            write(machine, active, semantics(first(machine), second(machine)))
 
         return run_two
 
     def run(machine: Machine, active: Mask) -> None:
-        write(machine, active, meaning(*[read(machine) for read in reads]))
+        write(machine, active, semantics(*[read(machine) for read in reads]))
 
     return run
 
 
-def simple(meaning: Meaning) -> Decode:
+def simple(semantics: InstructionSemantics) -> Decode:
     """An instruction whose operands and result have the type it names."""
 
     def decode(instruction: Instruction, code: Decoder) -> Run:
-        return elementwise(instruction, code, meaning, source=instruction.type, result=instruction.type)
+        return elementwise(instruction, code, semantics, source=instruction.type, result=instruction.type)
 
     return decode

@@ -117,12 +117,12 @@ def floating(make: Arithmetic) -> Decode:
         if instruction.parts[-2] == "f32":
             return _decode_mixed(instruction, code, make)
         lens = lens_of(instruction)
-        meaning = make(lens)
+        semantics = make(lens)
         kind = f"b{TYPES[instruction.type].bits}"
         reads = code.sources(instruction, kind)
 
         def on_bits(*operands: Array) -> Array:
-            return meaning(*[lens.numbers(bits) for bits in operands])
+            return semantics(*[lens.numbers(bits) for bits in operands])
 
         return applied(instruction, code, on_bits, reads, kind)
 
@@ -133,13 +133,13 @@ def _decode_mixed(instruction: Instruction, code: Decoder, make: Arithmetic) -> 
     """`add.rn.f32.f16`: all operands but the last, which is f32 like the result, are of the narrow type."""
     narrow = lens_of(instruction)
     wide = replace(narrow, format="f32")
-    meaning = make(wide)
+    semantics = make(wide)
     *narrow_operands, last = instruction.sources
     reads = [*(code.source(operand, "b16") for operand in narrow_operands), code.source(last, "b32")]
 
     def on_bits(*operands: Array) -> Array:
         *first, sum = operands
-        return meaning(*(narrow.numbers(bits) for bits in first), wide.numbers(sum))
+        return semantics(*(narrow.numbers(bits) for bits in first), wide.numbers(sum))
 
     return applied(instruction, code, on_bits, reads, "b32")
 
@@ -175,11 +175,11 @@ def _on_signs(change: Callable[[Array, Array], Array]) -> Decode:
         sign = 1 << (FORMATS[lens.format].bits - 1)
         mask = np.dtype(f"u{bits // 8}").type(sign << (bits // 2) | sign if lens.packed else sign)
 
-        def meaning(value: Array) -> Array:
+        def semantics(value: Array) -> Array:
             changed = change(value, mask)
             return lens.stored(lens_bits(lens, changed)) if lens.flush else changed
 
-        return applied(instruction, code, meaning, code.sources(instruction, f"b{bits}"), f"b{bits}")
+        return applied(instruction, code, semantics, code.sources(instruction, f"b{bits}"), f"b{bits}")
 
     return decode
 
@@ -208,13 +208,13 @@ def decode_extremum(instruction: Instruction, code: Decoder) -> Run:
             found = np.where((a != a) | (b != b), found.dtype.type(np.nan), found)
         return np.copysign(found, np.where(sign, found.dtype.type(-1), found.dtype.type(1))) if by_size else found
 
-    def meaning(*operands: Array) -> Array:
+    def semantics(*operands: Array) -> Array:
         first, *others = (lens.numbers(bits) for bits in operands)
         for other in others:
             first = pick(first, other)
         return lens.bits(first) if lens.format != "f64" else lens.stored(canonical(first, "f64").view(np.uint64))
 
-    return applied(instruction, code, meaning, code.sources(instruction, kind), kind)
+    return applied(instruction, code, semantics, code.sources(instruction, kind), kind)
 
 
 APPROXIMATIONS: dict[str, Callable[[Array], Array]] = {
@@ -248,13 +248,13 @@ def _decode_upper_half(instruction: Instruction, code: Decoder, function: Callab
     """rcp and rsqrt.approx.ftz.f64 read and write only the upper halves of numbers."""
     upper = np.uint64(0xFFFFFFFF00000000)
 
-    def meaning(bits: Array) -> Array:
+    def semantics(bits: Array) -> Array:
         values = (bits & upper).view(np.float64)
         tiny = np.abs(values) < MIN_NORMAL["f64"]
         found = function(np.where(tiny, np.copysign(0.0, values), values))
         return found.view(np.uint64) & upper
 
-    return applied(instruction, code, meaning, code.sources(instruction, "b64"), "b64")
+    return applied(instruction, code, semantics, code.sources(instruction, "b64"), "b64")
 
 
 def _exact_or_approximate(make: Arithmetic) -> Decode:

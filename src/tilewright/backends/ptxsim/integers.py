@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
-from tilewright.backends.ptxsim.elementwise import Meaning, applied, elementwise, simple
+from tilewright.backends.ptxsim.elementwise import InstructionSemantics, applied, elementwise, simple
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
@@ -23,45 +23,45 @@ PACKED = {"u16x2": np.dtype("u2"), "s16x2": np.dtype("i2")}
 """Pairs of halves, by how each half is read."""
 
 
-def _binary(meaning: Meaning, *, saturating: Meaning | None = None) -> Any:
+def _binary(semantics: InstructionSemantics, *, saturating: InstructionSemantics | None = None) -> Any:
     """An instruction of two operands, also on pairs of halves, and `.sat` where `saturating` is given."""
 
     def decode(instruction: Instruction, code: Decoder) -> Run:
         if instruction.type in PACKED:
-            return elementwise(instruction, code, _on_halves(meaning, instruction), source="b32", result="b32")
+            return elementwise(instruction, code, _on_halves(semantics, instruction), source="b32", result="b32")
         if instruction.has("sat") and saturating is not None:
             return elementwise(instruction, code, saturating, source="s32", result="s32")
-        return simple(meaning)(instruction, code)
+        return simple(semantics)(instruction, code)
 
     return decode
 
 
-def _on_halves(meaning: Meaning, instruction: Instruction) -> Meaning:
+def _on_halves(semantics: InstructionSemantics, instruction: Instruction) -> InstructionSemantics:
     half = PACKED[instruction.type]
 
     def on_halves(*values: Array) -> Array:
-        found = meaning(*[np.ascontiguousarray(value).view(half) for value in np.broadcast_arrays(*values)])
+        found = semantics(*[np.ascontiguousarray(value).view(half) for value in np.broadcast_arrays(*values)])
         found = np.maximum(found, 0) if instruction.has("relu") else found
         return np.ascontiguousarray(found, half).view(np.uint32)
 
     return on_halves
 
 
-def _clamped(meaning: Meaning) -> Meaning:
+def _clamped(semantics: InstructionSemantics) -> InstructionSemantics:
     """The exact result, brought into the range of s32."""
 
     def clamped(a: Array, b: Array) -> Array:
-        return np.clip(meaning(a.astype(np.int64), b.astype(np.int64)), -(2**31), 2**31 - 1).astype(np.int32)
+        return np.clip(semantics(a.astype(np.int64), b.astype(np.int64)), -(2**31), 2**31 - 1).astype(np.int32)
 
     return clamped
 
 
-def _with_relu(meaning: Meaning) -> Any:
-    plain = _binary(meaning)
+def _with_relu(semantics: InstructionSemantics) -> Any:
+    plain = _binary(semantics)
 
     def decode(instruction: Instruction, code: Decoder) -> Run:
         if instruction.has("relu") and instruction.type not in PACKED:
-            return simple(lambda a, b: np.maximum(meaning(a, b), 0).astype(a.dtype))(instruction, code)
+            return simple(lambda a, b: np.maximum(semantics(a, b), 0).astype(a.dtype))(instruction, code)
         run: Run = plain(instruction, code)
         return run
 
@@ -211,12 +211,12 @@ def _dot(instruction: Instruction, code: Decoder, *, pairs: bool) -> Run:
     start = 2 if pairs and instruction.has("hi") else 0
     count = 2 if pairs else 4
 
-    def meaning(a: Array, b: Array, c: Array) -> Array:
+    def semantics(a: Array, b: Array, c: Array) -> Array:
         left = np.ascontiguousarray(a).view(a_part).reshape(-1, count).astype(np.int64)
         right = np.ascontiguousarray(b).view(b_part).reshape(-1, 4)[:, start : start + count].astype(np.int64)
         return (c + (left * right).sum(axis=1)).astype(np.uint32).view(c.dtype)
 
-    return applied(instruction, code, meaning, reads, result)
+    return applied(instruction, code, semantics, reads, result)
 
 
 HANDLERS: Handlers = {

@@ -8,7 +8,7 @@ For functions whose reader cannot see that the program says `B: tl.constexpr = 4
 from __future__ import annotations
 
 from tilewright.dialects.arith import Constant
-from tilewright.dialects.arithmetic_meaning import is_defined
+from tilewright.dialects.arithmetic_semantics import is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.attributes import Number
 from tilewright.ir.builder import Builder
@@ -32,7 +32,7 @@ def _number(value: Value) -> int | float | None:
     if isinstance(op, Constant):
         number = op.value
         return number.value if isinstance(number, Number) else None
-    if op.definition.meaning is None or not op.operands or op.regions:
+    if op.definition.semantics is None or not op.operands or op.regions:
         return None
     numbers = [_number(operand) for operand in op.operands]
     if None in numbers:
@@ -40,5 +40,5 @@ def _number(value: Value) -> int | float | None:
     arrays = [numpy_dtype(operand.type).type(n) for operand, n in zip(op.operands, numbers, strict=True)]
     if not is_defined(op, *arrays):
         return None
-    found: int | float = op.definition.meaning(op, *arrays).item()
+    found: int | float = op.definition.semantics(op, *arrays).item()
     return found

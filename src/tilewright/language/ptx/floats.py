@@ -93,8 +93,8 @@ def or_unordered(relation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 
 def _rounded(operation: str, types: frozenset[str]) -> dict[str, Semantics]:
     """`add.rz` and its like, by libdevice's functions."""
-    meanings = {f"{operation}.{mode}": getattr(directed, f"{operation}_{ours}") for mode, ours in ROUNDINGS.items()}
-    return {name: Semantics(meaning, types) for name, meaning in meanings.items()}
+    functions = {f"{operation}.{mode}": getattr(directed, f"{operation}_{ours}") for mode, ours in ROUNDINGS.items()}
+    return {name: Semantics(function, types) for name, function in functions.items()}
 
 
 COMPARED = WIDE | only("f16 bf16")
@@ -119,8 +119,8 @@ FLOATS: dict[str, Semantics] = {
     "copysign": Semantics(with_sign_of, WIDE),
     "setp.num": Semantics(_numbers, WIDE),
     "setp.nan": Semantics(lambda x, y: ~_numbers(x, y), WIDE),
-    **{f"setp.{name}": Semantics(meaning, COMPARED) for name, meaning in ORDERED.items()},
-    **{f"setp.{name}u": Semantics(or_unordered(meaning), COMPARED) for name, meaning in ORDERED.items()},
+    **{f"setp.{name}": Semantics(function, COMPARED) for name, function in ORDERED.items()},
+    **{f"setp.{name}u": Semantics(or_unordered(function), COMPARED) for name, function in ORDERED.items()},
 }
 """Instructions by name without the type at the end and without `ftz`, `sat` and `relu`, which act alike on all."""
 HALVES: dict[str, Semantics] = {

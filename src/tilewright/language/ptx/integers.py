@@ -228,7 +228,7 @@ INTEGERS: dict[str, Semantics] = {
     "abs": Semantics(math.abs, only("s16 s32 s64")),
     "min": Semantics(minimum, WHOLE | HALVES),
     "max": Semantics(maximum, WHOLE | HALVES),
-    **{f"setp.{name}": Semantics(meaning, COMPARED.get(name, WHOLE)) for name, meaning in RELATIONS.items()},
+    **{f"setp.{name}": Semantics(function, COMPARED.get(name, WHOLE)) for name, function in RELATIONS.items()},
     **{f"setp.{name}": Semantics(RELATIONS[same], only("u16 u32 u64")) for name, same in UNSIGNED_RELATIONS.items()},
 }
 """Instructions by name without the type at the end; `floats.py` has those of the same names on floats."""

@@ -1,6 +1,6 @@
-"""Reference semantics of the tile dialect's ops that touch no memory, in NumPy; see also `arithmetic_meaning`.
+"""Reference semantics of the tile dialect's ops that touch no memory, in NumPy; see also `arithmetic_semantics`.
 
-    TILE_MEANINGS["tt.expand_dims"](op, np.arange(4))      shape (4,) -> (4, 1) for axis = 1
+    TILE_SEMANTICS["tt.expand_dims"](op, np.arange(4))      shape (4,) -> (4, 1) for axis = 1
 
 Pointers are addresses in int64, so `tt.addptr` multiplies by the size of what they point at.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.arithmetic_meaning import (
+from tilewright.dialects.arithmetic_semantics import (
     UNSIGNED,
-    Meaning,
+    ReferenceSemantics,
     floating,
     larger_number,
     quiet,
@@ -196,7 +196,7 @@ def _library_function(op: Any, *arrays: Array) -> Array:
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 
 
-TILE_MEANINGS: dict[str, Meaning] = {
+TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.addptr": _add_pointer,
     "tt.bitcast": _bitcast,
     "tt.broadcast": _splat,

@@ -1,9 +1,9 @@
 """Reference semantics of the `arith` and `math` ops, in NumPy: the same for folding, interpreters and tests.
 
-    MEANINGS["arith.divsi"](op, np.int32(-7), np.int32(2)) == -3
+    ARITHMETIC_SEMANTICS["arith.divsi"](op, np.int32(-7), np.int32(2)) == -3
 
-Every meaning takes the op (for its attributes and result type) and one array per operand. Integers are signless and
-stored signed: unsigned ops look at them through an unsigned view. Where LLVM leaves a result undefined we still say
+Each of the functions takes the op (for its attributes and result type) and one array per operand. Integers are signless
+and stored signed: unsigned ops look at them through an unsigned view. Where LLVM leaves a result undefined we still say
 one: x/0 and x%0 are 0, a shift by the width or more gives 0 (`shrsi`: the sign), and a float beyond the integer's
 range gives the nearest integer (NaN: 0). Folding asks `is_defined` first and leaves those cases alone.
 8-bit floats saturate: what is too large for them, infinity too, becomes the largest number; NaN stays NaN.
@@ -20,7 +20,7 @@ import numpy as np
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.support.exact_rounding import Array, convert_float, fused, is_native, odd, odd_double
 
-Meaning: TypeAlias = Callable[..., Array]
+ReferenceSemantics: TypeAlias = Callable[..., Array]
 
 UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 quiet = np.errstate(all="ignore")
@@ -29,29 +29,29 @@ quiet = np.errstate(all="ignore")
 # --- integers ---------------------------------------------------------------------------------------------------
 
 
-def signed(compute: Callable[[Array, Array], Array]) -> Meaning:
-    """A meaning on signed operands; `true : i1` is -1 there."""
+def signed(compute: Callable[[Array, Array], Array]) -> ReferenceSemantics:
+    """Semantics on signed operands; `true : i1` is -1 there."""
 
     @quiet
-    def meaning(op: Any, a: Array, b: Array) -> Array:
+    def semantics(op: Any, a: Array, b: Array) -> Array:
         if a.dtype != np.bool_:
             return compute(a, b)
         return (compute(-a.astype(np.int8), -b.astype(np.int8)) & 1).astype(np.bool_)
 
-    return meaning
+    return semantics
 
 
-def unsigned(compute: Callable[[Array, Array], Array]) -> Meaning:
-    """A meaning on unsigned operands."""
+def unsigned(compute: Callable[[Array, Array], Array]) -> ReferenceSemantics:
+    """Semantics on unsigned operands."""
 
     @quiet
-    def meaning(op: Any, a: Array, b: Array) -> Array:
+    def semantics(op: Any, a: Array, b: Array) -> Array:
         if a.dtype == np.bool_:
             return (compute(a.astype(np.uint8), b.astype(np.uint8)) & 1).astype(np.bool_)
         view = UNSIGNED[a.dtype]
         return compute(a.view(view), b.view(view)).view(a.dtype)
 
-    return meaning
+    return semantics
 
 
 def _nonzero(b: Array) -> Array:
@@ -129,37 +129,37 @@ def _compare_integers(op: Any, a: Array, b: Array) -> Array:
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
-def _of_sign(compute: Callable[[Array], Array]) -> Meaning:
-    """A meaning that changes no more than the sign, in any format."""
+def _of_sign(compute: Callable[[Array], Array]) -> ReferenceSemantics:
+    """Semantics that change no more than the sign, in any format."""
 
     @quiet
-    def meaning(op: Any, x: Array) -> Array:
+    def semantics(op: Any, x: Array) -> Array:
         return compute(x)
 
-    return meaning
+    return semantics
 
 
-def floating(compute: Callable[..., Array]) -> Meaning:
-    """A meaning whose one rounding single precision can do: + - * / sqrt, fmod, minima and the like."""
+def floating(compute: Callable[..., Array]) -> ReferenceSemantics:
+    """Semantics whose one rounding single precision can do: + - * / sqrt, fmod, minima and the like."""
 
     @quiet
-    def meaning(op: Any, *arrays: Array) -> Array:
+    def semantics(op: Any, *arrays: Array) -> Array:
         dtype = arrays[0].dtype
         if is_native(dtype):
             return compute(*arrays)
         return convert_float(compute(*(a.astype(np.float32) for a in arrays)), dtype)
 
-    return meaning
+    return semantics
 
 
-def transcendental(compute: Callable[..., Array]) -> Meaning:
-    """A meaning evaluated in double precision and rounded to the operand's type."""
+def transcendental(compute: Callable[..., Array]) -> ReferenceSemantics:
+    """Semantics evaluated in double precision and rounded to the operand's type."""
 
     @quiet
-    def meaning(op: Any, *arrays: Array) -> Array:
+    def semantics(op: Any, *arrays: Array) -> Array:
         return convert_float(compute(*(a.astype(np.float64) for a in arrays)), arrays[0].dtype)
 
-    return meaning
+    return semantics
 
 
 def _of_equals(choose: Callable[[Array, Array], Array], *, negative: bool) -> Callable[[Array, Array], Array]:
@@ -270,7 +270,7 @@ def _select(op: Any, condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition, a, b)
 
 
-MEANINGS: dict[str, Meaning] = {
+ARITHMETIC_SEMANTICS: dict[str, ReferenceSemantics] = {
     "arith.addi": signed(np.add),
     "arith.subi": signed(np.subtract),
     "arith.muli": signed(np.multiply),
