@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from shared_object import object_code, write_library
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import Function, Module
 from tilewright.runtime.drivers.cuda.library import SIGNATURES
 
 CALLS, WORDS, LAUNCHES, LAUNCH_BYTES, HEAP = 4096, 16, 64, 4096, 64 << 20
@@ -177,7 +178,7 @@ def _texts() -> Mapping[str, str]:
     return {**found, "model": "Fake GPU", "complaint": "ptxas error: the fake does not like it"}
 
 
-def _state(f: Function) -> Value:
+def _state(f: Function) -> Lanes:
     return f.emit("ptr", "getelementptr i8, ptr @state, i64 0")
 
 
@@ -201,11 +202,11 @@ def _function(module: Module, name: str) -> None:
     f.give(0)
 
 
-def _note(f: Function, state: Value, name: str, arguments: list[Value]) -> None:
+def _note(f: Function, state: Lanes, name: str, arguments: list[Lanes]) -> None:
     count = f.load("i64", state, place("count"))
     row = f.at(state, (count & (CALLS - 1)) * (8 * WORDS) + place("log"))
     for index, value in enumerate([f.constant("i64", NAMES.index(name)), *arguments]):
-        wide = value if value.type == "i64" else value.to("i64") if value.type == "ptr" else value.widened("i64")
+        wide = value.to("i64") if value.kind.type in ("i64", "ptr") else value.widened("i64")
         f.store(wide, row, 8 * index)
     f.store(count + 1, state, place("count"))
 
@@ -215,13 +216,13 @@ def _complain(f: Function) -> None:
     _copy(f, f.load("ptr", f["a4"]), f.emit("ptr", "getelementptr i8, ptr @complaint, i64 0"), 40)
 
 
-def _copy(f: Function, target: Value, source: Value, count: Value | int) -> None:
+def _copy(f: Function, target: Lanes, source: Lanes, count: Lanes | int) -> None:
     with f.counted(f.constant("i64", count)) as index:
         f.store(f.load("i8", f.at(source, index)), f.at(target, index))
 
 
 def _give_fact(field: str, number: str) -> Any:
-    def work(f: Function, state: Value) -> None:
+    def work(f: Function, state: Lanes) -> None:
         f.store(f.load("i32", state, f[number].to("i64") * 4 + place(field)), f["a0"])
 
     return work
@@ -230,7 +231,7 @@ def _give_fact(field: str, number: str) -> Any:
 def _handle(base: int) -> Any:
     """A new handle through the first parameter."""
 
-    def work(f: Function, state: Value) -> None:
+    def work(f: Function, state: Lanes) -> None:
         number = f.load("i64", state, place("handles"))
         f.store(number + 1, state, place("handles"))
         f.store(number + base, f["a0"])
@@ -239,20 +240,20 @@ def _handle(base: int) -> Any:
 
 
 def _number(value: int, kind: str = "i32") -> Any:
-    def work(f: Function, state: Value) -> None:
+    def work(f: Function, state: Lanes) -> None:
         f.store(f.constant(kind, value), f["a0"])
 
     return work
 
 
-def _device(f: Function, state: Value) -> None:
+def _device(f: Function, state: Lanes) -> None:
     with f.when(f["a1"].to("i64") >= f.load("i64", state, place("device_count"))):
         f.give(101)
     f.store(f["a1"], f["a0"])
 
 
 def _describe(index: int) -> Any:
-    def work(f: Function, state: Value) -> None:
+    def work(f: Function, state: Lanes) -> None:
         for number in ERRORS:
             with f.when(f["a0"].equals(number)):
                 f.store(f.emit("ptr", f"getelementptr i8, ptr @error_{number}_{index}, i64 0"), f["a1"])
@@ -262,7 +263,7 @@ def _describe(index: int) -> Any:
     return work
 
 
-def _allocate(f: Function, state: Value) -> None:
+def _allocate(f: Function, state: Lanes) -> None:
     with f.when((f["a1"] >= HEAP) & (f["a1"] <= SCRATCH_BYTES)):
         f.store(f.constant("i64", SCRATCH), f["a0"])
         f.give(0)
@@ -275,25 +276,25 @@ def _allocate(f: Function, state: Value) -> None:
     f.store(first + used, f["a0"])
 
 
-def _memcpy(f: Function, state: Value) -> None:
+def _memcpy(f: Function, state: Lanes) -> None:
     _copy(f, f["a0"].to("ptr"), f["a1"].to("ptr"), f["a2"])
 
 
-def _memset(f: Function, state: Value) -> None:
+def _memset(f: Function, state: Lanes) -> None:
     with f.when(f["a0"].equals(SCRATCH)):
         f.give(0)
     with f.counted(f["a2"]) as index:
         f.store(f["a1"], f.at(f["a0"].to("ptr"), index))
 
 
-def _owner(f: Function, state: Value) -> None:
+def _owner(f: Function, state: Lanes) -> None:
     distance = f["a2"] - f.at(state, place("heap")).to("i64")
     with f.when((distance < 0) | (distance >= HEAP)):
         f.give(1)
     f.store(f.constant("i32", 0), f["a0"])
 
 
-def _launch_kernel(f: Function, state: Value) -> None:
+def _launch_kernel(f: Function, state: Lanes) -> None:
     count = f.load("i64", state, place("launch_count"))
     raw = f.at(state, (count & (LAUNCHES - 1)) * LAUNCH_BYTES + place("launches"))
     with f.when(f.load("i64", state, place("quiet")).differs(0)):
@@ -310,7 +311,7 @@ def _launch_kernel(f: Function, state: Value) -> None:
         _copy(f, f.at(values, index * PARAMETER_BYTES), f.load("ptr", f["a2"], index * 8), size)
 
 
-def _encode(f: Function, state: Value) -> None:
+def _encode(f: Function, state: Lanes) -> None:
     """The arguments one after the other, where a GPU would have its own form; misaligned ones are refused."""
     with f.when(((f["a0"].to("i64") & 63) | (f["a3"] & 15)).differs(0)):
         f.give(1)

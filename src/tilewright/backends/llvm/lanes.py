@@ -1,6 +1,6 @@
 """Vector values with operators, so that numerical code reads as the formula it computes.
 
-f = Kind(writer, "float", 16)
+f = LaneType(writer, "float", 16)
 x = f("%v3")
 y = f.fma(x, x, 1.0) / 3.0              # Lanes; numbers become constants
 z = f.select(x < 0.0, -y, y)            # comparisons give Lanes of kind i1
@@ -11,13 +11,20 @@ z.name                                  # "%v9", an operand for the writer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeAlias
 
 from tilewright.backends.llvm.spelling import bits_of, constant, is_float, vector
 from tilewright.backends.llvm.writer import Branch, LlvmWriter
 
 FLOAT_OPCODES = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
+BIT_CASTS = {
+    ("ptr", "i64"): "ptrtoint",
+    ("i64", "ptr"): "inttoptr",
+    ("double", "i64"): "bitcast",
+    ("i64", "double"): "bitcast",
+    ("float", "i32"): "bitcast",
+}
 INTEGER_OPCODES = {"+": "add", "-": "sub", "*": "mul", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 
 
@@ -82,6 +89,18 @@ class Lanes:
         """The logical shift: zeros come in."""
         return self.kind.binary("lshr", self, amount)
 
+    def __floordiv__(self, other: Operand) -> Lanes:
+        """The quotient of signed integers, towards zero."""
+        return self.kind.binary("sdiv", self, other)
+
+    def quotient(self, other: Operand) -> Lanes:
+        """The quotient of unsigned integers."""
+        return self.kind.binary("udiv", self, other)
+
+    def remainder(self, other: Operand) -> Lanes:
+        """The remainder of unsigned integers."""
+        return self.kind.binary("urem", self, other)
+
     def shift_signed(self, amount: Operand) -> Lanes:
         """The arithmetic shift: copies of the sign come in."""
         return self.kind.binary("ashr", self, amount)
@@ -105,6 +124,16 @@ class Lanes:
     def differs(self, other: Operand) -> Lanes:
         """Whether lanes differ (NaN differs from everything)."""
         return self.kind.compare("une" if self.kind.is_float else "ne", self, other)
+
+    def to(self, element: str) -> Lanes:
+        """As another type: integers sign-extended or cut, pointers and floats by their bits."""
+        own = self.kind.element
+        opcode = BIT_CASTS.get((own, element)) or ("trunc" if bits_of(own) > bits_of(element) else "sext")
+        return self.kind.with_element(element).cast(opcode, self)
+
+    def widened(self, element: str) -> Lanes:
+        """Integers with zeros in front."""
+        return self.kind.with_element(element).cast("zext", self)
 
     def is_nan(self) -> Lanes:
         return self.kind.compare("uno", self, self)
@@ -151,12 +180,12 @@ class LaneType:
             return Lanes(self, value)
         return Lanes(self, _constant(value, self.element, self.lanes, str(value)))
 
-    @property
+    @cached_property
     def integers(self) -> LaneType:
         """Integers as wide as this kind's elements."""
         return self.with_element(f"i{self.width}")
 
-    @property
+    @cached_property
     def flags(self) -> LaneType:
         """The kind of comparisons."""
         return self.with_element("i1")

@@ -20,7 +20,7 @@ from tilewright.ir.quoting import quoted
 from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
 
 FLOAT_SPELLING = {"bf16": "bfloat", "f16": "half", "f32": "float", "f64": "double", "tf32": "float"}
-BITS = {"bfloat": 16, "double": 64, "float": 32, "half": 16, "ptr": 64}
+BITS = {"bfloat": 16, "double": 64, "float": 32, "half": 16, "ptr": 64, "void": 0}
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z$._-][A-Za-z$._0-9-]*")
 INTRINSIC_SUFFIX = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16", "ptr": "p0"}
 
@@ -48,7 +48,7 @@ def vector(element: str, lanes: int) -> str:
 @cache
 def bits_of(element: str) -> int:
     """Width in bits of a scalar LLVM type."""
-    return BITS.get(element) or int(element[1:])
+    return BITS[element] if element in BITS else int(element[1:])
 
 
 def is_float(element: str) -> bool:

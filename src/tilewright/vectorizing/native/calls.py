@@ -9,7 +9,8 @@ Anything else (keywords, other shapes, dtypes that were not met before, numbers 
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value, Variable
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import Function, Module, Variable
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RAISED, RUNTIME
 from tilewright.vectorizing.native.memory import add_memory
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
@@ -63,7 +64,7 @@ def calls_text() -> str:
     return module.text()
 
 
-def _key(f: Function, record: Value, index: Value) -> Value:
+def _key(f: Function, record: Lanes, index: Lanes) -> Lanes:
     return f.at(record, index * KEY.size + RECORD.size)
 
 
@@ -147,7 +148,7 @@ def _common_order(module: Module) -> None:
     f.give(first.value)
 
 
-def _give_up_unless_equal(f: Function, left: Value, right: Value, count: Value) -> None:
+def _give_up_unless_equal(f: Function, left: Lanes, right: Lanes, count: Lanes) -> None:
     with f.counted(count) as index:
         differ = f.load("i64", left, index * 8).differs(f.load("i64", right, index * 8))
         with f.when(differ):
@@ -199,7 +200,7 @@ def _array(module: Module) -> None:
     f.give(made)
 
 
-def _new_array(f: Function, made: Variable, span: Variable, first: Value, orders: Value) -> None:
+def _new_array(f: Function, made: Variable, span: Variable, first: Lanes, orders: Lanes) -> None:
     """An array of the result's dtype like the first argument, and the span that fills it."""
     record = f["record"]
     dtype = f.get(RECORD, record, "result")
@@ -262,7 +263,7 @@ def _elements(module: Module) -> None:
     f.give(count.value)
 
 
-def _execute(f: Function, call: Value, operands: Value, sizes: Value, made: Value, span: Value) -> None:
+def _execute(f: Function, call: Lanes, operands: Lanes, sizes: Lanes, made: Lanes, span: Lanes) -> None:
     record, table = f["record"], table_of(f)
     length = f.call("elements", "i64", made)
     chunk = f.get(RECORD, record, "chunk")
@@ -344,7 +345,7 @@ def _output_among(module: Module) -> None:
     f.give(f.load("ptr", f["objects"], f["positional"] * 8))
 
 
-def _run(f: Function, record: Value, out: Value, failed: Value, positional: Value) -> None:
+def _run(f: Function, record: Lanes, out: Lanes, failed: Lanes, positional: Lanes) -> None:
     objects, found = f["objects"], f.variable("ptr", 0)
     with f.when(f.get(RECORD, record, "is_array").differs(0)) as arrays:
         found.set(f.call("array", "ptr", record, objects, out, failed))

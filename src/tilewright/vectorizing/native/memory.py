@@ -9,7 +9,8 @@ has some) with a line of 64 bytes that has their size. All of this runs with the
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import Function, Module
 from tilewright.vectorizing.native.structs import BLOCK, MAX_BLOCKS, MAX_KEPT, TABLE
 from tilewright.vectorizing.native.table import outside, table_of
 
@@ -49,7 +50,7 @@ def _allocate(module: Module) -> None:
     with f.counted(f.constant("i64", MAX_BLOCKS)) as index:
         block = f.at(kept, index * BLOCK.size)
         size = f.get(BLOCK, block, "size")
-        with f.when((size >= wanted) & (size - (size >> 2) <= wanted)):
+        with f.when((size >= wanted) & (size - size.shift_signed(2) <= wanted)):
             f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") - size)
             f.put(BLOCK, block, "size", 0)
             f.give(f.at(f.get(BLOCK, block, "address"), _LINE))
@@ -132,6 +133,6 @@ def _large_array(module: Module) -> None:
     f.give(made)
 
 
-def _with_handler(f: Function, handler: Value) -> Value:
+def _with_handler(f: Function, handler: Lanes) -> Lanes:
     """Sets NumPy's handler; gives the one before."""
     return f.call(outside(f, "set_handler"), "ptr", handler)

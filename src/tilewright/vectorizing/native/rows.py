@@ -10,7 +10,8 @@ caches, which is a part of arrays that do not fit there.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import Function, Module
 from tilewright.vectorizing.native.structs import BUFFER, CALL, MAX_ARGUMENTS, OPERAND
 
 _OPERANDS = f"[{(MAX_ARGUMENTS + 3) * OPERAND.size // 8} x i64]"
@@ -30,8 +31,8 @@ def _copy_element(module: Module) -> None:
     f = module.function("copy_element", "void", {"target": "ptr", "source": "ptr", "size": "i64"})
     for size, kind in ((8, "i64"), (4, "i32"), (2, "i16"), (1, "i8")):
         with f.when(f["size"].equals(size)):
-            value = f.emit(kind, f"load {kind}, ptr {f['source'].text}, align 1")
-            f.statement(f"store {kind} {value.text}, ptr {f['target'].text}, align 1")
+            value = f.emit(kind, f"load {kind}, ptr {f['source'].name}, align 1")
+            f.statement(f"store {kind} {value.name}, ptr {f['target'].name}, align 1")
             f.give()
     f.give()
 
@@ -145,6 +146,6 @@ def _rows(module: Module) -> None:
     f.give(end)
 
 
-def call_on_stack(f: Function) -> tuple[Value, Value, Value]:
+def call_on_stack(f: Function) -> tuple[Lanes, Lanes, Lanes]:
     """Room for a CALL, its operands and their sizes."""
     return f.stack(f"[{CALL.size // 8} x i64]"), f.stack(_OPERANDS), f.stack(f"[{MAX_ARGUMENTS + 3} x i64]")

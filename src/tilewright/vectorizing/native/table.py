@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import Function
 from tilewright.vectorizing.native.structs import TABLE
 
 
-def table_of(f: Function) -> Value:
+def table_of(f: Function) -> Lanes:
     """The address of the TABLE."""
     return f.emit("ptr", "load ptr, ptr @runtime, align 8")
 
 
-def outside(f: Function, name: str) -> Value:
+def outside(f: Function, name: str) -> Lanes:
     """The address of a function (or object) of Python, NumPy or the C library."""
     return f.get(TABLE, table_of(f), name)

@@ -19,7 +19,8 @@ Anything else has no key. All of this runs with the GIL held.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DESCRIPTOR_PARTS,
@@ -79,12 +80,12 @@ def add_arguments(module: Module) -> None:
     _find_layout(module)
 
 
-def type_of(f: Function, value: Value) -> Value:
+def type_of(f: Function, value: Lanes) -> Lanes:
     """The type of a Python object."""
     return f.load("ptr", value, 8)
 
 
-def release(f: Function, value: Value) -> None:
+def release(f: Function, value: Lanes) -> None:
     """Drops a reference."""
     f.call(system(f, "Py_DecRef"), "void", value)
 
@@ -98,14 +99,14 @@ def _source(module: Module) -> None:
     f.give(f.load("ptr", f["values"], index * 8))
 
 
-def _give_key(f: Function, tag: Value | int, word: Value | int, value: Value | int) -> None:
+def _give_key(f: Function, tag: Lanes | int, word: Lanes | int, value: Lanes | int) -> None:
     f.store(f.constant("i64", tag), f["key"])
     f.store(f.constant("i64", word), f["key"], 8)
     f.store(f.constant("i64", value), f["value"])
     f.give(KNOWN)
 
 
-def _multiple(f: Function, number: Value, role: Value) -> Value:
+def _multiple(f: Function, number: Lanes, role: Lanes) -> Lanes:
     """WORD_MULTIPLE if the number is one of 16 and the parameter cares."""
     is_multiple = (number & 15).equals(0) & (role & ROLE_ANY_ALIGNMENT).equals(0)
     return f.choose(is_multiple, WORD_MULTIPLE, 0)
@@ -140,9 +141,9 @@ def _number(module: Module) -> None:
     _give_key(f, tag, f.choose(is_one, WORD_ONE, _multiple(f, found, role)), found)
 
 
-def _leave_misfits(f: Function, number: Value, role: Value) -> None:
+def _leave_misfits(f: Function, number: Lanes, role: Lanes) -> None:
     """A number that the type in the parameter's annotation cannot hold is left to Python, which refuses it."""
-    rest = number >> (role // ROLE_BITS)
+    rest = number.shift_signed(role // ROLE_BITS)
     fits = rest.equals(0) | (rest.equals(-1) & (role & ROLE_SIGNED).differs(0))
     with f.when(fits.equals(0)):
         f.give(UNKNOWN)
@@ -177,7 +178,7 @@ def _tensor(module: Module) -> None:
     f.give(UNKNOWN)
 
 
-def _leave_freed(f: Function, tensor: Value) -> None:
+def _leave_freed(f: Function, tensor: Lanes) -> None:
     """A tensor that has elements and no memory for them is left to Python, which refuses it."""
     table, elements, size = runtime(f), f.stack("i64"), f.stack("i64")
     for name, place in (("get_numel", elements), ("get_storage_size", size)):
@@ -381,7 +382,7 @@ def _key_hash(module: Module) -> None:
     mixed = f.variable("i64", f["layout"].to("i64"))
     with f.counted(f["count"]) as index:
         combined = (mixed.value ^ f.load("i64", f["words"], index * 8)) * _HASH_FACTOR
-        mixed.set(combined ^ (combined >> 29))
+        mixed.set(combined ^ combined.shift_signed(29))
     f.give(mixed.value)
 
 
@@ -406,7 +407,7 @@ def _find_record(module: Module) -> None:
     f.give(0)
 
 
-def _give_if_equal(f: Function, record: Value) -> None:
+def _give_if_equal(f: Function, record: Lanes) -> None:
     same_structure = f.get(RECORD, record, "layout").equals(f["layout"])
     same_count = f.get(RECORD, record, "word_count").equals(f["count"])
     words = f.get(RECORD, record, "words")

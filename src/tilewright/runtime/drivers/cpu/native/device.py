@@ -7,7 +7,8 @@ DEVICE          function, context, …   what `drivers/cuda/launching.py` found 
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import Function, Module
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DEVICE,
@@ -183,7 +184,7 @@ def _launch_on_device(module: Module) -> None:
     f.give(f.call("retain", "ptr", f.get(RECORD, record, "result")))
 
 
-def _arguments(f: Function, launch: Value, count: Value, scratch: Value) -> Value:
+def _arguments(f: Function, launch: Lanes, count: Lanes, scratch: Lanes) -> Lanes:
     """The addresses of all arguments: slots, scratch memory of the grid, and null for that of a profiler."""
     pointers = (f.stack("i64"), f.stack("i64"))
     f.store(scratch, pointers[0])

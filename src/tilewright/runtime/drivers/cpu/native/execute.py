@@ -10,7 +10,8 @@ get all threads that are allowed, and wait until the pool is free.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module
 from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SHARED, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -87,7 +88,7 @@ def _take_lane(module: Module) -> None:
     f.give(lane.value)
 
 
-def _grow(f: Function, lane: Value) -> None:
+def _grow(f: Function, lane: Lanes) -> None:
     f.call(system(f, "free"), "void", f.get(LANE, lane, "memory"))
     place, alignment = f.address(LANE, lane, "memory"), f.constant("i64", _ARENA_ALIGNMENT)
     f.put(LANE, lane, "size", f["size"])
@@ -200,7 +201,7 @@ def _run(module: Module) -> None:
     f.give(took_part.value)
 
 
-def _exchanged(f: Function, place: Value, value: int) -> Value:
+def _exchanged(f: Function, place: Lanes, value: int) -> Lanes:
     return f.update("xchg", place, value, kind="i32")
 
 
@@ -220,7 +221,7 @@ def _learn(module: Module) -> None:
         f.give()
     is_shared = (f["threads"] > 1) & (f["work"] <= f.get(TABLE, runtime(f), "cold_ticks"))
     most = f.choose(is_shared, old, old * _STEEPEST + _LITTLE)  # a thread that was interrupted says nothing
-    f.store(old + ((f.choose(measured < most, measured, most) - old) >> 2), f["cost"])
+    f.store(old + (f.choose(measured < most, measured, most) - old).shift_signed(2), f["cost"])
     with f.when(is_shared):
         f.call("weigh", "void", f["ticks"] - f["work"])
     f.give()
@@ -261,7 +262,7 @@ def _end_specially(module: Module) -> None:
     f.give(f.choose(raised.differs(0), RAISED, f.choose(stuck.differs(0), STUCK, DONE)).to("i32"))
 
 
-def _begin(f: Function, lane: Value) -> None:
+def _begin(f: Function, lane: Lanes) -> None:
     """Lets the programs know their lane, and the thread that ticks know the launch."""
     launch, listener = f["launch"], f["listener"]
     with f.when(listener.differs(0)):
@@ -275,7 +276,7 @@ def _begin(f: Function, lane: Value) -> None:
         f.call("rouse", "void")
 
 
-def _end(f: Function, lane: Value) -> None:
+def _end(f: Function, lane: Lanes) -> None:
     f.store(f.constant("ptr", 0), f.address(LANE, lane, "owner"), order="monotonic")
     with f.when(f["listener"].differs(0)):
         f.put(LANE, lane, "report", 0)

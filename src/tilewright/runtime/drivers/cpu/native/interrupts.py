@@ -16,7 +16,8 @@ The thread that ticks sleeps for as long as nothing is launched. Nothing here ru
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module
 from tilewright.runtime.drivers.cpu.native.pool import (
     FUTEX_WAIT,
     FUTEX_WAKE,
@@ -52,7 +53,7 @@ def add_interrupts(module: Module, machine: Processor) -> None:
     _rouse(module, machine)
 
 
-def thread_pointer(f: Function) -> Value:
+def thread_pointer(f: Function) -> Lanes:
     """The thread pointer, which differs between threads."""
     return f.emit("ptr", "call ptr @llvm.thread.pointer()")
 
@@ -106,9 +107,9 @@ def _all_wait(module: Module) -> None:
     place, found = f.address(LANE, lane, "waiting"), f.variable("i64", 0)
     with f.repeat() as again:
         old = f.load("i64", place, order="acquire")
-        with f.when((old >> _COUNT_BITS) > tick):
+        with f.when(old.shift_signed(_COUNT_BITS) > tick):
             f.give(0)
-        is_same = (old >> _COUNT_BITS).equals(tick)
+        is_same = old.shift_signed(_COUNT_BITS).equals(tick)
         found.set(f.choose(is_same, old + 1, (tick << _COUNT_BITS) + 1))
         again.leave_when(f.replaced(place, old, found.value))
     f.give((found.value & ((1 << _COUNT_BITS) - 1)) >= threads.value)

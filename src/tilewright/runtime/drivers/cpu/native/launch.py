@@ -8,8 +8,9 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 
 from __future__ import annotations
 
+from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Value, Variable
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Variable
 from tilewright.runtime.drivers.cpu.native.device import add_device
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -64,7 +65,7 @@ def _retain(module: Module) -> None:
     f.give(f["value"])
 
 
-def _retained(f: Function, value: Value) -> Value:
+def _retained(f: Function, value: Lanes) -> Lanes:
     return f.call("retain", "ptr", value)
 
 
@@ -109,7 +110,7 @@ def _subscript_owner(module: Module) -> None:
     f.give(_python(f, fallback, f["owner"], f["grid"]))
 
 
-def _python(f: Function, function: Value, *arguments: Value) -> Value:
+def _python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
     """Calls a Python function with positional arguments."""
     place = f.stack(f"[{len(arguments)} x ptr]")
     for index, argument in enumerate(arguments):
@@ -190,7 +191,7 @@ def _extents(module: Module) -> None:
     f.give(total.value)
 
 
-def _leave_programs_own(f: Function, item: Value, is_tuple: Value) -> None:
+def _leave_programs_own(f: Function, item: Lanes, is_tuple: Lanes) -> None:
     """Leave to Python what is converted by a program's method: it could change the list, or resize an argument."""
     flags = f.call(system(f, "PyType_GetFlags"), "i64", type_of(f, item))
     with f.when(is_tuple.equals(0) | (flags & HEAP_TYPE).differs(0)):
@@ -230,12 +231,12 @@ def _fill_slots(module: Module) -> None:
     f.give()
 
 
-def _converted(f: Function, conversion: Value, value: Value) -> Value:
+def _converted(f: Function, conversion: Lanes, value: Lanes) -> Lanes:
     result = f.variable("i64", value)
     with f.when(conversion.differs(CONVERT_BITS)):
-        as_double = f.emit("double", f"sitofp i64 {value.text} to double")
+        as_double = value.kind.with_element("double").cast("sitofp", value)
         from_float = f.choose(conversion.equals(CONVERT_FLOAT_TO_FP32), value.to("double"), as_double, kind="double")
-        single = from_float.to("float").to("i32").widened("i64")
+        single = from_float.kind.with_element("float").cast("fptrunc", from_float).to("i32").widened("i64")
         is_fp32 = conversion.equals(CONVERT_FLOAT_TO_FP32) | conversion.equals(CONVERT_INT_TO_FP32)
         truth = value.differs(0).widened("i64")
         is_fp64 = conversion.equals(CONVERT_INT_TO_FP64)
@@ -347,7 +348,7 @@ def _call_bound(module: Module) -> None:
     f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
 
 
-def _call_grid(f: Function, extents: Variable, state: Value, layout: Value) -> None:
+def _call_grid(f: Function, extents: Variable, state: Lanes, layout: Lanes) -> None:
     """Call a grid function before any address is read: it may resize, or free, what it is given."""
     grid = extents.value
     with f.when(f.call(system(f, "PyCallable_Check"), "i32", grid).differs(0)):

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module, Value
+from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, Function, Module
 from tilewright.runtime.drivers.cpu.native.structs import JOB, LANE, LAUNCH_CONTROL, OPEN, POOL, RUNTIME, TABLE
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129
@@ -72,12 +73,12 @@ def add_pool(module: Module, machine: Processor) -> None:
     _share(module, machine)
 
 
-def runtime(f: Function) -> Value:
+def runtime(f: Function) -> Lanes:
     """The address of the TABLE."""
     return f.emit("ptr", f"load ptr, ptr @{RUNTIME}, align 8")
 
 
-def system(f: Function, name: str) -> Value:
+def system(f: Function, name: str) -> Lanes:
     """The address of a function of the Python or C library."""
     return f.get(TABLE, runtime(f), name)
 
@@ -143,7 +144,7 @@ def _await_job(module: Module, machine: Processor) -> None:
     f.give(f.load("i32", pool, order="acquire"))
 
 
-def futex(f: Function, machine: Processor, place: Value, operation: int, value: Value) -> None:
+def futex(f: Function, machine: Processor, place: Lanes, operation: int, value: Lanes) -> None:
     """The futex system call. Jobs wait on the generation, which is the first field of the pool."""
     nothing = f.constant("ptr", 0)
     number, what = f.constant("i64", machine.futex), f.constant("i32", operation)
@@ -180,7 +181,7 @@ def _worker(module: Module) -> None:
     f.give(0)
 
 
-def _take_part(f: Function, pool: Value) -> None:
+def _take_part(f: Function, pool: Lanes) -> None:
     seat = f.update("add", f.address(POOL, pool, "seats"), 1)
     job = f.address(POOL, pool, "job")
     with f.when(seat < f.get(JOB, job, "limit")):
@@ -238,7 +239,7 @@ GRADUALLY, EVENLY, SINGLY = 0, 1, 2
 """The ways to divide a job among threads."""
 
 
-def _divide(f: Function, job: Value) -> None:
+def _divide(f: Function, job: Lanes) -> None:
     """The sizes of chunks. All of a short job, and half of a long one, is divided evenly beforehand.
 
     Then most programs run where they ran the last time, and find their data in that core's cache. The other half of a
