@@ -41,7 +41,7 @@ Assembler: TypeAlias = Callable[..., Assembled]
 
 
 class Code(NamedTuple):
-    """What one compiler made of a kernel.
+    """The product of one compiler for a kernel.
 
     Attributes:
         registers, spilled: per thread, spilled in bytes.
@@ -92,7 +92,7 @@ def compiled(anchor: Anchor) -> tuple[Any, float]:
 def code_of(
     anchor: Anchor, ptx: str, shared: int, seconds: float, front: float = 0.0, *, assembler: Assembler = assemble
 ) -> Code:
-    """What a text of PTX comes to."""
+    """The counts for a text of PTX."""
     ptxas = find_ptxas(anchor.capability)
     assert ptxas, "needed for registers"
     used = assembler(ptx, find(anchor.capability).llvm_cpu, ptxas=ptxas)

@@ -1,4 +1,4 @@
-"""What stands in the PTX of a kernel: how many instructions of each kind, in all and in its main loop.
+"""Counts of the instructions of each kind in the PTX of a kernel, in all and in its main loop.
 
 counts(ptx)                 # {"all": 51, "ld.global": 4, …}
 counts(main_loop(ptx))      # the same of the longest stretch that a branch goes back over
@@ -26,7 +26,7 @@ KINDS = {
 }
 """Names of columns, and how the opcodes begin."""
 COMPARED = ("ld.global", "st.global", "bar.sync", "ldmatrix", "mma", "wgmma")
-"""What must not be more than Triton has."""
+"""The counts that must not exceed Triton's."""
 _INSTRUCTION = re.compile(r"^\s*(?:\{\s*)?(?:@!?%?\w+\s+)?([a-z][a-z0-9_]*(?:\.[\w:]+)*)\b[^;]*;")
 _LABEL = re.compile(r"^\s*([$\w]+):")
 _RETURN = re.compile(r"^\s*ret;")
@@ -46,7 +46,7 @@ def opcodes(lines: list[str]) -> list[str]:
 
 
 def counts(lines: list[str]) -> dict[str, int]:
-    """How many instructions of each kind."""
+    """The number of instructions of each kind."""
     names = opcodes(lines)
     return {"all": len(names), **{kind: sum(bool(re.match(begin, n)) for n in names) for kind, begin in KINDS.items()}}
 

@@ -1,4 +1,4 @@
-"""What a launch costs: `python bench/launch.py`.
+"""The cost of a launch: `python bench/launch.py`.
 
 Prints, per way to launch, minimum, quartile and median of many rounds, next to what NumPy and torch (if installed) need
 for the same addition. The kernels are written in LLVM, so only launching is measured.

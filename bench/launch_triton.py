@@ -1,4 +1,4 @@
-"""What Triton's own `kernel[grid](…)` costs when its driver does nothing: run by `launch.py`, in a Python with Triton.
+"""The cost of Triton's `kernel[grid](…)` with a driver that does nothing; `launch.py` runs this where Triton is.
 
 Prints nanoseconds per launch of one thread: with 4 arguments, and with 19.
 """

@@ -38,7 +38,7 @@ WARPS, STAGES = 4, 3
 
 
 def beside_triton(measure: Callable[[str], dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What `measure` gets from a Python with Triton, where there is one."""
+    """The results of `measure` in a Python with Triton, where there is one."""
     python = os.environ.get("TRITON_PYTHON")
     if python:
         yield measure(python)
@@ -63,7 +63,7 @@ def ttgir_row(python: str) -> dict[str, Any]:
 
 
 def answers(python: str, script: str, requests: Sequence[object]) -> list[Any]:
-    """What Triton, in a process of its own, answers to each of `requests`."""
+    """The answers of Triton, in a process of its own, to each of `requests`."""
     command = [python, str(TESTS / "oracle" / script)]
     lines = "\n".join(map(json.dumps, requests))
     said = subprocess.run(command, input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout

@@ -26,7 +26,7 @@ from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.support import knobs
 
 THREADS_BAR = 1.85
-"""How much faster two threads should be than one where computing bounds."""
+"""The speed-up that two threads should have over one where computing bounds, as a ratio."""
 DISPATCH, DISPATCH_LIMIT, DISPATCHES = "dispatch, 2 empty programs", 1.5e-6, 1000
 
 
@@ -55,7 +55,7 @@ def empty_kernel(x: Any) -> None:
 
 
 def dispatch() -> dict[str, Any]:
-    """What a launch of two empty programs takes when it is handed to a thread that is awake, as it never is by itself.
+    """Seconds for a launch of two empty programs handed to a thread that is awake, as it never is by itself.
 
     The other number is the same launch alone.
     """
@@ -93,7 +93,7 @@ def judge(row: Row, times: dict[str, float], making: frozenset[str], threads: in
 
 
 def shares(row: Row, rate: float, rates: list[float], target: Target) -> dict[str, Any]:
-    """What a dot reached of the multiply-add peak."""
+    """The share of the multiply-add peak that a dot reached."""
     if not rates:
         return {}
     bar = row.peak_bar if is_wide(target) else None

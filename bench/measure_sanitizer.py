@@ -38,7 +38,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def problems() -> dict[str, Callable[..., Any]]:
-    """What is measured, each a function that takes launch options."""
+    """The measured kernels, each a function that takes launch options."""
     rows, weight, bias, gradient = normal(1023, 1000), normal(1000), normal(1000), normal(1023, 1000)
     _, mean, scale = layer_norm(rows, weight, bias)
     values = RNG.integers(0, 256, 1_000_003, np.int32)

@@ -29,6 +29,6 @@ def limit_threads(threads: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What is installed."""
+    """The versions of the peers that are installed."""
     found = {"numpy": importlib.import_module("numpy"), "torch": torch, "jax": jax, "numba": numba}
     return {name: module.__version__ for name, module in found.items() if module}

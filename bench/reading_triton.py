@@ -1,4 +1,4 @@
-"""What Triton's `make_ir` needs for the matrix product: `measure_reading.py` runs this in a Python with Triton.
+"""The inputs of Triton's `make_ir` for the matrix product: `measure_reading.py` runs this in a Python with Triton.
 
 For each line of the input it prints the CPU seconds of one reading, the least of some.
 """

@@ -149,7 +149,7 @@ def ours_beside(row: dict[str, Any], peer: str | None) -> float:
 
 
 def ratio(row: dict[str, Any], peer: str) -> float:
-    """How many times as long as we a peer takes."""
+    """The time of a peer as a multiple of ours."""
     return float(row["peers"][peer] / ours_beside(row, peer))
 
 

@@ -31,7 +31,7 @@ def clock_for(threads: int) -> Clock:
 
 
 def seconds_of(function: Callable[[], object], count: int, clock: Clock) -> float:
-    """What one call takes, from one sample of `count` calls."""
+    """Seconds per call, from one sample of `count` calls."""
     start = clock()
     for _ in range(count):
         function()
@@ -78,7 +78,7 @@ def fast(samples: Sequence[float]) -> float:
 
 
 def _calls_per_sample(function: Callable[[], object], clock: Clock, least: float) -> int:
-    """How many calls fill a sample; also warms up."""
+    """The number of calls that fill a sample; counting them also warms up."""
     once = seconds_of(function, 1, clock)
     if once < 0.1:
         once = seconds_of(function, 3, clock)

@@ -1,4 +1,4 @@
-"""What all tests share: golden files, and a disk cache of their own.
+"""Fixtures of all tests: golden files, and a disk cache of their own.
 
     def test_it(golden): golden(text_of_the_module, "combine/add.ttir")
 

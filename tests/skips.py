@@ -33,7 +33,7 @@ def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 @dataclass(eq=False)  # plugins are hashed
 class Skips:
-    """What skipped in one run.
+    """The tests skipped in one run.
 
     Attributes:
         listed: the tables of `skips.toml`.

@@ -23,7 +23,7 @@ MODULES = {"torch": "needs_torch", "triton": "needs_triton", "matplotlib": "need
 
 
 def imported(node: ast.AST) -> Iterator[str]:
-    """What a statement or a call of `optional_peers.module` imports, without what is inside it."""
+    """Names of modules that a statement, or a call of `optional_peers.module`, imports; not those inside it."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:

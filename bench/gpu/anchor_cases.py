@@ -1,4 +1,4 @@
-"""What the anchors are launched with, and what they must give; as large as is worth timing, too."""
+"""Arguments and expected results of the anchors, also at sizes that are worth timing."""
 
 from __future__ import annotations
 

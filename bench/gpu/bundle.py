@@ -49,7 +49,7 @@ RUNNER = (
     *("anchor_cases.py", "case_basics.py", "cases.py", "driver.py", "entries.py", "faults.py", "launches.py"),
     *("parts.py", "peaks.py", "processes.py", "rivals.py", "timed_cases.py", "timed_kernels.py"),
 )
-"""What runs where there is nothing but Python and NumPy; `rivals.py` has more to say where torch and Triton are."""
+"""The scripts, which need Python and NumPy only; `rivals.py` measures more where torch and Triton are."""
 LARGEST = 40_000_000
 """Bytes of a bundle at most."""
 SLOW = ("matmul", "matmul_by_descriptors", "attention")
@@ -246,7 +246,7 @@ def all_launches_of(task: Task) -> Recorded:
 
 
 def simulated_results(entry: Entry, ptx: bytes) -> dict[str, Any]:
-    """What the simulator gives, by name of the kernel and position of the array."""
+    """The results of the simulator, by name of the kernel and position of the array."""
     if entry.row or entry.kernel in SLOW:
         return {}
     case, simulator = case_of(entry), Simulated(entry.capability)

@@ -1,4 +1,4 @@
-"""What a launch is: its arguments, and what it must give. NumPy only, so that it is there on every machine."""
+"""A launch: its arguments and its expected results. NumPy only, so that it works on every machine."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ SIZES = {
     "grouped rows": 16384,
     "grouped side": 4096,
 }
-"""How large timed launches are."""
+"""The sizes of timed launches."""
 REPEATED = 1 << 16
-"""How many numbers of a large array differ: drawing all of them would take longer than the launches."""
+"""The number of different numbers in a large array: drawing all of them would take longer than the launches."""
 
 
 def halves(*shape: int) -> Array:
@@ -81,7 +81,7 @@ def widened(array: Array, element: str) -> Array:
 
 
 def largest_error(case: Case, results: list[Array]) -> float:
-    """How far off a result is, as a share of what is allowed: right is at most 1, NaN in a wrong place infinite."""
+    """The error of a result as a share of what is allowed: right is at most 1, NaN in a wrong place infinite."""
     worst = 0.0
     for number, expected in case.expected.items():
         element = case.elements.get(number)

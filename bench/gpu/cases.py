@@ -1,4 +1,4 @@
-"""What kernels of a bundle are launched with, and what they must give.
+"""Arguments and expected results of the kernels of a bundle.
 
 case = case_of(entry)                   # entry: constants and types, as of an anchor or of the bundle
 case.grid, case.arguments, case.expected, case.error

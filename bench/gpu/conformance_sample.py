@@ -55,7 +55,7 @@ def draw(kind: str, *shape: int, seed: int = 0, low: float = -9, high: float = 9
 
 
 def empty(kind: str, *shape: int) -> Array:
-    """What a kernel writes to: seldom what it writes."""
+    """An array that a kernel writes to, filled with 3, which kernels seldom write."""
     return np.full(shape, 3, TYPES[kind])
 
 

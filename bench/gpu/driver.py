@@ -144,7 +144,7 @@ class Device:
             return [self._back(place, array) for place, array in places]
 
     def seconds(self, kernel: Kernel, grid: Sequence[int], arguments: Sequence[Any], *, launches: int) -> float:
-        """What one of so many launches takes, by the GPU's clock; the first ones do not count."""
+        """The time of one of several launches, by the GPU's clock; the first ones do not count."""
         start, end, found = c_void_p(), c_void_p(), c_float()
         for event in (start, end):
             self._call("cuEventCreate", byref(event), c_uint32(0))

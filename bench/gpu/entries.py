@@ -1,4 +1,4 @@
-"""What a bundle says of a kernel: a line of its list.
+"""A kernel in a bundle: a line of its list.
 
 entries = read(Path("build/gpu")).entries   # per name and architecture
 entries[0].code(folder)                     # the cubin, or the PTX where there is none
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
         return self.text(folder, "cubin" if self.has_cubin else "ptx")
 
     def text(self, folder: Path, stage: str) -> bytes:
-        """What a stage made: `ptx` or `cubin`."""
+        """The product of a stage: `ptx` or `cubin`."""
         return gzip.decompress((folder / f"{self.name}.{stage}.gz").read_bytes())
 
     def write(self, folder: Path, codes: dict[str, bytes]) -> None:
@@ -66,7 +66,7 @@ class Entry(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """What a bundle has no code for on an architecture, and why."""
+    """The kernels without code on an architecture, and the reasons."""
 
     name: str
     kind: str

@@ -107,7 +107,7 @@ RIGHT = {
 }
 """Two warps turn an array round in shared memory; the lines that a fault takes away."""
 PROGRAMS, ROUNDS = 1024, 64
-"""What a fault that only shows in results is given: each program turns so many arrays round through the same memory."""
+"""Programs, and rounds of each through the same memory, for a fault that only shows in results."""
 
 
 class Fault(NamedTuple):
@@ -170,7 +170,7 @@ def provoke(name: str, device: Any) -> int:
 
 
 def wrong_elements(what: Launch, code: str, device: Any, size: int) -> int:
-    """How many elements are wrong behind a launch that has to turn round every 64 of so many."""
+    """The number of wrong elements behind a launch that has to turn round every 64 of so many."""
     x = np.arange(size, dtype=np.int32)
     (found,) = device.repeat(what, code.encode(), [x.view(np.uint8)])
     return int((found.view(np.int32).reshape(-1, N) != x.reshape(-1, N)[:, ::-1]).sum())

@@ -71,7 +71,7 @@ class Launch(NamedTuple):
         self.file(folder).write_bytes(gzip.compress(arrays.getvalue(), mtime=0))  # smaller than each array by itself
 
     def file(self, folder: Path) -> Path:
-        """Where a bundle has code and memory."""
+        """The paths of a bundle's code and memory."""
         return folder / FOLDER / f"{self.name}.npz.gz"
 
     def arrays(self, folder: Path) -> Any:
@@ -102,7 +102,7 @@ class Launch(NamedTuple):
 
 
 SHARES = {"fp64": 1e-6, "fp32": 4e-3, "fp16": 8e-3, "bf16": 6e-2, "fp8e4nv": 0.3, "fp8e5": 0.5}
-"""What is allowed per element type, as a share of the element, or of the mean one where that is larger."""
+"""The error allowed per element type, as a share of the element, or of the mean one where that is larger."""
 
 
 def floats(piece: Array, element: str) -> Array:
@@ -123,7 +123,7 @@ def _e4m3(piece: Array) -> Array:
 
 
 def difference(found: Array, expected: Array, element: str) -> float:
-    """How far off the worst element is, as a share of what is allowed; infinite for other integers and NaNs."""
+    """The error of the worst element as a share of what is allowed; infinite for other integers and NaNs."""
     differs = found != expected
     if not differs.any():
         return 0.0

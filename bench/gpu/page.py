@@ -75,7 +75,7 @@ def page(results: list[dict[str, Any]]) -> str:
 
 
 def section(result: dict[str, Any]) -> Iterator[str]:
-    """What one part saw on one device."""
+    """The findings of one part on one device."""
     rows = result["rows"]
     yield f"## {TITLES[result['part']]}, {result['device']}"
     yield ""
@@ -94,7 +94,7 @@ def section(result: dict[str, Any]) -> Iterator[str]:
 
 
 def counts(rows: list[dict[str, Any]]) -> str:
-    """How many are good, of those that ran; and how many did not."""
+    """The number of good rows among those that ran, and the number that did not run."""
     ran = [row for row in rows if "good" in row]
     rest = f", {len(rows) - len(ran)} skipped" if len(rows) > len(ran) else ""
     return f"{sum(row['good'] for row in ran)} of {len(ran)} good{rest}"
@@ -109,7 +109,7 @@ def of_kinds(rows: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def skipped(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """What did not run, by reason."""
+    """The rows that did not run, by reason."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if "skipped" in row:
@@ -138,7 +138,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
 
 
 class Bar(NamedTuple):
-    """What is to be reached.
+    """A bar to be reached.
 
     Attributes:
         text: what is measured.

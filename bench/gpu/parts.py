@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 class Contest(NamedTuple):
-    """What is tuned: the kernels of a row, each in the configurations that fit the device."""
+    """The tuned kernels of a row, each in the configurations that fit the device."""
 
     name: str
     capability: int
@@ -105,7 +105,7 @@ def _bits(array: Any) -> Any:
 
 
 def fast(device: Any, item: Any, folder: Path) -> Row | None:
-    """How fast is it? None for kernels that are not worth timing."""
+    """The timing of a case; None for kernels that are not worth timing."""
     if isinstance(item, Contest):
         return _tuned(device, item, folder)
     if isinstance(item, Launch) or item.kernel not in LARGE:
@@ -175,7 +175,7 @@ FIRST_OF_ITS_OWN = 90
 
 
 def contents(folder: Path, capability: int) -> Bundle:
-    """What a bundle has for a device; launches of kinds that it lacks for this one are those for an older one."""
+    """The launches that a bundle has for a device; kinds that it lacks for this one come from an older one."""
     bundle = read(folder)
     best = fitting({item.capability for item in (*bundle.entries, *bundle.launches)}, capability)
     lists = {name: [item for item in getattr(bundle, name) if item.capability == best] for name in LISTS}
@@ -194,7 +194,7 @@ EVERYWHERE = 99 << 10
 
 
 def chosen(part: str, folder: Path, capability: int, only: str = "") -> list[Item]:
-    """What a bundle has for a part on a device."""
+    """The contents of a bundle for a part on a device."""
     bundle = contents(folder, capability)
     items: list[Item] = [*bundle.entries, *bundle.launches]
     if part == "fast":
@@ -227,7 +227,7 @@ def row_of(part: str, device: Any, item: Item, folder: Path) -> Row | None:
 
 
 def heading(part: str, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What the JSON of a part says beside its rows."""
+    """The entries of a part's JSON beside its rows."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return {"part": part, "date": now, "commit": read(folder).commit, **facts}
 
@@ -301,7 +301,7 @@ def main() -> int:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many are good, of those that ran; and how many did not."""
+    """The number of good rows among those that ran, and the number that did not run."""
     ran = [row for row in rows if "good" in row]
     skipped = f", {len(rows) - len(ran)} skipped" if len(rows) > len(ran) else ""
     return f"{sum(row['good'] for row in ran)} of {len(ran)} good{skipped}"

@@ -1,4 +1,4 @@
-"""What devices can do at most, by what the driver calls them; of other devices nothing is known.
+"""The peaks of devices, by the driver's names for them; of other devices nothing is known.
 
 Dense products with fp32 sums: where a data sheet only gives figures "with sparsity", they are halved. Bandwidths that
 it gives in TB/s are times 1000.
@@ -54,5 +54,5 @@ UNKNOWN = Peak(0.0, 0.0)
 
 
 def peak_of(facts: dict[str, Any]) -> Peak:
-    """What a device with these facts can do."""
+    """The peaks of a device with these facts."""
     return PEAKS.get(str(facts["device"]), UNKNOWN)

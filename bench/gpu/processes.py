@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 PART_SECONDS = 480
-"""What a part may take, with the rows that others add to it."""
+"""Max seconds of a part, with the rows that others add to it."""
 ROW_SECONDS = 90
-"""What a row may take; then its process is ended."""
+"""Max seconds of a row; then its process is ended."""
 GIVES_UP = 3
 """The exit status of a process that printed a row behind which its GPU is of no more use."""
 

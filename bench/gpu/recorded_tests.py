@@ -76,7 +76,7 @@ class Recorder:
         self.left_out: dict[str, str] = {}
 
     def _name(self, node: str) -> str:
-        """Of a test: `lowering_memory.a_test_i8_7`; another one for each test."""
+        """The name of a test: `lowering_memory.a_test_i8_7`; another one for each test."""
         if node not in self._names:
             plain = re.sub(r"\W+", "_", node.partition("::")[2]).strip("_").removeprefix("test_")
             self._counts[plain] += 1
@@ -109,7 +109,7 @@ def reason_of(report: Any) -> str:
 def launched(
     kernel: Any, *arguments: Any, grid: Sequence[int] = (1,), rtol: Any = None, eager: bool = True, **named: Any
 ) -> list[Any]:
-    """In place of `agreement.agree`: the arguments behind a launch, which are copies."""
+    """Launch in place of `agreement.agree`; gives the arguments behind the launch, which are copies."""
     copies = agreement.copied(arguments)
     kernel[tuple(grid)](*copies, **named, **agreement.ON_GPU)
     return copies

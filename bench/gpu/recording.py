@@ -122,7 +122,7 @@ def _restore(regions: Regions, contents: list[Array]) -> None:
 
 
 def _on_cpu(kernel: Any, grid: Sequence[int], values: Sequence[Any], regions: Regions) -> list[Array] | None:
-    """What the memory holds behind the launch on this CPU; None for kernels that it cannot run.
+    """The contents of memory behind the launch on this CPU; None for kernels that it cannot run.
 
     Those of a cooperative launch all have to run at the same time, for which a CPU has too few threads.
     """

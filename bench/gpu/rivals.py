@@ -37,9 +37,9 @@ HERE = Path(__file__).parent
 WARM, LAUNCHES, SAMPLES = 3, 20, 5
 CALLS = 2000
 ROW_SECONDS = 150
-"""What a row may take: Triton compiles each configuration."""
+"""Max seconds of a row: Triton compiles each configuration."""
 BARS = {"launch": 1 / 0.6, "kernel": 0.97}
-"""How much faster than Triton a row has to be at least: its time by ours."""
+"""Min ratio of Triton's time to ours that a row has to reach."""
 Launcher = Callable[[], Any]
 Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ def launcher(kernel: Any, entry: Entry, case: Case, facts: dict[str, Any], argum
 
 
 def library(torch: Any, row: Contest, case: Case, tensors: list[Any]) -> Launcher | None:
-    """What torch has for the same: cuBLAS, its attention, its softmax, its layer norm, its addition."""
+    """Torch's functions for the same: cuBLAS, its attention, its softmax, its layer norm, its addition."""
     entry = row.entries[0]
     rivals = {name: rival for names, rival in RIVALS.items() for name in names}
     return rivals[entry.kernel](torch, entry, case, tensors) if entry.kernel in rivals else None
@@ -218,7 +218,7 @@ def _triton(torch: Any, entry: Entry, triton: dict[str, Any], facts: dict[str, A
 
 
 def launch_row(torch: Any, triton: dict[str, Any]) -> Row:
-    """What a launch costs the program that makes it."""
+    """The cost of a launch to the program that makes it."""
     import gpu_static_kernels as ours_of
 
     tensors = [torch.zeros(1024, device="cuda") for _ in range(3)]
@@ -244,7 +244,7 @@ def call_cost(launch: Launcher, wait: Launcher) -> float:
 
 
 def configurations() -> list[Any]:
-    """What Tilewright's autotuner is given."""
+    """The configurations that Tilewright's autotuner is given."""
     import tilewright
 
     tiles = ((128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 256, 64), (128, 128, 32))
@@ -285,7 +285,7 @@ AGAINST = " against others"
 
 
 def rows(folder: Path, capability: int) -> dict[str, Contest | None]:
-    """What becomes a row, by its name."""
+    """The rows by name; None for those that need Tilewright itself."""
     found: dict[str, Contest | None] = dict.fromkeys(OF_TILEWRIGHT)
     for item in chosen("fast", folder, capability):
         row = item if isinstance(item, Contest) else Contest(item.name, capability, [item])
@@ -294,7 +294,7 @@ def rows(folder: Path, capability: int) -> dict[str, Contest | None]:
 
 
 def row_of(name: str, folder: Path) -> Row:
-    """What became of a row; errors of any kind are what it says."""
+    """The outcome of a row; errors of any kind become its text."""
     if not find_spec("torch"):
         return {"skipped": "torch is not installed"}
     if name in OF_TILEWRIGHT and not find_spec("tilewright"):

@@ -25,11 +25,11 @@ from tilewright import cuda
 N = 1000
 OUT_OF_MEMORY, ILLEGAL_ADDRESS, ASSERTION, LAUNCH_FAILED = 2, 700, 710, 719
 TRAPS = (715, 718, LAUNCH_FAILED)
-"""What a trap may be: an illegal instruction, an invalid program counter, a launch that failed."""
+"""Errors that a trap may raise: an illegal instruction, an invalid program counter, a launch that failed."""
 
 
 class NotInstalledError(Exception):
-    """What a row needs is not installed."""
+    """A package that a row needs is not installed."""
 
 
 class Hardware:
@@ -229,7 +229,7 @@ ROWS: dict[str, Callable[[Any], None]] = {
 
 
 def row_of(name: str, gpu: Any) -> dict[str, Any]:
-    """What became of a row; errors of any kind are what it is about."""
+    """The outcome of a row; errors of any kind are its subject."""
     try:
         ROWS[name](gpu)
     except NotInstalledError as reason:

@@ -114,7 +114,7 @@ def described(x_ptr, out_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.con
 
 @tw.jit
 def largest_size(a, b):
-    """Of the same size, the positive one, so that the order does not matter."""
+    """Among numbers of one size the positive one is taken, so that the order does not matter."""
     return tl.where((tl.abs(a) > tl.abs(b)) | ((tl.abs(a) == tl.abs(b)) & (a > b)), a, b)
 
 

@@ -1,4 +1,4 @@
-"""What is tuned and timed on a device: rows of the part `fast`, of one kernel or several, each in some configurations.
+"""The rows of the part `fast`, tuned and timed on a device: of one kernel or several, each in some configurations.
 
 TIMED[0].row, .kernel, .configurations      # "matmul fp16", "product", constants with warps and stages
 """

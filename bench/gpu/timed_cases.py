@@ -1,4 +1,4 @@
-"""What kernels of `timed_kernels.py` are launched with: small, with what they must give, and as large as is timed."""
+"""Launches of `timed_kernels.py`: small ones with expected results, and ones as large as is timed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from case_basics import SIZES, Array, Case, numbers, widened
 
 SCALE, EPSILON, BINARY = 0.125, 1e-5, 1 / np.log(2)
 ROUNDING = {"fp16": 0.06, "bf16": 0.3}
-"""What a sum of a few hundred products may be off, by the type that it is stored in."""
+"""The error allowed for a sum of a few hundred products, by the type that it is stored in."""
 LOOSE_SUMS = 0.3
 """The same for 8-bit factors, whose sums some devices keep with 14 bits."""
 
@@ -134,7 +134,7 @@ def attention_levels(entry: Any) -> Case:
 
 
 def _attention_backward(entry: Any) -> tuple[list[Array], list[Array]]:
-    """What the kernels of the way back are given, and the gradients of queries, keys and values."""
+    """The inputs of the backward kernels, and the gradients of queries, keys and values."""
     inputs, scores = _scores(entry, SMALL_HEADS, SMALL_ROWS)
     q, k, v, grad = (array.astype(float) for array in inputs)
     log_sums = _log_sums(scores)

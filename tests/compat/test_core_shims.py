@@ -1,4 +1,4 @@
-"""What programs borrow from the inside of Triton's library."""
+"""Shims for what programs use from the inside of Triton's library."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ PROGRAMS_THAT_NEED = [
     pytest.param("linear_attention", marks=pytest.mark.needs_fla),
 ]
 LARGEST_ERROR = 2e-5
-"""Of fp32. The largest one seen is 3e-6: a gradient through 63 steps of a recurrence."""
+"""The error allowed in fp32. The largest one seen is 3e-6: a gradient through 63 steps of a recurrence."""
 
 
 def answer(program: str, folder: Path) -> Any:
-    """What a program prints last, which is JSON."""
+    """The last line that a program prints, which is JSON."""
     command = [sys.executable, "-m", "tilewright", "run", str(PROGRAMS / f"{program}.py")]
     environment = os.environ | {"TRITON_CACHE_DIR": str(folder)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)

@@ -18,7 +18,7 @@ torch = optional_peers.module("torch")
 
 BLOCK = 8
 SLICES = ((0, 5), (5, 0), (5, 19), (24, 8))
-"""Where they begin, and how long they are."""
+"""The starts and lengths of the sequences."""
 
 
 @tw.jit

@@ -1,4 +1,4 @@
-"""What `torch.cuda` answers under `tilewright run` where there is no GPU."""
+"""The answers of `torch.cuda` under `tilewright run` where there is no GPU."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ print(json.dumps([f"{{m}}.{{n}}" for m, text in names.items() for n in text.spli
 
 
 def patterns() -> Iterator[str]:
-    """What the table of the page names, without what the lists leave out."""
+    """The names in the table of the page, without those that the lists leave out."""
     for row in re.findall(r"^\| (`.*?) \|", PAGE.read_text(), re.MULTILINE):
         yield from re.findall(r"`([^`]+)`", row)
 

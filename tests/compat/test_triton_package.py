@@ -20,7 +20,7 @@ MODULES = sorted([*ROWS, *SCRIPTS])
 
 
 def asked(question: str, *, path: str = str(PACKAGE_PATH)) -> Any:
-    """What a process with our `triton` answers."""
+    """The answer of a process with our `triton`."""
     command = [sys.executable, "-c", f"import json, sys, triton\n{question}"]
     variables = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)

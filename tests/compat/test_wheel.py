@@ -14,7 +14,7 @@ from tilewright.tools.run_command import PACKAGE_PATH
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-"""What any installer asks of the build system that pyproject.toml names: without pip, and without the network."""
+"""The questions of any installer to the build system of pyproject.toml: without pip, and without the network."""
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import tilewright.language as tl
 
 SIZES = (100, 200, 400, 800)
 MAX_GROWTH = 1.15
-"""How much the work per op may grow from one size to the next one, which has twice as many ops."""
+"""Max growth of the work per op from one size to the next one, which has twice as many ops."""
 
 
 @tw.jit
@@ -120,7 +120,7 @@ SHAPES = (
 
 
 def calls_during(work: Callable[[], Any]) -> tuple[int, Any]:
-    """How many Python functions `work` calls, and what it returns."""
+    """The number of Python functions that `work` calls, and its result."""
     count = 0
 
     def called(_frame: Any, event: str, _argument: Any) -> None:

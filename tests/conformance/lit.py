@@ -58,14 +58,14 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
 HEADING = "# Triton's lit tests"
 SPELLINGS = {"3.5": (("ttg.barrier local", "gpu.barrier"), ("pendings = 0 : i32, read_only}", "pendings = 0 : i32}"))}
-"""What a version writes otherwise: its barriers do not say which memory they order, its waits not what for."""
+"""Texts that a version writes otherwise: its barriers do not say which memory they order, its waits not what for."""
 SECONDS = 30
-"""How long the passes may take for one segment."""
+"""Max seconds that the passes may take for one segment."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one function; `problem` is empty when it passed."""
+    """The outcome of one function; `problem` is empty when it passed."""
 
     name: str
     problem: str = ""
@@ -136,7 +136,7 @@ class Runner:
     def _check_alone(
         self, text: str, found: list[Function], function: Function, name: str, line: RunLine, printed: str
     ) -> str:
-        """What is wrong with one function, checked with its own comments only."""
+        """The problem of one function, checked with its own comments only."""
         wanted = only(text, found, function, comments=True)
         if not printed:
             printed, problem = self._printed(only(text, found, function), name, line)
@@ -147,7 +147,7 @@ class Runner:
         return self._filecheck(wanted, only(printed, made, same[0]) if same else printed, line)
 
     def _printed(self, text: str, name: str, line: RunLine) -> tuple[str, str]:
-        """What the commands make of a text, and what went wrong."""
+        """The text that the commands make of a text, and what went wrong."""
         try:
             for command in line.commands:
                 module = _module(text, name, command)
@@ -165,7 +165,7 @@ class Runner:
         return text
 
     def _filecheck(self, wanted: str, printed: str, line: RunLine) -> str:
-        """What FileCheck says; nothing if it is content, or has nothing to do."""
+        """The message of FileCheck; nothing if it is content, or has nothing to do."""
         if not has_directives(wanted, line.prefixes):
             return ""
         with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file:

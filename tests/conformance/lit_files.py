@@ -102,7 +102,7 @@ class RunLine:
 
     @property
     def prefixes(self) -> list[str]:
-        """What the directives of FileCheck begin with."""
+        """The prefixes of FileCheck's directives."""
         arguments = list(self.check or ())
         found = []
         for i, argument in enumerate(arguments):
@@ -209,7 +209,7 @@ def functions(text: str) -> list[Function]:
 
 
 def _last_line(plain: Sequence[str], start: int) -> int:
-    """Where the braces that open from line `start` on are closed again; the line itself for a declaration."""
+    """The line on which the braces opened from line `start` on are closed; the line itself for a declaration."""
     depth, opened = 0, False
     for i in range(start, len(plain)):
         for character in plain[i]:

@@ -33,7 +33,7 @@ from typing import Any
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
 NEXT_HEADINGS = ("\n# Triton's tutorials\n", "\n# Triton's lit tests\n")
-"""Where the part of this program ends: what follows is written by others."""
+"""The mark at which this program's part ends: what follows is written by others."""
 MAX_CRASHES = 20
 ERRORS_OF_PYTEST = (2, 3, 4, 5)
 """Exit statuses that no test is the cause of."""
@@ -43,7 +43,7 @@ FOLDER = ""
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test: `passed`, `failed`, `skipped` or `xfailed`, and what it said.
+    """The outcome of one test: `passed`, `failed`, `skipped` or `xfailed`, and its text.
 
     `neutral` says that Triton marks it as one that needs no GPU (its mark `interpreter`).
     """
@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """What became of the tests of one file, in how many seconds."""
+    """The outcomes of the tests of one file, and the seconds they took."""
 
     tests: Sequence[Outcome]
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What of a tutorial runs although the file asks for a GPU: its functions, or all of it on a simulated GPU.
+"""The parts of a tutorial that run although the file asks for a GPU: functions, or all of it on a simulated GPU.
 
 tilewright run tutorial_parts.py ~/triton/python/tutorials/09-persistent-matmul.py              # on tensors of our own
 tilewright run tutorial_parts.py --simulate 90 ~/triton/python/tutorials/07-extern-functions.py

@@ -39,7 +39,7 @@ ENDED, FAILED, STOPPED = "ended", "failed", "stopped"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program: `ended`, `failed` or `stopped` at the limit, and the last line that it said.
+    """The outcome of a program: `ended`, `failed` or `stopped` at the limit, and its last line.
 
     Attributes:
         points: measured ones, and all, of tables whose time was limited.
@@ -105,7 +105,7 @@ def folders(triton: Path, commits: Mapping[str, str], folder: Path) -> dict[str,
 def programs(
     trees: Mapping[str, Path], names: Sequence[str], parts: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """What is run: tree, tutorial, and arguments of `tilewright run`."""
+    """The runs: tree, tutorial, and arguments of `tilewright run`."""
     for name in names:
         for program in (f"{name}.py", *parts.get(name, ())):
             yield from ((tree, name, program) for tree, folder in trees.items() if (folder / f"{name}.py").exists())
@@ -149,7 +149,7 @@ def last_line(text: str) -> str:
 
 
 def points(text: str) -> list[int]:
-    """How many points the warnings of limited tables say, measured and all; nothing without such warnings."""
+    """The numbers of points in the warnings of limited tables, measured and all; nothing without such warnings."""
     found = re.findall(r"Warning: .*: (\d+) of (\d+) points were measured", text)
     return [sum(map(int, numbers)) for numbers in zip(*found, strict=True)]
 
@@ -181,7 +181,7 @@ def page(found: Found, trees: Sequence[str], plan: dict[str, Any]) -> Iterator[s
 
 
 def remark(tree: str, program: str, done: Outcome, reasons: Mapping[str, str]) -> str:
-    """What the table of reasons says; without a reason, of a program that did not end, what it said."""
+    """The text of the table of reasons; for a program that did not end, and has no reason, its own last words."""
     said = f"{tree} {program}: {done.outcome}: {done.said}"
     for pattern, reason in reasons.items():
         if fnmatch(said, pattern):

@@ -1,4 +1,4 @@
-"""What compiled kernels print: the same lines as kernels that run in Python, whole and complete."""
+"""Compiled kernels print the same lines as kernels that run in Python, whole and complete."""
 
 from __future__ import annotations
 

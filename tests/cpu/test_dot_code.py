@@ -1,4 +1,4 @@
-"""What the code of dots looks like: instructions, memory traffic of the inner loop, refusals."""
+"""The code of dots: instructions, memory traffic of the inner loop, refusals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MAX_LINES = 9000
 """The bar is a second on any machine, not what they take today."""
 
 LONGER = {"256 masked loads and stores": 14_000}
-"""What is short per line: nests of a few ops."""
+"""Max lines of kernels that are short per line: nests of a few ops."""
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_size(case, monkeypatch):
 
 
 def test_a_masked_load_and_store_is_a_few_lines():
-    """What stands in front of the loops, such as where the mask ends, stands there once for all of them."""
+    """Code in front of the loops, such as the end of the mask, stands there once for all of them."""
     x = np.zeros(64, np.float32)
     short, long = (loads_kernel.warmup(x, x, 100, 1024, count, grid=(1,)) for count in (41, 49))
     assert long.asm["llir"].count("\n") - short.asm["llir"].count("\n") <= 8 * 54

@@ -1,4 +1,4 @@
-"""What has no CPU lowering is refused by name and place."""
+"""Ops without CPU lowering are refused by name and place."""
 
 from __future__ import annotations
 

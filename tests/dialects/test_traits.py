@@ -1,4 +1,4 @@
-"""What ops of several dialects have in common, and what only some ops have under a name."""
+"""Fields that ops of several dialects share, and fields that only some ops have under a name."""
 
 from __future__ import annotations
 

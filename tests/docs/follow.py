@@ -76,7 +76,7 @@ def evaluated() -> str:
 
 
 def passes() -> str:
-    """How many ops each pass leaves, and how much its name says changed."""
+    """A line per pass: the number of ops before and after it, or how else it changed them."""
     module, lines = _module(), []
     before = [print_op(module), sum(1 for _ in module.walk())]
 

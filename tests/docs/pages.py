@@ -1,4 +1,4 @@
-"""What is in a page: its programs with what they print, and its links.
+"""The parts of a page: its programs with what they print, and its links.
 
 ```python            a program; it runs in a process state of its own, from a file named program.py
 ```text              directly after a program and the word `prints`: its output

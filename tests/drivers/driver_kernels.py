@@ -164,7 +164,7 @@ def arrays(count: int = 3, n: int = 1000, dtype: Any = np.float32) -> list[np.nd
 
 
 def slow_calls(kernel: Jit, grid: Any, *args: Any, **kwargs: Any) -> int:
-    """How many of two equal calls go to Python: 1 when the second is native."""
+    """The number of two equal calls that go to Python: 1 when the second is native."""
     before = len(kernel.slow_calls)
     for _ in range(2):
         assert kernel.native[grid](*args, **kwargs) is kernel.result

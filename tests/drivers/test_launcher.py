@@ -287,7 +287,7 @@ def test_kernels_are_collected() -> None:
 
 
 class Holder:
-    """What may be in a cycle with a bound launch."""
+    """An object that may be in a cycle with a bound launch."""
 
     launch: Any = None
 

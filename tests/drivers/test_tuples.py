@@ -49,7 +49,7 @@ def recording(slots: tuple[Slot, ...] = (), **options: Any) -> tuple[NativeKerne
 
 
 def slow_calls(*values: Any, **options: Any) -> int:
-    """How many launches with these values, one after the other and twice, went to Python."""
+    """The number of launches with these values, one after the other and twice, that went to Python."""
     out = np.zeros(6, np.int64)
     kernel, misses = recording((Slot(0, "*i64"),), **options)
     for _ in range(2):

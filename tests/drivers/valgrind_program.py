@@ -1,4 +1,4 @@
-"""What `test_valgrind.py` runs: launches and calls of all kinds, and at last one mistake that valgrind has to find.
+"""The program of `test_valgrind.py`: launches and calls of all kinds, and one mistake that valgrind has to find.
 
 The first run, without valgrind, leaves all that is compiled in the cache; the second imports no compiler.
 """

@@ -9,7 +9,7 @@ SIGNATURE = {"x": "*i32"}
 
 
 class Kind(Enum):
-    """What a class may be."""
+    """A plain class with one value."""
 
     PLAIN = 1
 

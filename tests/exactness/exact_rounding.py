@@ -78,7 +78,7 @@ def negative(number: Number) -> bool:
 
 @cache
 def decode(code: int, form: Format) -> Number:
-    """What a code stands for."""
+    """The number that a code stands for."""
     minus, size = bool(code & form.sign), code & (form.sign - 1)
     exponent, fraction = size >> form.fraction, size & ((1 << form.fraction) - 1)
     if form.infinite and exponent == (1 << form.exponent) - 1:

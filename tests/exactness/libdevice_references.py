@@ -1,4 +1,4 @@
-"""What libdevice's functions should give, from mpmath, fractions and plain integers; and how far off they may be.
+"""References for libdevice's functions, from mpmath, fractions and plain integers; and the errors allowed.
 
     REAL["erfc"].value(mpf(1))          0.15729920705…
     WHOLE["clz"]("int32", 5)            29

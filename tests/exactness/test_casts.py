@@ -188,7 +188,7 @@ def compare(source: str, targets: list[str], mode: str, out: np.ndarray, *, thin
 
 
 def targets_of(source: str) -> list[str]:
-    """What a type can be cast to."""
+    """The types to which a type can be cast."""
     return [name for name in TYPES if {source, name}.isdisjoint(INTEGERS) or not (source + name).count("fp8")]
 
 

@@ -25,7 +25,7 @@ def geglu(a, b, out, N: tl.constexpr):
 
 
 def reference(a: np.ndarray, b: np.ndarray, type: type[np.floating], tanh_in: type[np.floating]) -> np.ndarray:
-    """In one format, with a tanh that is computed in another one and rounded."""
+    """GEGLU in one format, with a tanh that is computed in another one and rounded."""
     x = a.astype(type)
     inner = type(ROOT) * (x + type(CUBE) * x * x * x)
     gelu = type(0.5) * x * (type(1) + np.tanh(inner.astype(tanh_in)).astype(type))
@@ -34,7 +34,7 @@ def reference(a: np.ndarray, b: np.ndarray, type: type[np.floating], tanh_in: ty
 
 @pytest.mark.parametrize("cpu", LEVELS)
 def test_bf16_geglu_is_as_good_as_its_formula(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all bf16 between -6 and 6 as many are off as with a tanh that is rounded correctly: the sum takes those."""
+    """As many of all bf16 between -6 and 6 are off as with a correctly rounded tanh: the sum takes those."""
     monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
     random = np.random.default_rng(0)
     codes = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)

@@ -26,12 +26,12 @@ INTEGERS = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64
 TO_WHOLE = {"llrint": "rn", "llround": "away"}
 MODES = ("rn", "rz", "rd", "ru")
 BESSEL = {"cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn"}
-"""In language/test_bessel.py."""
+"""Functions tested in language/test_bessel.py."""
 DIRECTED = {f"{name}_{mode}" for name in ("add", "sub", "mul", "div", "fma", "rcp", "sqrt") for mode in MODES}
-"""In test_directed_rounding.py."""
+"""Functions tested in test_directed_rounding.py."""
 SIZES = {"native": 1024, "eager": 128, "ttir": 128, "80": 128, "90": 128}
 APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1}
-"""Where GPUs have instructions of limited accuracy for fp32, as Triton uses them, the bounds that hold there."""
+"""The bounds for functions of fp32 for which GPUs have instructions of limited accuracy, as Triton uses them."""
 QUICK = {"byte_perm", "double2ull_rd", "nextafter", "tgamma", "ull2float_ru"}
 FLUSHED = ("sqrt", "rsqrt", "exp2")
 """Functions whose instructions take subnormal numbers for 0."""

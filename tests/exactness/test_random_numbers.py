@@ -166,7 +166,7 @@ def test_philox_of_64_bits(way: str) -> None:
 @pytest.mark.parametrize("kind", OFFSETS)
 @pytest.mark.needs_triton_python
 def test_tritons_own_front_end_gives_the_same_numbers(kind: str) -> None:
-    """What it makes of this very kernel, interpreted."""
+    """The TTIR that Triton makes of this very kernel computes the same, interpreted."""
     text = Path(__file__).read_text().replace("import tilewright.language as tl", "import triton.language as tl")
     short = kind.replace("uint", "u").replace("int", "i")
     signature = {"offsets": f"*{short}", "bits": "*u32", "floats": "*fp32", "seed": "i64"}

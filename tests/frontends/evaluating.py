@@ -31,7 +31,7 @@ def run_time(type: str, divisibility: int = 1) -> Typed:
 
 
 class Helper(JITCallable):
-    """What `@jit` makes of a function, as far as the front end is concerned."""
+    """A function as `@jit` hands it to the front end."""
 
     def __init__(self, fn: FunctionType, noinline: bool = False) -> None:
         self.fn = fn

@@ -50,14 +50,14 @@ def through(kernel: FunctionType, frontend: str) -> Any:
 
 
 def interpreted(kernel: FunctionType, x: int, y: int) -> list[int]:
-    """What the kernel stores when Python runs it."""
+    """The values that the kernel stores when Python runs it."""
     out = np.zeros(len(VARIABLES), np.int32)
     tw.jit(interpret=True)(kernel)[(1,)](out, x, y, **CONSTANTS)
     return [int(value) for value in out]
 
 
 def executed(module: Any, x: int, y: int) -> list[int]:
-    """What the module stores."""
+    """The values that the module stores."""
     out = np.zeros(len(VARIABLES), np.int32)
     run_ir(module, [out, x, y])
     return [int(value) for value in out]

@@ -51,7 +51,7 @@ def _interpret(module: Any) -> None:
 
 
 def _text(path: Path, frontend: str) -> str:
-    """What a front end says; modules are read again, because some kernels change them."""
+    """The message of a front end; modules are read again, because some kernels change them."""
     module = _module(path)
     try:
         if frontend == "interpreter":

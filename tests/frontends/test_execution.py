@@ -36,7 +36,7 @@ def first(kernel: Any, *arguments: Any, grid: int = 1) -> list[Any]:
 
 
 def collatz(n: int) -> int:
-    """How many steps it takes from n to 1."""
+    """The number of steps from n to 1."""
     steps = 0
     while n > 1:
         n = n // 2 if n % 2 == 0 else 3 * n + 1
@@ -45,7 +45,7 @@ def collatz(n: int) -> int:
 
 
 def descriptor_sums() -> list[float]:
-    """What the kernel with the descriptor writes."""
+    """The values that the kernel with the descriptor writes."""
     out = floats(*[0] * 64)
     objects.descriptor_to_helper[(1,)](floats(*range(128)), out)
     sums: list[float] = out.tolist()

@@ -83,7 +83,7 @@ class Activation(Enum):
 
 @pytest.mark.parametrize("frontend", ["ast", "bytecode"])
 def test_constants_are_marked(frontend: str) -> None:
-    """What Triton 3.5.1 and 3.9.0 hand to such a function, compiled for a GPU that is not there."""
+    """Arguments are marked as Triton 3.5.1 and 3.9.0 mark them when they compile for a GPU that is not there."""
     seen: list[str] = []
 
     @builtin

@@ -1,4 +1,4 @@
-"""What was read of a function is kept as long as the function, and no longer."""
+"""The HIR of a function is memoised as long as the function lives, and no longer."""
 
 from __future__ import annotations
 

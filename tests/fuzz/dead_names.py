@@ -11,7 +11,7 @@ from collections import Counter
 ASSIGNMENT = re.compile(r"\s*([\w, ]+?) [+-]?= (.*)")
 NAME = re.compile(r"[A-Za-z_]\w*")
 ACTS = ("atomic", "helper")
-"""What is called by such names does more than give a value."""
+"""Parts of the names of functions that do more than give a value."""
 
 
 def without_dead(lines: list[str]) -> list[str]:

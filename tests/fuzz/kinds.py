@@ -1,4 +1,4 @@
-"""What generated kernels compute with: kinds of tiles (dtype and shape), numbers of each dtype, arrays of them.
+"""The data of generated kernels: kinds of tiles (dtype and shape), numbers of each dtype, arrays of them.
 
 Kind("int8", (4, 16)).cast("a + b") == "(a + b).to(tl.int8)"
 """
@@ -42,7 +42,7 @@ class Kind:
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property

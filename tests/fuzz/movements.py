@@ -157,7 +157,7 @@ def gathered(draft: Draft, kind: Kind, depth: int) -> str | None:
 
 @production(1)
 def histogram(draft: Draft, kind: Kind, depth: int) -> str | None:
-    """How often each number occurs."""
+    """The count of each number."""
     if len(kind.shape) != 1 or kind.is_float or kind.dtype == "int1" or kind.size < 2:
         return None
     source = Kind("int32", (draft.rng.choice((8, 32, 128)),))

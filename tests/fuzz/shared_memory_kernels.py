@@ -36,7 +36,7 @@ GRIDS = (*[((1,), 1)] * 7, ((3,), 1), ((3,), 2)), (*[((1, 1), 1)] * 5, ((2, 2), 
 
 @dataclass(frozen=True)
 class Launch:
-    """What one launch of a program is given.
+    """The arguments of one launch of a program.
 
     Attributes:
         offsets: where each view begins, in elements of the kernel's dtype.
@@ -105,7 +105,7 @@ def program(rng: Random, *, lean: bool = False) -> SharedProgram:
 
 
 def new_draft(rng: Random, *, lean: bool) -> Draft:
-    """What is decided before the first statement: dtype, names, shapes, habits."""
+    """The decisions before the first statement: dtype, names, shapes, habits."""
     usual = ("int32", "float32") * 3
     dtype = rng.choice((*usual, rng.choice(SIGNED + UNSIGNED), rng.choice(FLOATS)))
     views = [dtype] * rng.choice((1, 2) if lean else (1, 1, 2, 2, 2, 3, 4))
@@ -134,7 +134,7 @@ def stored_last(draft: Draft, *, lean: bool) -> None:
 def launches(
     rng: Random, views: int, size: int, grids: tuple[tuple[tuple[int, ...], int], ...], *, aligned: bool, lean: bool
 ) -> tuple[Launch, ...]:
-    """What the kernel is launched with; all launches take the same machine code.
+    """The launches of the kernel, which take the same machine code.
 
     So each number is of the same sort in all of them: a multiple of 16, 1, or neither; and no view begins at a
     multiple of 16 bytes unless all do.

@@ -29,7 +29,7 @@ from tilewright.runtime.interpreted import InterpretedFunction
 
 PROGRAMS = 4
 SIZE = REGION * (PROGRAMS + 1)
-"""Of each array, in elements."""
+"""The size of each array, in elements."""
 CHECKS = (*["bounds"] * 7, "races", "uninit", "bounds,races,uninit")
 
 
@@ -98,7 +98,7 @@ def optimized(level: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Way:
-    """How machine code is made.
+    """A way to make machine code.
 
     Attributes:
         level: of LLVM's code generator.
@@ -115,7 +115,7 @@ def way_of(seed: int) -> Way:
 
 
 def disagreement(program: SharedProgram, folder: Path, way: Way) -> Problem | None:
-    """How the first launch goes wrong: machine code fails, or memory is not what Python leaves.
+    """The fault of the first launch that goes wrong: machine code fails, or memory is not what Python leaves.
 
     Raises:
         Undefined: some launch has no one result.
@@ -149,7 +149,7 @@ def in_python(kernel: Any, program: SharedProgram, launch: Launch) -> dict[str, 
 
 
 def first_difference(expected: dict[str, Array], found: dict[str, Array]) -> str:
-    """Where the first arrays differ in bits; NaNs are all alike."""
+    """The place where the first arrays differ in bits; NaNs are all alike."""
     for name, a in expected.items():
         b = found[name]
         differs = a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")
@@ -176,7 +176,7 @@ def defined_program(seed: int, folder: Path) -> tuple[SharedProgram, Problem | N
 
 
 def cut_down(drawn: SharedProgram, problem: Problem, folder: Path, way: Way, *, attempts: int = 400) -> SharedProgram:
-    """What remains of a program without all that the problem does not need."""
+    """The rest of a program without all that the problem does not need."""
 
     def has_problem(candidate: SharedProgram) -> bool:
         try:

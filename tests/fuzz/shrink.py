@@ -105,7 +105,7 @@ def simpler_expressions(tree: ast.Module, owner: ast.AST) -> Iterator[str]:
 
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:
-    """What may stand for an expression: its parts, and a constant for what a call with a dtype gives."""
+    """Replacements for an expression: its parts, and a constant for the result of a call with a dtype."""
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
             yield node.func.value

@@ -42,7 +42,7 @@ def test_some_kernels(rng: Random, tmp_path: Path) -> None:
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> int:
-    """How many kernels to draw; 0: the usual number, and the same each time."""
+    """The number of kernels to draw; 0: the usual number, and the same each time."""
     wanted: int = request.config.getoption("--kernels")
     return wanted
 

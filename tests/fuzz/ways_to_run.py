@@ -34,13 +34,13 @@ from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.support.diagnostics import Unsupported
 
 NEARLY = 4e-6
-"""How far, in parts of the larger number, functions that round may be apart."""
+"""Max distance of results of functions that round, as a share of the larger number."""
 MARGIN = 64
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a program: between which ways, and how it shows."""
+    """The problem of a program: between which ways it shows, and how."""
 
     where: str
     what: str
@@ -130,7 +130,7 @@ class Ways:
         self.options = {**program.options, "enable_fp_fusion": False}
 
     def run_ttir(self) -> dict[str, Array]:
-        """What the front end made, in the interpreter of IR."""
+        """The front end's module, run by the interpreter of IR."""
         arguments = Arguments(self.program)
         module = front_end(self.kernel, arguments.named(), "ast")
         run_ir(module, arguments.named(), self.program.grid)
@@ -155,7 +155,7 @@ class Ways:
         return arguments.arrays
 
     def run_bytecode(self) -> dict[str, Array] | None:
-        """What the front end makes of bytecode: None where that is what it makes of the source."""
+        """The module that the front end makes of bytecode: None where it equals the one made of the source."""
         arguments = Arguments(self.program)
         texts = [print_op(front_end(self.kernel, arguments.named(), name)) for name in ("ast", "bytecode")]
         if texts[0] == texts[1]:
@@ -235,7 +235,7 @@ def seconds_to_compile(program: Program, folder: Path) -> float:
 
 
 def first_difference(left: dict[str, Array], right: dict[str, Array]) -> str:
-    """Where the first arrays differ; "" if none do."""
+    """The place where the first arrays differ; "" if none do."""
     for name, a in left.items():
         b = right[name]
         if a.dtype.kind in "biu":

@@ -47,7 +47,7 @@ if "FAKE_GPU" in os.environ:
     for number, value in {attributes}.items():
         ctypes.c_int32.from_address(state() + {facts} + 4 * number).value = value
 """
-"""What every process of the environment begins with: one fake GPU, where a variable names its library."""
+"""The first lines of every process of the environment: one fake GPU, where a variable names its library."""
 
 
 def run(python: Path, bundle: Path, part: str, folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
@@ -83,7 +83,7 @@ def test_no_gpu(python: Path, bundle: Path, tmp_path: Path) -> None:
 
 
 def added_rows(python: Path, bundle: Path, script: str, driver: Path, file: Path) -> list[dict[str, Any]]:
-    """What a script of the bundle adds to the JSON of a part without rows."""
+    """The entries that a script of the bundle adds to the JSON of a part without rows."""
     file.write_text(json.dumps({"part": "fast", "rows": []}))
     environment = {"TRITON_LIBCUDA_PATH": str(driver), "PATH": "", "FAKE_GPU": str(driver / "libcuda.so.1")}
     command = [python, bundle / script, file, *(["--bundle", bundle] if script == "rivals.py" else [])]

@@ -1,4 +1,4 @@
-"""What of the language a bundle has: the conformance sample, and the launches of the language's tests."""
+"""The language in a bundle: the conformance sample, and the launches of the language's tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import tilewright as tw
 
 QUICK = ("core.atomic_max_fp32", "tuple.pairs", "core.sum_of_axis_0_i8", "block_pointer.advance")
 EVERY = 9
-"""Of the others, these tests run every so manieth; `make gpu-bundle` runs all."""
+"""The step with which these tests run the other launches; `make gpu-bundle` runs all."""
 
 
 def check_on_cpu(name: str, capability: int, folder: Path) -> None:

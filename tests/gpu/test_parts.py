@@ -37,7 +37,7 @@ class SimulatedText(Simulated):
 
 @pytest.mark.slow
 def test_another_simulated_gpu_is_right(bundle_of_two: Path) -> None:
-    """Of two architectures that a bundle is for, the device's own is taken; 8.6 has what 8.0 runs."""
+    """The device's own architecture is taken of the two in a bundle; 8.6 runs code for 8.0."""
     for capability, own in ((80, 80), (86, 80), (90, 90)):
         for part in ("right", "agrees"):
             check_parts(part, capability, bundle_of_two, own)
@@ -107,7 +107,7 @@ def wanted(name: str) -> Wanted:
 
 
 def simulated(kernel: Wanted, capability: int, case: Any) -> tuple[Case, list[Any]]:
-    """What a case of a kernel gives."""
+    """The results of a case of a kernel."""
     entry, codes = compiled(kernel, capability)
     made, simulator = case(entry), Simulated(capability)
     return made, simulator.run(simulator.load(entry, codes["ptx"]), made.grid, made.arguments)
@@ -199,7 +199,7 @@ def test_work_of_timed_rows() -> None:
 
 
 def as_entry(kernel: Wanted) -> Any:
-    """What a case asks of an entry."""
+    """The attributes that a case asks of an entry."""
     return SimpleNamespace(
         name=kernel.name, kernel=kernel.function.__name__, types=kernel.types, constants=kernel.constants
     )

@@ -26,7 +26,7 @@ SMALL = {"elements": 2048, "softmax rows": 3, "side": 256, "heads": 2, "rows": 1
 
 
 class Event:
-    """Of the stand-in for torch: its clock goes on by a millisecond each time that somebody looks."""
+    """An event of the shim for torch, whose clock goes on by a millisecond each time that somebody looks."""
 
     clock = 0.0
 
@@ -207,7 +207,7 @@ def test_without_torch(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kernels_are_read_with_another_package_in_place_of_ours(tmp_path: Path) -> None:
-    """In a bundle, as in the repository; here the other package is ourselves."""
+    """Kernels are read in a bundle as in the repository; here the other package is ourselves."""
     found = rivals.kernels_of(tmp_path, "tilewright")
     assert found["attention_keys"].fn.__code__.co_filename == str(tmp_path / "timed_kernels_for_tilewright.py")
     assert found["add"].fn.__name__ == "add"

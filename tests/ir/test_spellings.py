@@ -1,4 +1,4 @@
-"""What texts of Triton spell in more than one way is read in all of them, and printed in one."""
+"""Spellings of Triton's texts: each is read, and one is printed."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def large_only(value):
 
 @tw.jit
 def perhaps_returned(x, n):
-    """What a helper gives that ends without a `return` is anything, so nobody may use it."""
+    """The result of a helper that ends without a `return` is undefined, so nobody may use it."""
     twice, seven = large_only(n)
     if n > 2:
         tl.store(x, twice + seven)

@@ -35,7 +35,7 @@ def fit(f: Callable[[Any], Any], low: Any, high: Any, nodes: int = 64) -> list[f
 
 
 def by_square(f: Callable[[Any], Any]) -> list[float]:
-    """Of a function of x by x², 0 ≤ x ≤ 8."""
+    """The coefficients of a function of x in powers of x², 0 ≤ x ≤ 8."""
     return fit(lambda u: f(sqrt(max(u, SMALL))), 0, 64)
 
 

@@ -92,7 +92,7 @@ def triton_ops(statement: str, folder: Path) -> collections.Counter[str]:
 
 
 def triton_ttir(kernel: Any, signature: dict[str, str]) -> str:
-    """What Triton's front end makes of `kernel`, with calls inlined."""
+    """The module that Triton's front end makes of `kernel`, with calls inlined."""
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
     backend = triton.compiler.compiler.make_backend(target)
     options = backend.parse_options({"sanitize_overflow": False})
@@ -109,7 +109,7 @@ def triton_ttir(kernel: Any, signature: dict[str, str]) -> str:
 
 
 def counted(module: Op) -> collections.Counter[str]:
-    """How often each kind of op occurs, constants and reshapes to the same shape left out."""
+    """The count of each kind of op, constants and reshapes to the same shape left out."""
     for _ in range(2):
         symbol_dce(module)
         canonicalize(module)

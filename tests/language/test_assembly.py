@@ -25,7 +25,7 @@ def kernel(x_ptr, y_ptr, out_ptr, TEXT: tl.constexpr, CONSTRAINTS: tl.constexpr,
 
 
 def computed(text: str, constraints: str, x: Any, y: Any, kind: Any = np.uint32) -> Any:
-    """What the text makes of two arrays: compiled, and run as a Python function."""
+    """The results of the text for two arrays: compiled, and run as a Python function."""
     out, again = np.zeros(N, kind), np.zeros(N, kind)
     kernel[(1,)](x, y, out, text, constraints, N=N)
     tw.jit(kernel.fn, interpret=True)[(1,)](x, y, again, text, constraints, N=N)

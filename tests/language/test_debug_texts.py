@@ -1,4 +1,4 @@
-"""What `static_print` shows of values that have no numbers yet."""
+"""The texts that `static_print` shows of values that have no numbers yet."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def copied(x, out, N: tl.constexpr):
 
 
 def launched(kernel: Any, *arrays: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
-    """What the kernel writes into its last argument, and what it warns of."""
+    """The values that the kernel writes into its last argument, and its warnings."""
     out = np.zeros_like(arrays[0])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -16,7 +16,7 @@ CODES = np.arange(256).astype(np.uint8)
 
 
 def value_of(code: int) -> float:
-    """What a code stands for, by the definition of such formats."""
+    """The number that a code stands for, by the definition of such formats."""
     exponent, mantissa = code >> 3 & 15, code & 7
     magnitude = mantissa * 2.0**-17 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 18)
     return -magnitude if code & 0x80 else magnitude

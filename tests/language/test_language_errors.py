@@ -1,4 +1,4 @@
-"""What the language says about programs that make no sense: title and label of each diagnostic."""
+"""The language's diagnostics for programs that make no sense: title and label of each."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def parameters(text: str) -> list[tuple[str, str, str]]:
 
 
 def complaints(ours: inspect.Signature, text: str, *, method: bool) -> Iterator[str]:
-    """What a call as `text` has it would trip over."""
+    """The parameters at which a call as `text` has it would fail."""
     own = list(ours.parameters.values())
     theirs = parameters(text)
     places = {parameter.name: number for number, parameter in enumerate(own)}

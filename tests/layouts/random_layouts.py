@@ -43,7 +43,7 @@ def shape(random: Random, rank: int, least: int = 1, most: int = 256) -> Shape:
 
 
 def cga(random: Random, rank: int, shape: Shape) -> Rows:
-    """How 1 to 8 blocks are dealt out, or hold copies; no further than `shape` reaches."""
+    """The division of a shape among 1 to 8 blocks, or copies in them; no further than `shape` reaches."""
     if random.random() < 0.6:
         return ()
     rows, step = [], [1] * rank

@@ -1,4 +1,4 @@
-"""What moves when layouts change, the buffers through which it goes, and their bank conflicts."""
+"""The moves of data when layouts change, the buffers on the way, and their bank conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes ask of layouts: sizes per thread, warp and block, orders, views."""
+"""The questions of passes about layouts: sizes per thread, warp and block, orders, views."""
 
 from __future__ import annotations
 

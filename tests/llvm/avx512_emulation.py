@@ -15,7 +15,7 @@ NAN = float("nan")
 
 
 def machine_for(target: Target) -> Target:
-    """What code for `target` is compiled for: itself, or this machine, which then emulates it."""
+    """The target that code for `target` is compiled for: itself, or this machine, which then emulates it."""
     return target if target.runs_here() else host_target()
 
 
@@ -61,7 +61,7 @@ def _nearer_to_zero(k, arguments):
 
 
 def _rest(k, arguments):
-    """What rounding to an integer, ties to even, takes away; 0 of infinity."""
+    """The part that rounding to an integer, ties to even, takes away; 0 of infinity."""
     x = k(arguments[0])
     assert arguments[1] == "8", "emulated for whole numbers and the nearest only"
     return k.select(abs(x).equals(float("inf")), 0.0, x - k.call("llvm.roundeven", x))

@@ -68,7 +68,7 @@ def _error(k: LaneType, double: LaneType, got, wanted):
 
 
 def tiles(name: str, *, every: int = 1, far: int = 1) -> np.ndarray:
-    """Where tiles begin: one of `every`, in steps that visit all their residues, and one of `far` from 2^20 on."""
+    """The starts of tiles: one of `every`, in steps that visit all their residues, and one of `far` from 2^20 on."""
     count = (SIGN if name in MIRRORED else 2 * SIGN) // TILE
     numbers = np.arange(0, count, every) if every == 1 else np.arange(0, count - every, every + 1)
     starts = numbers.astype(np.int64) * TILE

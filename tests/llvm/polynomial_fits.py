@@ -1,4 +1,4 @@
-"""Where backends/llvm/coefficients.py and segment_tables.py come from.
+"""The origin of backends/llvm/coefficients.py and segment_tables.py.
 
     python tests/llvm/polynomial_fits.py coefficients | segments
 
@@ -51,7 +51,7 @@ def log_ratio_rest2(z):
 
 
 def log_tail(z):
-    """Of 2 atanh(u/2) / u with z = u² what comes after 1 + z/12, divided by z²."""
+    """The rest of 2 atanh(u/2) / u, with z = u², after 1 + z/12, divided by z²."""
     u = mpmath.sqrt(z)
     return (2 * mpmath.atanh(u / 2) / u - 1 - z / 12) / z**2 if z > 1e-15 else mpf(1) / 80
 
@@ -110,7 +110,7 @@ def erfc_scaled(q):
 
 
 def over_start(entries, base):
-    """What a power in the table is multiplied by, less 1."""
+    """The multiplier of a power in the table, less 1."""
     return lambda r: base**r / mpf(STARTS[entries]) - 1
 
 

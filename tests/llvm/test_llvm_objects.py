@@ -91,7 +91,7 @@ def cases(target, names):
 
 
 def missing_symbols(cpu, names=LOWERINGS):
-    """What one object with every op of every lowering expects from outside."""
+    """The undefined symbols of one object with every op of every lowering."""
     target = host_target(cpu)
     w = LlvmWriter(target)
     for number, (op, lanes) in enumerate(cases(target, names)):

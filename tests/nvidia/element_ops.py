@@ -62,7 +62,7 @@ def samples(type: Type, position: int) -> Array:
 
 
 def results_of(cases: Sequence[Case], inputs: dict[tuple[Type, int], Array], capability: int) -> list[Array]:
-    """What each op gives on a GPU; `inputs` has an array per type and position of an operand."""
+    """The result of each op on a GPU; `inputs` has an array per type and position of an operand."""
     made = [np.zeros(COUNT, numpy_dtype(each.result)) for each in cases]
     run_module(_module(cases, list(inputs)), [*inputs.values(), *made], capability=capability)
     return made

@@ -91,7 +91,7 @@ def triton() -> Iterator[Callable[[str], dict[str, Any]]]:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.needs_triton_python
 def test_anchor_as_triton_lays_it_out(name: str, triton: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
-    """What Triton's passes decide is lowered as well as what ours do."""
+    """Modules of Triton's passes are lowered as well as those of ours."""
     anchor, path = anchor_of(name), tmp_path / "kernel.ttgir"
     path.write_text(triton(name)["ttgir"])
     check(compile(path, target=GPUTarget("cuda", anchor.capability, 32)), anchor)

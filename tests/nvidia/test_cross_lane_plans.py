@@ -57,7 +57,7 @@ def test_copies_are_not_folded() -> None:
 
 
 def test_lanes_share_rows() -> None:
-    """Of 32 rows in each lane, every lane folds one in the end: 31 shuffles instead of 160."""
+    """Each lane with 32 rows folds one in the end: 31 shuffles instead of 160."""
     rows = to_linear_layout(Blocked((1, 1), (1, 32), (2, 2), (1, 0)), (64, 64))
     found = reduction_plan(rows, 1, Function((32,)))
     assert found.folds[0].halves == ((16, 16), (8, 8), (4, 4), (2, 2), (1, 1))

@@ -1,4 +1,4 @@
-"""What kernels see of the GPU that they are compiled for: descriptors that it moves blocks by, and answers about it."""
+"""The GPU as kernels compiled for it see it: descriptors by which it moves blocks, and answers about it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ CONTAINERS = {"builtin.module", "tt.func"}
 REWRITTEN_BEFORE = {"builtin.unrealized_conversion_cast", *NVIDIA_PASSES}
 """Ops that the passes for a GPU always replace."""
 FOREIGN = ("amd", "cpu.")
-"""Of other back ends."""
+"""Ops of other back ends."""
 
 
 def test_every_op_has_a_lowering_or_a_reason(golden: Callable[[str, str], None]) -> None:

@@ -22,7 +22,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 
 CAPABILITIES = [pytest.param(c, marks=pytest.mark.slow) for c in (75, 80, 89, 90, 100, 120)]
-"""Of each family of devices one; 8.9 is the first with conversions of 8-bit floats."""
+"""One device of each family; 8.9 is the first with conversions of 8-bit floats."""
 WITH_FAST = [90, *(each for each in CAPABILITIES if each.values != (90,))]
 """For tests of which one case runs always."""
 PREDICATES = {

@@ -1,4 +1,4 @@
-"""What the code of functions and reductions comes to: instructions, registers, and that it is right."""
+"""The size of code of functions and reductions: instructions, registers; and that it is right."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ SUMS = """%v = tt.descriptor_load %from[%start, %start] : DESCRIPTOR -> tensor<B
 
 
 def moved(body: str, x: Array, numbers: Array, capability: int, **names: Any) -> tuple[Array, str]:
-    """What a program of TTIR makes of zeros, and its PTX."""
+    """The result of a program of TTIR for zeros, and its PTX."""
     text = TTIR.replace("BODY", body)
     names = {"DESCRIPTOR": "!tt.tensordesc<tensor<BLOCKxELEMENT>>", "ALIGNED": "{tt.divisibility = 16 : i32}", **names}
     for name, value in names.items():

@@ -105,7 +105,7 @@ def ptx_of(text: str, *, capability: int, warps: int = 4, blocks: int = 1) -> tu
 def run(
     text: str, arrays: Sequence[np.ndarray[Any, Any]], *numbers: int, capability: int, warps: int = 4, blocks: int = 1
 ) -> list[np.ndarray[Any, Any]]:
-    """What the arrays hold when the program has run."""
+    """The arrays when the program has run."""
     ptx, shared = ptx_of(text, capability=capability, warps=warps, blocks=blocks)
     memory = DeviceMemory()
     places = [memory.copy_in(array) for array in arrays]

@@ -45,7 +45,7 @@ GPU = ""
 ON_GPU = {"default_dot_input_precision": "ieee", "supported_fp8_dtypes": FP8_KINDS}
 """Exact products, and all 8-bit floats, which devices without them emulate."""
 ROUNDING_OF_GPUS = 16
-"""How much further from the interpreters a GPU may be: it fuses products and sums, and approximates powers."""
+"""The factor by which a GPU may be further off than the interpreters: it fuses products, and approximates powers."""
 
 
 def agree(

@@ -131,7 +131,7 @@ def functions() -> Iterator[Case]:
 
 
 def debugging() -> Iterator[Case]:
-    """What is checked while debugging: overflow, assertions."""
+    """Checks while debugging: overflow, assertions."""
     integers = ("i1", *INTEGERS)
     for expression in (
         "a + b",
@@ -215,7 +215,7 @@ def atomics(name: str, arguments: str) -> Iterator[Case]:
 
 
 def shapes() -> Iterator[Case]:
-    """What makes tiles and changes their shape."""
+    """Functions that make tiles and change their shape."""
     tile = "w = tl.broadcast_to(a, [8, 4])\nv = tl.broadcast_to(a, [4, 8])\nu = tl.broadcast_to(a, [8])\n"
     for expression in SHAPES.strip().splitlines():
         yield Case(f"{tile}note({expression})", {"a": ("i32", "fp16", "*fp32", "i1", "fp8e5")})

@@ -1,4 +1,4 @@
-"""What Triton 3.9 and 3.5.1 make of the kernels of `language_cases.py`, as a file, so that tests need neither.
+"""The results of Triton 3.9 and 3.5.1 for the kernels of `language_cases.py`, as a file, so that tests need neither.
 
     python tests/oracle/language_facts.py /path/to/3.9/bin/python /path/to/3.5.1/bin/python
 

@@ -42,7 +42,7 @@ class Descriptor:
 
 @dataclass
 class Placed:
-    """Where the arguments of a launch stand."""
+    """The places of a launch's arguments."""
 
     memory: DeviceMemory = field(default_factory=DeviceMemory)
     places: list[tuple[int, tuple[int, ...], Any] | None] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Placed:
 def request(
     file: str, kernel: str, signature: dict[str, str], constants: dict[str, Any], *, capability: int, **more: Any
 ) -> str:
-    """What `compiled` takes, as text: `options` and `aligned` are Triton's."""
+    """The request that `compiled` takes, as text: `options` and `aligned` are Triton's."""
     found = {"text": tutorial(file), "kernel": kernel, "signature": signature, "constants": constants}
     return json.dumps({**found, "capability": capability, "ptx": 1, **more})
 

@@ -180,7 +180,7 @@ def relations(x, y, out, B: tl.constexpr):
 @pytest.mark.parametrize("right", quick_first(TYPES, (np.uint8,)), ids=lambda kind: np.dtype(kind).name)
 @pytest.mark.parametrize("left", quick_first(TYPES, (np.int8,)), ids=lambda kind: np.dtype(kind).name)
 def test_relations(left: Any, right: Any) -> None:
-    """Of mixed signs, both become the common type first."""
+    """Operands of mixed signs become the common type first."""
     x, y = pairs(left, right)
     kind = common(left, right)
     a, b = x.astype(kind), y.astype(kind)

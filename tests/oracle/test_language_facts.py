@@ -55,7 +55,7 @@ DIFFERENT = {
     + CONSTANT: "only what runs is read, and constants stay constants",
     r"aggregate_replace": "Triton's tl.core has it, ours is tilewright.aggregate_replace",
 }
-"""Where ours is meant to differ, and why."""
+"""The facts in which ours is meant to differ, and the reasons."""
 USED: set[str] = set()
 """Those of them that have been needed."""
 

@@ -33,7 +33,7 @@ COUNT = 64
 
 
 def name(dtype: Any) -> str:
-    """Of a NumPy type."""
+    """The name of a NumPy type."""
     return np.dtype(dtype).name
 
 

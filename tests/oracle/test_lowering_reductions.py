@@ -36,7 +36,7 @@ def reduce_axis(x, out, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr, KI
 
 
 def result_type(dtype: Any, kind: str) -> Any:
-    """What the kernel stores: sums of small integers are int32 or uint32, indices int32."""
+    """The dtype that the kernel stores: sums of small integers are int32 or uint32, indices int32."""
     kind_of_number = np.dtype(dtype).kind
     if kind.startswith("arg"):
         return np.int32

@@ -153,7 +153,7 @@ def chained(x, out, s):
 
 
 def test_a_chained_comparison_with_a_choice_in_it() -> None:
-    """In bytecode the choice's branch follows the one of the first comparison."""
+    """The choice's branch follows the one of the first comparison in bytecode."""
     kernels = [tw.jit(chained, frontend=frontend) for frontend in ("ast", "bytecode")]
     for a, b, d in product((0, 1), repeat=3):
         c, s = 2 - a, 2 * b

@@ -1,4 +1,4 @@
-"""What our simulator notices: Triton's kernels with one mistake each, in barriers, waits, fences, swizzles and masks.
+"""Mutants that our simulator notices: Triton's kernels with one mistake each, in barriers, waits, fences and the like.
 
 Every mutant is noticed, or stands in `EQUIVALENT` with the reason why it makes no difference. Barriers that are not
 missed because others stand for them are in `TOGETHER`: without the whole group the kernel is refused.

@@ -39,7 +39,7 @@ KERNELS = {
     "softmax": 1,
     "vector_add": 1,
 }
-"""How many kernels each example compiles."""
+"""The number of kernels that each example compiles."""
 ERROR = re.compile(r"\b\d\.?\d*e-\d+")
 
 
@@ -66,7 +66,7 @@ def constant(value: Any) -> Any:
 
 
 def tritons_ttir(source: tw.ASTSource) -> str:
-    """What Triton makes of a kernel, behind its passes on TTIR."""
+    """Triton's module of a kernel, behind its passes on TTIR."""
     backend = make_backend(GPUTarget("cuda", 80, 32))
     options = backend.parse_options({})
     constants = {place: constant(value) for place, value in source.constants.items()}

@@ -61,7 +61,7 @@ USE = re.compile(r"#(?!ttg\.|tt\.)\w+")
 FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
 VALUE = re.compile(r"%[\w.$-]+(?:[#:]\d+)?")
 HINT = re.compile(r" \{tt\.constancy = 1 : i64, tt\.contiguity = 1 : i64, tt\.divisibility = 1 : i64\}")
-"""What Triton's axis info notes about an argument of which it knows nothing."""
+"""The attributes that Triton's axis info notes on an argument of which it knows nothing."""
 
 
 def canonical(text: str) -> list[str]:

@@ -26,7 +26,7 @@ MODULES = sorted(Path(__file__).parents[1].glob("goldens/**/*.ttir"))
 
 
 def version() -> str:
-    """Of the installed Triton, as `print_op` knows it."""
+    """The version of the installed Triton, as `print_op` knows it."""
     command = [os.environ["TRITON_PYTHON"], "-c", "import triton; print(triton.__version__)"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.split(".")
     return ".".join(found[:2])

@@ -1,4 +1,4 @@
-"""What Triton makes of our TTIR for a GPU is read, keeps the rules and computes what the TTIR computes."""
+"""Triton's TTGIR of our TTIR is read, keeps the rules and computes what the TTIR computes."""
 
 from __future__ import annotations
 

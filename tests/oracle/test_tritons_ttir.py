@@ -38,7 +38,7 @@ TESTS = Path(__file__).parents[1]
 EXAMPLES = sorted(path.stem for path in (TESTS.parent / "examples").glob("*.py") if path.stem not in ("arrays", "demo"))
 CAPABILITIES = (80, 90)
 OTHER_SPELLINGS = {"dropout": 1}
-"""How many ops the front ends write in another way: -1 - x and ~x in random numbers."""
+"""The number of ops that the front ends write in another way: -1 - x and ~x in random numbers."""
 
 
 def theirs(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ def test_triton_compiles_our_ttir(example: str, monkeypatch: pytest.MonkeyPatch,
 
 
 def ops_and_types(text: str) -> Counter[str]:
-    """How often each line of `canonical` occurs, types in one order."""
+    """The count of each line of `canonical`, types in one order."""
     lines = (line.replace("gpu.barrier", "ttg.barrier all") for line in canonical(text))
     return Counter(" ".join(sorted(re.split(r"[\s(),]+", line))) for line in lines)
 
@@ -193,7 +193,7 @@ def written(value: Any) -> Any:
 
 
 def before_passes(source: Any) -> Op:
-    """What the front end makes of a kernel that is being built."""
+    """The front end's module of a kernel that is being built."""
     function = source.fn.fn
     parameters = front_end_parameters(source.specs)
     return make_ttir(function, parameters, name=function.__name__, options=EvaluateOptions(), frontend="ast")

@@ -1,4 +1,4 @@
-"""What a front end says to one-line kernels: run by an interpreter with Triton, and imported for our own language.
+"""The outcomes of one-line kernels: run by an interpreter with Triton, and imported for our own language.
 
 Input, one line of JSON each: `header` (functions that the kernel calls), `body` (the kernel's lines), `parameters`,
 `debug`, and `signatures`, a list of lists of type strings; a constant is written `=3`. Output, one line for each: a
@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any
 
 TYPES: list[str] = []
-"""What the running kernel has given to `note`."""
+"""The values that the running kernel has given to `note`."""
 LANGUAGE: list[Any] = [None]
 """The language that is asked."""
 FP8 = ("fp8e4nv", "fp8e4b8", "fp8e4b15", "fp8e5", "fp8e5b16")
@@ -92,7 +92,7 @@ def loaded(triton: ModuleType, request: dict[str, Any]) -> Any:
 
 
 def answer(kernel: Any, parameters: list[str], signature: list[str], compiled: Callable[..., str]) -> dict[str, Any]:
-    """What becomes of a kernel for one signature."""
+    """The outcome of a kernel for one signature."""
     TYPES.clear()
     names = [name.partition(":")[0].partition("=")[0].strip() for name in parameters]
     pairs = list(zip(names, signature, strict=True))

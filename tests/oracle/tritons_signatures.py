@@ -40,7 +40,7 @@ def text(parameter: inspect.Parameter) -> str:
 
 
 def members(owner: Any) -> dict[str, str | None]:
-    """What a class or module has for its users."""
+    """The public names of a class or module."""
     names = [name for name in dir(owner) if not name.startswith("_") or (name[:2] == "__" and is_operator(owner, name))]
     own = [name for name in names if inspect.isclass(owner) or (name not in IMPORTED and (owner is tl or name != "T"))]
     return {

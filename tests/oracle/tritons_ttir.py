@@ -59,7 +59,7 @@ def constant(value: Any) -> Any:
 
 
 def optimized(request: dict[str, Any], folder: str) -> dict[str, Any]:
-    """What Triton makes of one request."""
+    """Triton's result for one request."""
     backend = make_backend(GPUTarget("cuda", request["capability"], 32))
     options = backend.parse_options({})
     make = from_text(request, folder) if "module" in request else from_kernel(request, folder, backend, options)
@@ -80,7 +80,7 @@ def optimized(request: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def printed(request: dict[str, Any], folder: str) -> dict[str, Any]:
-    """What Triton prints of a module that it reads."""
+    """The text that Triton prints of a module that it reads."""
     context = ir.context()
     ir.load_dialects(context)
     make_backend(GPUTarget("cuda", 90, 32)).load_dialects(context)
@@ -90,7 +90,7 @@ def printed(request: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def compiled(request: dict[str, Any], folder: str) -> dict[str, Any]:
-    """What `triton.compile` makes of a file of TTIR, or of the kernel."""
+    """The result of `triton.compile` for a file of TTIR, or for the kernel."""
     target = GPUTarget("cuda", request["capability"], 32)
     if "module" in request:
         path = Path(folder) / "kernel.ttir"

@@ -32,7 +32,7 @@ def run(text: str, *arrays: Any, shared: int = 0, grid: int = 1, **options: Any)
 
 
 def compute(code: str, result: str, *inputs: Any) -> Any:
-    """What instructions make of inputs: one array of 32, 64, … elements each, in %r1/%d1/%h1 …; the result is in …9.
+    """The results of instructions: one array of 32, 64, … elements each, in %r1/%d1/%h1 …; the result is in …9.
 
     Args:
         code: the instructions.

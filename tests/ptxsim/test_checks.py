@@ -1,4 +1,4 @@
-"""What the simulator refuses: each mistake by its kind, its line, its thread and its source."""
+"""Mistakes that the simulator refuses: each by its kind, its line, its thread and its source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mistake(body: str, *arrays: Any, threads: int = 64, head: str = SHARED, **op
 
 
 def fine(body: str, *arrays: Any, threads: int = 64, head: str = SHARED, **options: Any) -> list[Any]:
-    """What a kernel without mistakes leaves in its arrays."""
+    """The arrays behind a kernel without mistakes."""
     arrays = arrays or (np.zeros(64, np.uint32),)
     return run(kernel_text(body, len(arrays), head=head, threads=threads), *arrays, **options)
 

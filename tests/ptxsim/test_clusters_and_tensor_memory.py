@@ -75,7 +75,7 @@ WAIT_STORE, WAIT_LOAD = "tcgen05.wait::st.sync.aligned;", "tcgen05.wait::ld.sync
 
 @pytest.mark.parametrize(("shape", "repeats", "registers"), SHAPES)
 def test_shapes_of_accesses(shape: str, repeats: int, registers: int) -> None:
-    """What goes in with one shape comes out row by row; the same with the shape again."""
+    """Data written with one shape come out row by row; the same with the shape again."""
     store = f"tcgen05.st.sync.aligned.{shape}.x{repeats}.b32 [%r41], {VALUES}; {WAIT_STORE}"
     rows = f"tcgen05.ld.sync.aligned.32x32b.x4.b32 {VALUES}, [%r41]; {WAIT_LOAD}"
     found = stored(ALLOCATE + store + rows + FREE)

@@ -1,4 +1,4 @@
-"""Who holds what of a matrix operand: every element once, and the places that NVIDIA's figures show."""
+"""The lanes that hold a matrix operand: every element once, in the places that NVIDIA's figures show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where descriptors say that a matrix lies, and where swizzled copies put it: one and the same."""
+"""Descriptors say that a matrix lies where swizzled copies put it."""
 
 from __future__ import annotations
 

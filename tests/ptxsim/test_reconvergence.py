@@ -1,4 +1,4 @@
-"""Where lanes that branched apart meet again: whatever the order of blocks in the text, and not where they never do."""
+"""Reconvergence of lanes that branched apart: in any order of blocks in the text, and not where they never meet."""
 
 from __future__ import annotations
 

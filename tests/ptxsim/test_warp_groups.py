@@ -14,7 +14,7 @@ M, N, K = 64, 16, 16
 A = np.random.default_rng(0).standard_normal((M, K)).astype(np.float16)
 B = np.random.default_rng(1).standard_normal((N, K)).astype(np.float16)
 SECOND = 8192
-"""Where the second operand stands."""
+"""The address of the second operand."""
 
 
 def descriptor(start: int, *, leading: int = 0, stride: int, swizzle: int) -> int:

@@ -8,7 +8,7 @@ from ptx_programs import kernel_text, run
 
 
 def moved(code: str, words: int) -> np.ndarray:
-    """What a warp has in its registers %r10, … behind `code`, with bytes 0, 1, 2, … in shared memory."""
+    """The registers %r10, … of a warp behind `code`, with bytes 0, 1, 2, … in shared memory."""
     place = "shl.b32 %r1, %r0, 4;"
     content = (np.arange(512) % 256).astype(np.uint8).view(np.uint32).reshape(32, 4)
     loads = "mul.wide.u32 %d60, %r0, 16; add.s64 %d60, %d60, %d0; ld.global.v4.b32 {%r5, %r6, %r7, %r8}, [%d60];"

@@ -1,4 +1,4 @@
-"""What a launch says about arguments that it cannot take, word for word."""
+"""The messages of a launch about arguments that it cannot take, word for word."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What kernels take: numbers that fit, constants by value, arrays with the memory that they show; and what is refused.
+"""Arguments that kernels take or refuse: numbers that fit, constants by value, arrays with the memory that they show.
 
 Each check is made three times in a row: the first launch compiles, and later ones may be native.
 """
@@ -82,7 +82,7 @@ def add_one(x, out, n, BLOCK: tl.constexpr):
 
 
 def stored(kernel: Any, *arguments: Any, dtype: Any = np.int64) -> Any:
-    """What a kernel stores, the same each time."""
+    """The data that a kernel stores, the same each time."""
     found = []
     for _ in range(TIMES):
         out = np.full(1, 77, dtype)

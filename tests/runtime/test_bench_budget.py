@@ -52,7 +52,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Limit:
 
 
 def report(fn: Callable[..., Any]) -> testing.Mark:
-    """Of `fn(n, line)` for n = 1, 2, 4, … 64, and two lines."""
+    """A report of `fn(n, line)` for n = 1, 2, 4, … 64, and two lines."""
     lines = ["slow", "fast"]
     of = testing.Benchmark(["n"], [2**i for i in range(7)], "line", lines, lines, "growth", {})
     return testing.perf_report(of)(fn)

@@ -254,7 +254,7 @@ def cache(folder: Path) -> Iterator[Path]:
 
 
 def as_user(cache: Path, kernels: int = 2) -> tuple[int, list[str]]:
-    """How many kernels an ordinary user compiled, and the warnings."""
+    """The number of kernels that an ordinary user compiled, and the warnings."""
     compiled, *messages = run(cache.parent / "program.py", kernels, NOBODY, cache=cache)
     return int(compiled), messages
 

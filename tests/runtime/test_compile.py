@@ -325,7 +325,7 @@ def difference(text: str) -> str:
 
 
 def test_override_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What TRITON_KERNEL_DUMP writes can be edited and put into the override folder."""
+    """The files that TRITON_KERNEL_DUMP writes can be edited and put into the override folder."""
     monkeypatch.setenv("TRITON_KERNEL_DUMP", "1")
     monkeypatch.setenv("TRITON_DUMP_DIR", str(tmp_path / "dump"))
     plain = compile(source())

@@ -1,4 +1,4 @@
-"""What a kernel depends on: the digest changes with each input, and with nothing else."""
+"""The dependencies of a kernel: the digest changes with each input, and with nothing else."""
 
 from __future__ import annotations
 

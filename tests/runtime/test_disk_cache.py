@@ -174,7 +174,7 @@ def test_leftovers_of_processes_that_ended_are_removed(tmp_path: Path) -> None:
 
 
 def test_leftovers_do_not_depend_on_process_numbers(tmp_path: Path) -> None:
-    """In containers every process may have number 1."""
+    """Every process may have number 1, as in containers."""
     old = tmp_path / f"add.image.{os.getpid()}.0.tmp"
     old.write_text("")
     os.utime(old, (time.time() - 2 * folders.PATIENCE,) * 2)

@@ -1,4 +1,4 @@
-"""What may go wrong around a launch, end to end: results stay right, and nothing half made stays behind."""
+"""Faults around a launch, end to end: results stay right, and nothing half made stays behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors advise: names that the program uses, functions that the language has."""
+"""The advice in errors: names that the program uses, functions that the language has."""
 
 from __future__ import annotations
 

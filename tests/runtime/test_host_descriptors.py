@@ -15,7 +15,7 @@ from tilewright.runtime.specialize import specialize
 
 
 class Descriptor:
-    """What a kernel asks of a descriptor, whatever its class."""
+    """The attributes that a kernel asks of a descriptor, whatever its class."""
 
     def __init__(self, base: Any, block_shape: tuple[int, ...], padding: str = "zero") -> None:
         self.base, self.shape, self.block_shape, self.padding = base, base.shape, block_shape, padding

@@ -103,7 +103,7 @@ def all_is_well():
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., list[str]]:
-    """What a process with this program prints; it is killed after a while."""
+    """The output of a process with this program; it is killed after a while."""
 
     def words(script: str, **environment: str) -> list[str]:
         file = tmp_path / "program.py"  # kernels need a source

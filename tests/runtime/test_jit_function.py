@@ -1,4 +1,4 @@
-"""What a `@jit` function is: its source, its parameters, its key, its caches."""
+"""The parts of a `@jit` function: its source, its parameters, its key, its caches."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ FILE = str(Path(kernels.__file__))
 
 
 def found(kernel: Any, grid: tuple[int, ...], *args: Any, sanitize: str = ALL, **keywords: Any) -> tw.SanitizerError:
-    """What a launch on one thread raises."""
+    """The error that a launch on one thread raises."""
     with pytest.raises(tw.SanitizerError) as caught:
         kernel[grid](*args, sanitize=sanitize, num_threads=1, **keywords)
     return caught.value

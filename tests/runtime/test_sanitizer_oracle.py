@@ -1,4 +1,4 @@
-"""What the sanitizer reports about kernels whose accesses are drawn at random, against what follows from the draw."""
+"""The sanitizer's reports about kernels with random accesses, against what follows from the draw."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def ticket_kernel(x_ptr, tickets_ptr, ROUNDS: tl.constexpr):
 
 @tw.jit
 def first_initialises_kernel(x_ptr, out_ptr, states_ptr, BLOCK: tl.constexpr):
-    """Who comes first fills a table, the others wait for it."""
+    """The first program fills a table, the others wait for it."""
     lane = tl.arange(0, BLOCK)
     if tl.atomic_cas(states_ptr, 0, 1) == 0:
         tl.store(x_ptr + lane, lane)

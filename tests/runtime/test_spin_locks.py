@@ -45,7 +45,7 @@ def chain(programs, **options):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """What a process with this program prints; it is killed after a while."""
+    """The output of a process with this program; it is killed after a while."""
 
     def words(script: str, **environment: str) -> list[str]:
         file = tmp_path / "program.py"  # kernels need a source

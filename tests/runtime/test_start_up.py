@@ -1,4 +1,4 @@
-"""What a new process pays before its first launch, when its kernels are in the disk cache.
+"""The cost of a new process before its first launch, when its kernels are in the disk cache.
 
 The bounds are some ten times what `bench` measures, so that a busy machine does not fail; the modules are exact.
 """
@@ -76,7 +76,7 @@ NOT_IMPORTED = (
     "unicodedata",
     "unittest",
 )
-"""What `import tilewright` leaves alone; the standard library's modules unless NumPy, in some version, has them."""
+"""Modules that `import tilewright` leaves alone; those of the standard library unless some NumPy imports them."""
 
 
 def start(script: Path, cache: Path) -> dict[str, Any]:

@@ -247,7 +247,7 @@ def test_zeros_have_the_sign_of_the_mode(kind: Any) -> None:
 
 
 def test_products_and_sums_are_fused() -> None:
-    """Where parts of products overflow or are subnormal, where terms cancel, and for arrays of any shape."""
+    """Results are right where parts of products overflow or are subnormal, terms cancel, and for any shape."""
     a = np.array([1e300, 1e-200, 1 + 2.0**-52, 5e-324, 1e308, -1e308, 1e-320, 3.0])
     b = np.array([1e-300, 1e-200, 1 - 2.0**-52, 0.5, 10.0, 10.0, 1e-5, -1 / 3])
     c = np.array([-1.0, 5e-324, -1.0, 5e-324, -1e308, 1e308, -5e-324, 1.0])

@@ -199,7 +199,7 @@ def test_pure_loop_without_users_leaves() -> None:
 
 
 def test_body_that_becomes_invariant() -> None:
-    """What the loop yields folds to the carried value only while its body is rewritten."""
+    """The yielded value folds to the carried value only while the loop's body is rewritten."""
     before = CARRIED.format(
         "%z = arith.muli %c0, %i : i32\n%t = arith.addi %b, %z : i32\nscf.yield %s, %t : i32, i32", "%r#0 : i32"
     )

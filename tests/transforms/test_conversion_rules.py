@@ -63,7 +63,7 @@ def test_a_conversion_goes_into_what_gives_the_tile(signature: str, body: str, l
 
 
 def test_a_loaded_tile_is_converted_where_it_is_loaded() -> None:
-    """What is stored in between must not be read."""
+    """A value stored in between must not be read."""
     body = f"""
     %x = ttg.local_load %m : {MUTABLE} -> {A}
     ttg.local_store %y, %m : {A} -> {MUTABLE}

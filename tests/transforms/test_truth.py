@@ -30,7 +30,7 @@ MODULES = Path(__file__).parent / "modules"
 
 
 def outcome(module: Op) -> list[Any]:
-    """What the program leaves in memory, per input."""
+    """The memory that the program leaves, per input."""
     found: list[Any] = []
     for a, b in INPUTS:
         memory = np.arange(MEMORY, dtype=np.int32) * 3 - 40

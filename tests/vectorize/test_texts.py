@@ -1,4 +1,4 @@
-"""What functions become: TTIR on scalars, and LLVM IR on vectors."""
+"""The texts that functions become: TTIR on scalars, and LLVM IR on vectors."""
 
 from __future__ import annotations
 

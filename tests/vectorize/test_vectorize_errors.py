@@ -1,4 +1,4 @@
-"""What is said of functions that are wrong, by each front end."""
+"""The messages of each front end for functions that are wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.array([0.5, 1.5, -2.5])
 
 
 def message(function: Any, frontend: str) -> str:
-    """What calling the function says, without the folder of this file."""
+    """The message that calling the function raises, without the folder of this file."""
     try:
         result = tw.vectorize(function, frontend=frontend)(X)
     except (tw.TilewrightError, TypeError, RecursionError, RuntimeError) as error:

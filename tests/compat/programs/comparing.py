@@ -1,4 +1,4 @@
-"""What programs next to this file share: functions of a package next to a reference in torch, forward and backward."""
+"""Shared by the programs next to this file: a package's functions beside a reference in torch, forward and backward."""
 
 from __future__ import annotations
 

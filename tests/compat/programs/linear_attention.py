@@ -28,7 +28,7 @@ from torch import Tensor
 
 BATCH, LENGTH, HEADS, WIDTH = 2, 63, 2, 32
 STARTS = torch.tensor([0, 17, 60, 100])
-"""Of sequences that lie one behind the other."""
+"""The bounds of sequences that lie one behind the other."""
 
 
 def heads(*count: int, length: int = LENGTH, batch: int = BATCH) -> Tensor:

@@ -1,4 +1,4 @@
-"""What torch's analysis of kernels finds out: the tensors that each of these stores to, as JSON by kernel.
+"""The findings of torch's analysis of kernels: the tensors that each of these stores to, as JSON by kernel.
 
 torch asks for the TTIR of a kernel and walks over it. Where anything about that fails, it takes every tensor for
 changed.

@@ -39,17 +39,17 @@ ERRORS = {
     700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
 }
 ATTRIBUTES = {1: 1024, 10: 32, 12: 65536, 13: 1980000, 16: 132, 36: 3201000, 37: 6144, 75: 9, 76: 0, 95: 1, 97: 232448}
-"""Of its GPUs, by the numbers of CUdevice_attribute: an H100's."""
+"""The attributes of its GPUs, by the numbers of CUdevice_attribute: an H100's."""
 KERNEL_FACTS = {0: 1024, 1: 0, 3: 64, 4: 40}
-"""Of every kernel, by the numbers of CUfunction_attribute."""
+"""The attributes of every kernel, by the numbers of CUfunction_attribute."""
 SCRATCH, SCRATCH_BYTES = 0x123450000, 256 << 20
-"""Where large allocations are, which nobody reads; and the largest."""
+"""The address of large allocations, which nobody reads; and the largest size."""
 CONTEXT, MODULE, KERNEL, STREAM, EVENT = 0xC0000, 0x40000, 0x50000, 0x60000, 0x70000
 """Handles; a counter is added."""
 
 
 class State(ctypes.Structure):
-    """What the library remembers, at the address that `fake_state` gives."""
+    """The state of the library, at the address that `fake_state` gives."""
 
     _fields_ = (
         ("count", c_int64),
@@ -131,7 +131,7 @@ class FakeDriver:
         self.state.count = self.state.launch_count = 0
 
     def expect(self, *sizes: int) -> None:
-        """What the parameters of the next launches are in bytes: nothing of this is part of a call."""
+        """Tell the driver the parameters' bytes in the next launches: nothing of this is part of a call."""
         self.state.parameter_count = len(sizes)
         for index, size in enumerate(sizes):
             self.state.parameter_bytes[index] = size

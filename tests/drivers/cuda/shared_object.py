@@ -99,7 +99,7 @@ def _up(value: int, alignment: int) -> int:
 
 
 def symbol_tables(addresses: dict[str, int]) -> bytes:
-    """What a loader looks up: the dynamic section, symbols, a hash table of one bucket, names."""
+    """The tables that a loader looks up: the dynamic section, symbols, a hash table of one bucket, names."""
     names = sorted(addresses)
     strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
     at = [strings.index(b"\0" + name.encode() + b"\0") + 1 for name in names]

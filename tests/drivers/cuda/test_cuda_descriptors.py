@@ -24,7 +24,7 @@ launch_from_python = launching.launch
 
 @dataclass
 class Descriptor:
-    """What a kernel asks of a descriptor, whatever its class."""
+    """The attributes that a kernel asks of a descriptor, whatever its class."""
 
     base: Any
     block_shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What can go wrong on GPUs: each failure is an error that says what, with CUDA's name and text."""
+"""Failures on GPUs: each is an error that says what, with CUDA's name and text."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ def test_known_launches_use_scratch_memory_again(fake: FakeDriver) -> None:
         launch_from_python(*arguments)
 
     def launch(programs: int, **options: Any) -> tuple[int, int]:
-        """How many launches were Python's, and where the scratch memory was."""
+        """The number of launches that were Python's, and the address of the scratch memory."""
         before = by_python
         kernel = through_descriptor[(programs,)](x, 512, ROWS=16, **options)
         assert kernel.metadata.global_scratch_size > 0

@@ -141,7 +141,7 @@ SHALLOW = [
     Case("f4", "f4", 80, (4, 8, 2), 1, "", 0, 1e-5, "ieee"),
     Case(E5, "f4", 75, (16, 16, 16), 1, "", 0),
 ]
-"""What the language refuses on GPUs; TTIR that comes from elsewhere may have it."""
+"""Products that the language refuses on GPUs; TTIR that comes from elsewhere may have them."""
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ GATHER = """%y = tt.gather %x[%i] {axis = AXIS : i32} :
 
 
 def conversions(op: str, axis: int, ctas: int) -> int:
-    """How many there are after the pass, which must leave a valid module."""
+    """The number of conversions after the pass, which must leave a valid module."""
     layout = BLOCKED.format(DIVIDED if ctas > 1 else "")
     text = MODULE.replace("OP", op.replace("AXIS", str(axis))).replace("LAYOUT", layout).replace("CTAS", str(ctas))
     module = parse_module(text)

@@ -38,7 +38,7 @@ def optimized(signature: str, body: str, kind: str = "public") -> Op:
 
 
 def layouts(module: Op) -> list[Encoding]:
-    """Of the descriptors, arguments first."""
+    """The layouts of the descriptors, arguments first."""
     function = module.regions[0].block.first
     assert function is not None
     values = [*function.regions[0].block.args, *(value for op in function.walk() for value in op.results)]

@@ -79,7 +79,7 @@ def test_what_others_need_is_converted_behind_the_last_op() -> None:
 
 
 def test_results_of_products_win() -> None:
-    """Of two layouts that meet, that of the matrix instruction is kept."""
+    """The layout of the matrix instruction is kept where it meets another one."""
     body = f"""
     %d = tt.dot %x, %y, %c : tensor<64x64xf16, #a> * tensor<64x64xf16, #b> -> tensor<64x64xf32, #m>
     %e = ttg.convert_layout %d : tensor<64x64xf32, #m> -> {ROW}

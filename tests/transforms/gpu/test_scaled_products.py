@@ -194,7 +194,7 @@ def test_choices_of_other_versions(case: str, options: MatmulOptions) -> None:
 
 
 def test_blocked_access() -> None:
-    """What Triton 3.5 gives warps of a sum, and of scales."""
+    """Accumulators and scales are divided among warps as Triton 3.5 does."""
     assert blocked_access((128, 256), (128, 256), warps=4).text == Blocked((1, 256), (32, 1), (4, 1), (0, 1)).text
     assert blocked_access((128, 128), (128, 128), warps=8).text == Blocked((1, 64), (32, 1), (4, 2), (0, 1)).text
     assert blocked_access((128, 128), (256, 128), warps=8).text == Blocked((1, 128), (32, 1), (8, 1), (0, 1)).text

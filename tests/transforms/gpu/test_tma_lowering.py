@@ -73,7 +73,7 @@ Tile = np.ndarray[Any, Any]
 
 
 def expected(name: str, given: Tile, out: Tile) -> None:
-    """What the kernel writes to `out`, in NumPy."""
+    """The values that the kernel writes to `out`, by NumPy."""
     match name:
         case "copy":
             out[8:24, 16:48] = given[16:32, 8:40]
