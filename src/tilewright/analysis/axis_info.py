@@ -52,7 +52,7 @@ def analyze_axis_info(root: Op) -> Mapping[Value, AxisInfo]:
 
 
 def alignment_remarks(module: Op) -> Iterator[tuple[Op, str]]:
-    """What axis info says about each result, in the words of Triton's `-test-print-alignment`."""
+    """The axis info of each result, in the words of Triton's `-test-print-alignment`."""
     facts = analyze_axis_info(module)
     for op in module.walk():
         for value in op.results:

@@ -117,7 +117,7 @@ def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Func, All
 
 
 def allocation_remarks(module: Op) -> Iterator[tuple[Op, str]]:
-    """What is known of the shared memory of each function, in the words of Triton's `-test-print-allocation`."""
+    """The facts about the shared memory of each function, in the words of Triton's `-test-print-allocation`."""
     for function, allocation in allocate(module).items():
         yield function, function.symbol
         for buffer in allocation.buffers:

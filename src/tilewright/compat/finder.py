@@ -89,7 +89,7 @@ class Finder:
         self.folder, self.package = folder, package
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Where the module is from, or None if there is none of that name."""
+        """The spec of the module, or None if there is none of that name."""
         place = join(self.folder, name.rpartition(".")[2])
         if name in SCRIPTS:
             return spec_from_file_location(name, f"{place}.py")
@@ -133,7 +133,7 @@ class Loader:
         return name in PACKAGES
 
     def get_code(self, name: str) -> CodeType:
-        """What `python -m` executes."""
+        """The code that `python -m` executes."""
         return compile(self.get_source(name), f"<{name}>", "exec")
 
     def get_source(self, name: str) -> str:
@@ -169,7 +169,7 @@ def _imports(shown: Shown) -> Iterator[tuple[str, str]]:
 
 
 def _objects(module: str) -> dict[str, Any]:
-    """What the names of a module stand for, and its `__all__`."""
+    """The objects that the names of a module stand for, and its `__all__`."""
     found: dict[str, Any] = {}
     public: dict[str, None] = {}
     for shown in shown_names(module):

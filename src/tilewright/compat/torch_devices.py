@@ -8,7 +8,7 @@
     torch.cuda.is_available()             # False, as ever
 
 Programs written for Triton ask such questions when they are imported, and in benchmarks, whatever device they run on.
-Only calls with a true answer on a CPU have a stand-in; a tensor on a GPU stays an error of torch.
+Only calls with a true answer on a CPU have a shim; a tensor on a GPU stays an error of torch.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class BeforeTorch(MetaPathFinder):
 
 
 def answer_for_cpu(torch: Any) -> None:
-    """Put the stand-ins into `torch`, unless it has a GPU."""
+    """Put the shims into `torch`, unless it has a GPU."""
     if torch.cuda.is_available():
         return
     torch.cuda.device = device_or_cpu(torch.cuda.device)
@@ -102,7 +102,7 @@ def answer_for_cpu(torch: Any) -> None:
 
 
 def answer_when_imported() -> None:
-    """Put the stand-ins into torch now, or when the program imports it: `import triton` does not."""
+    """Put the shims into torch now, or when the program imports it: `import triton` does not."""
     if "torch" in sys.modules:
         answer_for_cpu(sys.modules["torch"])
     else:

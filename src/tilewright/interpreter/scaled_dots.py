@@ -39,24 +39,24 @@ def unpack_fp4(packed: Array, axis: int) -> Array:
     return pairs.reshape(shape)
 
 
-def _numbers(factor: Array, kind: str, axis: int) -> Array:
-    """A factor in double precision; `axis` is the one along which it is packed, if it is."""
+def _numbers(operand: Array, kind: str, axis: int) -> Array:
+    """An operand in double precision; `axis` is the one along which it is packed, if it is."""
     if kind == "e2m1":
-        return unpack_fp4(np.ascontiguousarray(factor), axis)
-    return np.ascontiguousarray(factor).view(numpy_dtype(KINDS[kind])).astype(np.float64)
+        return unpack_fp4(np.ascontiguousarray(operand), axis)
+    return np.ascontiguousarray(operand).view(numpy_dtype(KINDS[kind])).astype(np.float64)
 
 
-def _scaled(factor: Array, scale: Array | None, axis: int) -> Array:
-    """A factor times its scales, whose last dimension goes along `axis` of the factor."""
+def _scaled(operand: Array, scale: Array | None, axis: int) -> Array:
+    """An operand times its scales, whose last dimension goes along `axis` of the operand."""
     if scale is None:
-        return factor
+        return operand
     factors = scale.astype(np.float64)
     if scale.dtype.kind == "i":
         codes = scale.view(np.uint8).astype(np.float64)
         factors = np.where(codes == NAN_SCALE, np.nan, np.exp2(codes - EXPONENT_OF_ONE))
-    if axis % factor.ndim != factor.ndim - 1:
+    if axis % operand.ndim != operand.ndim - 1:
         factors = factors.swapaxes(-1, -2)
-    return factor * np.repeat(factors, factor.shape[axis] // factors.shape[axis], axis)
+    return operand * np.repeat(factors, operand.shape[axis] // factors.shape[axis], axis)
 
 
 @executes("ttg.fp4_to_fp")

@@ -149,7 +149,7 @@ class Parser(AttributeParser):
         return [self.resolve(reference, type) for reference, type in zip(references, types, strict=True)]
 
     def _later(self, reference: Reference, type: Type) -> Value:
-        """A stand-in for a value that is defined further down."""
+        """A placeholder for a value that is defined further down."""
         key = reference.name, reference.number
         known = self._forward.get(key)
         if known is None:

@@ -31,7 +31,7 @@ def load(
     eviction_policy: Any = "",
     volatile: Any = False,
 ) -> Any:
-    """What `pointer` points at.
+    """The data at `pointer`.
 
     Args:
         pointer: a tile of pointers, a scalar pointer, or a block pointer.

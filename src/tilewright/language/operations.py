@@ -167,7 +167,7 @@ def associative_scan(input: Any, axis: Any, combine_fn: Callable[..., Any], reve
 
 
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
-    """How often each of `0 … num_bins - 1` occurs in a one-dimensional tile, where `mask` holds."""
+    """The counts of `0 … num_bins - 1` in a one-dimensional tile, where `mask` holds."""
     return reductions.histogram(input, num_bins, unwrap(mask))
 
 

@@ -70,7 +70,7 @@ def dot_scaled(
         raise SemanticError(BadArgument("dot_scaled", "out_dtype", unwrap(out_dtype), "float32"))
     formats = unwrap(lhs_format), unwrap(rhs_format)
     packing = unwrap(lhs_k_pack), unwrap(rhs_k_pack)
-    _check_factors((lhs, rhs), formats, packing)
+    _check_operands((lhs, rhs), formats, packing)
     scales = unwrap(lhs_scale), unwrap(rhs_scale)
     if context().capability:
         given = lhs, rhs, *scales, unwrap(acc)
@@ -87,14 +87,14 @@ def dot_scaled(
     return operations.dot(left, right, acc, input_precision="ieee", out_dtype=float32)
 
 
-def _check_factors(factors: tuple[Any, Any], formats: tuple[str, str], along_k: tuple[bool, bool]) -> None:
+def _check_operands(operands: tuple[Any, Any], formats: tuple[str, str], along_k: tuple[bool, bool]) -> None:
     """Raise unless both sides are matrices, or batches of them, in formats that there are."""
     for side, format, packed in zip(("lhs", "rhs"), formats, along_k, strict=True):
         if format != "e2m1" and format not in FORMATS:
             raise SemanticError(BadArgument("dot_scaled", "format", format, ", ".join(["e2m1", *FORMATS])))
         if not packed and format != "e2m1":
             raise SemanticError(BadArgument("dot_scaled", f"{side}_k_pack", packed, f"True, as {format} is not packed"))
-    shapes = [_shape_of(factor) for factor in factors]
+    shapes = [_shape_of(operand) for operand in operands]
     if len(shapes[0]) not in (2, 3) or len(shapes[0]) != len(shapes[1]):
         raise SemanticError(DotShapesDiffer(*shapes))
 
@@ -102,7 +102,7 @@ def _check_factors(factors: tuple[Any, Any], formats: tuple[str, str], along_k: 
 def _one_operation(given: Sequence[Any], formats: tuple[str, str], along_k: tuple[bool, bool], *, fast: bool) -> Any:
     """`tt.dot_scaled`."""
     lhs, rhs, lhs_scale, rhs_scale, acc = given
-    factors = _of_format(lhs, formats[0]), _of_format(rhs, formats[1])
+    operands = _of_format(lhs, formats[0]), _of_format(rhs, formats[1])
     twice = [2 if format == "e2m1" else 1 for format in formats]
     (rows, depth), (columns, other) = lhs.type.shape[-2:], rhs.type.shape[:-3:-1]
     batch = lhs.type.shape[:-2], rhs.type.shape[:-2]
@@ -113,7 +113,7 @@ def _one_operation(given: Sequence[Any], formats: tuple[str, str], along_k: tupl
         raise SemanticError(DotShapesDiffer(left, _transposed(right)))
     packed = along_k[0] or formats[0] != "e2m1", along_k[1] or formats[1] != "e2m1"
     scales = lhs_scale, rhs_scale
-    return products.dot_scaled(factors, scales, acc, kinds=formats, along_k=packed, fast=fast)
+    return products.dot_scaled(operands, scales, acc, kinds=formats, along_k=packed, fast=fast)
 
 
 def _of_format(tile: Any, format: str) -> Any:

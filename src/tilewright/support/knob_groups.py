@@ -31,7 +31,7 @@ _PROTON = f"{NO_EFFECT}Proton is not there"
 
 
 class build_knobs(base_knobs):
-    """How `triton.runtime.build.compile_module_from_src` calls a C compiler; kernels need none.
+    """Calls of a C compiler by `triton.runtime.build.compile_module_from_src`; kernels need none.
 
     Attributes:
         impl: called instead of the compiler with name, source file, folder, library folders, header folders and
@@ -58,7 +58,7 @@ class redis_knobs(base_knobs):
 
 
 class cache_knobs(base_knobs):
-    """Where files are kept, and by which classes.
+    """The folders of files, and the classes that keep them.
 
     Attributes:
         state_folder: in `home_dir`: where everything is kept that has no folder of its own.
@@ -89,7 +89,7 @@ class cache_knobs(base_knobs):
 
 
 class compilation_knobs(base_knobs):
-    """How kernels are compiled and stored.
+    """Compilation and storage of kernels.
 
     Attributes:
         listener: called after each compilation and each load from the cache, with `src`, `metadata`, `metadata_group`,
@@ -126,7 +126,7 @@ class compilation_knobs(base_knobs):
 
 
 class autotuning_knobs(base_knobs):
-    """How the autotuner reports and remembers.
+    """Reports and memory of the autotuner.
 
     Attributes:
         listener: called after each tuning, with `fn`, `key`, `best_config`, `configs_timings`, `duration`, `cache_hit`.
@@ -138,7 +138,7 @@ class autotuning_knobs(base_knobs):
 
 
 class runtime_knobs(base_knobs):
-    """How kernels are launched, and who is told.
+    """Launches of kernels, and hooks that are told of them.
 
     A chain of hooks takes a function, too: `launch_enter_hook = f` makes a chain that has only `f`, None an empty one.
 
@@ -173,7 +173,7 @@ class runtime_knobs(base_knobs):
 
 
 class language_knobs(base_knobs):
-    """What the language leaves open."""
+    """Choices that the language leaves open."""
 
     fp32_default = env_opt_str("TRITON_F32_DEFAULT", "the `input_precision` of `tl.dot` where it is not given")
     default_fp_fusion = env_bool(
@@ -253,7 +253,7 @@ class proton_knobs(base_knobs):
 
 
 class tilewright_knobs(base_knobs):
-    """What Triton has no knob for."""
+    """Settings that Triton has no knob for."""
 
     ir_dump = env_str(
         "MLIR_ENABLE_DUMP",

@@ -36,7 +36,7 @@ def structure_functions(functions: Iterable[Op]) -> bool:
         if len(region.blocks) > 1:
             changed |= _drop_unreachable(region)
         if len(region.blocks) > 1:
-            joins = meeting_points(region.block)
+            joins = postdominators(region.block)
             if joins is not None:
                 _structure(region, joins)
                 changed = True
@@ -58,7 +58,7 @@ def _drop_unreachable(region: Region) -> bool:
     return bool(unreachable)
 
 
-def meeting_points(entry: Block) -> dict[Block, Block | None] | None:
+def postdominators(entry: Block) -> dict[Block, Block | None] | None:
     """Per reachable block the first block that every path from it reaches (None: the end); None if there is a cycle."""
     order = _finishing_order(entry)
     if order is None:

@@ -62,7 +62,7 @@ def decode_rank(instruction: Instruction, code: Decoder) -> Run:
 
 
 @dataclass
-class Meeting:
+class BarrierRound:
     """One round of a cluster's barrier.
 
     Attributes:
@@ -91,7 +91,7 @@ class ClusterBarriers:
         self.machine = machine
         self.lanes_per_cluster = machine.padded * machine.cluster_size
         self.cluster = machine.everyone // self.lanes_per_cluster
-        self.open: dict[int, Meeting] = {}
+        self.open: dict[int, BarrierRound] = {}
         self.ended: dict[int, Ended] = {}
         machine.at_exit.append(self.left)
 
@@ -100,12 +100,12 @@ class ClusterBarriers:
         machine = self.machine
         for number in np.unique(self.cluster[lanes]):
             mine = lanes & (self.cluster == number)
-            meeting = self._meeting(int(number))
-            again = (meeting.arrived | self._missing(int(number))) & mine
+            barrier_round = self._round(int(number))
+            again = (barrier_round.arrived | self._missing(int(number))) & mine
             if again.any():
                 machine.fail("barrier", "the thread arrives twice and has not waited between", int(again.argmax()))
-            meeting.arrived = meeting.arrived | mine
-            meeting.seen = np.maximum(meeting.seen, machine.clocks.publish(np.unique(machine.warp[mine])))
+            barrier_round.arrived = barrier_round.arrived | mine
+            barrier_round.seen = np.maximum(barrier_round.seen, machine.clocks.publish(np.unique(machine.warp[mine])))
             self._complete(int(number))
 
     def wait(self, lanes: Array) -> Array:
@@ -121,31 +121,31 @@ class ClusterBarriers:
                 free |= over
             rest = mine & ~over
             if rest.any():
-                meeting = self._meeting(int(number))
-                if (rest & ~meeting.arrived).any():
-                    lane = int((rest & ~meeting.arrived).argmax())
+                barrier_round = self._round(int(number))
+                if (rest & ~barrier_round.arrived).any():
+                    lane = int((rest & ~barrier_round.arrived).argmax())
                     machine.fail("barrier", "the thread waits for the cluster and has not arrived", lane)
-                meeting.waiting = meeting.waiting | rest
+                barrier_round.waiting = barrier_round.waiting | rest
         return free
 
     def _missing(self, number: int) -> Array:
         ended = self.ended.get(number)
         return np.zeros(self.machine.lanes, bool) if ended is None else ended.missing
 
-    def _meeting(self, number: int) -> Meeting:
+    def _round(self, number: int) -> BarrierRound:
         nobody = np.zeros(self.machine.lanes, bool)
         nothing = np.zeros(self.machine.clocks.peers, np.int64)
-        return self.open.setdefault(number, Meeting(nobody, nobody, nothing))
+        return self.open.setdefault(number, BarrierRound(nobody, nobody, nothing))
 
     def _complete(self, number: int) -> None:
-        machine, meeting = self.machine, self.open[number]
-        if (machine.alive & (self.cluster == number) & ~meeting.arrived).any():
+        machine, barrier_round = self.machine, self.open[number]
+        if (machine.alive & (self.cluster == number) & ~barrier_round.arrived).any():
             return
         del self.open[number]
-        self.ended[number] = Ended(meeting.seen, meeting.arrived & ~meeting.waiting & machine.alive)
-        if meeting.waiting.any():
-            machine.clocks.join(np.unique(machine.warp[meeting.waiting]), meeting.seen)
-            machine.release(meeting.waiting)
+        self.ended[number] = Ended(barrier_round.seen, barrier_round.arrived & ~barrier_round.waiting & machine.alive)
+        if barrier_round.waiting.any():
+            machine.clocks.join(np.unique(machine.warp[barrier_round.waiting]), barrier_round.seen)
+            machine.release(barrier_round.waiting)
 
     def left(self, lanes: Array) -> None:
         """Note that lanes have ended: nobody waits for them any longer."""

@@ -271,8 +271,8 @@ class Machine:
     def _advance(self, at: int, active: Mask) -> None:
         """Run lanes from a step on until they move elsewhere, or meet others."""
         steps, registers, unset = self.code.steps, self.registers, self._unset
-        meeting = min((other for other in self.groups if other > at), default=-1)
-        while at != meeting:
+        reconvergence = min((other for other in self.groups if other > at), default=-1)
+        while at != reconvergence:
             step = steps[at]
             self.at = at
             self.executed += 1

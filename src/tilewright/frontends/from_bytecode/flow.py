@@ -105,11 +105,11 @@ class Flow:
         """The point where control arrives that goes from one instruction to another."""
         return self._forward(self.block_of[number], self.thread(to))
 
-    def meeting(self, left: Point, right: Point) -> Point:
+    def merge_point(self, left: Point, right: Point) -> Point:
         """The first point that all ways from both points come to; ways that end in `raise` do not count."""
-        if left not in self._meetings:
+        if left not in self._postdominators:
             return right
-        return self._nearest(left, right) if right in self._meetings else left
+        return self._nearest(left, right) if right in self._postdominators else left
 
     @cached_property
     def order(self) -> dict[Point, int]:
@@ -129,27 +129,27 @@ class Flow:
         return {point: number for number, point in enumerate(reversed(placed))}
 
     @cached_property
-    def _meetings(self) -> dict[Point, Point]:
+    def _postdominators(self) -> dict[Point, Point]:
         """Point → the next point that all ways from it come to. Points that only lead to `raise` are left out."""
         found = {self.end: self.end}
-        self.__dict__["_meetings"] = found  # `_nearest` reads it while it grows
+        self.__dict__["_postdominators"] = found  # `_nearest` reads it while it grows
         for point in sorted(self.order, key=self.order.__getitem__, reverse=True):
             known = [to for to in self.successors.get(point, ()) if to in found]
             if point == self.end or not known:
                 continue
-            meeting = known[0]
+            merge_point = known[0]
             for other in known[1:]:
-                meeting = self._nearest(meeting, other)
-            found[point] = meeting
+                merge_point = self._nearest(merge_point, other)
+            found[point] = merge_point
         return found
 
     def _nearest(self, left: Point, right: Point) -> Point:
         place = self.order
         while left != right:
             if place.get(left, len(place)) < place.get(right, len(place)):
-                left = self._meetings[left]
+                left = self._postdominators[left]
             else:
-                right = self._meetings[right]
+                right = self._postdominators[right]
         return left
 
     def _starts(self) -> set[int]:

@@ -211,28 +211,28 @@ class Reader(StackMachine):
     def _sides(self, group: Group, test: Register, stop: Point) -> Point | None:
         """A branch whose sides meet again, or end the function."""
         where = self._where
-        meeting = self._flow.meeting(group.then, group.orelse)
-        then, then_stack = self._side(group.then, meeting)
-        orelse, else_stack = self._side(group.orelse, meeting)
+        merge_point = self._flow.merge_point(group.then, group.orelse)
+        then, then_stack = self._side(group.then, merge_point)
+        orelse, else_stack = self._side(group.orelse, merge_point)
         self._where = where
         if then_stack is not None and else_stack is not None and then_stack != else_stack:
             self.stack = then_stack[:-1]
             values = self._value(then_stack[-1]), self._value(else_stack[-1])
             self.stack.append(self._merged(group, test, then, orelse, values))
-            return meeting
-        tail = meeting == self._flow.end and not self._open and not self.stack
+            return merge_point
+        tail = merge_point == self._flow.end and not self._open and not self.stack
         if group.natural == group.orelse != group.then:
             test, then, orelse = self._negated(test), orelse, then
         self.put(hir.If(test, then, orelse, tail, where))
         self.statement = len(self._steps)
         kept = then_stack if then_stack is not None else else_stack
         self.stack = kept if kept is not None else []
-        return None if tail or kept is None else meeting
+        return None if tail or kept is None else merge_point
 
-    def _side(self, at: Point, meeting: Point) -> tuple[hir.Block, list[object] | None]:
-        """One side, and the stack that it leaves; None if it does not come to the meeting point."""
+    def _side(self, at: Point, merge_point: Point) -> tuple[hir.Block, list[object] | None]:
+        """One side, and the stack that it leaves; None if it does not come to the merge point."""
         before = list(self.stack)
-        block, arrived = self.valued_block(lambda: self._region(at, meeting))
+        block, arrived = self.valued_block(lambda: self._region(at, merge_point))
         after, self.stack = self.stack, before
         return block, after if arrived else None
 

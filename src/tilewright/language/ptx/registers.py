@@ -65,14 +65,14 @@ def refused(reason: str) -> SemanticError:
 
 @dataclass
 class Held:
-    """What a register of `bits` bits holds for each element."""
+    """The content of a register of `bits` bits, for each element."""
 
     bits: int
     tile: Any = None
 
 
 class RegisterFile:
-    """What the registers of a text hold.
+    """The contents of a text's registers.
 
     Args:
         named: results and operands.
@@ -104,7 +104,7 @@ class RegisterFile:
         return read_as(register.tile, kind)
 
     def guard(self, instruction: Instruction) -> Any:
-        """Where an instruction runs, or None for everywhere."""
+        """The mask under which an instruction runs, or None for everywhere."""
         if instruction.guard is None:
             return None
         held = self.read(Register(instruction.guard), int1)
