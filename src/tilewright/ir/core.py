@@ -283,10 +283,13 @@ class Region:
 
     def walk(self) -> Iterator[Op]:
         for block in self.blocks:
-            for op in block:
+            op = block.first
+            while op is not None:  # as iterating over the block, but without a generator for each
+                after = op.next
                 yield op
                 for region in op.regions:
                     yield from region.walk()
+                op = after
 
     def clone_into(self, target: Region, mapping: dict[Value, Value], blocks: dict[Block, Block]) -> None:
         for block in self.blocks:

@@ -22,7 +22,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import constant_vector, iota, vector
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.llvm.writer import LlvmWriter, Placement
 from tilewright.ir.core import Op, Value
 
 Memo = dict[tuple[Value, Index], Lane]
@@ -141,14 +141,9 @@ class Context:
         """An i64 intrinsic of two operands, at `level`."""
         return self._once((name, a, b, level), level, lambda w: w.intrinsic(name, "i64", a, b))
 
-    @contextmanager
-    def at(self, level: int) -> Iterator[LlvmWriter]:
+    def at(self, level: int) -> Placement:
         """Let the writer's lines go to `level`."""
-        if level >= self.depth:
-            yield self.w
-        else:
-            with self.w.at(self.insertion_points[level]):
-                yield self.w
+        return self.w.at(self.w.section if level >= self.depth else self.insertion_points[level])
 
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:
