@@ -11,11 +11,15 @@ from tests.compat.test_triton_package import asked
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat import deprecated_caches, profiler
-from tilewright.compat.deprecated_descriptors import create_1d_tma_descriptor, create_2d_tma_descriptor
-from tilewright.compat.deprecated_testing import allclose, assert_almost_equal
+from tilewright.compat import deprecated, profiler
+from tilewright.compat.deprecated import (
+    allclose,
+    assert_almost_equal,
+    create_1d_tma_descriptor,
+    create_2d_tma_descriptor,
+)
 from tilewright.compat.driver import DriverConfig
-from tilewright.compat.paths import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
+from tilewright.compat.signatures import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
 from tilewright.compat.types import BITWIDTH_DICT, validate_block_shape
 from tilewright.support import knobs
 
@@ -55,11 +59,11 @@ def test_folders_of_the_cache_had_functions(tmp_path: Path) -> None:
     with knobs.cache.scope():
         knobs.cache.dir = str(tmp_path)
         with pytest.warns(UserWarning, match=r"write triton\.knobs\.cache\.dir"):
-            assert deprecated_caches.default_cache_dir() == str(tmp_path)
+            assert deprecated.default_cache_dir() == str(tmp_path)
         with pytest.warns(UserWarning, match="dump_dir"):
-            assert deprecated_caches.default_dump_dir() == knobs.cache.dump_dir
+            assert deprecated.default_dump_dir() == knobs.cache.dump_dir
         with pytest.warns(UserWarning, match="override_dir"):
-            assert deprecated_caches.default_override_dir() == knobs.cache.override_dir
+            assert deprecated.default_override_dir() == knobs.cache.override_dir
 
 
 @tw.jit
@@ -156,6 +160,6 @@ def test_shapes_of_blocks() -> None:
 def test_warnings_name_the_line_of_the_program() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        deprecated_caches.default_cache_dir()
+        deprecated.default_cache_dir()
 
     assert [warning.filename for warning in caught] == [__file__]

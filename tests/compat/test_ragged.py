@@ -10,7 +10,7 @@ import pytest
 import optional_peers
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.ragged import create_ragged_descriptor
+from tilewright.compat.tensor_descriptor import create_ragged_descriptor
 from tilewright.language.ragged import atomic_add_ragged, load_ragged, store_ragged
 
 pytestmark = pytest.mark.needs_torch

@@ -11,9 +11,9 @@ import optional_peers
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import BaseBackend
+from tilewright.compat.core_shims import implicit_cvt
 from tilewright.compat.gluon import NVMMASharedLayout
 from tilewright.compat.gluon import TensorDescriptor as GluonDescriptor
-from tilewright.compat.interpreter import implicit_cvt
 from tilewright.compat.signatures import get_full_name, mangle_type, native_specialize_impl
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 

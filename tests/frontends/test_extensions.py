@@ -10,7 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.marks import builtin
+from tilewright.compat.core_shims import builtin
 
 WAYS = pytest.mark.parametrize(
     "options", [{}, {"frontend": "bytecode"}, {"interpret": True}], ids=["ast", "bytecode", "run"]

@@ -1,14 +1,28 @@
-"""Shims for what programs use from the inside of Triton's library, as their sorts and scans began as copies of it.
+"""Shims for the inside of Triton's library: what sorts and scans use that began as copies of it, the decorators of its
+language, and the tensors that its interpreter makes of arguments.
 
 idtype = tl.core.get_int_dtype(bitwidth=x.dtype.primitive_bitwidth, signed=True)
 n_dims: tl.constexpr = tl.standard._log2(x.shape[0])
+implicit_cvt(True)         # a tensor of int1, whose handle has data: array([True])
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tilewright.backends.base import BaseBackend
+from tilewright.compat.signatures import native_specialize_impl
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.language.core import BUILTIN
+from tilewright.language.signatures import constexpr_type, str_to_ty
+from tilewright.language.tensors import tensor
 from tilewright.runtime.constexpr_function import constexpr_function
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.types import dtype, int1
+from tilewright.support.named_tuple import NamedTuple
 
 CONSTEXPR_0 = constexpr(0)
 """A default argument that counts as a constant."""
@@ -32,3 +46,45 @@ def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
 def _log2(i: int) -> int:
     """The position of the highest bit of `i`, which is positive."""
     return max(i.bit_length() - 1, 0)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def builtin(fn: Function) -> Function:
+    """Marks a Python function that kernels may call on tiles; it runs while the kernel is compiled."""
+    setattr(fn, BUILTIN, True)
+    return fn
+
+
+def is_builtin(fn: Any) -> bool:
+    """Whether `fn` is marked so."""
+    return bool(getattr(fn, BUILTIN, False))
+
+
+class TensorHandle(NamedTuple):
+    """The elements of a tensor, and their type."""
+
+    data: Any
+    dtype: Any
+
+
+def implicit_cvt(arg: Any) -> Any:
+    """The tensor that an interpreted kernel gets for a whole number or an array; of a tuple, one for each part.
+
+    Everything else is given back as it is.
+    """
+    if isinstance(arg, tuple):
+        parts = map(implicit_cvt, arg)
+        return arg._make(parts) if hasattr(arg, "_make") else tuple(parts)
+    if isinstance(arg, int):
+        value = arg
+    elif hasattr(arg, "data_ptr"):
+        value = arg.data_ptr()
+    else:
+        return arg
+    kind, _ = native_specialize_impl(BaseBackend, arg, False, False, False)
+    type = str_to_ty(kind)
+    assert not isinstance(type, constexpr_type), "no number is a constant where values make no difference"
+    handle: Any = TensorHandle(np.array([value], numpy_dtype(type.ir)), type)
+    return tensor(handle, type)

@@ -1,22 +1,32 @@
-"""The specialisation of kernels, asked for the way Triton's own code asks.
+"""The specialisation of kernels and the keys of caches, asked for the way Triton's own code asks.
 
 native_specialize_impl(BaseBackend, 64, False, True, True)       # ("i32", "D")
 mangle_type(torch.zeros(4))                                       # "*fp32"
+find_paths_if((1, (2, 3)), lambda path, value: value > 1)         # [(1, 0), (1, 1)]: indices in nested tuples
+get_iterable_path((1, (2, 3)), (1, 0))                            # 2
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from tilewright.backends.base import BaseBackend
 from tilewright.compat.tensor_descriptor import Descriptor
 from tilewright.compat.types import canonicalize_dtype
+from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.compiler.signature import CONSTEXPR
 from tilewright.language.callable import KeyedCallable
+from tilewright.runtime.cache.managers import base32
 from tilewright.runtime.parameters import MISSING, KernelParam, bind
 from tilewright.runtime.specialize import specialize
+from tilewright.support.hashing import hash_of
+
+TRITON_MODULE = "triton.language"
+GLUON_MODULE = "triton.experimental.gluon.language"
 
 
 def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_value: bool, align: bool) -> Any:
@@ -115,3 +125,58 @@ def _descriptor_type(descriptor: Descriptor) -> str:
     layout = getattr(descriptor, "layout", None)
     suffix = "" if layout is None else f",{layout!r}"
     return f"tensordesc<{canonicalize_dtype(descriptor.base.dtype)}{list(descriptor.block_shape)}{suffix}>"
+
+
+def triton_key() -> str:
+    """Differs between versions of Tilewright and of LLVM."""
+    return f"tilewright-{COMPILER_IDENTITY}-{llvm_identity()}"
+
+
+def make_so_cache_key(
+    version_hash: str, signature: Mapping[Any, Any], constants: Mapping[Any, Any], ids: Hashable, **kwargs: Any
+) -> str:
+    """The key of a shared library: it differs whenever an argument does."""
+    facts = (version_hash, sorted(map(repr, signature.items())), sorted(map(repr, constants.items())), ids)
+    return base32(hash_of(f"{facts} {sorted(kwargs.items())}".encode()).hexdigest())
+
+
+Path = tuple[int, ...]
+
+
+def find_paths_if(iterable: Any, pred: Callable[[Path, Any], Any]) -> list[Path]:
+    """The paths of the values for which `pred(path, value)` holds; that of a value that is no sequence is empty."""
+    return [path for path, value in _leaves((), iterable) if pred(path, value)]
+
+
+def get_iterable_path(iterable: Any, path: Path) -> Any:
+    """The value at a path."""
+    return reduce(getitem, path, iterable)
+
+
+def set_iterable_path(iterable: Any, path: Path, val: Any) -> None:
+    """Put `val` at a path; what holds it must be a list."""
+    get_iterable_path(iterable, path[:-1])[path[-1]] = val
+
+
+def apply_with_path(value: Any, fn: Callable[[Path, Any], Any]) -> None:
+    """Call `fn(path, value)` with every value."""
+    for path, leaf in _leaves((), value):
+        fn(path, leaf)
+
+
+def is_iterable(value: Any) -> bool:
+    """Whether paths lead into it."""
+    return isinstance(value, list | tuple)
+
+
+def is_namedtuple(val: Any) -> bool:
+    """Whether it is a class of named tuples."""
+    return isinstance(val, type) and issubclass(val, tuple) and hasattr(val, "_fields")
+
+
+def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    if is_iterable(value):
+        for index, part in enumerate(value):
+            yield from _leaves((*path, index), part)
+    else:
+        yield path, value

@@ -1,4 +1,10 @@
-"""`triton.tools.tensor_descriptor`: a tensor with its shape and the block that kernels move, made on the host."""
+"""Tensor descriptors that are made on the host: a tensor with its shape and the block that kernels move.
+
+`create_ragged_descriptor`, of `triton.tools.ragged_tma`, is for tensors whose rows are slices of different lengths.
+
+desc = create_ragged_descriptor(x, [16, 64])
+kernel[grid](desc, offsets, sizes)           # load_ragged(desc, offset, size, [row, column]) in the kernel
+"""
 
 from __future__ import annotations
 
@@ -68,3 +74,42 @@ class TensorDescriptor(Descriptor):
 
 
 know_descriptors(TensorDescriptor)
+
+
+class Before:
+    """A tensor with as many rows in front of it as it has; nobody touches those."""
+
+    def __init__(self, tensor: Any, axis: int) -> None:
+        self.tensor, self.elements = tensor, tensor.shape[axis] * tensor.stride()[axis]
+        self.dtype, self.device = tensor.dtype, tensor.device
+        self.shape = [*tensor.shape[:axis], 2 * tensor.shape[axis], *tensor.shape[axis + 1 :]]
+
+    def data_ptr(self) -> int:
+        """The address of the first row in front."""
+        address: int = self.tensor.data_ptr() - self.elements * self.element_size()
+        return address
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        size: int = self.tensor.element_size()
+        return size
+
+    def stride(self) -> Any:
+        """The strides of the tensor."""
+        return self.tensor.stride()
+
+
+def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int = 0) -> TensorDescriptor:  # noqa: N803 - Triton's name
+    """The descriptor of a tensor for `load_ragged` and its like.
+
+    Args:
+        T: the tensor.
+        block_shape: what one load or store moves.
+        ragged_dim: the axis that has slices.
+
+    Raises:
+        AssertionError: the tensor is none that a descriptor can have.
+    """
+    shape, strides, axis = list(T.shape), list(T.stride()), ragged_dim % len(T.shape)
+    ends, stride = shape[axis] + 1, strides[axis]
+    return TensorDescriptor(Before(T, axis), [ends, *shape], [stride, *strides], [1, *block_shape])

@@ -37,7 +37,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton._internal_testing": {"tilewright.compat.internal_testing": "* _fresh_knobs_impl"},
     "triton._utils": {
-        "tilewright.compat.paths": (
+        "tilewright.compat.signatures": (
             "apply_with_path find_paths_if get_iterable_path is_iterable is_namedtuple set_iterable_path"
         ),
         "tilewright.compat.types": (
@@ -53,7 +53,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.compat.driver_base": "DriverBase",
     },
     "triton.backends.amd": {"triton.backends.amd": "compiler"},
-    "triton.backends.amd.compiler": {"tilewright.compat.foreign_backends": "HIPBackend"},
+    "triton.backends.amd.compiler": {"tilewright.compat.unavailable": "HIPBackend"},
     "triton.backends.compiler": {"tilewright.backends.base": "BaseBackend GPUTarget Language"},
     "triton.backends.driver": {
         "tilewright.compat.descriptor_arguments": "expand_signature wrap_handle_tensordesc_impl",
@@ -92,7 +92,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton.compiler.compiler": {
         "tilewright.compat.bindings": "ASTSource",
         "tilewright.compat.driver": "max_shared_mem driver",
-        "tilewright.compat.identity": "triton_key",
+        "tilewright.compat.signatures": "triton_key",
         "tilewright.backends.base": "BaseBackend GPUTarget Language",
         "tilewright.backends.registry": "make_backend",
         "tilewright.runtime.compile": "IRSource compile filter_traceback get_cache_key",
@@ -127,8 +127,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton.language.core": {
         "tilewright.language.core_names": "*",
         "tilewright.language.callable": "must_use_result",
-        "tilewright.compat.core_shims": "CONSTEXPR_0 get_int_dtype",
-        "tilewright.compat.marks": "builtin is_builtin",
+        "tilewright.compat.core_shims": "CONSTEXPR_0 get_int_dtype builtin is_builtin",
         "tilewright.language.aggregates": "_aggregate=aggregate aggregate_replace",
         "tilewright.semantics.constexpr": "_unwrap_if_constexpr=unwrap",
     },
@@ -187,7 +186,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright": (
             "Autotuner Config Heuristics JITFunction KernelInterface OutOfResources autotune heuristics knobs"
         ),
-        "tilewright.compat.identity": "triton_key",
+        "tilewright.compat.signatures": "triton_key",
         "tilewright.runtime.cache.managers": "get_cache_manager",
         "tilewright.runtime.errors": "AutotunerError",
         "tilewright.support.device_errors": "PTXASError",
@@ -201,8 +200,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright": "knobs",
     },
     "triton.runtime.cache": {
-        "tilewright.compat.deprecated_caches": "default_cache_dir default_dump_dir default_override_dir",
-        "tilewright.compat.identity": "make_so_cache_key triton_key",
+        "tilewright.compat.deprecated": "default_cache_dir default_dump_dir default_override_dir",
+        "tilewright.compat.signatures": "make_so_cache_key triton_key",
         "tilewright.runtime.cache.managers": (
             "CacheManager FileCacheManager get_cache_manager get_dump_manager get_override_manager _base32=base32"
         ),
@@ -221,16 +220,16 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.support.device_errors": "PTXASError",
     },
     "triton.runtime.interpreter": {
-        "tilewright.compat.interpreter": "TensorHandle _implicit_cvt=implicit_cvt",
+        "tilewright.compat.core_shims": "TensorHandle _implicit_cvt=implicit_cvt",
         "tilewright.runtime.errors": "InterpreterError",
         "tilewright.runtime.interpreted": "InterpretedFunction",
     },
     "triton.runtime.jit": {
         "tilewright.compat.dependencies": "DependenciesFinder",
         "tilewright.compat.driver": "get_device_key driver",
-        "tilewright.compat.paths": "find_paths_if get_iterable_path is_namedtuple",
         "tilewright.compat.signatures": (
-            "compute_cache_key create_function_from_signature get_full_name mangle_type native_specialize_impl"
+            "find_paths_if get_iterable_path is_namedtuple compute_cache_key create_function_from_signature "
+            "get_full_name mangle_type native_specialize_impl GLUON_MODULE TRITON_MODULE"
         ),
         "tilewright.compat.tensor_descriptor": "TensorDescriptor",
         "tilewright.compat.types": "canonicalize_dtype type_canonicalisation_dict",
@@ -245,10 +244,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.runtime.parameters": "KernelParam",
         "tilewright.runtime.array_shims": "MockTensor TensorWrapper reinterpret",
         "tilewright": "knobs",
-        "tilewright.compat.identity": "GLUON_MODULE TRITON_MODULE",
     },
     "triton.testing": {
-        "tilewright.compat.deprecated_testing": "allclose assert_almost_equal",
+        "tilewright.compat.deprecated": "allclose assert_almost_equal",
         "tilewright.testing": "Benchmark Mark assert_close do_bench do_bench_cudagraph=do_bench perf_report",
     },
     "triton.tools": {
@@ -257,11 +255,11 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.tools.disasm": {},
     "triton.tools.experimental_descriptor": {
-        "tilewright.compat.deprecated_descriptors": "create_1d_tma_descriptor create_2d_tma_descriptor",
+        "tilewright.compat.deprecated": "create_1d_tma_descriptor create_2d_tma_descriptor",
     },
     "triton.tools.mxfp": {"tilewright.compat.mxfp": "MXFP4Tensor MXScaleTensor"},
     "triton.tools.ragged_tma": {
-        "tilewright.compat.ragged": "create_ragged_descriptor",
+        "tilewright.compat.tensor_descriptor": "create_ragged_descriptor",
         "tilewright.language.ragged": "atomic_add_ragged load_ragged store_ragged",
     },
     "triton.tools.tensor_descriptor": {

@@ -1,7 +1,9 @@
 """Functions of Triton that no CPU can offer: the names exist, so that programs can import them; calls raise.
+AMD's back end says what it makes of arguments, and raises where it would compile.
 
 nvsmi = unavailable("triton.testing.nvsmi", "it asks the driver of an NVIDIA GPU")
 nvsmi()        # NotOnCpu: triton.testing.nvsmi does not exist on a CPU: it asks the driver of an NVIDIA GPU
+HIPBackend.get_int_specialization(32, align=True)      # "D"
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
 from tilewright.support.diagnostics import TilewrightError
 
 
@@ -24,3 +27,24 @@ def unavailable(name: str, reason: str) -> Callable[..., Any]:
 
     refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     return refuse
+
+
+class HIPBackend(BaseBackend):
+    """AMD's GPUs."""
+
+    @classmethod
+    def supports_target(cls, target: GPUTarget) -> bool:
+        """Whether `target` is a machine of this kind."""
+        return target.backend == "hip"
+
+    def hash(self) -> str:
+        """The target."""
+        return f"{self.target.backend}-{self.target.arch}"
+
+    def parse_options(self, options: dict[str, Any]) -> Any:
+        """Refuses."""
+        raise NotOnCpu(f"Tilewright does not compile for {self.target.backend}")
+
+    def add_stages(self, stages: StageTable, options: Any, language: Language = Language.TRITON) -> None:
+        """Refuses."""
+        self.parse_options({})
