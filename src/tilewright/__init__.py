@@ -22,7 +22,7 @@ try:
     from tilewright.backends.base import GPUTarget
     from tilewright.runtime.array_shims import MockTensor, TensorWrapper, reinterpret
     from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
-    from tilewright.runtime.constexpr_function import constexpr_function
+    from tilewright.runtime.constexpr_function import constexpr_function, next_power_of_2
     from tilewright.runtime.errors import (
         ArgumentError,
         AutotunerError,
@@ -30,10 +30,9 @@ try:
         OutOfResources,
         ReadOnlyError,
     )
-    from tilewright.runtime.interface import KernelInterface
     from tilewright.runtime.jit import JITFunction, jit
     from tilewright.runtime.kernel import CompiledKernel
-    from tilewright.runtime.sizes import next_power_of_2
+    from tilewright.runtime.parameters import KernelInterface
     from tilewright.runtime.sources import ASTSource, IRSource
     from tilewright.support.diagnostics import (
         CompilationError,
@@ -44,7 +43,7 @@ try:
         TilewrightError,
         Unsupported,
     )
-    from tilewright.support.import_lock import importing
+    from tilewright.support.locks import importing
 finally:
     if _collects:
         gc.enable()

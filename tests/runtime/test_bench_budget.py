@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import testing
-from tilewright.runtime.counters import PreparationCounter
+from tilewright.runtime.build import PreparationCounter
 from tilewright.runtime.testing import budget, measure
 from tilewright.runtime.testing.budget import Line, current_line
 

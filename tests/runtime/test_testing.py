@@ -14,7 +14,7 @@ import pytest
 from tilewright import testing
 from tilewright.runtime.testing import measure
 from tilewright.runtime.testing.measure import quantile
-from tilewright.runtime.tuning.race import race
+from tilewright.runtime.tuning.trials import race
 
 
 def test_do_bench_gives_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:

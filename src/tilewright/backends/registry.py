@@ -24,7 +24,7 @@ from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 OWN_GROUP, TRITON_GROUP = "tilewright.backends", "triton.backends"

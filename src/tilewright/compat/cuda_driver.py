@@ -12,7 +12,7 @@ from tilewright.compat.torch_bridge import torch
 from tilewright.compat.unavailable import unavailable
 from tilewright.runtime.drivers.cuda import streams
 from tilewright.runtime.drivers.cuda.gpu import maximal_clusters, set_printf_memory
-from tilewright.runtime.drivers.cuda.timing import CACHE_BYTES
+from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES
 from tilewright.runtime.testing.measure import do_bench
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.tensor_descriptor import TensorDescriptor
-from tilewright.runtime.testing.compare import assert_close
 from tilewright.support import knobs
 from tilewright.support.deprecation import warn_deprecated
+from tilewright.testing import assert_close
 
 
 @dataclass(frozen=True)

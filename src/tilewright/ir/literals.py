@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.types import FloatType, IndexType, IntType, Type, bf16, f16, f32, f64, i1
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 
 _PACK = {f16: ("<e", "<H"), f32: ("<f", "<I"), f64: ("<d", "<Q")}
 _DIGITS = {"f64": 17, "f32": 9, "tf32": 9, "f16": 5, "bf16": 4, "f8E5M2": 2, "f8E5M2FNUZ": 2}

@@ -20,7 +20,7 @@ from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.inline_assembly import inline_assembly
 from tilewright.support.diagnostics import SemanticError
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 
 
 def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any) -> Any:

@@ -17,8 +17,8 @@ import numpy as np
 
 from tilewright.runtime.array_shims import TensorWrapper
 from tilewright.runtime.drivers.cpu.native.structs import FREED
-from tilewright.runtime.drivers.cpu.plain_forms import know_form
 from tilewright.runtime.drivers.cpu.python_memory import array_address
+from tilewright.runtime.drivers.cpu.records import know_form
 from tilewright.runtime.errors import ArgumentError
 from tilewright.support.named_tuple import NamedTuple
 

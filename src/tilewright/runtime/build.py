@@ -1,6 +1,12 @@
 """Builds a kernel that can run from a source: out of the disk cache, or through the compiler.
 
 digest of the cache key → entry on disk? → else compile, link, store → CompiledKernel
+
+`PreparationCounter` counts what this process did that later launches find done: kernels built, configurations chosen.
+
+before = PreparationCounter.count
+fn()
+is_like_any_other = PreparationCounter.count == before          # this call prepared nothing
 """
 
 from __future__ import annotations
@@ -20,7 +26,6 @@ from tilewright.runtime import devices, lazy_imports, trace
 from tilewright.runtime.cache.folders import file_stem
 from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
-from tilewright.runtime.counters import PreparationCounter
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.runtime.sources import Source, signature_text
@@ -273,3 +278,9 @@ def _dump(artifact: Artifact, source: Source) -> None:
     manager = get_dump_manager(source.hash())
     for name in artifact.asm:
         manager.put(_bytes(artifact.asm[name]), f"{file_stem(artifact.name)}.{name}")
+
+
+class PreparationCounter:
+    """The number of preparations; whoever begins one adds to it."""
+
+    count = 0

@@ -8,17 +8,19 @@
     size: tl.constexpr = half(BLOCK)     in a kernel, whose key changes with the text of `half` and with what it reads
 
 In a class it is a method, also of aggregates.
+`next_power_of_2` is such a function of sizes, which hosts and kernels need.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
 from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.interpreted import check_used
 from tilewright.runtime.jit import forget_launches
-from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.constexpr import unwrap
 
 
@@ -59,3 +61,12 @@ def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@constexpr_function marks Python functions, not a {type(fn).__name__}")
     return ConstexprFunction(fn)
+
+
+def next_power_of_2(n: Any) -> int:
+    """The smallest power of two that is not below `n`; 1 for one and below.
+
+    Raises:
+        TypeError: `n` is not a whole number.
+    """
+    return 1 << max(operator.index(unwrap(n)) - 1, 0).bit_length()

@@ -20,10 +20,10 @@ from typing import Any, Protocol, TypeAlias
 from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.bytecode_names import Read, early_reads, global_reads
 from tilewright.runtime.foreign import is_installed, refuse_foreign
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.types import block_type, dtype
 from tilewright.support.hashing import hash_of
+from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 

@@ -1,29 +1,39 @@
 """Kernels that run in Python instead of being compiled: `@jit(interpret=True)` or TRITON_INTERPRET=1.
 
 Every operation computes at once with NumPy, so `print` and a debugger work inside the kernel.
+
+Functions that such a kernel calls see for themselves whether their result is taken:
+
+    square.area()         marked `must_use_result`: CompilationError, when the kernel is traced or interpreted
+
+Front ends that read a function see its statements. Here only the bytecode of the caller tells: a statement drops what
+the call left on the stack. Functions that are not of a kernel (`tl.advance`) are called by Python and not asked.
 """
 
 from __future__ import annotations
 
+import dis
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
+from functools import lru_cache
+from types import CodeType, FunctionType
 from typing import Any
 
 from tilewright.backends.base import options_facts
 from tilewright.backends.registry import make_backend
-from tilewright.language.callable import JITCallable
+from tilewright.language.callable import MUST_USE, JITCallable
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.arrays import check_memory
 from tilewright.runtime.build import cpu_target
 from tilewright.runtime.captured import stand_for
 from tilewright.runtime.devices import check_on_cpu
-from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.kernel import grid_extents
-from tilewright.runtime.parameters import KernelParam, bind, kernel_params
+from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, named_arrays, specialize
-from tilewright.runtime.unused_results import check_used
-from tilewright.semantics.active import call_function
+from tilewright.semantics.active import call_function, is_running
+from tilewright.semantics.errors import ResultUnused
 from tilewright.support import knobs
+from tilewright.support.diagnostics import SemanticError
 
 
 class InterpretedFunction(JITCallable, KernelInterface):
@@ -81,3 +91,23 @@ class InterpretedFunction(JITCallable, KernelInterface):
 def _run_time(value: Any, param: KernelParam) -> Specialized:
     """The argument without special treatment of the number 1, which only compiled kernels need."""
     return specialize(value, param._replace(do_not_specialize=True))
+
+
+def check_used(function: Any) -> None:
+    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function.
+
+    Raises:
+        SemanticError: the function is marked, and the call is a statement of its own.
+    """
+    words = getattr(function, MUST_USE, False)
+    if words and is_running():
+        caller = sys._getframe(2)
+        if _drops(caller.f_code, caller.f_lasti):
+            raise SemanticError(ResultUnused.of(function.__name__, words))
+
+
+@lru_cache(maxsize=256)
+def _drops(code: CodeType, call: int) -> bool:
+    """Whether what the instruction at `call` leaves is thrown away."""
+    following = (instruction for instruction in dis.get_instructions(code) if instruction.offset > call)
+    return next(following).opname == "POP_TOP"

@@ -37,15 +37,13 @@ from tilewright.runtime.drivers.cpu.launcher import (
     accelerate,
     create_native_kernel,
 )
-from tilewright.runtime.interface import KernelInterface
-from tilewright.runtime.interpreted import InterpretedFunction
+from tilewright.runtime.interpreted import InterpretedFunction, check_used
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
-from tilewright.runtime.locks import fork_safe_lock
-from tilewright.runtime.parameters import KernelParam, bind, check_constants, kernel_params
+from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, check_constants, kernel_params
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, named_arrays, specialize
-from tilewright.runtime.unused_results import check_used
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
+from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 Grid = Any

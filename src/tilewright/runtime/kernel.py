@@ -22,9 +22,9 @@ from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, StuckP
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.errors import ArgumentError, ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
-from tilewright.runtime.locks import fork_safe_lock
-from tilewright.runtime.ranges import check_fits
+from tilewright.runtime.specialize import check_fits
 from tilewright.support import knobs
+from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 MAX_EXTENTS = {"x": 2**31 - 1, "y": 65_535, "z": 65_535}

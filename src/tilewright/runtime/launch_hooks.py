@@ -13,8 +13,8 @@ from typing import Any
 from tilewright.runtime import trace
 from tilewright.runtime.drivers.cpu.launcher import watch
 from tilewright.runtime.launch_metadata import LazyDict
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
+from tilewright.support.locks import fork_safe_lock
 
 
 class _State:

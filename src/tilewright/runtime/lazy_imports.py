@@ -20,7 +20,7 @@ from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 
 
 def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> Artifact:
@@ -114,7 +114,7 @@ def busy_gpu() -> Any:
 def gpu_times(gpu: Any, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
     """The durations of runs on a GPU, in milliseconds; see `drivers.cuda.timing.milliseconds`."""
     with importing:
-        from tilewright.runtime.drivers.cuda.timing import milliseconds
+        from tilewright.runtime.drivers.cuda.streams import milliseconds
 
     return milliseconds(gpu, fn, count, before)
 
@@ -175,7 +175,7 @@ def native_runtime_blob(machine: str, cpu: str) -> Blob:
         with importing:
             from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
             from tilewright.runtime.drivers.cpu.blob import link
-            from tilewright.runtime.drivers.cpu.native.module import runtime_text
+            from tilewright.runtime.drivers.cpu.native.launch import runtime_text
     except (ImportError, OSError) as error:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:

@@ -1,4 +1,7 @@
-"""The parameters of a kernel, and the binding of a call's arguments to them."""
+"""The interface of everything launchable, the parameters of a kernel, and the binding of a call's arguments to them.
+
+kernel[grid](*args)        kernel.run(*args, grid=…)        kernel.warmup(…)
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any, ClassVar
 
+from tilewright.runtime.array_shims import MockTensor
+from tilewright.runtime.tracebacks import shortened
 from tilewright.semantics.types import pointer_type
 from tilewright.support.diagnostics import CompilationError, Diagnostic
 from tilewright.support.named_tuple import NamedTuple
@@ -177,3 +182,23 @@ def _annotation_type(annotation: str) -> str:
     """The type string that an annotation is, if it is one."""
     element = annotation.removeprefix("*k") if annotation.startswith("*k") else annotation.removeprefix("*")
     return annotation if element in _TYPE_STRINGS else ""
+
+
+class KernelInterface:
+    """Base of kernels and of what wraps them; subclasses implement `run`."""
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """A function that launches on `grid`: one to three extents, or a function of the arguments by name."""
+        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch; with `warmup` only compile."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it runs")
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """Compile without launching; a dtype stands for an array: `kernel.warmup(torch.float32, 8, grid=(1,))`."""
+        arrays = {name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()}
+        try:
+            return self.run(*map(MockTensor.wrap_dtype, args), grid=grid, warmup=True, **arrays)
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__

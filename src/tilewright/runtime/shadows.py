@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.extents import Extent
-from tilewright.runtime.locks import fork_safe_lock
+from tilewright.support.locks import fork_safe_lock
 
 Plane: TypeAlias = "np.ndarray[Any, Any]"
 """One stamp for each element."""

@@ -13,6 +13,10 @@
     a tensor descriptor         its parts: tensor, shape, strides; block shape and padding as constants
 
 Two launches with equal keys share one compiled kernel.
+
+Numbers have to fit the type that an annotation states:
+
+check_fits(300, "i8")       ArgumentRangeError: 300 does not fit: the parameter is a tl.int8, …
 """
 
 from __future__ import annotations
@@ -30,10 +34,9 @@ from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.constants import constant_key
 from tilewright.runtime.dependencies import value_text
-from tilewright.runtime.drivers.cpu.plain_forms import know_form
+from tilewright.runtime.drivers.cpu.records import know_form
 from tilewright.runtime.errors import ArgumentError, ArgumentRangeError
 from tilewright.runtime.parameters import KernelParam
-from tilewright.runtime.ranges import RANGES, check_fits
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.named_tuple import NamedTuple
 
@@ -265,3 +268,32 @@ for _codes, _form in (("?", bool), ("bBhHiIlLqQ", operator.index), ("efdg", floa
         know_form(np.dtype(_code).type, _form)
 for _kind in _C_NUMBERS:
     know_form(_kind, operator.attrgetter("value"))
+
+
+RANGES = {
+    **{f"i{bits}": range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": range(2**bits) for bits in (8, 16, 32, 64)},
+}
+"""Type strings of signatures, and the numbers that such a parameter holds."""
+
+
+def check_fits(value: Any, kind: str) -> None:
+    """Check that a number fits into a parameter of type `kind`; other types than integers hold all numbers.
+
+    Raises:
+        ArgumentRangeError: it is too large or too small.
+        ArgumentError: it is no whole number.
+    """
+    allowed = RANGES.get(kind)
+    if allowed is None:
+        return
+    name = f"tl.{'u' * kind.startswith('u')}int{kind[1:]}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        whose = type(value).__name__
+        raise ArgumentError(f"the parameter is a {name}, and a {whose} is no whole number: pass an int") from None
+    if number not in allowed:
+        raise ArgumentRangeError(
+            f"{number} does not fit: the parameter is a {name}, which holds {allowed.start} to {allowed.stop - 1}"
+        )

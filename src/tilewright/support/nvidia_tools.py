@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 
-from tilewright.support.import_lock import importing
 from tilewright.support.knob_kinds import base_knobs, env_base, getenv
+from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 TOOLKIT = "/usr/local/cuda"

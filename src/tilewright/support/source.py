@@ -9,7 +9,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator
 
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
+from tilewright.runtime.build import PreparationCounter
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
-from tilewright.runtime.counters import PreparationCounter
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.errors import ArgumentError
 from tilewright.support import knobs

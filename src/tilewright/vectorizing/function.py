@@ -30,9 +30,9 @@ from tilewright.runtime.dependencies import hashing
 from tilewright.runtime.drivers.cpu.native.structs import poke
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.foreign import allowing
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.tracebacks import shortened
 from tilewright.support.diagnostics import CompilationError
+from tilewright.support.locks import fork_safe_lock
 from tilewright.vectorizing import arrays, reductions
 from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
 from tilewright.vectorizing.errors import BadParameters

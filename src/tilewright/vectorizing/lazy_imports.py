@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 
 
 def calls_blob(machine: str) -> Blob:

@@ -17,7 +17,7 @@ from tilewright.compat.cuda_driver import CudaDriver
 from tilewright.compat.driver import CpuDriver, DriverConfig, get_device_key
 from tilewright.runtime import devices
 from tilewright.runtime.drivers.cuda import streams, structs
-from tilewright.runtime.drivers.cuda.timing import CACHE_BYTES
+from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.support import knobs
 

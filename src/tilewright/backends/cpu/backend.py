@@ -19,7 +19,7 @@ from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTabl
 from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 
 _FAMILIES = {"x86_64": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
 _OLDEST = {"x86_64": "x86-64-v2", "aarch64": "aarch64"}

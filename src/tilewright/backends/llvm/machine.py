@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"

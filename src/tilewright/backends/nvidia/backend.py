@@ -22,7 +22,7 @@ from tilewright.backends.nvidia import launch_facts, targets
 from tilewright.backends.nvidia.options import CudaOptions, parse_options
 from tilewright.backends.nvidia.tools import find_ptxas
 from tilewright.support import knobs
-from tilewright.support.import_lock import importing
+from tilewright.support.locks import importing
 
 WARP_SIZE = 32
 

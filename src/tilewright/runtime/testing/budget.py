@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
-from tilewright.runtime.counters import PreparationCounter
+from tilewright.runtime.build import PreparationCounter
 from tilewright.support import knobs
 
 _current: ContextVar[Line | None] = ContextVar("line", default=None)

@@ -20,17 +20,17 @@ import numpy as np
 from tilewright.backends.llvm.machine import host_target
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.runtime.arrays import view_of
-from tilewright.runtime.counters import PreparationCounter
+from tilewright.runtime.build import PreparationCounter
 from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
 from tilewright.runtime.tuning.results import StoredResults, Timings
 from tilewright.runtime.tuning.trials import Call, Trials
 from tilewright.support import knobs
+from tilewright.support.locks import fork_safe_lock
 
 Arguments = dict[str, Any]
 Key = tuple[Hashable, ...]

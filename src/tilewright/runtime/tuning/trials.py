@@ -2,24 +2,32 @@
 
 Trials(kernel, call, pre_hook, post_hook).measure(configs, do_bench=None)
     {Config(BLOCK: 128, …): [0.12, 0.11, 0.15], Config(BLOCK: 1024, …): [inf, inf, inf]}
+
+On a terminal, a line counts meanwhile, if there is time to read it:
+
+tuning matmul_kernel: 13 of 24
+
+Launches are measured as briefly as the answer allows. Each runs twice; one that then takes half as long again as the
+leader is out. The others run some more, and only those close to the leader go on until the time is used up. They run in
+turns, so that a slow moment of the machine hits all.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tilewright.backends.cpu.options import parse_options
 from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
-from tilewright.runtime.testing.measure import timed
+from tilewright.runtime.testing.measure import summary, timed
 from tilewright.runtime.tuning.config import Config
 from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
 from tilewright.runtime.tuning.heuristics import Launchable
-from tilewright.runtime.tuning.progress import Progress
-from tilewright.runtime.tuning.race import QUANTILES, race
 from tilewright.runtime.tuning.results import Timings
 from tilewright.support import knobs
 from tilewright.support.device_errors import PTXASError
@@ -170,3 +178,71 @@ def _must_compile_here() -> bool:
     """Whether kernels that another process has compiled are of no use, or hooks want to see each compilation."""
     hooks = (knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook, knobs.compilation.listener)
     return bool(knobs.compilation.always_compile) or any(hook is not None for hook in hooks)
+
+
+_DELAY = 0.5
+"""Seconds before the line appears."""
+
+
+class Progress:
+    """Counts what is done. Use as a context manager: the line is gone at the end."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._title, self._total = title, total
+        self._begin = time.monotonic()
+        self._shown = ""
+
+    def at(self, done: int) -> None:
+        """Shows that `done` tasks are done, if the whole takes long."""
+        if time.monotonic() - self._begin >= _DELAY and sys.stderr is not None and sys.stderr.isatty():
+            self._show(f"{self._title}: {done} of {self._total}")
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._show(" " * len(self._shown))
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        sys.stderr.write(f"\r{text}")
+        sys.stderr.flush()
+        self._shown = text
+
+
+Runner = TypeVar("Runner")
+
+HEATS = ((2, 1.5), (4, 1.15), (10, 1.05))
+"""Runs of each heat, and the max time relative to the leader's with which a runner stays in the race."""
+MILLISECONDS_EACH = 10.0
+"""Milliseconds for each runner of a heat; one that needs more has run often enough after its first run."""
+QUANTILES = (0.5, 0.2, 0.8)
+
+
+def race(runners: Mapping[Runner, Callable[[], float]]) -> dict[Runner, list[float]]:
+    """Measure all.
+
+    Args:
+        runners: what to measure: each call is one run, and returns its milliseconds.
+
+    Returns: median and the quantiles 0.2 and 0.8 in milliseconds.
+    """
+    times: dict[Runner, list[float]] = {runner: [] for runner in runners}
+    left = list(runners)
+    for runs, slack in HEATS:
+        _heat({runner: runners[runner] for runner in left}, runs, times)
+        limit = slack * min((min(times[runner]) for runner in left), default=0.0)
+        left = [runner for runner in left if min(times[runner]) <= limit]
+    return {runner: summary(found, QUANTILES) for runner, found in times.items()}
+
+
+def _heat(runners: Mapping[Runner, Callable[[], float]], runs: int, times: dict[Runner, list[float]]) -> None:
+    """Each runner runs `runs` times, or once and until the time is used up."""
+    budget = MILLISECONDS_EACH * len(runners)
+    for _ in range(runs):
+        for runner, run in runners.items():
+            times[runner].append(run())
+            budget -= times[runner][-1]
+        if budget <= 0:
+            break

@@ -23,7 +23,7 @@ it is a multiple of 16, its width (i32, i64, u64). For bool, float and None: tha
 and the same of its elements. A later call with an equal key runs the installed specialisation. `miss` is None when some
 argument is of a kind that the native side leaves to Python (subclasses, lists and changeable objects as constants, more
 than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and foreign arrays become Python's
-numbers and NumPy's arrays, and are tried again (`plain_forms.py`).
+numbers and NumPy's arrays, and are tried again (`in_plain_forms`).
 
 Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
 a RuntimeWarning says why.
@@ -41,7 +41,6 @@ from typing import Any
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
 from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, Memory, poke
-from tilewright.runtime.drivers.cpu.plain_forms import in_plain_forms
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
     NO_DEFAULT,
@@ -53,14 +52,15 @@ from tilewright.runtime.drivers.cpu.records import (
     StuckPrograms,
     enter,
     fills,
+    in_plain_forms,
     launch_record,
     layout_for,
     map_records,
     packed,
 )
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.runtime.tracebacks import shortened
 from tilewright.support.diagnostics import CompilationError
+from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 __all__ = [

@@ -21,8 +21,8 @@ from functools import cache
 from sys import is_finalizing
 
 from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, Memory, poke
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support.diagnostics import TilewrightError
+from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
 
 _READ_WRITE, _READ_EXECUTE = 3, 5

@@ -46,9 +46,9 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     WATCHER_ABSENT,
     poke,
 )
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
+from tilewright.support.locks import fork_safe_lock
 
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
 _BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}

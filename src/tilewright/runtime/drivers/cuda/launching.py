@@ -5,6 +5,10 @@
 
 A kernel takes its run-time arguments, each in the size of its type, and two pointers: to scratch memory for the whole
 grid, and to scratch memory for a profiler.
+
+The driver makes tensor maps, the 128 bytes that a GPU's copy engine wants of a tensor:
+
+encode(gpu, map_fields("desc", host_map, facts))        # what a kernel gets by value
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from ctypes import c_void_p
+from ctypes import c_uint32, c_uint64, c_void_p
 from itertools import accumulate, islice
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
@@ -24,8 +28,7 @@ from tilewright.runtime.drivers.cpu.launcher import MapSlot, Specialization, own
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
-from tilewright.runtime.drivers.cuda.tensor_maps import ELEMENTS, encode
-from tilewright.runtime.tensor_maps import HostMap, map_fields
+from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
 _SCRATCH_POINTERS = 2
@@ -305,3 +308,36 @@ def _map_slots(kernel: Kernel, values: Sequence[Any]) -> Iterator[MapSlot]:
 def _stream_function() -> int | None:
     """A C function that gives the current stream."""
     return own_stream_function() if streams.torch_with_gpus() is None else streams.torch_stream_function()
+
+
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
+ELEMENTS = {**{number: number for number in range(16)}, 8: 10, 9: 8, 10: 9}
+"""PTX's number of an element type → CUtensorMapDataType."""
+NO_INTERLEAVING, PROMOTE_128_BYTES = 0, 2
+
+
+def encode(gpu: Gpu, fields: MapFields) -> bytes:
+    """The tensor map.
+
+    Raises:
+        CudaError: the driver refuses it.
+    """
+    rank = len(fields.shape)
+    memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+    place = -(-ctypes.addressof(memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+    gpu.driver.call(
+        "cuTensorMapEncodeTiled",
+        place,
+        ELEMENTS[fields.element],
+        rank,
+        fields.address,
+        (c_uint64 * rank)(*fields.shape),
+        (c_uint64 * rank)(*fields.strides),
+        (c_uint32 * rank)(*fields.box),
+        (c_uint32 * rank)(*[1] * rank),
+        NO_INTERLEAVING,
+        fields.swizzle,
+        PROMOTE_128_BYTES,
+        int(fields.pads_with_nan),
+    )
+    return ctypes.string_at(place, MAP_BYTES)

@@ -18,8 +18,8 @@ from typing import Any
 
 from tilewright.runtime.drivers.cpu.python_memory import function_address
 from tilewright.runtime.errors import CudaError, MissingDriverError
-from tilewright.runtime.locks import fork_safe_lock
 from tilewright.support import knobs
+from tilewright.support.locks import fork_safe_lock
 
 LIBRARY = "libcuda.so.1"
 USUAL_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib")

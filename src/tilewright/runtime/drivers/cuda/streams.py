@@ -1,19 +1,27 @@
 """Current device and stream of a thread: torch's where torch has GPUs, else ours.
 
 Our current stream is a word of the thread that native launches read: `STREAM` in the CPU driver's `native/structs.py`.
+
+Events in the current stream measure the duration of work on a GPU:
+
+    milliseconds(gpu, lambda: add[grid](x, y, out, n, BLOCK=1024), 100)     # a list of 100 times
+
+What a function does on the CPU counts, too, where the GPU waits for it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from ctypes import byref, c_float, c_void_p
 from threading import local
 from typing import Any, Self
 
 from tilewright.runtime.drivers.cpu.launcher import set_thread_stream
 from tilewright.runtime.drivers.cpu.native.structs import STREAM
-from tilewright.runtime.drivers.cuda.gpu import Gpu
+from tilewright.runtime.drivers.cuda import streams
+from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 
 
 class _Thread(local):
@@ -187,3 +195,33 @@ class Event:
 
 
 _ORDERED = 0  # CU_STREAM_DEFAULT: waits for what is on the default stream before, and that for it
+
+
+CACHE_BYTES = 256 << 20
+"""Bytes to write so that nothing else is left in the second-level cache."""
+
+
+def milliseconds(gpu: Gpu, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
+    """The times of `count` runs, each with nothing of its arrays in the GPU's caches.
+
+    Args:
+        gpu: where the work runs.
+        fn: what to measure.
+        count: the number of runs.
+        before: called before each run, and not measured.
+    """
+    cache = Block(gpu, CACHE_BYTES)
+    events = []
+    for _ in range(count):
+        if before is not None:
+            before()
+        with gpu.current() as driver:
+            driver.call("cuMemsetD8Async", cache.address, 0, CACHE_BYTES, streams.current(gpu.ordinal))
+        start, end = Event(gpu), Event(gpu)
+        start.record()
+        fn()
+        end.record()
+        events.append((start, end))
+    with gpu.current() as driver:
+        driver.call("cuCtxSynchronize")
+    return [end.milliseconds_since(start) for start, end in events]

@@ -4,15 +4,20 @@ subscript          kernel, grid → bound object (reused when the last one is fr
 call               find layout, key, specialisation; grid; fill slots; run; give the result
   → missed         anything not found goes to Python, with the arguments
 execute            scratch, GIL, one thread or the pool; measures the cost for the next time
+
+`runtime_text` puts the whole native runtime together.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
+from tilewright.runtime.drivers.cpu.native.arguments import add_arguments, release, type_of
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Variable
 from tilewright.runtime.drivers.cpu.native.device import add_device
-from tilewright.runtime.drivers.cpu.native.pool import runtime, system
+from tilewright.runtime.drivers.cpu.native.execute import add_execute
+from tilewright.runtime.drivers.cpu.native.faults import add_faults
+from tilewright.runtime.drivers.cpu.native.interrupts import add_interrupts
+from tilewright.runtime.drivers.cpu.native.pool import PROCESSORS, add_pool, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     CONVERT_BITS,
@@ -379,3 +384,15 @@ def _launch_over(module: Module) -> None:
             with f.when(total >= 0), f.when(f.call("suits", "i1", record, total)):
                 f.give(f.call("launch_known", "ptr", record, values, launch, total))
     f.give(f.call("missed", "ptr", f["kernel"], f["grid"], objects, f["positional"], f["names"]))
+
+
+def runtime_text(machine: str) -> str:
+    """LLVM IR of the runtime for "x86-64" or "aarch64"; it depends on nothing else, so its blob can be cached."""
+    module = Module()
+    add_pool(module, PROCESSORS[machine])
+    add_interrupts(module, PROCESSORS[machine])
+    add_faults(module, PROCESSORS[machine])
+    add_execute(module)
+    add_arguments(module)
+    add_launch(module)
+    return module.text()

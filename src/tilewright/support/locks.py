@@ -1,6 +1,14 @@
-"""Locks that a forked child can take although a thread that it does not have held them in the parent.
+"""Locks that no fork leaves locked: that of lazy imports, which a fork waits for, and those that the child frees.
 
-From `_thread`, as in `functools`: importing `threading` is a fiftieth of the time that importing this package takes.
+    with importing:
+        from tilewright.compiler.compile import compile_kernel
+
+A module that another thread is importing stays locked in the child of a fork, where that thread does not exist: the
+child would wait for it for ever.
+
+A forked child can take a `fork_safe_lock` although a thread that it does not have held it in the parent.
+
+`RLock` comes from `_thread`: importing `threading` is a fiftieth of the time that importing this package takes.
 """
 
 from __future__ import annotations
@@ -9,6 +17,12 @@ import os
 from _thread import RLock
 from collections.abc import Callable
 from weakref import WeakSet
+
+importing = RLock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=importing.acquire, after_in_parent=importing.release, after_in_child=importing.release)
+
 
 _made: WeakSet[RLock] = WeakSet()
 _repairs: list[Callable[[], object]] = []
