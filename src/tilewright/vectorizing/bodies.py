@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.memory import gather, moved_as, scatter
+from tilewright.backends.llvm.sections import Loop
 from tilewright.backends.llvm.spelling import element_of, vector
-from tilewright.backends.llvm.writer import LlvmWriter, Loop
+from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Block, Op
 from tilewright.vectorizing.build import FOLD, SCALAR, SPAN
 from tilewright.vectorizing.kinds import Kind

@@ -70,3 +70,24 @@ class Phi:
         labels = (source if isinstance(source, str) else source.label() for _, source in self.ways)
         ways = ", ".join(f"[ {value}, %{label} ]" for (value, _), label in zip(self.ways, labels, strict=True))
         into.append(f"  {self.name} = phi {self.type} {ways}")
+
+
+class Loop:
+    """A counted loop being written.
+
+    Attributes:
+        index: the i64 counter.
+        carried: names of the carried values at the start of an iteration.
+        next: what they are for the next iteration; set it before the loop is closed.
+        results: what they are after the loop; there once the loop is closed.
+        preheader: a section that runs once, before the first iteration (and only if there is one).
+    """
+
+    __slots__ = ("carried", "index", "next", "preheader", "results")
+
+    def __init__(self, index: str, carried: list[str], preheader: Section) -> None:
+        self.index = index
+        self.carried = carried
+        self.preheader = preheader
+        self.next: Sequence[str] = ()
+        self.results: list[str] = []

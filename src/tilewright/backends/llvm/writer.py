@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
-from tilewright.backends.llvm.sections import Phi, Section
+from tilewright.backends.llvm.sections import Loop, Phi, Section
 from tilewright.backends.llvm.spelling import literal, suffix, symbol, vector
 from tilewright.ir.core import Op, Value
 
@@ -31,27 +31,6 @@ Typed = tuple[str, str]
 
 _CLOSED_LOOPS = 8000000
 """The number of the metadata that keeps LLVM from moving code out of loops, far from all others."""
-
-
-class Loop:
-    """A counted loop being written.
-
-    Attributes:
-        index: the i64 counter.
-        carried: names of the carried values at the start of an iteration.
-        next: what they are for the next iteration; set it before the loop is closed.
-        results: what they are after the loop; there once the loop is closed.
-        preheader: a section that runs once, before the first iteration (and only if there is one).
-    """
-
-    __slots__ = ("carried", "index", "next", "preheader", "results")
-
-    def __init__(self, index: str, carried: list[str], preheader: Section) -> None:
-        self.index = index
-        self.carried = carried
-        self.preheader = preheader
-        self.next: Sequence[str] = ()
-        self.results: list[str] = []
 
 
 class Branch:
