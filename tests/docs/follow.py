@@ -24,8 +24,8 @@ from tilewright.compiler.compile import Request, compile_kernel
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
 from tilewright.frontends import hir
-from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.frontends.from_ast import read_function_once
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op

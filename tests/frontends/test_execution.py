@@ -66,6 +66,7 @@ CASES: list[tuple[str, Callable[[], Any], Any]] = [
     ("hinted_while", lambda: first(loops.hinted_while, ints(*[9] * 5), 4), [0, 1, 2, 3, 9]),
     ("tuples", lambda: first(loops.tuples_by_number, ints(0, 0), 4, 5), [4, 5]),
     ("assigned_in_condition", lambda: first(loops.assigned_in_condition, ints(0), 7), [899]),
+    ("condition_stays", lambda: first(loops.condition_that_stays, ints(7), 3), [0]),
     ("early_return", lambda: first(branches.early_return, ints(*[9] * 5), 3, grid=5), [0, 1, 2, 9, 9]),
     ("two_returns", lambda: first(branches.two_early_returns, ints(*[9] * 5), 3, 0, grid=5), [9, 1, 2, 3, 9]),
     ("other_return", lambda: first(branches.two_early_returns, ints(*[9] * 5), 3, 1, grid=5), [1, 9, 9, 9, 9]),

@@ -122,3 +122,13 @@ def assigned_in_condition(x, n):
     while (left := left - 2) > 0:
         turns += left
     tl.store(x, turns * 100 + left)
+
+
+@tw.jit
+def condition_that_stays(out, n):
+    go = n > 9
+    count = 0
+    while go:
+        go = go
+        count += 1
+    tl.store(out, count)

@@ -20,7 +20,7 @@ from tritons_language import answers
 import tilewright as tw
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.frontends.choice import make_ttir
-from tilewright.frontends.evaluate.frame import EvaluateOptions
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.ir.core import Op
 from tilewright.ir.verifier import verify
 

@@ -24,7 +24,7 @@ import tilewright as tw
 import tilewright.dialects
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.frontends.choice import make_ttir
-from tilewright.frontends.evaluate.frame import EvaluateOptions
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes

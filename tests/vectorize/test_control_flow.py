@@ -76,6 +76,48 @@ def chain(x, y):
     return (x and y) if 0 < x <= 3 else (y or -1)
 
 
+def assigned_in_a_choice(x, y):
+    z = (y := x) if x > 0 else 2.0
+    return y + z
+
+
+def assigned_in_and(x, y):
+    z = x > 0 and (y := x) > 1
+    return y + z
+
+
+def comprehension_hides(x, i):
+    return sum([i * x for i in (1, 2)]) + i
+
+
+def assigned_in_a_condition(x):
+    y = 0
+    while (y := y + 0.5) < x:
+        pass
+    return y
+
+
+def loop_that_never_runs(x):
+    while y := 0:
+        x += y
+    return x + y
+
+
+def tuple_with_none(x):
+    pair = (x, None)
+    if x > 0:
+        pair = (x + 1, None)
+    return pair[0]
+
+
+def condition_that_stays(x, n):
+    go = n > 9
+    while go:
+        go = go
+        x = x + 1
+    return x
+
+
 X = np.linspace(-2, 6, 97)
 Y = np.linspace(5, -1, 97)
 CASES = {
@@ -87,6 +129,13 @@ CASES = {
     "nested": (nested, (X, Y)),
     "calls": (calls, (X, Y)),
     "chain": (chain, (X, Y)),
+    "assigned in a choice": (assigned_in_a_choice, (X, Y)),
+    "assigned in `and`": (assigned_in_and, (X, Y)),
+    "comprehension hides": (comprehension_hides, (X, Y)),
+    "assigned in a condition": (assigned_in_a_condition, (X,)),
+    "loop that never runs": (loop_that_never_runs, (X,)),
+    "tuple with None": (tuple_with_none, (X,)),
+    "condition that stays": (condition_that_stays, (X, Y)),
 }
 
 
@@ -100,7 +149,7 @@ def check(name: str, frontend: str) -> None:
         assert ours(*numbers) == pytest.approx(fn(*numbers), rel=1e-14)
 
 
-@pytest.mark.parametrize("name", ["collatz", "early", "calls"])
+@pytest.mark.parametrize("name", ["collatz", "early", "calls", *(name for name in CASES if " " in name)])
 def test_read_fast(name: str) -> None:
     check(name, "auto")
 

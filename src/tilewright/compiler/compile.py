@@ -22,7 +22,7 @@ from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
 from tilewright.compiler.stages import parse_stage, stage_table, stored
 from tilewright.frontends.choice import make_ttir
-from tilewright.frontends.evaluate.frame import EvaluateOptions
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
 from tilewright.semantics.types import FP8_KINDS

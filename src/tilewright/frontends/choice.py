@@ -15,8 +15,8 @@ from types import FunctionType
 
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.errors import NoSource
-from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.frontends.fp8_kinds import refuse_missing_fp8
 from tilewright.frontends.from_trace import trace_kernel
 from tilewright.frontends.memoise import Reader, memoise

@@ -18,9 +18,9 @@ from typing import Any
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, KernelReturnsValue, LeakedValue, TraceTooLong
-from tilewright.frontends.evaluate.frame import EvaluateOptions
 from tilewright.frontends.evaluate.inlining import bind_arguments, finish_function, function_op
 from tilewright.frontends.evaluate.kernel import bind_parameters
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.frontends.from_bytecode import parameters_of
 from tilewright.frontends.outside import Outside
 from tilewright.frontends.signature import Parameter

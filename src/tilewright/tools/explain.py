@@ -21,7 +21,7 @@ from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends.choice import READERS, make_ttir
 from tilewright.frontends.errors import NoSource
-from tilewright.frontends.evaluate.frame import EvaluateOptions
+from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.frontends.hir_text import listing
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op

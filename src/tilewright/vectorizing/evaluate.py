@@ -10,25 +10,28 @@ Plain Python functions that are called become part of their caller. What is know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadArguments, NotCallable, UndefinedName, WrongUnpacking
+from tilewright.frontends.errors import NotCallable, UndefinedName, WrongUnpacking
+from tilewright.frontends.evaluate.branches import branch, choose
+from tilewright.frontends.evaluate.carried import repeat
 from tilewright.frontends.evaluate.explain import called_from
-from tilewright.frontends.evaluate.inlining import bind_arguments
-from tilewright.frontends.operations import Method, pack
-from tilewright.frontends.python_function import is_python_builtin
+from tilewright.frontends.evaluate.frame import Handler
+from tilewright.frontends.evaluate.inlining import checked_arguments, evaluate_in_place
+from tilewright.frontends.evaluate.steps import bind, call_parts, collect, give_back, go_on, load
+from tilewright.frontends.operations import pack
 from tilewright.ir.attributes import FileLocation
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics.constexpr import unwrap
 from tilewright.support.diagnostics import CompilationError
 from tilewright.vectorizing import control
 from tilewright.vectorizing.casting import describe
+from tilewright.vectorizing.domain import ElementFrame
 from tilewright.vectorizing.element import Element
-from tilewright.vectorizing.errors import EndlessCalls, NotVectorizable, NoValue
-from tilewright.vectorizing.frame import Frame
+from tilewright.vectorizing.errors import EndlessCalls, NotVectorizable
 from tilewright.vectorizing.functions import known
 
 MAX_DEPTH = 64
@@ -36,53 +39,20 @@ CONTAINER_FUNCTIONS = (enumerate, len, list, pack, reversed, sum, tuple, zip)
 """Functions of Python's own that ask nothing of the numbers in a tuple, or only add them."""
 
 
-def _load(frame: Frame, step: hir.Load) -> None:
-    name = step.name
-    if name in frame.names:
-        frame.values[step.result] = frame.names[name]
-        return
-    if name in frame.lost:
-        raise frame.fail(NoValue(name, frame.lost[name]), step.location)
-    captured, module = frame.outer
-    for namespace in (captured, module):
-        if name in namespace:
-            frame.values[step.result] = unwrap(namespace[name])
-            return
-    if not is_python_builtin(name):
-        raise frame.fail(UndefinedName(name), step.location)
-    builtins = module["__builtins__"]
-    frame.values[step.result] = builtins[name] if isinstance(builtins, dict) else getattr(builtins, name)
-
-
-def _store(frame: Frame, step: hir.Store | hir.Bind) -> None:
-    frame.names[step.name] = unwrap(frame.values[step.value])
-
-
-def _operate(frame: Frame, step: hir.Operate) -> None:
+def _operate(frame: ElementFrame, step: hir.Operate) -> None:
     frame.mark(step.location)
     frame.values[step.result] = step.function(*[frame.values[register] for register in step.operands])
 
 
-def _call(frame: Frame, step: hir.Call) -> None:
-    values = frame.values
-    callee: Any = values[step.callee]
-    arguments: list[Any] = []
-    for number, register in enumerate(step.arguments):
-        if number in step.starred:
-            arguments.extend(values[register])
-        else:
-            arguments.append(values[register])
-    keywords: dict[str, Any] = {}
-    for name, register in step.keywords:
-        keywords.update(values[register] if name is None else {name: values[register]})
-    if isinstance(callee, Method):
-        arguments.insert(0, callee.owner)
-        callee = callee.function
+def _call(frame: ElementFrame, step: hir.Call) -> None:
+    callee, arguments, keywords = call_parts(frame, step)
     frame.mark(step.location)
-    values[step.result] = unwrap(called(frame, callee, arguments, keywords, step.location))
+    frame.values[step.result] = unwrap(called(frame, callee, arguments, keywords, step.location))
 
 
-def called(frame: Frame, callee: Any, arguments: list[Any], keywords: dict[str, Any], location: FileLocation) -> Any:
+def called(
+    frame: ElementFrame, callee: Any, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
+) -> Any:
     """The value of a call: an operation on elements, a Python function in place, or what Python computes."""
     if callee is range:
         return control.bounds(*arguments)
@@ -106,33 +76,31 @@ def _has_element(values: Any) -> bool:
 
 
 def _inlined(
-    frame: Frame, python: FunctionType, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
+    frame: ElementFrame, python: FunctionType, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
 ) -> Any:
-    function = frame.evaluation.read(python)
-    if frame.depth >= MAX_DEPTH:
+    domain = frame.domain
+    function = domain.read(python)
+    if domain.depth >= MAX_DEPTH:
         raise frame.fail(EndlessCalls(function.name), location)
+    bound = checked_arguments(frame, function, arguments, keywords, location)
+    domain.depth += 1
     try:
-        bound = bind_arguments(function, arguments, keywords)
-    except TypeError as error:
-        raise frame.fail(BadArguments(function.name, str(error)), location) from None
-    caller = frame.emitter.location
-    try:
-        return Frame(frame.evaluation, function, bound, frame).evaluate()
+        result = evaluate_in_place(frame, function, bound)
     except CompilationError as error:
         if isinstance(error.diagnostic, EndlessCalls):
             raise
         raise called_from(error, location) from error.__cause__
-    finally:
-        frame.emitter.location = caller
+    domain.depth -= 1
+    return result
 
 
-def _delete(frame: Frame, step: hir.Delete) -> None:
+def _delete(frame: ElementFrame, step: hir.Delete) -> None:
     if frame.names.pop(step.name, frame) is frame:
         raise frame.fail(UndefinedName(step.name), step.location)
     frame.lost[step.name] = "it was deleted"
 
 
-def _unpack(frame: Frame, step: hir.Unpack) -> None:
+def _unpack(frame: ElementFrame, step: hir.Unpack) -> None:
     value, count = frame.values[step.value], len(step.results)
     items = list(value) if isinstance(value, (tuple, list, str)) else None
     fits = items is not None and (len(items) == count if step.star < 0 else len(items) >= count - 1)
@@ -146,44 +114,26 @@ def _unpack(frame: Frame, step: hir.Unpack) -> None:
         frame.values[register] = unwrap(item)
 
 
-def _collect(frame: Frame, step: hir.Collect) -> None:
-    collected = []
-    for item in control.known_items(frame, frame.values[step.iterable], step.location):
-        frame.values[step.item] = item
-        frame.run(step.target)
-        if all(control.known_truth(frame, frame.valued(*test), step.location) for test in step.filters):
-            collected.append(frame.valued(step.body, step.value))
-    frame.values[step.result] = tuple(collected)
-
-
-def _return(frame: Frame, step: hir.Return) -> None:
-    frame.result = frame.values[step.value]
-
-
-def _refuse(frame: Frame, step: hir.Refuse) -> None:
+def _refuse(frame: ElementFrame, step: hir.Refuse) -> None:
     raise frame.fail(UnsupportedSyntax(step.what, "not part of what can be compiled"), step.location)
 
 
-def _go_on(frame: Frame, step: hir.Continue) -> None:
-    frame.run(step.block)
-
-
-HANDLERS: Mapping[type, Callable[[Frame, Any], None]] = {
+HANDLERS: Mapping[type, Handler] = {
     hir.Assert: control.check_assertion,
-    hir.Bind: _store,
+    hir.Bind: bind,
     hir.Call: _call,
-    hir.Choose: control.choose,
-    hir.Collect: _collect,
-    hir.Continue: _go_on,
+    hir.Choose: choose,
+    hir.Collect: collect,
+    hir.Continue: go_on,
     hir.Delete: _delete,
-    hir.For: control.repeat,
-    hir.If: control.branch,
-    hir.Load: _load,
+    hir.For: control.loop,
+    hir.If: branch,
+    hir.Load: load,
     hir.Operate: _operate,
     hir.Refuse: _refuse,
-    hir.Return: _return,
+    hir.Return: give_back,
     hir.ShortCircuit: control.short_circuit,
-    hir.Store: _store,
+    hir.Store: bind,
     hir.Unpack: _unpack,
-    hir.While: control.loop,
+    hir.While: repeat,
 }

@@ -26,7 +26,7 @@ from tilewright.dialects.math import Approximate, Fma
 from tilewright.dialects.scf import If, While
 from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.dialects.tt_program import Assert
-from tilewright.ir.core import Block, Op, Value, defining
+from tilewright.ir.core import Block, Op, Region, Value, defining
 
 LONG_SIDE = 12
 """Min number of ops in a side of a branch that is jumped over where no lane needs it."""
@@ -154,12 +154,15 @@ class LaneWriter:
         for region, chosen in zip(op.regions, (condition, ~condition), strict=False):
             needed = chosen if self.active is None else chosen & flags(self.active)
             with self._only(needed.name):
-                sides.append(self._side(region.block, needed, op))
+                sides.append(self._side(region, needed, op))
         for number, result in enumerate(op.results):
             kind = LaneType(self.w, element_of(result.type), self.lanes)
             self.bind(result, kind.select(condition, kind(sides[0][number]), kind(sides[1][number])).name)
 
-    def _side(self, block: Block, needed: Lanes, op: If) -> list[str]:
+    def _side(self, region: Region, needed: Lanes, op: If) -> list[str]:
+        if not region.blocks:
+            return []
+        block = region.block
         if not is_long(block):
             return [self.text(value) for value in self.run(block)]
         with self.w.branch(needed.any()) as branch, branch.then():
@@ -177,7 +180,7 @@ class LaneWriter:
         with self.w.branch(self.text(op.condition, 1)) as branch:
             for region, way, side in zip(op.regions, (branch.then, branch.otherwise), sides, strict=False):
                 with way():
-                    found = self.run(region.block)
+                    found = self.run(region.block) if region.blocks else []
                     side += [self._leaving(value, lanes) for value, lanes in zip(found, widths, strict=True)]
         joined = [
             branch.join(moved_type(result, lanes), yes, no)

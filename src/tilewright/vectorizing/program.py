@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
 from tilewright.frontends.choice import READERS, TRACE
+from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import finish_function, function_op
 from tilewright.frontends.from_trace import Tracer
 from tilewright.frontends.traced_errors import explained
@@ -24,10 +25,10 @@ from tilewright.semantics.active import emitting_into
 from tilewright.support.diagnostics import located
 from tilewright.transforms.cse import cse
 from tilewright.vectorizing.casting import cast, describe, kind_of
+from tilewright.vectorizing.domain import ElementDomain
 from tilewright.vectorizing.element import IR_TYPES, Element, is_number
 from tilewright.vectorizing.errors import NotOneNumber
 from tilewright.vectorizing.evaluate import HANDLERS
-from tilewright.vectorizing.frame import Evaluation, Frame
 from tilewright.vectorizing.kinds import Kind
 from tilewright.vectorizing.rebinding import with_known_functions
 
@@ -80,7 +81,7 @@ def _evaluated(
     function = read(python)
     with emitting_into(emitter, checks_overflow=exact):
         names = _bound(function, arguments)
-        return _settled(Frame(Evaluation(emitter, read, HANDLERS), function, names).evaluate())
+        return _settled(Frame(ElementDomain(read, HANDLERS), function, emitter, names).evaluate())
 
 
 def _settled(result: Any) -> Any:

@@ -31,7 +31,7 @@ def _visit(block: Block, found: set[Value]) -> None:
 
 
 def _visit_if(op: If, found: set[Value]) -> None:
-    for region in op.regions:
+    for region in op.arms:
         _visit(region.block, found)
     if op.condition in found and op.results:
         sides = zip(*(region.block.terminator.operands for region in op.regions), strict=True)

@@ -1,7 +1,13 @@
-"""The variables that a run-time loop carries from turn to turn.
+"""The variables that a run-time loop carries from turn to turn, and `while`, in every domain.
 
-A variable is carried if the body stores it and it has a value before the loop. Compile-time values stay such
-unless the body changes them: the body is evaluated with them fixed, and once more if that was wrong.
+    while i < n:             %acc, %i = scf.while (%acc = %start, …) { …, scf.condition(%c) %acc, … } do {
+        acc += x         →       %0 = arith.addf %acc, %x
+        i += 1                   scf.yield %0, …
+                             }
+
+A variable is carried if the body stores it and it has a value before the loop. What is known at compile time may stay
+so unless the body changes it: the body is evaluated with it fixed, and once more if that was wrong. So it is, too, if
+the body needs a wider type for a variable.
 """
 
 from __future__ import annotations
@@ -10,68 +16,77 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import LoopTypeChange, NotCarried
-from tilewright.frontends.evaluate.frame import Frame, discard
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.core import Block, Value
-from tilewright.language.values import (
-    Structure,
-    at_run_time,
-    describe,
-    flatten,
-    is_compile_time,
-    rebuild,
-    same_constant,
-    same_structure,
-    set_name,
-)
+from tilewright.frontends.evaluate.frame import Frame, Structure, discard
+from tilewright.ir.attributes import Attribute, FileLocation
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.language.values import same_constant
+
+AFTER_LOOP = "it gets its value inside a loop that may not run at all"
 
 
 class Carried:
     """The variables that one loop carries.
 
     Attributes:
-        names: of the variables.
         initial: the SSA values inside them before the loop (those left after `Turn.prune`).
         types: the types of all of them.
+        wider: the structures of those variables that need other ones.
     """
 
-    def __init__(self, frame: Frame, names: list[str]) -> None:
-        self.names = names
+    def __init__(self, frame: Frame[Any], structures: dict[str, Structure]) -> None:
+        self._before = {name: frame.names[name] for name in structures}
+        self._structures = structures
+        self._conversions = Block()
         self.initial: list[Value] = []
-        self._before = [at_run_time(frame.names[name]) for name in names]
-        self._layouts: list[Structure] = [flatten(value, self.initial) for value in self._before]
+        with frame.region(self._conversions):
+            for name, structure in structures.items():
+                self.initial += frame.domain.handles_of(self._before[name], structure)
         self.types = tuple(value.type for value in self.initial)
+        self.wider: dict[str, Structure] = {}
         self._constant: dict[int, Value] = {}
 
-    def bind(self, frame: Frame, handles: list[Value]) -> None:
+    def bind(self, frame: Frame[Any], handles: list[Value]) -> None:
         """Let the variables stand for `handles`."""
         rest = iter(handles)
-        for name, layout in zip(self.names, self._layouts, strict=True):
-            value = rebuild(layout, rest)
-            set_name(value, name)
-            frame.names[name] = value
+        for name, structure in self._structures.items():
+            frame.names[name] = frame.domain.rebuild(structure, rest, name)
 
-    def yielded(self, frame: Frame, body: hir.Block, location: FileLocation) -> list[Value]:
-        """The SSA values of the variables now, at the end of the loop's `body`.
+    def yielded(self, frame: Frame[Any], body: hir.Block, location: FileLocation) -> list[Value]:
+        """The SSA values of the variables now, at the end of the loop's `body`; those in `wider` are missing.
 
         Raises:
-            CompilationError: a variable has another type than before the loop.
+            CompilationError: a variable has a type that does not go together with the one before the loop.
         """
+        domain = frame.domain
         handles: list[Value] = []
-        for name, before, layout in zip(self.names, self._before, self._layouts, strict=True):
-            value = at_run_time(frame.names.get(name))
-            if not same_structure(flatten(value, handles), layout):
-                place = _last_store(body, name) or location
-                raise frame.fail(LoopTypeChange(name, describe(before), describe(value)), place)
+        for name, structure in self._structures.items():
+            value = frame.names.get(name)
+            wider = domain.wider(structure, value)
+            if wider is None:
+                diagnostic = domain.carried_mismatch(frame, name, self._before[name], frame.names)
+                raise frame.fail(diagnostic, _last_store(body, name) or location)
+            if wider is not structure and wider != structure:
+                self.wider[name] = wider
+            else:
+                handles += domain.handles_of(value, structure)
         return handles
+
+    def discard(self) -> None:
+        """Throw away what was emitted for the loop."""
+        discard(self._conversions)
+
+    def enter(self, frame: Frame[Any]) -> None:
+        """Put the conversions to the types of the loop in front of it."""
+        for op in list(self._conversions):
+            op.unlink()
+            frame.emitter.block.append(op)
 
     def drop(self, unchanged: set[int]) -> None:
         """Carry the SSA values at these positions no longer: they are what they were before the loop."""
         self._constant = {position: self.initial[position] for position in unchanged}
         self.initial = [value for position, value in enumerate(self.initial) if position not in self._constant]
 
-    def rebind(self, frame: Frame, results: list[Value]) -> None:
+    def rebind(self, frame: Frame[Any], results: list[Value]) -> None:
         """Let the variables stand for the results of the loop."""
         rest = iter(results)
         self.bind(frame, [self._constant.get(position) or next(rest) for position in range(len(self.types))])
@@ -90,7 +105,7 @@ class Turn:
         blocks: have one argument per carried SSA value, from position `offset` on.
         names: the variables at the end.
         handed: per block the SSA values that it hands on, to the next block or the next turn.
-        test: the condition of a `while`, and the hints with it.
+        condition: of a `while`.
     """
 
     def __init__(
@@ -99,22 +114,20 @@ class Turn:
         offset: int,
         names: dict[str, Any],
         handed: tuple[list[Value], ...],
-        test: Any = None,
+        condition: Value | None = None,
     ) -> None:
         self.blocks = blocks
         self.offset = offset
         self.names = names
         self.handed = handed
-        self.test = test
+        self.condition = condition
 
     def prune(self, carried: Carried) -> None:
         """Stop carrying values that every block hands on as they came."""
         arguments = [block.args[self.offset :] for block in self.blocks]
-        unchanged = {
-            position
-            for position in range(len(carried.initial))
-            if all(handed[position] is own[position] for handed, own in zip(self.handed, arguments, strict=True))
-        }
+        unchanged = set(range(len(carried.initial)))
+        for handed, own in zip(self.handed, arguments, strict=True):
+            unchanged = {position for position in unchanged if handed[position] is own[position]}
         if not unchanged:
             return
         before = {own[position]: carried.initial[position] for own in arguments for position in unchanged}
@@ -128,13 +141,15 @@ class Turn:
             [before.get(value, value) for position, value in enumerate(handed) if position not in unchanged]
             for handed in self.handed
         )
+        if self.condition is not None:
+            self.condition = before.get(self.condition, self.condition)
         carried.drop(unchanged)
 
 
 def settle(
-    frame: Frame, stores: tuple[str, ...], location: FileLocation, evaluate: Callable[[Carried], Turn | None]
+    frame: Frame[Any], stores: tuple[str, ...], location: FileLocation, evaluate: Callable[[Carried], Turn | None]
 ) -> tuple[Carried, Turn | None]:
-    """Evaluate a loop's body until it is known which variables it carries.
+    """Evaluate a loop's body until it is known which variables it carries, and as what.
 
     Args:
         frame: the function.
@@ -145,19 +160,103 @@ def settle(
     Raises:
         CompilationError: the body changes a value that exists only at compile time.
     """
-    bound = [name for name in dict.fromkeys(stores) if name in frame.names]
-    fixed = {name: frame.names[name] for name in bound if is_compile_time(frame.names[name])}
+    domain = frame.domain
+    before = {name: frame.names[name] for name in dict.fromkeys(stores) if name in frame.names}
+    fixed = {name: value for name, value in before.items() if domain.is_fixed(value)}
+    structures = {name: domain.structure_of(value) for name, value in before.items() if name not in fixed}
     while True:
-        carried = Carried(frame, [name for name in bound if name not in fixed])
+        carried = Carried(frame, {name: structures[name] for name in before if name in structures})
         turn = evaluate(carried)
         if turn is None:
+            carried.discard()
             return carried, None
         changed = [name for name, value in fixed.items() if not same_constant(turn.names.get(name), value)]
-        if not changed:
+        if not changed and not carried.wider:
+            turn.prune(carried)
+            carried.enter(frame)
             return carried, turn
+        carried.discard()
         for block in turn.blocks:
             discard(block)
+        structures.update(carried.wider)
         for name in changed:
-            before = fixed.pop(name)
-            if is_compile_time(at_run_time(before)):
-                raise frame.fail(NotCarried(name, "inside a run-time loop", describe(before)), location)
+            value = fixed.pop(name)
+            structures[name] = domain.structure_of(value)
+            if not domain.handles_of(value, structures[name]):
+                raise frame.fail(domain.carried_mismatch(frame, name, value, turn.names), location)
+
+
+def repeat(frame: Frame[Any], step: hir.While) -> None:
+    """`while` as an scf.while; one whose condition is False at compile time vanishes."""
+
+    def test() -> Any:
+        return frame.domain.loop_condition(frame, frame.valued(step.test, step.test_value), step.location)
+
+    stores = (*step.test.stores, *step.body.stores)
+    if not run_while(frame, stores, (step.test, step.body), step.location, test, lambda: frame.run(step.body)):
+        frame.run(step.test)
+
+
+def run_while(
+    frame: Frame[Any],
+    stores: tuple[str, ...],
+    blocks: tuple[hir.Block, hir.Block],
+    location: FileLocation,
+    test: Callable[[], tuple[Any, dict[str, Attribute]]],
+    body: Callable[[], None],
+) -> bool:
+    """An scf.while over the variables that a loop stores.
+
+    Args:
+        frame: the function.
+        stores: the names that the loop stores.
+        blocks: the blocks that do so in the condition and in the body.
+        location: of the loop.
+        test: evaluates the condition; it and the attributes of the loop.
+        body: evaluates the body.
+
+    Returns:
+        whether there is a loop: its condition is not known to be false.
+    """
+    names = frozenset(frame.names)
+    attributes: dict[str, Attribute] = {}
+
+    def turn(carried: Carried) -> Turn | None:
+        with frame.region(Block(carried.types)) as before:
+            carried.bind(frame, before.args)
+            condition, found = test()
+            if condition is False:
+                discard(before)
+                return None
+            attributes.update(found)
+            passed = carried.yielded(frame, blocks[0], location)
+            with frame.region(Block(carried.types)) as after:
+                for name in frame.names.keys() - names:
+                    del frame.names[name]
+                    frame.lost[name] = "the condition of a `while` gives it a value, which does not reach the body"
+                carried.bind(frame, after.args)
+                body()
+                yields = carried.yielded(frame, blocks[1], location)
+                return Turn((before, after), 0, frame.names, (passed, yields), condition.handle)
+
+    carried, found = settle(frame, stores, location, turn)
+    if found is None:
+        return False
+    before, after = found.blocks
+    passed, yields = found.handed
+    assert found.condition is not None, "set by `turn`"
+    where = frame.emitter.location
+    before.append(Op.create("scf.condition", [found.condition, *passed], location=where))
+    after.append(Op.create("scf.yield", yields, location=where))
+    types = [value.type for value in carried.initial]
+    regions = [Region([before]), Region([after])]
+    carried.rebind(frame, frame.emitter.emit("scf.while", carried.initial, types, attributes, regions))
+    forget(frame, stores)
+    return True
+
+
+def forget(frame: Frame[Any], stores: tuple[str, ...]) -> None:
+    """Remember why the variables that only the body of a loop knows have no value after it."""
+    for name in stores:
+        if name not in frame.names:
+            frame.lost[name] = AFTER_LOOP

@@ -1,83 +1,103 @@
-"""One evaluation of one function: its variables, its registers, and where its ops go."""
+"""One evaluation of one function: its variables, its registers, where its ops go, and the domain of its values.
+
+Kernels and vectorized functions are evaluated by the same code. Two domains say what it does with the values that are
+known only at run time: tiles (`tiles.py`, for `jit`) and elements (`vectorizing/elements.py`, for `vectorize`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from tilewright.frontends import hir
 from tilewright.frontends.evaluate.explain import as_compilation_error
-from tilewright.ir.attributes import CallLocation, FileLocation, Location
+from tilewright.ir.attributes import Attribute, CallLocation, FileLocation, Location
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block
+from tilewright.ir.core import Block, Value
 from tilewright.ir.spans import span_of
-from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import FP8_KINDS
 from tilewright.support.diagnostics import CompilationError, Diagnostic, InternalError, located
 
-Handler = Callable[["Frame", Any], None]
+Handler = Callable[["Frame[Any]", Any], None]
+Reader = Callable[[FunctionType], hir.Function]
+Structure = Any
+"""How SSA values sit in a value of the program; each domain has its own leaves."""
+
+RESULT = "the result"
+CHOICE = "… if … else …"
+"""Names, for messages, of merged values that are not in a variable; no variable has a blank in its name."""
 
 
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """The inputs of evaluation besides the function and its parameters.
-
-    Attributes:
-        debug: device_assert and `assert` check something.
-        sanitize_overflow: with `debug`, `+`, `-` and `*` of integers check that they do not overflow.
-        dot_precision: how `tl.dot` rounds fp32 operands when the program does not say.
-        imprecise_sums: how many fp8 products `tl.dot` may add with low precision when the program does not say.
-        allow_globals: ordinary globals may be read, but for arrays; whoever compiles notices changes of them.
-        capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
-        warps: how many warps a program has there.
-        fp8_kinds: the 8-bit floats that may be used.
-        deprecated_fp8: those of them that `tl.dot` warns of.
-    """
-
-    debug: bool = False
-    sanitize_overflow: bool = True
-    dot_precision: str = "tf32"
-    imprecise_sums: int = 0
-    allow_globals: bool = False
-    capability: int = 0
-    warps: int = 1
-    fp8_kinds: tuple[str, ...] = FP8_KINDS
-    deprecated_fp8: tuple[str, ...] = ()
-
-
-@dataclass(eq=False)
-class Evaluation:
-    """The state that the frames of one module share.
+class Domain(Protocol):
+    """The meaning of the values that are known only at run time.
 
     Attributes:
-        module: the builtin.module that gets the functions.
-        read: reads (or remembers) the HIR of a Python function.
         handlers: what to do, per class of step.
-        functions: the private functions so far, by what they are specialised for.
-        symbols: names of functions that are taken.
-        depth: how many calls deep the evaluation is.
+        one_sided: the reason why a variable that one side of a branch gives a value has none after it.
     """
 
-    module: Block
-    options: EvaluateOptions
-    read: Callable[[FunctionType], hir.Function]
     handlers: Mapping[type, Handler]
-    functions: dict[Any, Any] = field(default_factory=dict)
-    symbols: set[str] = field(default_factory=set)
-    depth: int = 0
+    one_sided: ClassVar[str]
+
+    def read(self, python: FunctionType, /) -> hir.Function:
+        """The HIR of a Python function, read or remembered."""
+
+    def outside(self, frame: Any, name: str, location: FileLocation) -> Any:
+        """The value of a name that is no variable of the function (now)."""
+
+    def condition(self, frame: Any, value: Any, location: FileLocation) -> Any:
+        """A condition: a run-time value of type i1, or True or False."""
+
+    def loop_condition(self, frame: Any, value: Any, location: FileLocation) -> tuple[Any, dict[str, Attribute]]:
+        """The condition of a `while`, and the attributes of the loop; False if it is known never to run."""
+
+    def items(self, frame: Any, iterable: Any, location: FileLocation) -> Any:
+        """The items that a comprehension goes over."""
+
+    def holds(self, frame: Any, value: Any, location: FileLocation) -> bool:
+        """The truth of a comprehension's filter."""
+
+    def is_fixed(self, value: Any) -> bool:
+        """Whether a loop that stores this variable carries it only if the body really changes it."""
+
+    def structure_of(self, value: Any) -> Structure:
+        """The structure of a value once it is at run time."""
+
+    def wider(self, structure: Structure, value: Any) -> Structure | None:
+        """The structure that stands for `value` as well; None if there is none."""
+
+    def handles_of(self, value: Any, structure: Structure) -> list[Value]:
+        """The SSA values inside `value`, converted to the structure."""
+
+    def rebuild(self, structure: Structure, handles: Iterator[Value], name: str = "") -> Any:
+        """The value of that structure, for the variable `name`, with its SSA values taken from `handles`."""
+
+    def check_choice(self, value: Any) -> None:
+        """Raise if no expression may choose between this value and another one at run time."""
+
+    def no_return(self, frame: Any, other: Any) -> Any:
+        """The value of a side that does not return, where the other side returns `other`."""
+
+    def mismatch(self, name: str, then: Any, orelse: Any) -> Diagnostic:
+        """The mistake of two values on the two sides of a branch that cannot be merged."""
+
+    def carried_mismatch(self, frame: Any, name: str, before: Any, names: dict[str, Any]) -> Diagnostic:
+        """The mistake of a variable that a loop, which leaves the variables `names`, changes into something else."""
 
 
-class Frame:
+D = TypeVar("D", bound=Domain)
+
+
+class Frame(Generic[D]):
     """Evaluates one function.
 
     Attributes:
+        domain: the meaning of run-time values, and what the frames of one program share.
         names: the variables and their values.
         values: the registers.
         declared: where the program declares its constants, by name.
         lost: variables that have no value any more, and why.
+        outer: values from outside of the function that have been looked up.
         result: what `return` gave, or NOT_RETURNED.
         regions: how many run-time regions (loops, branches) surround the current step.
         caller: where the function is called from, when its ops go straight into the caller's block.
@@ -89,8 +109,8 @@ class Frame:
     __slots__ = (
         "caller",
         "declared",
+        "domain",
         "emitter",
-        "evaluation",
         "function",
         "lost",
         "names",
@@ -102,13 +122,13 @@ class Frame:
 
     def __init__(
         self,
-        evaluation: Evaluation,
+        domain: D,
         function: hir.Function,
         emitter: Builder,
         names: dict[str, Any],
         caller: Location | None = None,
     ) -> None:
-        self.evaluation = evaluation
+        self.domain = domain
         self.function = function
         self.emitter = emitter
         self.names = names
@@ -127,7 +147,7 @@ class Frame:
 
     def run(self, block: hir.Block) -> None:
         """Evaluate the steps of a block."""
-        handlers = self.evaluation.handlers
+        handlers = self.domain.handlers
         step: hir.Step | None = None
         try:
             for step in block.steps:
@@ -143,13 +163,6 @@ class Frame:
         self.run(block)
         return self.values[register]
 
-    def known(self, value: Any) -> Any:
-        """`value`, or the number that it is sure to be, in functions that see through constants."""
-        if not isinstance(value, Tile) or value.extents:
-            return value
-        number = self.emitter.concrete(value.handle)
-        return value if number is None else number
-
     def mark(self, location: FileLocation) -> None:
         """The next ops come from `location`."""
         self.emitter.location = location if self.caller is None else CallLocation(location, self.caller)
@@ -158,24 +171,37 @@ class Frame:
         """The exception for a mistake at `location`."""
         return located(diagnostic, span_of(location))
 
-    @contextmanager
-    def region(self, arg_types: tuple[Any, ...] = ()) -> Iterator[Block]:
-        """Send ops to a new block inside an op that is about to be made, until the end of the `with`.
+    def region(self, block: Block) -> RegionOfFrame:
+        """Send ops to `block`, inside an op that is about to be made, until the end of the `with`.
 
         Variables assigned in the meantime are forgotten at the end.
         """
-        block = Block(arg_types)
-        names, self.names = self.names, dict(self.names)
-        self.regions += 1
-        try:
-            with self.emitter.recording(block):
-                yield block
-        finally:
-            self.names = names
-            self.regions -= 1
+        return RegionOfFrame(self, block)
 
 
-def _function_called(frame: Frame, step: hir.Step) -> str:
+class RegionOfFrame:
+    """The `with` of `Frame.region`; a generator would take thrice the calls."""
+
+    __slots__ = ("_frame", "_other")
+
+    def __init__(self, frame: Frame[Any], block: Block) -> None:
+        self._frame = frame
+        self._other = dict(frame.names), block, frame.regions + 1
+
+    def __enter__(self) -> Block:
+        self._swap()
+        return self._frame.emitter.block
+
+    def __exit__(self, *_error: object) -> None:
+        self._swap()
+
+    def _swap(self) -> None:
+        frame, (names, block, regions) = self._frame, self._other
+        self._other = frame.names, frame.emitter.block, frame.regions
+        frame.names, frame.emitter.block, frame.regions = names, block, regions
+
+
+def _function_called(frame: Frame[Any], step: hir.Step) -> str:
     """The name of what the step calls, for messages about its arguments."""
     if isinstance(step, hir.Call):
         return str(getattr(frame.values[step.callee], "__name__", ""))

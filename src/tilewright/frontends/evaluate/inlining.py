@@ -16,9 +16,10 @@ from tilewright.dialects.tt_function import Func
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
-from tilewright.frontends.evaluate.frame import Evaluation, Frame
+from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.known import SeeingBuilder
 from tilewright.frontends.evaluate.mangling import mangled
+from tilewright.frontends.evaluate.tiles import TileDomain, TileFrame, known
 from tilewright.ir.attributes import Attribute, FileLocation, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
@@ -53,43 +54,50 @@ class Specialised(NamedTuple):
 
 
 def call_kernel_function(
-    frame: Frame, callee: JITCallable, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
+    frame: TileFrame, callee: JITCallable, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
 ) -> Any:
     """Call another kernel function; its result.
 
     Raises:
         CompilationError: the arguments do not fit, or the callee is wrong (the error shows both places).
     """
-    evaluation = frame.evaluation
-    function = evaluation.read(_python(callee))
+    domain = frame.domain
+    function = domain.read(_python(callee))
     noinline = bool(getattr(callee, "noinline", False))
-    bound = _checked_arguments(frame, function, arguments, keywords, location)
+    bound = checked_arguments(frame, function, arguments, keywords, location)
+    for parameter in function.parameters:
+        if parameter.constant:
+            bound[parameter.name] = known(frame, bound[parameter.name])
     if noinline:
         _check_scalars(frame, function, bound, location)
     frame.mark(location)
     handles: list[Value] = []
     layouts = {name: flatten(value, handles) for name, value in bound.items()}
     key = (callee.fn, tuple(_key(layout) for layout in layouts.values()))
-    found = evaluation.functions.get(key)
+    found = domain.functions.get(key)
     if found is None:
-        evaluation.functions[key] = RecursionTooDeep(function.name)
+        domain.functions[key] = RecursionTooDeep(function.name)
         try:
-            found = _specialise(evaluation, function, layouts, [h.type for h in handles], noinline=noinline)
+            found = _specialise(domain, function, layouts, [h.type for h in handles], noinline=noinline)
         except CompilationError as error:
             raise called_from(error, location) from error.__cause__
-        evaluation.functions[key] = found
+        domain.functions[key] = found
     if isinstance(found, RecursionTooDeep):
         raise frame.fail(found, location)
     attributes: dict[str, Attribute] = {"callee": Symbol(found.symbol)}
     return rebuild(found.result, iter(frame.emitter.emit("tt.call", handles, found.result_types, attributes)))
 
 
-def call_in_place(frame: Frame, callee: JITCallable, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def call_in_place(frame: TileFrame, callee: JITCallable, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Evaluate a kernel function right here, into the region that is being filled."""
-    function = frame.evaluation.read(_python(callee))
+    function = frame.domain.read(_python(callee))
+    return evaluate_in_place(frame, function, bind_arguments(function, list(arguments), dict(keywords)))
+
+
+def evaluate_in_place(frame: Frame[Any], function: hir.Function, names: dict[str, Any]) -> Any:
+    """Evaluate a function whose parameters have the values `names` right here; what it returns."""
     caller = frame.emitter.location
-    bound = bind_arguments(function, list(arguments), dict(keywords))
-    inner = Frame(frame.evaluation, function, frame.emitter, bound, caller)
+    inner = Frame(frame.domain, function, frame.emitter, names, caller)
     try:
         return inner.evaluate()
     finally:
@@ -138,40 +146,41 @@ def bind_arguments(function: hir.Function, arguments: list[Any], keywords: dict[
     return bound
 
 
-def _checked_arguments(
-    frame: Frame, function: hir.Function, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
+def checked_arguments(
+    frame: Frame[Any], function: hir.Function, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
 ) -> dict[str, Any]:
+    """The value of each parameter.
+
+    Raises:
+        CompilationError: the call does not fit the parameters.
+    """
     try:
-        bound = bind_arguments(function, arguments, keywords)
+        return bind_arguments(function, arguments, keywords)
     except TypeError as error:
         raise frame.fail(BadArguments(function.name, str(error)), location) from None
-    for parameter in function.parameters:
-        if parameter.constant:
-            bound[parameter.name] = frame.known(bound[parameter.name])
-    return bound
 
 
-def _check_scalars(frame: Frame, function: hir.Function, bound: dict[str, Any], location: FileLocation) -> None:
+def _check_scalars(frame: TileFrame, function: hir.Function, bound: dict[str, Any], location: FileLocation) -> None:
     for name, value in bound.items():
         if isinstance(value, Tile) and value.extents:
             raise frame.fail(NoinlineNeedsScalars(function.name, name, describe(value)), location)
 
 
 def _specialise(
-    evaluation: Evaluation, function: hir.Function, layouts: dict[str, Structure], types: list[Type], *, noinline: bool
+    domain: TileDomain, function: hir.Function, layouts: dict[str, Structure], types: list[Type], *, noinline: bool
 ) -> Specialised:
     """Evaluate `function` for arguments of these layouts into a new function of the module."""
-    if evaluation.depth >= MAX_DEPTH:
+    if domain.depth >= MAX_DEPTH:
         raise CompilationError(RecursionTooDeep(function.name))
-    symbol = _unique(mangled(function.python, layouts.values()), evaluation.symbols)
+    symbol = _unique(mangled(function.python, layouts.values()), domain.symbols)
     block = Block(types)
     op = function_op(function, symbol, block, public=False, noinline=noinline)
-    evaluation.module.append(op)
-    evaluation.depth += 1
+    domain.module.append(op)
+    domain.depth += 1
     arguments = iter(block.args)
     names = {name: rebuild(layout, arguments) for name, layout in layouts.items()}
-    result = evaluate_into(evaluation, function, block, names)
-    evaluation.depth -= 1
+    result = evaluate_into(domain, function, block, names)
+    domain.depth -= 1
     handles: list[Value] = []
     layout = flatten(result, handles)
     finish_function(op, handles)
@@ -198,12 +207,12 @@ def finish_function(op: Func, results: Sequence[Value]) -> None:
     op.type = FunctionType(inputs, outputs)
 
 
-def evaluate_into(evaluation: Evaluation, function: hir.Function, block: Block, names: dict[str, Any]) -> Any:
+def evaluate_into(domain: TileDomain, function: hir.Function, block: Block, names: dict[str, Any]) -> Any:
     """Evaluate a function whose parameters have the values `names` into `block`; what it returns."""
     for name, value in names.items():
         set_name(value, name)
-    frame = Frame(evaluation, function, (Builder if function.annotated else SeeingBuilder)(block), names)
-    options = evaluation.options
+    frame = Frame(domain, function, (Builder if function.annotated else SeeingBuilder)(block), names)
+    options = domain.options
 
     def call(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return call_in_place(frame, callee, arguments, keywords)

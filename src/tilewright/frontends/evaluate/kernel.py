@@ -13,19 +13,30 @@ from typing import Any
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, KernelReturnsValue
-from tilewright.frontends.evaluate.branches import branch, check, choose, short_circuit
-from tilewright.frontends.evaluate.calls import call
-from tilewright.frontends.evaluate.constants import bind, delete, load, operate, store, unpack
-from tilewright.frontends.evaluate.frame import EvaluateOptions, Evaluation, Frame, Handler
+from tilewright.frontends.evaluate.branches import branch, choose
+from tilewright.frontends.evaluate.carried import repeat
+from tilewright.frontends.evaluate.frame import Handler
 from tilewright.frontends.evaluate.inlining import evaluate_into, finish_function, function_op
-from tilewright.frontends.evaluate.loops import collect, loop, repeat
+from tilewright.frontends.evaluate.kernel_steps import (
+    bind,
+    call,
+    check,
+    delete,
+    operate,
+    refuse,
+    short_circuit,
+    store,
+    unpack,
+)
+from tilewright.frontends.evaluate.loops import loop
+from tilewright.frontends.evaluate.steps import collect, give_back, go_on, load
+from tilewright.frontends.evaluate.tiles import EvaluateOptions, TileDomain
 from tilewright.frontends.from_ast import read_function_once
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
-from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.language.values import describe, is_compile_time, make_tuple, unwrapped
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located
@@ -56,14 +67,14 @@ def evaluate_kernel(
         Unsupported: it uses what Tilewright does not have.
     """
     module = Block()
-    evaluation = Evaluation(module, options or EvaluateOptions(), read, HANDLERS, symbols={name})
+    domain = TileDomain(module, options or EvaluateOptions(), read, HANDLERS, symbols={name})
     block = Block()
     attributes: list[dict[str, Attribute]] = []
     names = bind_parameters(function, {parameter.name: parameter for parameter in parameters}, block, attributes)
     kernel = function_op(function, name, block, public=True, noinline=False)
     kernel.argument_attributes = attributes
     module.append(kernel)
-    result = evaluate_into(evaluation, function, block, names)
+    result = evaluate_into(domain, function, block, names)
     if not is_compile_time(result):
         raise located(KernelReturnsValue(describe(result)), span_of(_return_location(function)))
     finish_function(kernel, ())
@@ -112,34 +123,20 @@ def _return_location(function: hir.Function) -> Any:
     return function.location
 
 
-def _return(frame: Frame, step: hir.Return) -> None:
-    """`return value`: the last step on its path."""
-    frame.result = frame.values[step.value]
-
-
-def _refuse(frame: Frame, step: hir.Refuse) -> None:
-    raise frame.fail(UnsupportedSyntax(step.what), step.location)
-
-
-def _continue(frame: Frame, step: hir.Continue) -> None:
-    """Go on with the steps that several paths share."""
-    frame.run(step.block)
-
-
 HANDLERS: dict[type, Handler] = {
     hir.Assert: check,
     hir.Bind: bind,
     hir.Call: call,
     hir.Choose: choose,
     hir.Collect: collect,
-    hir.Continue: _continue,
+    hir.Continue: go_on,
     hir.Delete: delete,
     hir.For: loop,
     hir.If: branch,
     hir.Load: load,
     hir.Operate: operate,
-    hir.Refuse: _refuse,
-    hir.Return: _return,
+    hir.Refuse: refuse,
+    hir.Return: give_back,
     hir.ShortCircuit: short_circuit,
     hir.Store: store,
     hir.Unpack: unpack,
