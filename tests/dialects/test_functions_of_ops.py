@@ -35,14 +35,14 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "lanes": evaluate.RULES,
     "moves": MOVES,
     "next program": next_program._RULES,
-    "roots": sinks.PREPARE,
+    "sinks": sinks.PREPARE,
     "scalars": SCALARS,
 }
 
 
 def _accepted(function: Callable[..., Any]) -> tuple[type, ...]:
     """The classes of ops that the function takes, by its annotation."""
-    annotation = next(hint for name, hint in get_type_hints(function).items() if name in ("op", "root", "cast"))
+    annotation = next(hint for name, hint in get_type_hints(function).items() if name in ("op", "sink", "cast"))
     return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
 
 

@@ -2,7 +2,7 @@
 
     class demo_knobs(base_knobs):
         name = env_str("DEMO_NAME", "nobody", "who is greeted")
-        loud = env_bool("DEMO_LOUD", meaning="in capitals")
+        loud = env_bool("DEMO_LOUD", description="in capitals")
 
     demo = demo_knobs()
     demo.name                       # "nobody", or what DEMO_NAME says at this moment
