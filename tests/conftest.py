@@ -7,7 +7,7 @@ compares with `tests/goldens/combine/add.ttir`; `pytest --update-goldens` writes
 A test that needs a library or a program that `.[test]` does not install has a marker and skips without it:
 `optional_peers.py`.
 
-`make check` runs the first and about half of the other cases of tests that compile much; `make test` runs all.
+Which tests and cases `make check` runs: `check_cases.py`.
 
 NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
 
@@ -31,19 +31,17 @@ from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+import check_cases
 import optional_peers
 import skips
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
-SAMPLED = ("compat", "cpu", "drivers", "examples", "language", "llvm", "nvidia", "oracle", "ptxsim", "runtime")
-"""Folders whose tests compile kernels or start processes: half of the cases of each function there count as slow."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mark_half_as_slow(items)
+    check_cases.mark_repeated_values_as_slow(items)
     if config.getoption("--peers"):
         config.hook.pytest_deselected(items=[item for item in items if not optional_peers.gains(item)])
         items[:] = filter(optional_peers.gains, items)
@@ -89,17 +87,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         generators_of(module)
     gc.collect()
     gc.freeze()
-
-
-def mark_half_as_slow(items: list[pytest.Item]) -> None:
-    """About half of the cases of functions in these folders, but never the first."""
-    seen: set[str] = set()
-    for item in items:
-        function = item.nodeid.partition("[")[0]
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).parts[0] in SAMPLED:
-            if function in seen and crc32(item.nodeid.encode()) % 2:
-                item.add_marker(pytest.mark.slow)
-            seen.add(function)
 
 
 def _ptxas_of_the_oracle() -> Path | None:

@@ -30,6 +30,11 @@ def undefined_symbols(obj: bytes) -> set[str]:
 
 def load(ir_text, target, name, *argument_types, result=None):
     """Compile for `target`, check that nothing is missing, and return a ctypes function."""
+    return load_all(ir_text, target, {name: argument_types}, result=result)[name]
+
+
+def load_all(ir_text, target, argument_types, *, result=None):
+    """The same for several functions of one module: by name, what they take, and then the ctypes functions."""
     obj = compile_object(ir_text, target)
     assert not undefined_symbols(obj), undefined_symbols(obj)
     llvm.initialize_native_target()
@@ -40,4 +45,7 @@ def load(ir_text, target, name, *argument_types, result=None):
     engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
     engine.finalize_object()
     _KEEP.append(engine)
-    return ctypes.CFUNCTYPE(result, *argument_types)(engine.get_function_address(name))
+    return {
+        name: ctypes.CFUNCTYPE(result, *types)(engine.get_function_address(name))
+        for name, types in argument_types.items()
+    }

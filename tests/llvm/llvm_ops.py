@@ -3,7 +3,7 @@
 import ctypes
 
 import numpy as np
-from llvm_native import load
+from llvm_native import load_all
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.spelling import bits_of, element_of, vector
@@ -56,8 +56,20 @@ def write_function(w, name, op, lanes):
 
 def run_op(op, target, lanes, *arrays):
     """The op on NumPy arrays, compiled for `target` and run here."""
-    kinds = [ctypes.c_void_p] * (1 + len(arrays)) + [ctypes.c_int64]
-    f = load(module_for(op, target, lanes), target, "f", *kinds)
+    return run_ops([(op, arrays)], target, lanes)[0]
+
+
+def run_ops(cases, target, lanes):
+    """The results of ops on NumPy arrays, `(op, arrays)`: one module for all, which takes half of the time."""
+    w = LlvmWriter(target)
+    for number, (op, _) in enumerate(cases):
+        write_function(w, f"f{number}", op, lanes)
+    types = {f"f{i}": [*[ctypes.c_void_p] * (1 + len(arrays)), ctypes.c_int64] for i, (_, arrays) in enumerate(cases)}
+    functions = load_all(w.render(), target, types).values()
+    return [_called(f, op, lanes, arrays) for f, (op, arrays) in zip(functions, cases, strict=True)]
+
+
+def _called(f, op, lanes, arrays):
     size = len(arrays[0])
     padded = -(-size // lanes) * lanes
     inputs = [np.concatenate([a, np.ones(padded - size, a.dtype)]) for a in arrays]

@@ -1,10 +1,13 @@
-"""Each elementwise lowering computes what the op means, on every x86 level this host has."""
+"""Each elementwise lowering computes what the op means, on every x86 level this host has.
+
+The types of an op are functions of one module.
+"""
 
 from itertools import product
 
 import numpy as np
 import pytest
-from llvm_ops import FP8, INTEGERS, WIDE, make_op, run_op, samples
+from llvm_ops import FP8, INTEGERS, WIDE, make_op, run_op, run_ops, samples
 
 import tilewright.dialects  # noqa: F401  declares the ops
 from tilewright.backends.llvm.machine import host_target
@@ -61,26 +64,29 @@ def same(result, expected):
     return (a == b) | (np.isnan(a) & np.isnan(b))
 
 
-def check(op, machine, *arrays):
-    target, lanes = machine
-    result = run_op(op, target, lanes, *arrays)
-    with np.errstate(all="ignore"):
-        expected = np.asarray(ARITHMETIC_SEMANTICS[op.name](op, *arrays)).astype(result.dtype)
-    wrong = ~same(result, expected)
-    assert not wrong.any(), [(*(a[i] for a in arrays), result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+def check(machine, *cases):
+    """Each `(op, arrays)` computes what the op means."""
+    for (op, arrays), result in zip(cases, run_ops(cases, *machine), strict=True):
+        with np.errstate(all="ignore"):
+            expected = np.asarray(ARITHMETIC_SEMANTICS[op.name](op, *arrays)).astype(result.dtype)
+        wrong = ~same(result, expected)
+        rows = [(*(a[i] for a in arrays), result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+        assert not wrong.any(), (op.name, *(value.type for value in (*op.operands, *op.results)), rows)
 
 
-@pytest.mark.parametrize("type", INTEGERS, ids=str)
 @pytest.mark.parametrize("name", INTEGER_OPS)
-def test_integers(name, type, machine):
-    arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
-    check(make_op(f"arith.{name}", [type, type], type), machine, *arrays)
+def test_integers(name, machine):
+    cases = []
+    for type in INTEGERS:
+        arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
+        cases.append((make_op(f"arith.{name}", [type, type], type), arrays))
+    check(machine, *cases)
 
 
 @pytest.mark.parametrize("name", ["divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"])
 def test_division_of_bytes_exhaustively(name, machine):
     a, b = (x.ravel().astype(np.int8) for x in np.meshgrid(np.arange(256), np.arange(256)))
-    check(make_op(f"arith.{name}", [i8, i8], i8), machine, a, b)
+    check(machine, (make_op(f"arith.{name}", [i8, i8], i8), (a, b)))
 
 
 @pytest.mark.parametrize("name", ["divsi", "divui"])
@@ -89,25 +95,25 @@ def test_division_next_to_multiples(name, machine):
     for type, dtype in ((i16, np.int16), (i32, np.int32)):
         b = samples(type, RNG, PAIRS)
         a = (b * RNG.integers(-50000, 50000, PAIRS).astype(dtype)).astype(dtype)
-        for delta in (-1, 0, 1):
-            check(make_op(f"arith.{name}", [type, type], type), machine, (a + dtype(delta)).astype(dtype), b)
+        near = np.concatenate([(a + dtype(delta)).astype(dtype) for delta in (-1, 0, 1)])
+        check(machine, (make_op(f"arith.{name}", [type, type], type), (near, np.tile(b, 3))))
 
 
 @pytest.mark.parametrize("type", INTEGERS, ids=str)
-@pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
-def test_integer_comparisons(predicate, type, machine):
+def test_integer_comparisons(type, machine):
     arrays = samples(type, RNG, PAIRS), samples(type, RNG, PAIRS)[::-1].copy()
-    check(make_op("arith.cmpi", [type, type], i1, predicate=predicate), machine, *arrays)
+    predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+    check(machine, *((make_op("arith.cmpi", [type, type], i1, predicate=p), arrays) for p in predicates))
 
 
 @pytest.mark.parametrize("type", [*WIDE, *FP8[:2]], ids=str)
-@pytest.mark.parametrize("name", FLOAT_OPS)
-def test_floats(name, type, machine):
+def test_floats(type, machine):
     arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
-    if name in ("maxnumf", "minnumf"):  # a signalling NaN may give NaN, as in IEEE 754-2008's maxNum
-        with np.errstate(invalid="ignore"):
-            arrays = tuple(np.where(np.isnan(a.astype(np.float64)), np.array(np.nan, a.dtype), a) for a in arrays)
-    check(make_op(f"arith.{name}", [type, type], type), machine, *arrays)
+    with np.errstate(invalid="ignore"):
+        quiet = tuple(np.where(np.isnan(a.astype(np.float64)), np.array(np.nan, a.dtype), a) for a in arrays)
+    # a signalling NaN may give NaN, as in IEEE 754-2008's maxNum
+    of = {name: quiet if name in ("maxnumf", "minnumf") else arrays for name in FLOAT_OPS}
+    check(machine, *((make_op(f"arith.{name}", [type, type], type), of[name]) for name in FLOAT_OPS))
 
 
 EXACT = [
@@ -116,50 +122,58 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "type"), EXACT, ids=str)
-def test_float_functions_that_are_exact(name, type, machine):
-    check(make_op(name, [type], type), machine, samples(type, RNG, PAIRS))
+def test_float_functions_that_are_exact(machine):
+    check(machine, *((make_op(name, [type], type), (samples(type, RNG, PAIRS),)) for name, type in EXACT))
+
+
+PREDICATES = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
 
 
 @pytest.mark.parametrize("type", WIDE, ids=str)
-@pytest.mark.parametrize(
-    "predicate",
-    ["false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"],
-)
-def test_float_comparisons(predicate, type, machine):
+def test_float_comparisons(type, machine):
     arrays = samples(type, RNG, PAIRS), np.resize(samples(type, RNG, 997), PAIRS)
-    check(make_op("arith.cmpf", [type, type], i1, predicate=predicate), machine, *arrays)
+    check(machine, *((make_op("arith.cmpf", [type, type], i1, predicate=p), arrays) for p in PREDICATES))
 
 
 FLOATS_ALL = [*WIDE, *FP8]
 
 
-@pytest.mark.parametrize("source", FLOATS_ALL, ids=str)
-@pytest.mark.parametrize("target", FLOATS_ALL, ids=str)
-def test_float_conversions(source, target, machine):
-    if source is target:
-        return
+def numbers_to_convert(source):
+    """All numbers of 16 bits; of more, those that formats of fewer bits have, their neighbours, and tiny ones."""
     values = samples(source, RNG, 4 * PAIRS)
     if source.bits == 16:
-        values = np.arange(65536, dtype=np.uint16).view(values.dtype)
-    if source in (f32, f64):
-        with np.errstate(all="ignore"):
-            halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(values.dtype)
-            tiny = RNG.standard_normal(PAIRS) * 2.0 ** RNG.integers(-40, 20, PAIRS)
-            values = np.concatenate(
-                [values, halves, np.nextafter(halves, values.dtype.type(0)), tiny.astype(values.dtype)]
-            )
-    name = "arith.extf" if source.bits < target.bits else "arith.truncf" if source.bits > target.bits else "tt.fp_to_fp"
-    op = make_op(name, [source], target)
-    op_name = "arith.truncf" if name == "tt.fp_to_fp" else name
-    result = run_op(op, *machine, values)
+        return np.arange(65536, dtype=np.uint16).view(values.dtype)
+    if source.bits < 16:
+        return values
     with np.errstate(all="ignore"):
-        expected = ARITHMETIC_SEMANTICS[op_name](op, values)
-        codes = (x.view(f"i{x.dtype.itemsize}") for x in (result, expected))
-        signs = [code < 0 for code in codes]
-        is_nan = np.isnan(expected.astype(np.float64))
-    wrong = ~same(result, expected) | ((signs[0] != signs[1]) & ~is_nan)
-    assert not wrong.any(), [(values[i], result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+        halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(values.dtype)
+        tiny = (RNG.standard_normal(PAIRS) * 2.0 ** RNG.integers(-40, 20, PAIRS)).astype(values.dtype)
+        return np.concatenate([values, halves, np.nextafter(halves, values.dtype.type(0)), tiny])
+
+
+def conversion(source, target):
+    """The op that converts, and the name of the op whose semantics it has."""
+    name = "arith.extf" if source.bits < target.bits else "arith.truncf" if source.bits > target.bits else "tt.fp_to_fp"
+    return make_op(name, [source], target), "arith.truncf" if name == "tt.fp_to_fp" else name
+
+
+@pytest.mark.parametrize("source", FLOATS_ALL, ids=str)
+def test_float_conversions(source, machine):
+    values = numbers_to_convert(source)
+    conversions = [conversion(source, target) for target in FLOATS_ALL if source is not target]
+    results = run_ops([(op, (values,)) for op, _ in conversions], *machine)
+    for (op, semantics), result in zip(conversions, results, strict=True):
+        with np.errstate(all="ignore"):
+            expected = ARITHMETIC_SEMANTICS[semantics](op, values)
+            codes = (x.view(f"i{x.dtype.itemsize}") for x in (result, expected))
+            signs = [code < 0 for code in codes]
+            is_nan = np.isnan(expected.astype(np.float64))
+        wrong = ~same(result, expected) | ((signs[0] != signs[1]) & ~is_nan)
+        rows = [(values[i], result[i], expected[i]) for i in np.flatnonzero(wrong)[:5]]
+        assert not wrong.any(), (op.results[0].type, rows)
 
 
 @pytest.mark.parametrize("source", [f32, f64], ids=str)
@@ -181,39 +195,44 @@ def test_rounding_towards_zero(source, target, machine):
 
 
 @pytest.mark.parametrize("integer", INTEGERS, ids=str)
-@pytest.mark.parametrize("type", FLOATS_ALL, ids=str)
 @pytest.mark.parametrize("name", ["sitofp", "uitofp"])
-def test_integers_to_floats(name, integer, type, machine):
-    check(make_op(f"arith.{name}", [integer], type), machine, samples(integer, RNG, PAIRS))
+def test_integers_to_floats(name, integer, machine):
+    values = samples(integer, RNG, PAIRS)
+    check(machine, *((make_op(f"arith.{name}", [integer], type), (values,)) for type in FLOATS_ALL))
 
 
-@pytest.mark.parametrize("integer", INTEGERS[1:], ids=str)
 @pytest.mark.parametrize("type", WIDE, ids=str)
 @pytest.mark.parametrize("name", ["fptosi", "fptoui"])
-def test_floats_to_integers_saturate(name, integer, type, machine):
+def test_floats_to_integers_saturate(name, type, machine):
     values = samples(type, RNG, PAIRS)
-    result = run_op(make_op(f"arith.{name}", [type], integer), *machine, values)
-    bits = integer.bits
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if name == "fptosi" else (0, 2**bits - 1)
     with np.errstate(all="ignore"):
         exact = values.astype(np.float64).tolist()  # Python compares them with integers exactly, NumPy does not
-    for value, got in zip(exact, result, strict=True):
-        expected = 0 if np.isnan(value) else low if value < low else high if value > high else int(value)
-        assert int(got) % 2**bits == expected % 2**bits, (value, got)
+    integers = INTEGERS[1:]
+    results = run_ops([(make_op(f"arith.{name}", [type], integer), (values,)) for integer in integers], *machine)
+    for integer, result in zip(integers, results, strict=True):
+        bits = integer.bits
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if name == "fptosi" else (0, 2**bits - 1)
+        for value, got in zip(exact, result, strict=True):
+            expected = 0 if np.isnan(value) else low if value < low else high if value > high else int(value)
+            assert int(got) % 2**bits == expected % 2**bits, (integer, value, got)
 
 
 @pytest.mark.parametrize("source", INTEGERS, ids=str)
-@pytest.mark.parametrize("target", INTEGERS, ids=str)
-def test_integer_casts(source, target, machine):
-    names = ("trunci",) if source.bits > target.bits else ("extsi", "extui") if source.bits < target.bits else ()
-    for name in names:
-        check(make_op(f"arith.{name}", [source], target), machine, samples(source, RNG, PAIRS))
+def test_integer_casts(source, machine):
+    def names(target):
+        return ("trunci",) if source.bits > target.bits else ("extsi", "extui") if source.bits < target.bits else ()
+
+    values = samples(source, RNG, PAIRS)
+    ops = [make_op(f"arith.{name}", [source], target) for target in INTEGERS for name in names(target)]
+    check(machine, *((op, (values,)) for op in ops))
 
 
-@pytest.mark.parametrize("type", [*INTEGERS, *WIDE, *FP8], ids=str)
-def test_select(type, machine):
-    arrays = samples(i1, RNG, PAIRS), samples(type, RNG, PAIRS), samples(type, RNG, PAIRS)[::-1].copy()
-    check(make_op("arith.select", [i1, type, type], type), machine, *arrays)
+def test_select(machine):
+    cases = []
+    for type in (*INTEGERS, *WIDE, *FP8):
+        arrays = samples(i1, RNG, PAIRS), samples(type, RNG, PAIRS), samples(type, RNG, PAIRS)[::-1].copy()
+        cases.append((make_op("arith.select", [i1, type, type], type), arrays))
+    check(machine, *cases)
 
 
 @pytest.mark.parametrize("type", [f32, f64], ids=str)
@@ -221,7 +240,7 @@ def test_fma(type, machine):
     if type is f64 and not machine[0].has_fma:
         pytest.skip("two roundings without FMA")
     arrays = [samples(type, RNG, 500)[RNG.permutation(500)] for _ in range(3)]
-    check(make_op("math.fma", [type] * 3, type), machine, *arrays)
+    check(machine, (make_op("math.fma", [type] * 3, type), arrays))
 
 
 @pytest.mark.parametrize("type", INTEGERS, ids=str)
@@ -236,8 +255,7 @@ def test_mulhiui(type, machine):
 
 
 def test_absi(machine):
-    for type in INTEGERS[1:]:
-        check(make_op("math.absi", [type], type), machine, samples(type, RNG, PAIRS))
+    check(machine, *((make_op("math.absi", [type], type), (samples(type, RNG, PAIRS),)) for type in INTEGERS[1:]))
 
 
 @pytest.mark.parametrize("type", [f16, f32], ids=str)

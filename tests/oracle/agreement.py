@@ -66,8 +66,7 @@ def agree(
         compiled = kernel[tuple(grid)](*native, **constants, **(ON_GPU if GPU else {}))
     for stage in ("ttir", "ttgir" if GPU else "ttcir"):
         found = copied(arguments)
-        named = dict(zip(kernel.arg_names, found, strict=False)) | constants
-        run_ir(parsed(compiled.asm[stage]), named, grid)
+        run_ir(parsed(compiled.asm[stage]), _named(kernel, found, constants), grid)
         same(native, found, rtol, f"{kernel.__name__}: machine code against {stage}")
     if eager:
         found = copied(arguments)
@@ -85,18 +84,34 @@ def module_of(kernel: Any, arguments: Sequence[Any], constants: Mapping[str, Any
 
 
 def passes_agree(kernel: Any, *arguments: Any, grid: Sequence[int] = (1,), **constants: Any) -> None:
+    """After all passes the kernel computes what it computed before the first; where it does not, a pass is named."""
+    expected, found = copied(arguments), copied(arguments)
+    run_ir(module_of(kernel, arguments, constants), _named(kernel, expected, constants), grid)
+    module = optimize_ttir(module_of(kernel, arguments, constants))
+    run_ir(module, _named(kernel, found, constants), grid)
+    try:
+        same(found, expected, None, f"{kernel.__name__} after all passes")
+    except AssertionError:
+        each_pass_agrees(kernel, *arguments, grid=grid, **constants)
+        raise
+
+
+def each_pass_agrees(kernel: Any, *arguments: Any, grid: Sequence[int] = (1,), **constants: Any) -> None:
     """After every pass the kernel still computes what it computed before the first."""
     module = module_of(kernel, arguments, constants)
-    names = dict(zip(kernel.arg_names, range(len(arguments)), strict=False))
     expected = copied(arguments)
-    run_ir(module, {name: expected[i] for name, i in names.items()} | constants, grid)
+    run_ir(module, _named(kernel, expected, constants), grid)
 
     def check(name: str, module: Op) -> None:
         found = copied(arguments)
-        run_ir(module, {name: found[i] for name, i in names.items()} | constants, grid)
+        run_ir(module, _named(kernel, found, constants), grid)
         same(found, expected, None, f"{kernel.__name__} after {name}")
 
     optimize_ttir(module, dump=check)
+
+
+def _named(kernel: Any, arguments: Sequence[Any], constants: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(zip(kernel.arg_names, arguments, strict=False)) | dict(constants)
 
 
 def copied(arguments: Sequence[Any]) -> list[Any]:

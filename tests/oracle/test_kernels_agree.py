@@ -11,7 +11,7 @@ import numpy as np
 import objects
 import pytest
 import tutorials
-from agreement import agree, passes_agree
+from agreement import agree, each_pass_agrees
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +97,7 @@ IDS = [kernel.__name__ for kernel, _, _ in CASES]
 
 @pytest.mark.parametrize(("kernel", "arguments", "options"), CASES, ids=IDS)
 def test_passes(kernel: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-    passes_agree(kernel, *arguments, **options)
+    each_pass_agrees(kernel, *arguments, **options)
 
 
 @pytest.mark.parametrize(("kernel", "arguments", "options"), CASES, ids=IDS)

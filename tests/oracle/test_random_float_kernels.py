@@ -140,15 +140,8 @@ def check(text: str, dtype: Any, n: int, folder: Path, size: int = 16) -> None:
 
 
 @pytest.mark.slow  # tests/fuzz has a fast one
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=QUIET)
-@given(text=programs(), dtype=st.sampled_from((np.float32, np.float16)), n=st.integers(0, 7))
-def test_some_random_kernels(text: str, dtype: Any, n: int, tmp_path: Path) -> None:
-    check(text, dtype, n, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [60, pytest.param(300, marks=LONG)])
-def test_many_random_kernels(count: int, tmp_path: Path) -> None:
+def test_random_float_kernels(count: int, tmp_path: Path) -> None:
     @settings(max_examples=count, deadline=None, suppress_health_check=QUIET)
     @given(text=programs(), dtype=st.sampled_from((np.float32, np.float16)), n=st.integers(0, 7))
     def draw(text: str, dtype: Any, n: int) -> None:

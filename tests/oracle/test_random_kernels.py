@@ -196,15 +196,8 @@ QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.
 
 
 @pytest.mark.slow  # tests/fuzz has a fast one
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=QUIET)
-@given(text=programs(), shape=st.sampled_from(SHAPES), n=st.integers(0, 7))
-def test_some_random_kernels(text: str, shape: tuple[int, int], n: int, tmp_path: Path) -> None:
-    check(text, shape, n, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [80, pytest.param(400, marks=LONG)])
-def test_many_random_kernels(count: int, tmp_path: Path) -> None:
+def test_random_kernels(count: int, tmp_path: Path) -> None:
     @settings(max_examples=count, deadline=None, suppress_health_check=QUIET)
     @given(text=programs(), shape=st.sampled_from(SHAPES), n=st.integers(0, 7))
     def draw(text: str, shape: tuple[int, int], n: int) -> None:
