@@ -11,7 +11,7 @@ Which tests and cases `make check` runs: `check_cases.py`.
 
 NVIDIA's assembler is that of the Triton that TRITON_PYTHON names, if nobody says otherwise.
 
-Passes of back ends are verified one by one.
+Every pass is verified in the folders of `VERIFYING`; elsewhere stages are at their ends, which takes a twentieth less.
 
 Each run (each worker process of one) keeps compiled kernels in a new folder, so no test sees what an earlier run left
 and none writes to the user's cache. Processes that tests start inherit the folder.
@@ -42,6 +42,8 @@ import skips
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
+VERIFYING = ("cpu", "examples", "nvidia", "transforms")
+"""Folders in whose tests the IR is verified after every pass."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,6 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason = next(filter(None, map(optional_peers.missing, optional_peers.needed_by(item))), "")
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+    os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1" if folder in VERIFYING else "0"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

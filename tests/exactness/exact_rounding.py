@@ -3,7 +3,8 @@
     encode(Fraction(1, 3), FORMATS["fp16"], "rn")       0x3555
     decode(0x3555, FORMATS["fp16"])                     Fraction(1365, 4096)
 
-Numbers are fractions, or the floats ±inf, nan and -0.0. Shares no code with the package, NumPy or ml_dtypes.
+Numbers are fractions, or the floats ±inf, nan and -0.0. Shares no code with the package or ml_dtypes, and takes NumPy
+for whole numbers only: `converted` does the same for arrays of codes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+
+import numpy as np
 
 Number = Fraction | float
 
@@ -128,3 +131,45 @@ def _rounded(size: Fraction, form: Format, mode: str, *, minus: bool) -> int:
 def _shifted(number: int, distance: int) -> int:
     """Times 2 to the power of `distance`, if that is positive: the other part of a fraction takes what is negative."""
     return number << distance if distance > 0 else number
+
+
+def converted(codes: np.ndarray, source: Format, target: Format, mode: str) -> np.ndarray:
+    """`encode(decode(code, source), target, mode)` of each code; `mode` is rn or rz."""
+    minus = codes & np.uint64(source.sign) != 0
+    size = codes & np.uint64(source.sign - 1)
+    is_nan = codes == source.nan if source.fnuz else size > source.largest + (1 if source.infinite else 0)
+    is_infinite = np.full(codes.shape, source.infinite) & (size == source.largest + 1)
+    exponent = (size >> np.uint64(source.fraction)).astype(np.int64)
+    whole = (size & np.uint64((1 << source.fraction) - 1)).astype(np.int64) + (
+        (exponent > 0).astype(np.int64) << source.fraction
+    )
+    found = _rounded_all(whole, np.maximum(exponent, 1) - source.bias - source.fraction, target, mode)
+    overflow = target.largest if not target.infinite or (target.saturates and mode == "rn") else target.largest + 1
+    found[is_infinite] = overflow
+    signed = found | np.where(minus & ~((found == 0) & target.fnuz), np.uint64(target.sign), np.uint64(0))
+    return np.where(is_nan, np.uint64(target.nan), signed)
+
+
+def from_integers(values: np.ndarray, target: Format, mode: str) -> np.ndarray:
+    """`encode(value, target, mode)` of numbers whose size is less than 2^53."""
+    found = _rounded_all(np.abs(values), np.zeros_like(values), target, mode)
+    return found | np.where((values < 0) & ~((found == 0) & target.fnuz), np.uint64(target.sign), np.uint64(0))
+
+
+def _rounded_all(whole: np.ndarray, exponent: np.ndarray, form: Format, mode: str) -> np.ndarray:
+    """Codes of `whole` · 2^`exponent`, which are not negative; `whole` is less than 2^53."""
+    length = sum((whole >> place > 0).astype(np.int64) for place in range(53))
+    power = np.maximum(length - 1 + exponent, 1 - form.bias)
+    shift = power - form.fraction - exponent
+    right = np.clip(shift, 0, 62)
+    kept = (whole >> right) << np.clip(-shift, 0, 62)
+    rest = whole - ((whole >> right) << right)
+    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+    up = (
+        (right > 0) & ((rest > half) | ((rest == half) & (kept & 1 == 1)))
+        if mode == "rn"
+        else np.zeros(kept.shape, bool)
+    )
+    code = np.where(whole == 0, 0, kept + up + ((power + form.bias - 1) << form.fraction))
+    stays = mode == "rz" or form.saturates
+    return np.minimum(code, form.largest if stays else form.largest + 1).astype(np.uint64)

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from exact_rounding import FORMATS, Format, Number, decode, encode, negative
+from exact_rounding import FORMATS, Format, Number, converted, decode, encode, from_integers, negative
 from ways import WAYS, answer
 
 import tilewright as tw
@@ -123,17 +123,32 @@ def value_of(name: str, code: int) -> Number:
     return Fraction(code - (1 << width(name)) if signed else code)
 
 
-def to_integer(value: Number, name: str) -> int:
-    """Saturated; 0 for NaN."""
-    if name == "int1":
-        return int(value != 0)
-    bits = width(name)
-    low, high = (0, (1 << bits) - 1) if name[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+def whole_part(value: Number) -> int:
+    """0 for NaN; of infinity, more than any integer type has."""
     if value != value:
         return 0
     if isinstance(value, float) and math.isinf(value):
-        return high if value > 0 else low
-    return min(max(math.trunc(value), low), high)
+        return 1 << 70 if value > 0 else -(1 << 70)
+    return math.trunc(value)
+
+
+@cache
+def whole_parts(source: str, *, thin: bool) -> list[int]:
+    return [whole_part(value_of(source, int(code))) for code in sources(source, thin=thin)]
+
+
+def to_integers(source: str, name: str, *, thin: bool) -> np.ndarray:
+    """Saturated, and wrapped between integers; 0 for NaN."""
+    if name == "int1":
+        codes = [int(value_of(source, int(code)) != 0) for code in sources(source, thin=thin)]
+        return np.array(codes, np.uint64)
+    bits = width(name)
+    mask = (1 << bits) - 1
+    parts = whole_parts(source, thin=thin)
+    if source not in INTEGERS:
+        low, high = (0, mask) if name[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        parts = [min(max(part, low), high) for part in parts]
+    return np.array([part & mask for part in parts], np.uint64)
 
 
 def to_legacy(value: Number) -> int:
@@ -143,20 +158,41 @@ def to_legacy(value: Number) -> int:
     return (size + 0x40) >> 7 | (0x80 if value == value and negative(value) else 0)
 
 
-def wanted(source: str, target: str, code: int, mode: str) -> int:
+def to_float(source: str, target: str, code: int, mode: str) -> int:
     value = value_of(source, code)
-    if source == target:
-        return code
-    if target in INTEGERS:
-        mask = (1 << width(target)) - 1
-        is_plain = source in INTEGERS and target != "int1"
-        return (math.trunc(value) if is_plain else to_integer(value, target)) & mask
     return to_legacy(value) if target == "fp8e4b15" else encode(value, FORMATS[target], mode)
+
+
+MANY = (*FORMATS, *(name for name in INTEGERS if width(name) <= 16))
+"""Types whose codes become floats at once."""
 
 
 @cache
 def table(source: str, target: str, mode: str, *, thin: bool) -> np.ndarray:
-    return np.array([wanted(source, target, int(code), mode) for code in sources(source, thin=thin)], np.uint64)
+    """What each code becomes: one by one, or many at once, which a test compares."""
+    codes = sources(source, thin=thin)
+    if source == target:
+        return codes
+    if target in INTEGERS:
+        return to_integers(source, target, thin=thin)
+    if thin or target not in FORMATS or source not in MANY:
+        return np.array([to_float(source, target, int(code), mode) for code in codes], np.uint64)
+    return at_once(source, target, mode, codes)
+
+
+def at_once(source: str, target: str, mode: str, codes: np.ndarray) -> np.ndarray:
+    if source in FORMATS:
+        return converted(codes, FORMATS[source], FORMATS[target], mode)
+    return from_integers(np.array([int(value_of(source, int(code))) for code in codes]), FORMATS[target], mode)
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz"])
+@pytest.mark.parametrize("source", MANY)
+def test_codes_at_once_are_those_one_by_one(source: str, mode: str) -> None:
+    for target in FORMATS.keys() - {source}:
+        codes = sources(source, thin=True)
+        together = at_once(source, target, mode, codes)
+        np.testing.assert_array_equal(together, table(source, target, mode, thin=True), err_msg=target)
 
 
 def is_nan(name: str, codes: np.ndarray) -> np.ndarray:

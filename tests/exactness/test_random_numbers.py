@@ -174,9 +174,7 @@ def test_tritons_own_front_end_gives_the_same_numbers(kind: str) -> None:
     request["constants"] = {"ROUNDS": 10, "N": SIZE}
     script = Path(__file__).parents[1] / "oracle/tritons_ttir.py"
     command = [os.environ["TRITON_PYTHON"], str(script)]
-    done = subprocess.run(
-        command, input=json.dumps(request), text=True, capture_output=True, timeout=300, check=False
-    )
+    done = subprocess.run(command, input=json.dumps(request), text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     module = parse_module(json.loads(done.stdout.splitlines()[0])["source"])
     words_found, numbers = np.zeros((5, SIZE), np.uint32), np.zeros((10, SIZE), np.float32)
