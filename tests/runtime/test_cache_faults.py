@@ -15,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from long_runs import LONG
 from tilewright.runtime.cache.store import damages
 from tilewright.runtime.cache.upkeep import entries
 
-MANY, KERNELS = 16, 200
-KILLS, REAL_KILLS = 1000, 60
+CROWDS = [(6, 60), pytest.param(16, 200, marks=LONG)]
+"""So many processes, and kernels that each of them launches: what `make test` takes, and `make test-long`."""
+KILLS = [300, pytest.param(1000, marks=LONG)]
+REAL_KILLS = 60
 NOBODY = 65534
 
 
@@ -74,20 +77,20 @@ print(sum(compiled.values()))
 
 
 @pytest.mark.slow
-def test_many_processes_on_one_empty_cache(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("many", "kernels"), CROWDS)
+def test_many_processes_on_one_empty_cache(many: int, kernels: int, tmp_path: Path) -> None:
     """All results are right, no process compiles a kernel twice, and one whole entry of each kernel is left."""
-    kernels = "".join(KERNEL.format(i=i) for i in range(KERNELS))
-    head = f"import tilewright as tw\nimport tilewright.language as tl\nCOUNT = {KERNELS}\n"
-    (tmp_path / "many_kernels.py").write_text(head + kernels)
+    head = f"import tilewright as tw\nimport tilewright.language as tl\nCOUNT = {kernels}\n"
+    (tmp_path / "many_kernels.py").write_text(head + "".join(KERNEL.format(i=i) for i in range(kernels)))
     (tmp_path / "crowd.py").write_text(CROWD)
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache"), "TILEWRIGHT_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error", str(tmp_path / "crowd.py")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    crowd = [subprocess.Popen([*command, str(i)], env=environment, **pipes) for i in range(MANY)]
+    crowd = [subprocess.Popen([*command, str(i)], env=environment, **pipes) for i in range(many)]
     said = [process.communicate(timeout=900) for process in crowd]
-    assert [errors.decode() for _, errors in said] == [""] * MANY
-    assert KERNELS <= sum(int(count) for count, _ in said) <= MANY * KERNELS
-    assert_whole(tmp_path / "cache", KERNELS)
+    assert [errors.decode() for _, errors in said] == [""] * many
+    assert kernels <= sum(int(count) for count, _ in said) <= many * kernels
+    assert_whole(tmp_path / "cache", kernels)
 
 
 # Processes that are killed
@@ -140,13 +143,14 @@ print(whole, partial, absent, left)
 
 
 @pytest.mark.slow
-def test_processes_killed_while_they_write(tmp_path: Path) -> None:
-    """At 1000 random moments: what can be loaded is right, and the next writer clears away what is left."""
+@pytest.mark.parametrize("kills", KILLS)
+def test_processes_killed_while_they_write(kills: int, tmp_path: Path) -> None:
+    """At random moments: what can be loaded is right, and the next writer clears away what is left."""
     program = tmp_path / "victims.py"
     program.write_text(VICTIMS)
-    (line,) = run(program, KILLS, cache=tmp_path / "cache", timeout=600)
+    (line,) = run(program, kills, cache=tmp_path / "cache", timeout=600)
     whole, partial, absent, left = map(int, line.split())
-    assert whole > KILLS
+    assert whole > kills
     assert partial > 0, "some were killed between two files of an entry"
     assert absent > 0
     assert left > 0, "some were killed within a file"

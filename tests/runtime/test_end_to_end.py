@@ -232,17 +232,6 @@ def test_warm_process_imports_neither_compiler_nor_llvmlite(own_cache: Path) -> 
     assert warm.strip() == "[]"
 
 
-@pytest.mark.slow
-def test_processes_share_one_empty_cache(own_cache: Path) -> None:
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
-    workers = [
-        subprocess.Popen([sys.executable, "-c", NEW_PROCESS], cwd=Path(__file__).parent, env=environment)
-        for _ in range(8)
-    ]
-    assert [worker.wait() for worker in workers] == [0] * 8
-    assert not list(own_cache.rglob("*.tmp"))
-
-
 FORK = """
 import os
 import pickle
