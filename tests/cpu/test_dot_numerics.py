@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from dot_native import check, compile_dots, make_spec
 
-from long_runs import LONG
+from long_runs import LONG, first_of
 from tilewright.backends.cpu.dot import DotSpec, Prefetch, operand_element_type, wants_bias
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.ir.types import Type, bf16, f32, f64, i8, i16, i32, i64
@@ -18,6 +18,7 @@ ALL_EXTENTS = (1, 2, 4, 8, 16, 32, 64, 128)
 SOME_EXTENTS = (1, 4, 16, 64)
 TYPES = {"f32": (f32, f32), "f64": (f64, f64), "bf16": (bf16, f32), "i8": (i8, i32), "i16": (i16, i32)}
 PLAIN_INTEGERS = {"i32": (i32, i32), "i64": (i64, i64)}
+ORDERS = ("plain", "a", "b", "both")
 TARGETS = [None, "x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server"]
 
 
@@ -51,10 +52,10 @@ def specs(
     ]
 
 
-def every_other(extents: Sequence[int], first: int) -> list[Extents]:
-    """Half of all m, n and k, in which any two of them still have every pair of extents."""
+def share_of(extents: Sequence[int], shares: int, share: int) -> list[Extents]:
+    """One share of all m, n and k, in which any two of them still have every pair of extents."""
     places = product(range(len(extents)), repeat=3)
-    return [(extents[m], extents[n], extents[k]) for m, n, k in places if (m + n + k) % 2 == first]
+    return [(extents[m], extents[n], extents[k]) for m, n, k in places if (m + n + k) % shares == share]
 
 
 def check_all(found: list[DotSpec], target: Target) -> None:
@@ -68,18 +69,19 @@ def check_all(found: list[DotSpec], target: Target) -> None:
 def test_types_and_orders_on_this_host(types: str, a_transposed: bool, b_transposed: bool) -> None:
     target = host_target()
     orders = {"a_transposed": a_transposed, "b_transposed": b_transposed}
-    check_all(specs(product(SOME_EXTENTS, repeat=3), *TYPES[types], target, **orders), target)
+    check_all(specs(share_of(SOME_EXTENTS, 2, a_transposed ^ b_transposed), *TYPES[types], target, **orders), target)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("turn", first_of(4, 1))
 @pytest.mark.parametrize("cpu", [None, pytest.param("x86-64-v3", marks=LONG)])
-@pytest.mark.parametrize("order", ["plain", "a", "b", "both"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("types", TYPES | PLAIN_INTEGERS)
-def test_all_extents(types: str, order: str, cpu: str | None) -> None:
-    """Each extent in two of the four orders on one CPU, and in the other two on the other."""
+def test_all_extents(types: str, order: str, cpu: str | None, turn: int) -> None:
+    """Each m, n and k in one of the four orders; `make test-long` turns through all of them."""
     orders = {"a_transposed": order in ("a", "both"), "b_transposed": order in ("b", "both")}
-    target, first = runnable(cpu), (order in ("plain", "both")) ^ (cpu is None)
-    found = specs(every_other(ALL_EXTENTS, first), *(TYPES | PLAIN_INTEGERS)[types], target, **orders)
+    target, share = runnable(cpu), (ORDERS.index(order) + turn) % 4
+    found = specs(share_of(ALL_EXTENTS, 4, share), *(TYPES | PLAIN_INTEGERS)[types], target, **orders)
     check_all(found, target)
 
 

@@ -49,7 +49,7 @@ def kernels(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("gpu", "usual"), [("", 80), *(pytest.param(gpu, 400, marks=LONG) for gpu in ("", "80", "90", "90x2", "100"))]
+    ("gpu", "usual"), [("", 50), *(pytest.param(gpu, 400, marks=LONG) for gpu in ("", "80", "90", "90x2", "100"))]
 )
 def test_many_kernels(gpu: str, usual: int, kernels: int, tmp_path: Path) -> None:
     """A simulated GPU takes seconds per kernel."""

@@ -15,6 +15,7 @@ import pytest
 from random_programs import MEMORY, RandomProgram
 
 import tilewright.dialects
+from long_runs import first_of
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -79,8 +80,9 @@ def test_every_pass_keeps_the_meaning(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
-def test_all_passes_on_a_thousand_programs(name: str) -> None:
-    for seed in range(100, 1100):
+@pytest.mark.parametrize("block", first_of(10, 4))
+def test_all_passes_on_a_thousand_programs(block: int, name: str) -> None:
+    for seed in range(100 * (block + 1), 100 * (block + 2)):
         check_end(RandomProgram(seed).text, steps_of(LISTS[name]))
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from long_runs import LONG
 
 
 def plain(a: Any, b: Any) -> Any:
@@ -67,10 +68,9 @@ def test_any_layout(pair: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
-@given(pairs())
-def test_any_layout_often(pair: tuple[np.ndarray, np.ndarray]) -> None:
-    check(*pair)
+@pytest.mark.parametrize("count", [400, pytest.param(1500, marks=LONG)])
+def test_any_layout_often(count: int) -> None:
+    settings(max_examples=count, deadline=None)(given(pairs())(lambda pair: check(*pair)))()
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
