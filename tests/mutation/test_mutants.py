@@ -1,0 +1,86 @@
+"""The command that counts unnoticed mistakes makes mistakes, sees which functions run, and chooses short tests."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+import check_mutants
+import pytest
+import watched_functions
+from source_mutants import mutants_of
+
+
+def changes(text: str) -> list[str]:
+    return [mutant.change for mutant in mutants_of(text, "f.py")]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("return a < b", ["None", "a <= b"]),
+        ("return a is not b", ["None", "a is b"]),
+        ("return (a) - b", ["None", "(a) + b"]),
+        ("return not a", ["None", "a"]),
+        ("return a and b", ["None", "a or b"]),
+        ("return [a, 7, True]", ["None", "8", "False"]),
+        ("a.go(b)", ["pass"]),
+        ("a += b", ["pass"]),
+        ("return a if b else None", ["None", "not (b)"]),
+    ],
+)
+def test_each_operator_makes_its_mistakes(line: str, expected: list[str]) -> None:
+    found = changes(f"def f(a, b):\n    {line}\n")
+    assert sorted(found) == sorted(change if change != "None" else "return None" for change in expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""A docstring."""\n',
+        "def f(a: tuple[int, 3]) -> 3:\n    raise ValueError(1)\n",
+        "def f(a):\n    assert a < 3\n",
+        'def f(a):\n    x = "text" % a\n',
+        "@g(3)\nclass C(D[3]):\n    x: int\n",
+    ],
+)
+def test_what_no_test_should_notice_is_left_alone(text: str) -> None:
+    assert changes(text) == []
+
+
+def test_a_mutant_is_the_file_but_for_one_place() -> None:
+    text = "def outer():\n    def inner(é):\n        return é + 'ü' if é > 1 else é  # grün\n    return inner\n"
+    mutants = mutants_of(text, "f.py")
+    assert [m.text.count("\n") for m in mutants] == [4] * len(mutants)
+    (greater,) = (m for m in mutants if m.change == "é >= 1")
+    assert greater.text == text.replace("é > 1", "é >= 1")
+    assert (greater.function, greater.line) == ("outer.inner", 3)
+    for mutant in mutants:
+        ast.parse(mutant.text)
+
+
+def test_functions_say_that_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: set[str] = set()
+    monkeypatch.setattr(builtins, watched_functions.HEAR, heard.add, raising=False)
+    text = 'def f():\n    """Three."""\n    return C().m()\nclass C:\n    def m(self): return 3\n    def n(self): pass'
+    tree = ast.parse(f"{text}\n@jit\ndef g(): pass\n")
+    watched_functions.mark_functions(tree, "a.b")
+    scope = {"jit": lambda function: function}
+    exec(compile(tree, "f.py", "exec"), scope)
+    assert scope["f"]() == 3
+    assert scope["f"].__doc__ == "Three."
+    scope["g"]()
+    assert heard == {"a.b:f", "a.b:C.m"}
+
+
+def test_the_shortest_tests_are_chosen() -> None:
+    tests = {"long": 9.0, "short": 0.1, "middle": 1.0}
+    assert list(check_mutants._affordable(tests, 2)) == ["short", "middle"]
+    assert list(check_mutants._affordable({"long": 9.0}, 2)) == ["long"]
+
+
+def test_tests_of_a_function_or_else_of_its_file_are_started() -> None:
+    run, fly = mutants_of("class A:\n    def run(self): return a\n    def fly(self): return b\n", "ir/__init__.py")
+    tests = {"tilewright.ir:A.run": {"one": 1.0}, "tilewright.ir:B.run": {"two": 2.0}, "tilewright.b:A.fly": {"no": 1}}
+    assert check_mutants.tests_of(run, tests) == {"one": 1.0}
+    assert check_mutants.tests_of(fly, tests) == {"one": 1.0, "two": 2.0}
