@@ -22,7 +22,7 @@ SAMPLE = 2e-4
 LONG_SAMPLE = 5e-3
 """The same where one waits for quiet in front of each sample."""
 ROUNDS = 7
-"""At least so many samples of each are taken then."""
+"""Min samples taken of each then."""
 
 
 def clock_for(threads: int) -> Clock:

@@ -84,12 +84,12 @@ PEERS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_triton_tree": (lambda: "TRITON_TREE" in os.environ, "TRITON_TREE names no checkout of Triton"),
     "needs_valgrind": (has_program("valgrind"), "no valgrind on this machine"),
 }
-"""By marker: whether the peer is here, and what a test says that skips because it is not."""
+"""By marker: whether the peer is here, and the reason that a test gives for skipping without it."""
 
 
 @cache
 def missing(marker: str) -> str:
-    """Why tests with this marker skip; an empty text where the peer is here."""
+    """The reason why tests with this marker skip; an empty text where the peer is here."""
     is_here, reason = PEERS[marker]
     return "" if is_here() else reason
 

@@ -22,7 +22,7 @@ REASONS = {reason: marker for marker, (_, reason) in optional_peers.PEERS.items(
 
 
 def entries() -> dict[str, dict[str, str]]:
-    """By table of the file, the reasons (patterns) of tests that skip, with what explains them."""
+    """The reasons (patterns) of tests that skip, with what explains them, by table of the file."""
     return tomllib.loads(LIST.read_text())
 
 

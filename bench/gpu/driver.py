@@ -233,7 +233,7 @@ class Device:
 
 
 NUMBERS = {"i32": c_int32, "i64": c_int64, "fp32": c_float, "fp64": ctypes.c_double}
-"""Per type of an argument how it is passed."""
+"""The ctypes of arguments that are passed by value, per type."""
 
 
 def _opened() -> Any:

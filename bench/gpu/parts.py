@@ -171,7 +171,7 @@ def fitting(known: Collection[int], capability: int) -> int | None:
 
 
 FIRST_OF_ITS_OWN = 90
-"""From here on code is for the very device."""
+"""The first capability from which code is for the very device."""
 
 
 def contents(folder: Path, capability: int) -> Bundle:

@@ -49,7 +49,7 @@ PEAKS = {
     "NVIDIA GeForce RTX 4090": Peak(165.2, 1008.0, 330.3),
     "NVIDIA GeForce RTX 5090": Peak(209.5, 1792.0, 419.0),
 }
-"""By the whole name, so that a part of a device (`… MIG 1g.18gb`), or one for another market, is not taken for it."""
+"""A device is found by its whole name, so that a part of it (`… MIG 1g.18gb`), or one for another market, is not."""
 UNKNOWN = Peak(0.0, 0.0)
 
 

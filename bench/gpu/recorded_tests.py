@@ -99,7 +99,7 @@ class Recorder:
 
 
 def reason_of(report: Any) -> str:
-    """Why a test was skipped, or how it failed."""
+    """The reason why a test was skipped, or its failure."""
     if report.skipped:
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)

@@ -50,7 +50,7 @@ def for_triton(folder: Path) -> dict[str, Any]:
 
 
 def kernels_of(folder: Path, package: str) -> dict[str, Any]:
-    """By name, the functions of the files of kernels, for which `package` takes the place of Tilewright."""
+    """The functions of the files of kernels by name; `package` takes the place of Tilewright in them."""
     found: dict[str, Any] = {}
     for name in ("gpu_static_kernels", "timed_kernels"):
         text = next(
@@ -139,7 +139,7 @@ RIVALS: dict[tuple[str, ...], Callable[..., Launcher]] = {
     ("row_softmax",): lambda torch, entry, case, tensors: lambda: torch.softmax(tensors[0], 1),
     ("add",): lambda torch, entry, case, tensors: lambda: torch.add(tensors[0], tensors[1], out=tensors[2]),
 }
-"""By kernel; a row of several has the rival of that one of them which is here."""
+"""Rivals by kernel; a row of several kernels has the rival of the one that is listed."""
 VIEWS = {"bf16": "bfloat16", "fp8e4nv": "float8_e4m3fn"}
 """torch's names of types that NumPy lacks."""
 

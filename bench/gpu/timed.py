@@ -66,7 +66,7 @@ ROWS = {"x_ptr": "*fp32", "out_ptr": "*fp32", "columns": "i32"}
 SIZES = dict.fromkeys("MNK", "i32")
 
 
-def _factors(element: str, result: str) -> dict[str, str]:
+def _operands(element: str, result: str) -> dict[str, str]:
     return {"a_ptr": f"*{element}", "b_ptr": f"*{element}", "c_ptr": f"*{result}"}
 
 
@@ -114,21 +114,21 @@ def _attention(head: int, *, causal: bool) -> list[Timed]:
 
 
 TIMED: tuple[Timed, ...] = (
-    Timed("matmul fp16", "product", _factors("fp16", "fp16") | SIZES, {"TRANSPOSED": False, "BAND": 8}, PRODUCTS),
-    Timed("matmul bf16", "product", _factors("bf16", "bf16") | SIZES, {"TRANSPOSED": False, "BAND": 8}, FEW_PRODUCTS),
+    Timed("matmul fp16", "product", _operands("fp16", "fp16") | SIZES, {"TRANSPOSED": False, "BAND": 8}, PRODUCTS),
+    Timed("matmul bf16", "product", _operands("bf16", "bf16") | SIZES, {"TRANSPOSED": False, "BAND": 8}, FEW_PRODUCTS),
     Timed(
         "matmul fp8",
         "product",
-        _factors("fp8e4nv", "fp16") | SIZES,
+        _operands("fp8e4nv", "fp16") | SIZES,
         {"TRANSPOSED": True, "BAND": 8},  # the units of sm_90 want both factors with their depth together
         PRODUCTS_OF_BYTES,
         needs=89,
     ),
-    Timed("persistent matmul fp16", "persistent_product", _factors("fp16", "fp16") | SIZES, {"BAND": 8}, FEW_PRODUCTS),
+    Timed("persistent matmul fp16", "persistent_product", _operands("fp16", "fp16") | SIZES, {"BAND": 8}, FEW_PRODUCTS),
     Timed(
         "grouped matmul fp16",
         "grouped_product",
-        {**_factors("fp16", "fp16"), "starts_ptr": "*i32", **dict.fromkeys(("groups", "N", "K"), "i32")},
+        {**_operands("fp16", "fp16"), "starts_ptr": "*i32", **dict.fromkeys(("groups", "N", "K"), "i32")},
         {"BAND": 8},
         FEW_PRODUCTS,
     ),

@@ -22,15 +22,15 @@ def _element(entry: Any, name: str) -> str:
 # --- products -------------------------------------------------------------------------------------------------
 
 
-def _factors(entry: Any, m: int, n: int, k: int, matrices: int = 1) -> tuple[Array, Array]:
+def _operands(entry: Any, m: int, n: int, k: int, matrices: int = 1) -> tuple[Array, Array]:
     """`a` and so many matrices `b`, which lie on their side where the kernel wants them so."""
     element = _element(entry, "a_ptr")
     shape = (n, k) if entry.constants.get("TRANSPOSED") else (k, n)
     return numbers(element, m, k), numbers(element, matrices, *shape)
 
 
-def _wide_factors(entry: Any, a: Array, b: Array) -> tuple[Array, Array]:
-    """As float32, upright."""
+def _wide_operands(entry: Any, a: Array, b: Array) -> tuple[Array, Array]:
+    """The operands as float32, upright."""
     element = _element(entry, "a_ptr")
     b = widened(b, element)
     return widened(a, element), b.swapaxes(1, 2) if entry.constants.get("TRANSPOSED") else b
@@ -52,8 +52,8 @@ def product(entry: Any) -> Case:
     """Two tiles in both directions, the second one mostly empty; three steps and a bit deep."""
     blocks = entry.constants
     m, n, k = blocks["BLOCK_M"] + 16, blocks["BLOCK_N"] + 16, 3 * blocks["BLOCK_K"] + 16
-    a, b = _factors(entry, m, n, k)
-    wide, other = _wide_factors(entry, a, b)
+    a, b = _operands(entry, m, n, k)
+    wide, other = _wide_operands(entry, a, b)
     is_persistent = entry.kernel == "persistent_product"
     return Case(
         (3 if is_persistent else 4,),  # fewer programs than tiles
@@ -66,7 +66,7 @@ def product(entry: Any) -> Case:
 
 def _large_product(entry: Any) -> Case:
     n = SIZES["side"]
-    a, b = _factors(entry, n, n, n)
+    a, b = _operands(entry, n, n, n)
     grid, is_persistent = (_tiles(entry, n, n),), entry.kernel == "persistent_product"
     arguments = [a, b[0], _result(entry, n, n), n, n, n]
     return Case(grid, arguments, {}, operations=2.0 * n**3, persistent=is_persistent)
@@ -77,8 +77,8 @@ def grouped_product(entry: Any) -> Case:
     blocks = entry.constants
     n, k = blocks["BLOCK_N"] + 16, blocks["BLOCK_K"] + 16
     starts = np.array([0, blocks["BLOCK_M"] + 16, blocks["BLOCK_M"] + 16, blocks["BLOCK_M"] + 64], np.int32)
-    a, b = _factors(entry, int(starts[-1]), n, k, 3)
-    wide, other = _wide_factors(entry, a, b)
+    a, b = _operands(entry, int(starts[-1]), n, k, 3)
+    wide, other = _wide_operands(entry, a, b)
     pieces = [wide[starts[group] : starts[group + 1]] @ other[group] for group in range(3)]
     arguments = [a, b, _result(entry, len(a), n), starts, 3, n, k]
     return Case((5,), arguments, {2: np.concatenate(pieces)}, _product_error(entry))
@@ -90,7 +90,7 @@ def _large_grouped_product(entry: Any) -> Case:
     shares = np.arange(1, groups + 1) / (groups * (groups + 1) / 2)
     starts = np.concatenate([[0], np.cumsum(shares * rows / 64).astype(np.int32) * 64]).astype(np.int32)
     starts[-1] = rows
-    a, b = _factors(entry, rows, side, side, groups)
+    a, b = _operands(entry, rows, side, side, groups)
     arguments = [a, b, _result(entry, rows, side), starts, groups, side, side]
     return Case((_tiles(entry, rows, side),), arguments, {}, operations=2.0 * rows * side * side, persistent=True)
 

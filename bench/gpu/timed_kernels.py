@@ -109,7 +109,7 @@ def attention_forward(
     q_ptr, k_ptr, v_ptr, out_ptr, log_sums_ptr, scale, n_rows,
     CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HEAD: tl.constexpr,
 ):  # fmt: skip
-    """Also stores the binary logarithm of each row's sum of weights, which the way back needs."""
+    """Attention that also stores the binary logarithm of each row's sum of weights, which the backward pass needs."""
     start, head = tl.program_id(0) * BLOCK_M, tl.program_id(1).to(tl.int64) * n_rows
     rows, others, depth = start + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, HEAD)
     q = tl.load(q_ptr + (head + rows[:, None]) * HEAD + depth[None, :])
@@ -138,7 +138,7 @@ def attention_forward(
 
 @tilewright.jit
 def attention_levels(out_ptr, grad_ptr, levels_ptr, BLOCK_M: tl.constexpr, HEAD: tl.constexpr):
-    """For the way back: what each row of the result has in common with its gradient."""
+    """The product of each row of the result with its gradient, for the backward pass."""
     rows, depth = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, HEAD)
     places = rows[:, None] * HEAD + depth[None, :]
     out, grad = tl.load(out_ptr + places).to(tl.float32), tl.load(grad_ptr + places).to(tl.float32)

@@ -1,4 +1,4 @@
-"""Which buffers a memory descriptor may name."""
+"""The buffers that a memory descriptor may name."""
 
 from __future__ import annotations
 

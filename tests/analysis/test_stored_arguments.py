@@ -1,4 +1,4 @@
-"""Which arguments a kernel stores through: exact on loops that carry several pointers, never too few."""
+"""The arguments that a kernel stores through: exact on loops that carry several pointers, never too few."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.compat.test_triton_package import asked
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "triton-names.md"
 NAMES: dict[str, str] = json.loads((HERE / "triton_names.json").read_text())
-"""By module, the public names of 3.5.1 and 3.9.0; written by `tests/oracle/tritons_names.py`."""
+"""The public names of 3.5.1 and 3.9.0 by module; written by `tests/oracle/tritons_names.py`."""
 
 
 @cache

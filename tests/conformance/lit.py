@@ -109,7 +109,7 @@ class Runner:
         return [Result(function, problem) for (_, function), problem in found.items()]
 
     def _run(self, text: str, name: str, line: RunLine) -> Iterator[tuple[tuple[int, str], str]]:
-        """Per function what is wrong with it in one RUN line."""
+        """The problem of each function in one RUN line."""
         split = any(command.split for command in line.commands)
         segments = split_segments(text) if split else [Segment(text, 1)]
         for segment in segments:
@@ -121,7 +121,7 @@ class Runner:
             yield from (((f.start, f.name), problem) for f, problem in zip(found, checked, strict=True))
 
     def _check_segment(self, segment: Segment, found: list[Function], name: str, line: RunLine) -> list[str]:
-        """Per function of a segment what is wrong with it."""
+        """The problem of each function of a segment."""
         if line.missing or not line.commands:
             raise Failure(f"needs {line.missing or 'another program'}")
         if line.commands[-1].verify and (expected := list(expectations(segment.text))):
@@ -178,7 +178,7 @@ class Runner:
     def _check_diagnostics(
         self, segment: Segment, found: list[Function], name: str, line: RunLine, expected: list[Expectation]
     ) -> list[str]:
-        """Per function which diagnostics are missing, or are not expected."""
+        """The diagnostics that are missing, or not expected, per function."""
         said = _diagnostics(segment.text, name, line.commands[-1])
         texts = [segment.text]
         if any(s.kind == "error" for s in said) and len(found) > 1:  # the first error hides the others

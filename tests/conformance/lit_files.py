@@ -49,7 +49,7 @@ class Tree:
 
     @property
     def version(self) -> str:
-        """Which Triton it is: `3.7`; development versions count as the release that comes of them."""
+        """The version of Triton: `3.7`; development versions count as the release that comes of them."""
         text = self.text("python/triton/__init__.py") or ""
         match = re.search(r"__version__ = '(\d+\.\d+)", text)
         return {"3.4": "3.5"}.get(match[1], match[1]) if match else "3.7"

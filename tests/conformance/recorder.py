@@ -72,7 +72,7 @@ def message_of(report: pytest.TestReport) -> str:
 
 
 def skip_reason(report: pytest.TestReport) -> str:
-    """Why a test was skipped."""
+    """The reason why a test was skipped."""
     return report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
 
 

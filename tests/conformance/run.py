@@ -68,7 +68,7 @@ class Run:
 
 
 Found = dict[tuple[str, str], Run]
-"""By tree and file."""
+"""The results by tree and file."""
 
 ON_GPU = " on sm_"
 """Stands behind the name of a file that runs on a simulated GPU, in front of its capability."""
@@ -177,7 +177,7 @@ def write_part(text: str) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tests of a file are run: those that match `only` as pytest -k has it, and of them every n-th.
+    """The tests of a file that are run: those that match `only` as pytest -k has it, and of them every n-th.
 
     `simulate` is the capability of the simulated GPU that they run on; 0: on this CPU. `marks` is what pytest -m gets.
     """

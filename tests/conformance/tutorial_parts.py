@@ -65,7 +65,7 @@ PARTS: dict[str, Callable[[Any], Iterator[tuple[str, Any, Any]]]] = {
     "10": scaled_products,
     "11": sums,
 }
-"""By number of the tutorial: what ran, its result, and the right one."""
+"""Functions that yield what ran, its result, and the right one, by number of the tutorial."""
 
 
 def main() -> int:

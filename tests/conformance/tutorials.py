@@ -60,7 +60,7 @@ class Outcome:
 
 
 Found = dict[tuple[str, str], Outcome]
-"""By tree and program: a tutorial, or a line of `parts`."""
+"""The outcomes by tree and program, which is a tutorial or a line of `parts`."""
 
 
 def main() -> int:

@@ -36,7 +36,7 @@ Extents = tuple[int, int, int]
 def specs(
     extents: Iterable[Extents], operand: Type, acc: Type, target: Target, *, a_transposed: bool, b_transposed: bool
 ) -> list[DotSpec]:
-    """For all m, n and k; zero_init and padding change along the way."""
+    """Products are right for all m, n and k; zero_init and padding change along the way."""
     stored = operand_element_type(operand, target)
     return [
         make_spec(

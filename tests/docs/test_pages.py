@@ -84,7 +84,7 @@ def test_glossary_says_each_term_once() -> None:
 
 
 def test_every_folder_has_its_section() -> None:
-    """And each section ends with its invariants."""
+    """Each section ends with its invariants."""
     page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n# Decisions\n")[0]
     sections = {
         found[1]: found[2] for found in re.finditer(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Which launches are shared with the pool's threads: by the work that is expected, what came before, what was lost."""
+"""Launches shared with the pool's threads, by the work that is expected, what came before, and what was lost."""
 
 from __future__ import annotations
 

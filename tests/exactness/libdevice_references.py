@@ -85,7 +85,7 @@ def _normcdf(x: Any) -> Any:
 
 
 def _erfcinv(y: Any) -> Any:
-    """By Newton's method on the logarithm: 1 - y is not exact near 0."""
+    """The inverse by Newton's method on the logarithm: 1 - y is not exact near 0."""
     if y == 0 or y == 2 or not 0 < y < 2:
         return INFINITY if y == 0 else -INFINITY if y == 2 else NAN
     if y > mpf("0.01"):

@@ -142,7 +142,7 @@ def test_numbers_are_philox(kind: str, seed: int, rounds: int, way: str) -> None
 
 
 def test_the_reference_gives_known_answers() -> None:
-    """Those that come with the Random123 library."""
+    """Known answers that come with the Random123 library."""
     assert philox(32, [0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox(32, [2**32 - 1] * 4, [2**32 - 1] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
     assert philox(64, [0] * 4, [0] * 2) == [

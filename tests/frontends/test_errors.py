@@ -79,7 +79,7 @@ def _read(text: str, frontends: Iterable[str]) -> dict[str, str]:
 
 
 def _roughly(text: str) -> str:
-    """Without columns, in which versions of Python differ."""
+    """The message without columns, in which versions of Python differ."""
     return re.sub(r" +\^+", " ^", re.sub(r"(\$FILE:\d+):\d+", r"\1", text))
 
 

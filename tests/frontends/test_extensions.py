@@ -20,7 +20,7 @@ LEFT: list[str] = []
 
 @builtin
 def largest(x: Any, y: Any, _semantic: Any = None) -> Any:
-    """As a function of a library has it: it hands on what it got."""
+    """A function as libraries have it: it hands on what it got."""
     return tl.maximum(x, tl.to_tensor(y, _semantic=_semantic), _semantic=_semantic)
 
 

@@ -34,7 +34,7 @@ def _targets(line: str) -> list[str]:
 
 
 def _filled(lines: list[str]) -> list[str]:
-    """With `pass` in blocks that are empty now."""
+    """The lines with `pass` in blocks that are empty now."""
     found: list[str] = []
     for line, following in zip(lines, [*lines, ""][1:], strict=True):
         found.append(line)

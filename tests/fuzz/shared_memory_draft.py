@@ -230,7 +230,7 @@ def some_habits(rng: Random) -> Habits:
 
 
 def mask(draft: Draft, shape: Shape) -> str:
-    """Which lanes are on."""
+    """The text of a mask: which lanes are on."""
     rng, size, number = draft.rng, prod(shape), draft.shapes.index(shape)
     i, k, names = f"i{number}", rng.randint(1, size - 1), axes(number, shape)
     low = rng.randrange(size)

@@ -28,10 +28,10 @@ SMALL: tuple[Shape, ...] = ((32,), (32,), (8, 4), (4, 8))
 """Tiles of lean programs."""
 LARGEST = max(prod(shape) for shape in (*SHAPES, SQUARE))
 REGION = 8 * LARGEST
-"""From one program's region to the next, in elements of the kernel's dtype."""
+"""The distance from one program's region to the next, in elements of the kernel's dtype."""
 WHOLE = "pid = tl.program_id(0)", "pid = tl.program_id(0) + tl.program_id(1) * tl.num_programs(0)"
 GRIDS = (*[((1,), 1)] * 7, ((3,), 1), ((3,), 2)), (*[((1, 1), 1)] * 5, ((2, 2), 2), ((1, 3), 1), ((2, 1), 2))
-"""With the first form of `WHOLE`, and with the second: extents of the grid, and how many threads."""
+"""Extents of the grid and threads, with the first form of `WHOLE` and with the second."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def head(name: str) -> str:
 
 
 def _reshaped(draft: Draft, kind: Kind, depth: int) -> str:
-    """As rows and columns, turned, and flat again."""
+    """The text of a tile as rows and columns, turned, and flat again."""
     size = prod(kind.shape)
     rows = draft.rng.choice([extent for extent in (2, 4, 8, 16) if extent < size])
     turned = f"tl.trans(tl.reshape({value(draft, kind, depth)}, [{rows}, {size // rows}]))"

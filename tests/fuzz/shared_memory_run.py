@@ -48,7 +48,7 @@ def small_numbers(seed: int) -> Array:
 
 
 def in_dtype(numbers: Array, dtype: str) -> Array:
-    """As elements of the dtype: unsigned ones stay small, and for floats -1 stands for -0.0."""
+    """The numbers as elements of the dtype: unsigned ones stay small, and for floats -1 stands for -0.0."""
     if dtype.startswith("u"):
         return numbers & 15
     return np.where(numbers == -1, -0.0, numbers) if dtype in FLOATS else numbers

@@ -65,7 +65,7 @@ def smaller(text: str) -> Iterator[str]:
 
 
 def without_statements(tree: ast.Module, owner: ast.AST) -> Iterator[str]:
-    """Without one statement, or with the body of a block instead of it."""
+    """Programs without one statement, or with the body of a block instead of it."""
     for field in ("body", "orelse"):
         block: list[ast.stmt] = getattr(owner, field, [])
         for index in range(len(block) - 1, -1, -1):
@@ -83,7 +83,7 @@ def without_statements(tree: ast.Module, owner: ast.AST) -> Iterator[str]:
 
 
 def simpler_expressions(tree: ast.Module, owner: ast.AST) -> Iterator[str]:
-    """With an operand in the place of an operation."""
+    """Programs with an operand in the place of an operation."""
     for parent in ast.walk(owner):
         for field, value in ast.iter_fields(parent):
             if isinstance(value, ast.expr):

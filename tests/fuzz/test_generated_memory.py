@@ -59,7 +59,7 @@ def test_many_shared_memory(
 
 
 def undefined(body: str, folder: Path, grid: tuple[int, ...] = (1,)) -> str:
-    """Why a kernel has no one result."""
+    """The reason why a kernel has no one result."""
     text = f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d):\n    i = tl.arange(0, 16)\n    {body}\n"
     launch = Launch(offsets=(0,), n=3, m=2, d=2, grid=grid, threads=1, seed=0)
     with pytest.raises(Undefined) as caught:

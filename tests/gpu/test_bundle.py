@@ -174,7 +174,7 @@ LAUNCH = Launch("", "", 0, "", [1], 0, 4, 1, 0, False, False, [], [], True, True
 
 
 def test_results_that_differ_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of a clock; both results are needed to see it."""
+    """Results that differ are as those of a clock; both are needed to see it."""
     same, other = np.zeros(4, np.uint8), np.array([0, 0, 1, 0], np.uint8)
     named = {"same": same, "other": other, "alone": other}
     launches = [LAUNCH._replace(name=name, kind="tests", capability=90, pieces=[["i32", 0]]) for name in named]

@@ -58,7 +58,7 @@ TEXTS = {"annotations", "compile_errors", "compile_only", "decorator", "frontend
 
 
 def test_subjects_of_the_sample() -> None:
-    """Those files of the conformance page that launch kernels and compare arrays."""
+    """The files of the conformance page that launch kernels and compare arrays."""
     plan = tomllib.loads((ROOT / "tests" / "conformance" / "reasons.toml").read_text())
     names = [name for name in plan["files"] if name.startswith("language/") and " on " not in name]
     files = {Path(name).stem.removeprefix("test_") for name in names}

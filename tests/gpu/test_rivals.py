@@ -44,7 +44,7 @@ class Event:
 
 
 class Tensor(np.ndarray[Any, Any]):
-    """As much of a tensor as is asked for."""
+    """A stand-in with as much of a tensor as is asked for."""
 
     def data_ptr(self) -> int:
         return int(self.ctypes.data)
@@ -161,7 +161,7 @@ def test_what_there_are_rows_for(bundle: Path) -> None:
 
 
 def test_torch_has_a_rival_for_every_row() -> None:
-    """For one kernel of each row, so that a row of several has one, too."""
+    """One kernel of each row has a rival, so that a row of several has one, too."""
     rivals_of = {name for names in rivals.RIVALS for name in names}
     for row in {timed.row for timed in TIMED}:
         assert len({timed.kernel for timed in TIMED if timed.row == row} & rivals_of) == 1

@@ -1,4 +1,4 @@
-"""Which ops each function of the language emits, as golden texts.
+"""The ops that each function of the language emits, as golden texts.
 
 For every line below, Triton 3.5.1 emits the same ops up to canonicalisation and order (compared through its wheel).
 """

@@ -81,7 +81,7 @@ def atan_rest(z):
 
 
 def tanh_rest(z):
-    """Without a quarter, which is subtracted apart."""
+    """The function without a quarter, which is subtracted apart."""
     x = mpmath.sqrt(z)
     return ((mpmath.tanh(x) / x - 1) / z if z else mpf(-1) / 3) + mpf(1) / 4
 

@@ -42,11 +42,11 @@ WORDS = {
     Unit.LOADED_BYTES: lambda word, inside, lane, bits: (word // 2, lane % 4 * 4 + inside, lane // 4 + word % 2 * 8),
     Unit.STORED_BYTES: lambda word, inside, lane, bits: (word, lane % 4 * 2 + inside % 2, lane // 4 + inside // 2 * 8),
 }
-"""Per unit: matrix, row and byte of an element of a lane's word, as the hardware has it."""
+"""The matrix, row and byte of an element of a lane's word, per unit, as the hardware has it."""
 
 
 def held(plan: Plan, bits: int, lane: int, warp: int) -> dict[int, int]:
-    """Per register the byte of shared memory that an instruction moves to or from it, as the hardware does."""
+    """The byte of shared memory that an instruction moves to or from each register, as the hardware does."""
     found = {}
     for move in plan.moves:
         for index, register in enumerate(move.registers):

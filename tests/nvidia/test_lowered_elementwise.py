@@ -24,7 +24,7 @@ from tilewright.ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 CAPABILITIES = [pytest.param(c, marks=pytest.mark.slow) for c in (75, 80, 89, 90, 100, 120)]
 """One device of each family; 8.9 is the first with conversions of 8-bit floats."""
 WITH_FAST = [90, *(each for each in CAPABILITIES if each.values != (90,))]
-"""For tests of which one case runs always."""
+"""Capabilities for tests of which one case runs always."""
 PREDICATES = {
     "i": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
     "f": ("oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno"),
@@ -120,7 +120,7 @@ def test_extremes_prefer_numbers(capability: int) -> None:
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_functions(capability: int) -> None:
-    """By instructions of limited accuracy in f32, and as elsewhere in f64; numbers that are not too large."""
+    """Functions use instructions of limited accuracy in f32, and are as elsewhere in f64; for numbers not too large."""
     names = ("exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh", "sqrt", "rsqrt")
     for type, units in ((f32, 12), (f64, 4), (f16, 1), (bf16, 1)):
         cases = [case(f"math.{name}", [type], type) for name in names]

@@ -268,7 +268,7 @@ def narrowed(x, low, high, M, N, BM: tl.constexpr, BN: tl.constexpr):
 @pytest.mark.parametrize("capability", [90, 100])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_minima_and_maxima_of_16_bit_floats_in_memory(dtype: Any, capability: int) -> None:
-    """By the engine; what it changes beyond the edges would be seen in the next row."""
+    """The engine reduces in memory; what it changes beyond the edges would be seen in the next row."""
     rng = np.random.default_rng(5)
     x, low, high = (rng.standard_normal((20, 40)).astype(dtype) for _ in range(3))
     given = [x, low, high, 20, 40]

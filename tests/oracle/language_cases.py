@@ -77,7 +77,7 @@ class Case(NamedTuple):
 
     @property
     def request(self) -> dict[str, object]:
-        """As `tritons_language.py` wants it."""
+        """The case as `tritons_language.py` wants it."""
         body = self.body if self.header == HEADER or "note(" in self.body else f"note({self.body})"
         signatures = [list(chosen) for chosen in product(*self.types.values())]
         request = {"header": self.header, "body": body, "parameters": list(self.types), "signatures": signatures}

@@ -57,7 +57,7 @@ DIFFERENT = {
 }
 """The facts in which ours is meant to differ, and the reasons."""
 USED: set[str] = set()
-"""Those of them that have been needed."""
+"""The keys among them that have been needed."""
 
 
 def compiled(kernel: Any, types: dict[str, str], constants: dict[str, Any], *, debug: bool = False) -> Op:

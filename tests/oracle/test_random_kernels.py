@@ -64,7 +64,7 @@ class Writer:
         return self.draw(st.sampled_from(choices))
 
     def block(self, depth: int, size: int) -> None:
-        """At least one statement."""
+        """One statement or more."""
         for _ in range(self.draw(st.integers(1, size))):
             forms = [self.assign] * 4 + [self.swap, self.store]
             if depth < 3:

@@ -55,7 +55,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def another_machine(tmp_path: Path) -> None:
-    """From here on, the local cache is another one, which is empty."""
+    """Let the local cache be another one, which is empty."""
     knobs.cache.dir = str(tmp_path / "another")
 
 
@@ -351,7 +351,7 @@ assert np.array_equal(out, 2 * x)
 @pytest.mark.slow
 @pytest.mark.needs_redis
 def test_programs_share_kernels(redis_port: int, tmp_path: Path) -> None:
-    """Also where Tilewright was installed at another time and place."""
+    """Keys agree also where Tilewright was installed at another time and place."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     environment = {

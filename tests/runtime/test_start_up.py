@@ -131,7 +131,7 @@ def test_import_is_quick(starts: list[dict[str, Any]]) -> None:
 
 
 def test_a_process_is_quick(starts: list[dict[str, Any]]) -> None:
-    """From the interpreter's start to the result, NumPy's import included."""
+    """Seconds from the interpreter's start to the result, NumPy's import included."""
     assert min(found["whole"] for found in starts) < 1.2
 
 

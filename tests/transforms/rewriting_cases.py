@@ -1,4 +1,4 @@
-"""Before and after of a pass as text of a function body; names of values and of the function do not matter.
+"""A pass's input and output as text of a function body; names of values and of the function do not matter.
 
 check(canonicalize, "%x: i32", "%r = arith.andi %x, %x : i32", "tt.return %x : i32")
 """

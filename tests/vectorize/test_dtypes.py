@@ -74,7 +74,7 @@ def test_unary(expression: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("expression", BINARY)
 def test_binary(expression: str) -> None:
-    """With itself every dtype, with another one its share: all expressions of a family together have every pair."""
+    """The pairs of a dtype: itself always, others by turns; all expressions of a family together have every pair."""
     compare_binary(
         expression, [*zip(DTYPES, DTYPES, strict=True), *share_of(expression, itertools.permutations(DTYPES, 2))]
     )

@@ -19,7 +19,7 @@ DEFAULT, OTHER = 0, 0xBEEF
 
 
 class FakeTorch:
-    """As much of torch as the driver asks."""
+    """A stand-in with as much of torch as the driver asks."""
 
     version = SimpleNamespace(hip=None)
 

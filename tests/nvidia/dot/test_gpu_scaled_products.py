@@ -43,7 +43,7 @@ def scaled(
 
 
 def operand(rng: np.random.Generator, rows: int, k: int, kind: str) -> tuple[Any, Any]:
-    """As it is in memory, and the numbers."""
+    """The operand as it is in memory, and its numbers."""
     if kind == "e2m1":
         codes = rng.integers(0, 16, (rows, k))
         return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8), E2M1[codes]
@@ -52,7 +52,7 @@ def operand(rng: np.random.Generator, rows: int, k: int, kind: str) -> tuple[Any
 
 
 def scales(rng: np.random.Generator, rows: int, count: int, *, exponents: bool) -> tuple[Any, Any]:
-    """As they are in memory, and the numbers."""
+    """The scales as they are in memory, and their numbers."""
     if exponents:
         codes = rng.integers(124, 130, (rows, count)).astype(np.uint8)
         return codes, 2.0 ** (codes.astype(np.float64) - 127)

@@ -1,4 +1,4 @@
-"""Which form of `mma.sync` multiplies which elements on which device."""
+"""The forms of `mma.sync` by elements and device."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.thr
 
 
 def row_sums(combine: str, start: str) -> str:
-    """For 8 rows: what `combine` makes of n blocks of 64 columns."""
+    """A module in which `combine` folds n blocks of 64 columns, for 8 rows."""
     return f"""{HEAD}
     tt.func public @f(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {{
       %zero = arith.constant 0 : i32

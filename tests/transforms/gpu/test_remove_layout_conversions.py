@@ -45,7 +45,7 @@ def removed(signature: str, body: str, *, results: str = "") -> Op:
 
 
 def places(module: Op) -> list[str]:
-    """For each conversion the op that gives what it converts, and the op around it."""
+    """The op that defines the source of each conversion, and the op around it."""
     found = []
     for op in module.walk():
         if op.name == "ttg.convert_layout":

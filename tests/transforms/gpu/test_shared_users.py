@@ -1,4 +1,4 @@
-"""Which buffer a loaded tile goes to, by who uses it."""
+"""The buffer that a loaded tile goes to, by its users."""
 
 from __future__ import annotations
 

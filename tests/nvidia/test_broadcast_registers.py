@@ -1,4 +1,4 @@
-"""Which registers of a tile are known to be equal."""
+"""Registers of a tile that are known to be equal."""
 
 from __future__ import annotations
 
