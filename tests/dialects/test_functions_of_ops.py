@@ -17,7 +17,6 @@ from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.nest import evaluate, next_program, sinks
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
-from tilewright.backends.nvidia.lower import elementwise as rules
 from tilewright.backends.nvidia.lower import tables
 from tilewright.interpreter import run_ir
 from tilewright.interpreter.machine import EXECUTORS
@@ -29,7 +28,7 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "executors": EXECUTORS,
     "LLVM": elementwise.LOWERINGS,
     "NVIDIA": tables.LOWERINGS,
-    "NVIDIA rules": rules.RULES,
+    "NVIDIA rules": tables.RULES,
     "addresses": {**affine._KEEPS_LINES, **strides._RULES},
     "functions": FunctionEmitter.OWN,
     "lanes": evaluate.RULES,

@@ -9,8 +9,8 @@ import pytest
 from ptx_programs import kernel_text, run
 
 from tilewright.backends.ptxsim import SimulationError, load
-from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
 from tilewright.backends.ptxsim.fragments import accumulator, first_operand, second_operand
+from tilewright.backends.ptxsim.value_types import WIDTHS, read_elements
 
 PLAIN = (
     "m16n8k16.row.col.f32.f16.f16.f32",

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.llvm import coefficients, math_powers, segment_tables
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.backends.llvm.math_registers import by_registers, has_scaling
-from tilewright.backends.llvm.math_segments import has_segments, odd_by_segments
+from tilewright.backends.llvm.math_registers import by_registers, has_scaling, has_segments, odd_by_segments
 
 
 @dataclass(frozen=True)

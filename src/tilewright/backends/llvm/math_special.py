@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.backends.llvm import coefficients, segment_tables
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.math_exponential import exp, exp2_of_product
-from tilewright.backends.llvm.math_segments import has_segments, odd_by_segments
+from tilewright.backends.llvm.math_registers import has_segments, odd_by_segments
 from tilewright.backends.llvm.writer import LlvmWriter
 
 INFINITY = float("inf")

@@ -23,15 +23,16 @@ from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.backends.nvidia.options import CudaOptions
 from tilewright.backends.nvidia.ptxas import assemble_kernel
 from tilewright.backends.nvidia.targets import Device
-from tilewright.backends.nvidia.tensor_map_facts import tensor_map_facts
 from tilewright.backends.nvidia.tools import find_libdevice
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, verify_after
-from tilewright.ir.types import i32
+from tilewright.ir.types import TensorDescType, i32
+from tilewright.layouts.encodings import NvmmaShared, encoding
 from tilewright.support import knobs
 from tilewright.support.device_errors import OutOfResources
+from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_scratch
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
 from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
@@ -40,6 +41,7 @@ from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.nested_selects import nested_selects
 from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.gpu.workers import target_of
 from tilewright.transforms.pipeline import device_passes
 from tilewright.transforms.run_stage import run_stage
@@ -180,3 +182,28 @@ def _run(module: Op, passes: Sequence[Pass], facts: dict[str, Any]) -> None:
     """Run the passes of a stage; where not each of them was verified, verify the module at the end."""
     if not run_stage(module, passes, facts):
         verify_after(module, f"one up to {passes[-1].name} (MLIR_ENABLE_DUMP=1 tells which)")
+
+
+def tensor_map_facts(module: Op) -> list[dict[str, Any]]:
+    """One record per descriptor among the parameters of the kernel in TTGIR.
+
+    Each has `swizzle` (the number of the mode), `elem_size` (bytes), `elem_type` (PTX's number of the element type),
+    `block_size` (elements of one copy, outermost first) and `fp4_padded` (16 elements of 4 bits take 16 bytes).
+    """
+    kernels = [function for function in functions_of(module) if is_public(function)]
+    parameters = [value.type for kernel in kernels for value in kernel.regions[0].blocks[0].args]
+    return [_facts(kind) for kind in parameters if isinstance(kind, TensorDescType)]
+
+
+def _facts(kind: TensorDescType) -> dict[str, Any]:
+    block = kind.block
+    assert block.encoding, f"{kind} has no layout"
+    layout = encoding(block.encoding)
+    padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
+    return {
+        "swizzle": SWIZZLE_MODES[getattr(layout, "swizzling_byte_width", 0)],
+        "elem_size": block.bits // 8,
+        "elem_type": PADDED_FP4 if padded else element_type(block.element),
+        "block_size": list(box_of(layout, block.shape)),
+        "fp4_padded": padded,
+    }

@@ -12,8 +12,7 @@ import operator
 import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers
-from tilewright.backends.ptxsim.elementwise import applied, elementwise, simple
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, applied, elementwise, simple
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.value_types import TYPES, Array
 from tilewright.support.ptx_syntax import Instruction

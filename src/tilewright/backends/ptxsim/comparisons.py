@@ -13,11 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.arithmetic import FLOATS
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
-from tilewright.backends.ptxsim.elementwise import applied
-from tilewright.backends.ptxsim.floats import MIN_NORMAL, lens_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, applied
+from tilewright.backends.ptxsim.floats import FLOATS, MIN_NORMAL, lens_of
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, Pair, Sink

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers
-from tilewright.backends.ptxsim.elementwise import applied, elementwise
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, applied, elementwise
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Type
 from tilewright.support.exact_rounding import FORMATS, canonical, narrow, narrow_nearest, odd_double, widen

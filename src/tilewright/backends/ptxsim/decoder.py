@@ -19,6 +19,7 @@ To add a family: write such a file, and name its table in `families.py`. `read(m
 inactive lanes included, or an array of one element where all lanes have the same. State that belongs to a machine
 (barriers, copies in flight) is a class with a `Machine` as its only argument: `machine.family(Barriers)`.
 A closure returns None to go on; an instruction that sends lanes elsewhere returns `[(step, mask), …]`.
+`simple(meaning)` decodes an instruction that is one NumPy expression.
 `machine.fail(kind, text, lane)` reports a mistake of the kernel with everything that is known of its place.
 """
 
@@ -243,3 +244,41 @@ def _fitting(kind: Type, bits: int) -> Callable[[Array], Array]:
         wide = np.dtype(f"i{bits // 8}")
         return lambda values: values.astype(wide).view(stored)
     return lambda values: values.view(UNSIGNED[kind.bits]).astype(stored)
+
+
+InstructionSemantics: TypeAlias = Callable[..., Array]
+
+
+def elementwise(
+    instruction: Instruction, code: Decoder, semantics: InstructionSemantics, *, source: str, result: str
+) -> Run:
+    """Runs `semantics` on all operands, which are read as type `source`."""
+    return applied(instruction, code, semantics, code.sources(instruction, source), result)
+
+
+def applied(
+    instruction: Instruction, code: Decoder, semantics: InstructionSemantics, reads: list[Read], result: str
+) -> Run:
+    """Runs `semantics` on what `reads` give, and writes values of type `result`."""
+    write = code.target(instruction.destination, result)
+    if len(reads) == 2:
+        first, second = reads
+
+        def run_two(machine: Machine, active: Mask) -> None:
+            write(machine, active, semantics(first(machine), second(machine)))
+
+        return run_two
+
+    def run(machine: Machine, active: Mask) -> None:
+        write(machine, active, semantics(*[read(machine) for read in reads]))
+
+    return run
+
+
+def simple(semantics: InstructionSemantics) -> Decode:
+    """An instruction whose operands and result have the type it names."""
+
+    def decode(instruction: Instruction, code: Decoder) -> Run:
+        return elementwise(instruction, code, semantics, source=instruction.type, result=instruction.type)
+
+    return decode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.backends.ptxsim import (
     accesses,
-    arithmetic,
     async_copies,
     atomics,
     bits,
@@ -14,6 +13,8 @@ from tilewright.backends.ptxsim import (
     control,
     conversions,
     cta_barriers,
+    floats,
+    integers,
     matrix_moves,
     mbarriers,
     mma,
@@ -26,11 +27,28 @@ from tilewright.backends.ptxsim import (
     warp_reductions,
     wgmma,
 )
-from tilewright.backends.ptxsim.decoder import Handlers
+from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers
+from tilewright.support.ptx_syntax import Instruction
+
+
+def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
+    """For opcodes that integers and floats share: the type at the end decides."""
+
+    def decode(instruction: Instruction, code: Decoder) -> Run:
+        return (on_floats if instruction.type in floats.FLOATS else on_integers)(instruction, code)
+
+    return decode
+
+
+SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()
+
 
 HANDLERS: Handlers = {
+    **floats.HANDLERS,
+    **integers.HANDLERS,
+    **{name: _by_type(floats.HANDLERS[name], integers.HANDLERS[name]) for name in SHARED},
     **accesses.HANDLERS,
-    **arithmetic.HANDLERS,
     **async_copies.HANDLERS,
     **atomics.HANDLERS,
     **bits.HANDLERS,

@@ -15,8 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers
-from tilewright.backends.ptxsim.elementwise import applied
+from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers, applied
 from tilewright.backends.ptxsim.value_types import TYPES, Array
 from tilewright.support.exact_rounding import (
     FORMATS,
@@ -31,6 +30,7 @@ from tilewright.support.exact_rounding import (
 )
 from tilewright.support.ptx_syntax import Instruction
 
+FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64")
 MIN_NORMAL = {
     "f32": np.float32(2.0**-126),
     "f16": np.float32(2.0**-14),

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
-from tilewright.backends.ptxsim.value_types import Array
+from tilewright.backends.ptxsim.value_types import WIDTHS, Array, read_elements
 
 STEP_BYTES = 32
 """Bytes of the depth of one product, for every type."""

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers
-from tilewright.backends.ptxsim.elementwise import InstructionSemantics, applied, elementwise, simple
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, InstructionSemantics, applied, elementwise, simple
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction

@@ -18,7 +18,6 @@ import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, items_of
-from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.fragments import (
     accumulator,
@@ -30,7 +29,7 @@ from tilewright.backends.ptxsim.fragments import (
 )
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply, multiply_bits, scaled
-from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps, write_warps
 from tilewright.support.ptx_syntax import Instruction, Operand
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.backends.ptxsim.elements import INTEGERS, write_elements
+from tilewright.backends.ptxsim.value_types import INTEGERS, write_elements
 
 Values = NDArray[Any]
 

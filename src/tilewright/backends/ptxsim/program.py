@@ -11,14 +11,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilewright.backends.ptxsim.bits import PERMUTE_MODES
 from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
+from tilewright.backends.ptxsim.comparisons import CONNECTIVES, ORDERED
+from tilewright.backends.ptxsim.conversions import INTEGRAL, MODES
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, VariableLayout
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory
-from tilewright.backends.ptxsim.modifiers import unknown_part
 from tilewright.backends.ptxsim.reconvergence import in_reconvergence_order
 from tilewright.backends.ptxsim.spaces import space_of
-from tilewright.backends.ptxsim.uninitialized import suspects
+from tilewright.backends.ptxsim.uninitialized import FLOWS, suspects
 from tilewright.backends.ptxsim.value_types import TYPES
 from tilewright.support.ptx_parser import parse_ptx
 from tilewright.support.ptx_syntax import (
@@ -109,6 +111,30 @@ class Program:
         uses.operands = tuple(-1 if name is None else decoder.register(name) for name in operands)
         touches = frozenset(uses.reads | uses.writes | ({guard} if guard >= 0 else set()))
         return Step(run, guard, instruction.guard_negated, instruction, uses, touches)
+
+
+KNOWN = frozenset(
+    (
+        *TYPES,
+        *MODES,
+        *INTEGRAL,
+        *PERMUTE_MODES,
+        *ORDERED,
+        *(f"{name}u" for name in ORDERED),
+        *CONNECTIVES,
+        *("num", "nan", "finite", "infinite", "number", "notanumber", "normal", "subnormal"),
+        *("ftz", "sat", "satfinite", "relu", "NaN", "xorsign", "abs", "approx", "full", "pack"),
+        *("lo", "hi", "wide", "cc", "wrap", "clamp", "l", "r", "shiftamt"),
+        *("to", "global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "const"),
+    )
+)
+
+
+def unknown_part(parts: tuple[str, ...]) -> str | None:
+    """The first part of a scalar instruction's opcode that is not known; None for others, and where all are."""
+    if parts[0] not in FLOWS:
+        return None
+    return next((part for part in parts[1:] if part not in KNOWN), None)
 
 
 def _at(instruction: Instruction, kind: str, text: str) -> SimulationError:

@@ -20,7 +20,6 @@ import numpy as np
 from tilewright.backends.ptxsim.bulk_operands import one
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
-from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.instruction_descriptors import (
     BLOCKS,
@@ -34,7 +33,7 @@ from tilewright.backends.ptxsim.mbarriers import Key, MBarriers, Pending, locate
 from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply, scaled
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
 from tilewright.backends.ptxsim.tensor_memory import TensorMemory, split_address
-from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
 from tilewright.support.ptx_syntax import Address, Instruction, Vector
 
 Words: TypeAlias = tuple[int, Array, Array]

@@ -22,7 +22,6 @@ import numpy as np
 from tilewright.backends.ptxsim.accesses import nothing
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, Write, items_of
-from tilewright.backends.ptxsim.elements import WIDTHS, read_elements
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.fragments import accumulator, first_operand, gather, spread
 from tilewright.backends.ptxsim.machine import WARP, Machine
@@ -30,7 +29,7 @@ from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_a
 from tilewright.backends.ptxsim.mma import extents_of, fragment_values
 from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply
 from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
-from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
 from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps
 from tilewright.support.ptx_syntax import Immediate, Instruction, Operand, Register, Vector, number_of
 

@@ -6,6 +6,9 @@
 
 A function that is called gets the place of its shared memory, which lies in that of its caller, and the two pointers
 that kernels get. Tiles are handed over register by register.
+
+`ttg.global_scratch_alloc` is a program's own part of the memory that a launch gives all programs: its address is the
+scratch parameter + number of this program * bytes of one + offset.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.control import write_blocks
-from tilewright.backends.nvidia.lower.global_scratch import scratch_of
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
     SHARED_POINTER,
@@ -24,8 +26,10 @@ from tilewright.backends.nvidia.lower.lowerer import (
 )
 from tilewright.dialects.tt_function import Call, Return
 from tilewright.dialects.ttg_attributes import OFFSET
-from tilewright.ir.core import Value
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorDescType, TensorType, Type
+from tilewright.transforms.gpu import allocate_global_scratch as global_scratch
 
 SCRATCH: tuple[Typed, ...] = ((GLOBAL_POINTER, "%global_scratch"), (GLOBAL_POINTER, "%profile_scratch"))
 """The parameters that every function has."""
@@ -109,4 +113,37 @@ def _return(lowerer: Lowerer, op: Return) -> None:
     lowerer.w.do(f"ret {type} {whole}")
 
 
-LOWERINGS: dict[str, Lowering] = {"tt.call": _call, "tt.return": _return}
+PARAMETER = "%global_scratch"
+
+
+def scratch_of(lowerer: Lowerer, op: Op) -> str:
+    """The address of the scratch memory of `op`, an allocation or a call."""
+    offset = op.attributes.get(global_scratch.OFFSET)
+    start = _start(lowerer)
+    if not isinstance(offset, Number) or not offset.value:
+        return start
+    return lowerer.w.emit(f"getelementptr inbounds i8, {GLOBAL_POINTER} {start}, i64 {offset.value}")
+
+
+def _start(lowerer: Lowerer) -> str:
+    """The address of the scratch memory of this function: a function that is called is given its part."""
+    size = lowerer.function.attributes.get(global_scratch.SIZE)
+    if not lowerer.is_kernel or not isinstance(size, Number) or not size.value:
+        return PARAMETER
+    return lowerer.once("global scratch", lambda: _of_program(lowerer, int(size.value)))
+
+
+def _of_program(lowerer: Lowerer, size: int) -> str:
+    w, number = lowerer.w, lowerer.special("ctaid.z")
+    for axis in "yx":
+        product = w.emit(f"mul i32 {number}, {lowerer.special(f'nctaid.{axis}')}")
+        number = w.emit(f"add i32 {product}, {lowerer.special(f'ctaid.{axis}')}")
+    distance = w.emit(f"mul i64 {w.emit(f'zext i32 {number} to i64')}, {size}")
+    return w.emit(f"getelementptr inbounds i8, {GLOBAL_POINTER} {PARAMETER}, i64 {distance}")
+
+
+def _alloc(lowerer: Lowerer, op: Op) -> None:
+    lowerer.bind(op.result, [scratch_of(lowerer, op)])
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.call": _call, "tt.return": _return, "ttg.global_scratch_alloc": _alloc}

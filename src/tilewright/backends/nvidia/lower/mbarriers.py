@@ -17,6 +17,7 @@ from tilewright.dialects.ttng_barriers import (
     BarrierExpect,
     ClusterArrive,
     ClusterBarrier,
+    FenceAsyncShared,
     InitBarrier,
     InvalBarrier,
     MemoryBarrier,
@@ -139,7 +140,19 @@ def _cluster_barrier(lowerer: Lowerer, op: ClusterBarrier) -> None:
     _cluster_wait(lowerer, op)
 
 
+def _barrier(lowerer: Lowerer, op: Op) -> None:
+    lowerer.barrier()
+
+
+def _fence(lowerer: Lowerer, op: FenceAsyncShared) -> None:
+    scope = "cluster" if op.cluster else "cta"
+    lowerer.w.call_void(f"llvm.nvvm.fence.proxy.async.shared_{scope}", [])
+
+
 LOWERINGS: dict[str, Lowering] = {
+    "gpu.barrier": _barrier,
+    "ttg.barrier": _barrier,
+    "ttng.fence_async_shared": _fence,
     "ttng.arrive_barrier": _arrive,
     "ttng.async_copy_mbarrier_arrive": _arrive_after_copies,
     "ttng.barrier_expect": _expect,

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from tilewright.backends.llvm import elementwise
 from tilewright.backends.nvidia.lower import (
+    arithmetic,
     async_copies,
     atomics,
     buffers,
     calls,
     control,
+    conversions,
     convert_layout,
     descriptors,
-    elementwise,
-    fences,
     fp4,
     gather,
-    global_scratch,
     histogram,
     indexed_buffers,
     inline_assembly,
+    mathematics,
     mbarriers,
     memory,
     program,
@@ -31,7 +32,15 @@ from tilewright.backends.nvidia.lower import (
 )
 from tilewright.backends.nvidia.lower.dot import dots, tcgen05, tensor_copy, tensor_memory, wgmma
 from tilewright.backends.nvidia.lower.lowerer import Lowering
+from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(elementwise.LOWERINGS, shared_rule),
+    **arithmetic.RULES,
+    **conversions.RULES,
+    **mathematics.RULES,
+}
+"""Elementwise ops, one register at a time; rules of `backends/llvm` serve where a GPU has nothing better."""
 LOWERINGS: dict[str, Lowering] = {
     **async_copies.LOWERINGS,
     **atomics.LOWERINGS,
@@ -41,11 +50,10 @@ LOWERINGS: dict[str, Lowering] = {
     **convert_layout.LOWERINGS,
     **descriptors.LOWERINGS,
     **dots.LOWERINGS,
-    **elementwise.LOWERINGS,
-    **fences.LOWERINGS,
+    **{name: per_register(rule) for name, rule in RULES.items()},
+    **conversions.LOWERINGS,
     **fp4.LOWERINGS,
     **gather.LOWERINGS,
-    **global_scratch.LOWERINGS,
     **histogram.LOWERINGS,
     **indexed_buffers.LOWERINGS,
     **mbarriers.LOWERINGS,
