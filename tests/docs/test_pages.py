@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from pages import PAGES, ROOT, Program, links, programs, quotations
 
-from tilewright.tools import functions_table, ops_table, settings_table
+from tilewright.tools import functions_table, ops_table, rules_table, settings_table
 
 PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
 FOLDERS = ("src", "tests", "docs", "examples", "bench")
@@ -60,7 +60,10 @@ def test_paths_in_backquotes_exist(page: Path, paths: str) -> None:
     assert {name for name in PATH.findall(page.read_text()) if f"/{name}\n" not in f"/{paths}"} == set()
 
 
-@pytest.mark.parametrize("table", [functions_table, ops_table, settings_table], ids=["functions", "ops", "settings"])
+PRINTED = [functions_table, ops_table, rules_table, settings_table]
+
+
+@pytest.mark.parametrize("table", PRINTED, ids=["functions", "ops", "rules", "settings"])
 def test_printed_pages_are_current(table: ModuleType) -> None:
     name = table.__name__.rpartition(".")[2].removesuffix("_table")
     assert (ROOT / "docs" / f"{name}.md").read_text() == table.page(), f"python -m tilewright {name} > docs/{name}.md"

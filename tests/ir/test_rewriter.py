@@ -41,7 +41,7 @@ def test_folds_reach_users() -> None:
         "%0 = arith.constant 0 : i32\n%x = arith.addi %a, %0 : i32\n%y = arith.addi %x, %0 : i32\n"
         "tt.store %p, %y : !tt.ptr<i32>"
     )
-    assert rewritten(body, folds={"arith.addi": add_zero}) == ["tt.store %p, %a : !tt.ptr<i32>"]
+    assert rewritten(body, folds={"arith.addi": (add_zero,)}) == ["tt.store %p, %a : !tt.ptr<i32>"]
 
 
 def test_rules_create_before_the_op() -> None:

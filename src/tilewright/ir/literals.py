@@ -29,15 +29,13 @@ def canonical(value: int | float, type: Type) -> int | float:
         TypeError: when the type holds no numbers.
     """
     scalar = type.scalar
-    if isinstance(scalar, IntType):
+    if isinstance(scalar, (IntType, IndexType)):
         if scalar is i1:
             return int(value) & 1
         bits = scalar.bits
         return ((int(value) + (1 << bits - 1)) & ((1 << bits) - 1)) - (1 << bits - 1)
     if isinstance(scalar, FloatType):
         return round_float(float(value), scalar)
-    if isinstance(scalar, IndexType):
-        return int(value)
     raise TypeError(f"there are no constants of type {type.text}")
 
 

@@ -1,6 +1,6 @@
 """Watching the rewriter: which rule applied to which op, and what stands there now.
 
-    with observing(lambda firing: print(firing)):            fold_addptr
+    with observing(lambda firing: print(firing)):            address_plus_zero: addptr(p, 0) → p
         canonicalize(module)                                   - %p_1 = tt.addptr %p, %c0_i32 : !tt.ptr<f32>, i32
                                                                + %p_1 is %p
 
@@ -9,21 +9,21 @@ Nothing of this costs anything while nobody watches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.naming import Names
 from tilewright.ir.printer import Printer
-from tilewright.ir.rewriter import REWRITER, Fold, Rewriter, Rule
+from tilewright.ir.rewriter import REWRITER, Fold, Folds, Rewriter, Rule, Rules
 
 
 class Firing(NamedTuple):
     """One use of a rule or a fold.
 
     Attributes:
-        rule: its name.
+        rule: its name and equation.
         before: the op it was applied to, as text.
         after: what stands there now, line by line; empty when the op is gone without replacement.
     """
@@ -69,7 +69,7 @@ class _WatchedRewriter(Rewriter):
         self._replaced.append((op.results, list(values)))
         super().replace(op, values)
 
-    def visit(self, op: Op, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> Rule | Fold | None:
+    def visit(self, op: Op, rules: Rules, folds: Folds) -> Rule | Fold | None:
         """Visit an op like `Rewriter.visit`, then tell the observer."""
         names = self._names = self._names or Names(self._function)
         before = _text(op, names)
@@ -84,6 +84,8 @@ class _WatchedRewriter(Rewriter):
     def _after(self, op: Op, names: Names) -> Iterator[str]:
         """The ops that the rule made or changed, under the names from before it, and what took the place of results."""
         left = [made for made in (*self._made, op) if made.block is not None]
+        constants = [value.op for made in left for value in made.operands if value not in names.values]
+        left = [*dict.fromkeys(made for made in constants if made is not None and made not in left), *left]
         self._name_new(left, names)
         yield from (_text(made, names) for made in left)
         for old, new in self._replaced:
@@ -110,8 +112,8 @@ class _WatchedRewriter(Rewriter):
 
 
 def _name(rule: Callable[..., object]) -> str:
-    """The name of the rule; for one that is made from a table, where it is made."""
-    return rule.__qualname__.replace(".<locals>.", ".").lstrip("_")
+    """The name of the rule and its equation, which is the first line of its docstring."""
+    return f"{rule.__qualname__}: {(rule.__doc__ or '').partition(chr(10))[0]}"
 
 
 def _text(op: Op, names: Names) -> str:

@@ -1,6 +1,6 @@
 """Greedy rewriting: folds and rules are applied to a worklist of ops until nothing changes.
 
-    apply_rules(function, {"arith.addi": (add_of_add, …)}, folds={"arith.addi": fold_addi})
+    apply_rules(function, {"arith.addi": (add_of_add, …)}, folds={"arith.addi": (plus_zero, …)})
 
 A fold computes what an op's results are (an existing value or a number) and changes nothing. A rule may change
 anything, through the rewriter, and says whether it did. Dead code is removed on the way, and equal constants
@@ -24,6 +24,9 @@ Folded: TypeAlias = "Value | Number | Sequence[Value | Number] | None"
 Fold: TypeAlias = Callable[[Any], Folded]
 Rule: TypeAlias = "Callable[[Any, Rewriter], bool]"
 """A rule: it takes an op of the class that the kinds of its row in a table have, which mypy cannot tell from a name."""
+Folds: TypeAlias = Mapping[str, Sequence[Fold]]
+Rules: TypeAlias = Mapping[str, Sequence[Rule]]
+"""Rules per name of an op, tried in order."""
 
 
 class RewriteLimitError(Exception):
@@ -147,13 +150,12 @@ class Rewriter:
             if op.definition.constant and not op.results[0].uses:
                 op.erase()
 
-    def visit(self, op: Op, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold]) -> Rule | Fold | None:
+    def visit(self, op: Op, rules: Rules, folds: Folds) -> Rule | Fold | None:
         """Erase, fold or rewrite one op; returns the rule or fold that applied."""
         if is_dead(op):
             self.erase(op)
             return None
-        fold = folds.get(op.name)
-        if fold is not None:
+        for fold in folds.get(op.name, ()):
             folded = fold(op)
             if folded is not None and self.put(op, folded):
                 return fold
@@ -179,9 +181,9 @@ REWRITER: ContextVar[Callable[[Region], Rewriter]] = ContextVar("REWRITER", defa
 
 def apply_rules(
     function: Op,
-    rules: Mapping[str, Sequence[Rule]],
+    rules: Rules,
     *,
-    folds: Mapping[str, Fold] | None = None,
+    folds: Folds | None = None,
     folded: bool = False,
     limit: int = 100,
 ) -> bool:
@@ -190,7 +192,7 @@ def apply_rules(
     Args:
         function: an op with regions that see no outer values.
         rules: per op name, tried in order.
-        folds: per op name, tried before the rules.
+        folds: per op name, tried in order, before the rules.
         folded: ops without rules were folded before; they are looked at only when something about them changes.
         limit: how often an op may be looked at on average before this is taken for a cycle.
 
@@ -207,9 +209,7 @@ def apply_rules(
     return changed
 
 
-def _apply_in_region(
-    region: Region, rules: Mapping[str, Sequence[Rule]], folds: Mapping[str, Fold], *, folded: bool, limit: int
-) -> bool:
+def _apply_in_region(region: Region, rules: Rules, folds: Folds, *, folded: bool, limit: int) -> bool:
     rewriter = REWRITER.get()(region)
     isolated: list[Op] = []
     ops = list(_walk_visible(region, isolated))

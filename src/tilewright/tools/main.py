@@ -32,6 +32,12 @@ def _print_ops(options: argparse.Namespace) -> int:
     return ops_table.run(options)
 
 
+def _print_rules(options: argparse.Namespace) -> int:
+    from tilewright.tools import rules_table
+
+    return rules_table.run(options)
+
+
 COMMANDS: tuple[
     tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...
 ] = (
@@ -44,6 +50,7 @@ COMMANDS: tuple[
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
     ("ops", "print the ops, and what the compiler does with each", functions_table.add_arguments, _print_ops),
+    ("rules", "print the rewrite rules, with their conditions", functions_table.add_arguments, _print_rules),
     ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
     ("doctor", "say what this machine has of what is used, and what to do", doctor.add_arguments, doctor.run),
     ("cache", "look into the cache folder, or empty it", cache_command.add_arguments, cache_command.run),

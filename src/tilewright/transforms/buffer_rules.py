@@ -53,10 +53,10 @@ def subslice_of_subslice(op: MemDescSubslice, rewriter: Rewriter) -> bool:
     return True
 
 
-FOLDS: dict[str, Fold] = {
-    "ttg.local_alloc": fold_local_alloc,
-    "ttg.memdesc_reinterpret": fold_reinterpret,
-    "ttg.memdesc_trans": fold_trans,
+FOLDS: dict[str, tuple[Fold, ...]] = {
+    "ttg.local_alloc": (fold_local_alloc,),
+    "ttg.memdesc_reinterpret": (fold_reinterpret,),
+    "ttg.memdesc_trans": (fold_trans,),
 }
 RULES: dict[str, tuple[Rule, ...]] = {
     "ttg.memdesc_trans": (trans_of_trans,),

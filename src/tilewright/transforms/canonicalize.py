@@ -35,7 +35,7 @@ PARTS = (
     buffer_rules,
     warp_specialize_rules,
 )
-FOLDS: dict[str, Fold] = {
+FOLDS: dict[str, tuple[Fold, ...]] = {
     **fold_arithmetic.FOLDS,
     **shape_rules.FOLDS,
     **memory_rules.FOLDS,

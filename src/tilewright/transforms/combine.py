@@ -22,8 +22,9 @@ from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Histogram, Resha
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.effects import writes_memory
-from tilewright.ir.rewriter import Rewriter, Rule
+from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import f32, f64, i32
+from tilewright.transforms.equations import Equation, by_op
 from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.matching import binary_of, has_one_use, integer_of, is_zero
 
@@ -34,7 +35,7 @@ SMALLEST_DOT = 16
 
 
 def sum_with_dot(op: Binary, rewriter: Rewriter) -> bool:
-    """dot(a, b, 0) + d, d + dot(a, b, 0)  ->  dot(a, b, d); likewise dot_scaled"""
+    """dot(a, b, 0) + d, d + dot(a, b, 0) → dot(a, b, d); likewise dot_scaled"""
     x, y = op.operands
     for value, d in ((x, y), (y, x)):
         dot = value.op
@@ -54,7 +55,7 @@ def _accumulates_precisely(dot: Dot | DotScaled) -> bool:
 
 
 def addptr_of_addptr(op: AddPtr, rewriter: Rewriter) -> bool:
-    """(p + c) + d  ->  p + (c + d) for constants whose sum does not overflow"""
+    """(p + c) + d → p + (c + d)"""
     inner, type = defining(op.pointer, AddPtr), op.offset.type
     if inner is None or inner.offset.type is not type:
         return False
@@ -66,7 +67,7 @@ def addptr_of_addptr(op: AddPtr, rewriter: Rewriter) -> bool:
 
 
 def addptr_of_wide_addptr(op: AddPtr, rewriter: Rewriter) -> bool:
-    """(p + i) + j  ->  p + (i + j) for 64-bit offsets"""
+    """(p + i) + j → p + (i + j)"""
     inner, type = defining(op.pointer, AddPtr), op.offset.type
     if inner is None or inner.offset.type is not type or type.bits != 64:
         return False
@@ -82,7 +83,7 @@ def _set_address(op: AddPtr, pointer: Value, offset: Value, rewriter: Rewriter) 
 
 
 def select_of_masked_load(op: Select, rewriter: Rewriter) -> bool:
-    """select(m, load(p, m), y)  ->  load(p, m, y);   likewise when the mask is splat(m)"""
+    """select(m, load(p, m), y) → load(p, m, y);   likewise when the mask is splat(m)"""
     condition, x, y = op.operands
     load = defining(x, Load)
     if load is None or load.mask is None or not has_one_use(x) or load.is_volatile:
@@ -112,7 +113,7 @@ def _written_between(first: Op, last: Op) -> bool:
 
 
 def sum_of_products(op: Reduce, rewriter: Rewriter) -> bool:
-    """reduce(+, broadcast(x[:, :, None]) * broadcast(y[None, :, :]), axis 1)  ->  dot(x, y, 0)"""
+    """reduce(+, broadcast(x[:, :, None]) * broadcast(y[None, :, :]), axis 1) → dot(x, y, 0)"""
     if len(op.sources) != 1 or op.axis != 1 or not _adds(op):
         return False
     (source,) = op.sources
@@ -152,7 +153,7 @@ def _factor(value: Value, axis: int) -> Value | None:
 
 
 def reshape_before_reduce(op: Reshape, rewriter: Rewriter) -> bool:
-    """reduce(reshape(x) to one axis), histogram(…)  ->  the reshape may reorder"""
+    """reduce(reshape(x) to one axis), histogram(…) → the reshape may reorder"""
     shape = op.result.type.shape or ()
     if len(shape) != 1 or op.allow_reorder or not op.result.uses:
         return False
@@ -163,7 +164,7 @@ def reshape_before_reduce(op: Reshape, rewriter: Rewriter) -> bool:
 
 
 def descriptor_load_of_fewer_axes(op: Reshape, rewriter: Rewriter) -> bool:
-    """reshape(descriptor_load(…) : 1xMxN) to MxN  ->  descriptor_load(…) : MxN"""
+    """reshape(descriptor_load(…) : 1xMxN) to MxN → descriptor_load(…) : MxN"""
     load = defining(op.source, DescriptorLoad)
     if load is None or not has_one_use(load.result):
         return False
@@ -176,16 +177,33 @@ def descriptor_load_of_fewer_axes(op: Reshape, rewriter: Rewriter) -> bool:
     return True
 
 
-CONTRACTIONS: dict[str, tuple[Rule, ...]] = {"arith.addf": (sum_with_dot,), "tt.reduce": (sum_of_products,)}
-"""The rules that turn several roundings of floats into one, by op name."""
-RULES_WITHOUT_FUSION: dict[str, tuple[Rule, ...]] = {
-    "arith.addi": (sum_with_dot,),
-    "tt.addptr": (addptr_of_addptr,),
-    "arith.select": (select_of_masked_load,),
-    "tt.reshape": (descriptor_load_of_fewer_axes, reshape_before_reduce),
-}
-RULES_KEEPING_BASES: dict[str, tuple[Rule, ...]] = {**RULES_WITHOUT_FUSION, **CONTRACTIONS}
-RULES: dict[str, tuple[Rule, ...]] = {**RULES_KEEPING_BASES, "tt.addptr": (addptr_of_addptr, addptr_of_wide_addptr)}
+ONE_USE = "the result of the inner op has no other use"
+CONTRACTIONS = (
+    Equation.of(sum_with_dot, "arith.addf", given=ONE_USE, reason="one rounding for several"),
+    Equation.of(
+        sum_of_products,
+        "tt.reduce",
+        given="x and y are f32 or f64, no extent is below 16",
+        reason="one rounding for several; smaller dots do not pay",
+    ),
+)
+ROWS_WITHOUT_FUSION = (
+    Equation.of(sum_with_dot, "arith.addi", given=ONE_USE),
+    Equation.of(addptr_of_addptr, "tt.addptr", given="c + d does not overflow"),
+    Equation.of(
+        select_of_masked_load,
+        "arith.select",
+        given=f"{ONE_USE}; the load is not volatile, and nothing writes before the selection",
+    ),
+    Equation.of(descriptor_load_of_fewer_axes, "tt.reshape", given=ONE_USE),
+    Equation.of(reshape_before_reduce, "tt.reshape", given="no other ops use the result"),
+)
+ROWS_KEEPING_BASES = (*ROWS_WITHOUT_FUSION, *CONTRACTIONS)
+ROWS = (
+    *ROWS_KEEPING_BASES,
+    Equation.of(addptr_of_wide_addptr, "tt.addptr", given="offsets have 64 bits", reason="narrower sums may overflow"),
+)
+RULES_WITHOUT_FUSION, RULES_KEEPING_BASES, RULES = map(by_op, (ROWS_WITHOUT_FUSION, ROWS_KEEPING_BASES, ROWS))
 
 
 def combine(module: Op) -> bool:

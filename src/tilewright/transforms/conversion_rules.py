@@ -209,7 +209,7 @@ def _can_store(op: Op, value: Value) -> bool:
     return any(equivalent(source, candidate, shape) for candidate in candidates)
 
 
-FOLDS: dict[str, Fold] = {"ttg.convert_layout": fold_conversion}
+FOLDS: dict[str, tuple[Fold, ...]] = {"ttg.convert_layout": (fold_conversion,)}
 RULES: dict[str, tuple[Rule, ...]] = {
     "ttg.convert_layout": (conversion_of_result,),
     "tt.reshape": (reshape_of_conversion,),

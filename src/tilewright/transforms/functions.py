@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from tilewright.dialects.builtin import Module
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.ir.core import Op, typed
-from tilewright.ir.rewriter import Fold, Rule, apply_rules
+from tilewright.ir.rewriter import Folds, Rules, apply_rules
 
 
 def functions_of(module: Op) -> list[Func]:
@@ -54,9 +52,7 @@ def callers_first(module: Op) -> list[Func]:
     return list(reversed(order))
 
 
-def rewrite_functions(
-    module: Op, rules: Mapping[str, Sequence[Rule]], *, folds: Mapping[str, Fold] | None = None, folded: bool = False
-) -> bool:
+def rewrite_functions(module: Op, rules: Rules, *, folds: Folds | None = None, folded: bool = False) -> bool:
     """`apply_rules` to every function of `module`; returns whether anything changed."""
     changed = False
     for function in functions_of(module):

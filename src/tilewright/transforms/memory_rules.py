@@ -10,44 +10,35 @@ from __future__ import annotations
 from tilewright.dialects.builtin import Assume
 from tilewright.dialects.tt_atomics import AtomicRmw
 from tilewright.dialects.tt_elementwise import Bitcast
-from tilewright.dialects.tt_memory import AddPtr, Advance, IntToPtr, Load, PtrToInt, Store
+from tilewright.dialects.tt_memory import Advance, IntToPtr, Load, PtrToInt, Store
 from tilewright.dialects.tt_program import Assert
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Value, defining
-from tilewright.ir.rewriter import Fold, Rewriter, Rule
+from tilewright.ir.core import Op, Value, defining
+from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import PointerType, i64
+from tilewright.transforms.equations import Equation, by_op
 from tilewright.transforms.matching import binary_of, constant_of, integer_of, is_always
 
 # --- folds --------------------------------------------------------------------------------------------------------
 
 
-def fold_addptr(op: AddPtr) -> Value | None:
-    """p + 0  ->  p"""
-    pointer, offset = op.operands
-    return pointer if constant_of(offset) == 0 else None
-
-
-def fold_advance(op: Advance) -> Value | None:
-    """advance(p, 0, 0)  ->  p"""
+def advanced_by_zero(op: Advance) -> Value | None:
+    """advance(p, 0, 0) → p"""
     return op.pointer if all(constant_of(offset) == 0 for offset in op.offsets) else None
 
 
-def fold_masked_load(op: Load) -> Value | None:
-    """load(p, false, other)  ->  other"""
+def load_of_nothing(op: Load) -> Value | None:
+    """load(p, false, other) → other"""
     other = op.other
     return other if other is not None and is_always(op.mask, 0) and not op.is_volatile else None
 
 
-def fold_ptr_to_int(op: PtrToInt) -> Value | Number | None:
-    """ptr_to_int(int_to_ptr(x : i64)) : i64  ->  x"""
-    inner = defining(op.operand, IntToPtr)
-    if inner is None or op.result.type.scalar is not i64 or inner.operand.type is not op.result.type:
-        return None
-    return inner.operand
+def is_of_64_bits(op: Op, x: Value) -> bool:
+    """has the type of the result, which is i64"""
+    return x.type is op.result.type and x.type.scalar is i64
 
 
-def fold_bitcast(op: Bitcast) -> Value | None:
-    """bitcast(x) to x's own type  ->  x, unless it says something of x;   bitcast(bitcast(x)) to x's type  ->  x"""
+def cast_of_pointer(op: Bitcast) -> Value | None:
+    """bitcast(x) to x's own type → x, unless it says something of x;   bitcast(bitcast(x)) to x's type → x"""
     x = op.operand
     if x.type is op.result.type:
         return None if op.attributes else x
@@ -55,19 +46,20 @@ def fold_bitcast(op: Bitcast) -> Value | None:
     return inner.operand if inner is not None and inner.operand.type is op.result.type else None
 
 
-FOLDS: dict[str, Fold] = {
-    "tt.addptr": fold_addptr,
-    "tt.advance": fold_advance,
-    "tt.load": fold_masked_load,
-    "tt.ptr_to_int": fold_ptr_to_int,
-    "tt.bitcast": fold_bitcast,
-}
+IDENTITIES = (
+    Equation("address_plus_zero", "addptr(p, 0) → p"),
+    Equation.of(advanced_by_zero, "tt.advance"),
+    Equation.of(load_of_nothing, "tt.load", given="it is not volatile"),
+    Equation("address_of_number", "ptr_to_int(int_to_ptr(x)) → x", given=is_of_64_bits),
+    Equation.of(cast_of_pointer, "tt.bitcast"),
+)
+FOLDS = by_op(IDENTITIES)
 
 # --- rules --------------------------------------------------------------------------------------------------------
 
 
 def unmasked_load(op: Load, rewriter: Rewriter) -> bool:
-    """load(p, true, other)  ->  load(p)"""
+    """load(p, true, other) → load(p)"""
     if not is_always(op.mask, 1):
         return False
     rewriter.set_operands(op, [op.pointer])
@@ -75,7 +67,7 @@ def unmasked_load(op: Load, rewriter: Rewriter) -> bool:
 
 
 def known_mask_of_store(op: Store, rewriter: Rewriter) -> bool:
-    """store(p, x, true)  ->  store(p, x);   store(p, x, false)  ->  nothing"""
+    """store(p, x, true) → store(p, x);   store(p, x, false) → nothing"""
     mask = None if op.mask is None else constant_of(op.mask)
     if mask is None:
         return False
@@ -87,7 +79,7 @@ def known_mask_of_store(op: Store, rewriter: Rewriter) -> bool:
 
 
 def unreached_atomic(op: AtomicRmw, rewriter: Rewriter) -> bool:
-    """atomic_rmw(p, x, false), result unused  ->  nothing"""
+    """atomic_rmw(p, x, false) → nothing"""
     if not is_always(op.mask, 0) or op.result.uses:
         return False
     rewriter.erase(op)
@@ -95,7 +87,7 @@ def unreached_atomic(op: AtomicRmw, rewriter: Rewriter) -> bool:
 
 
 def held_assertion(op: Assert | Assume, rewriter: Rewriter) -> bool:
-    """assert(true), assume(true)  ->  nothing"""
+    """assert(true), assume(true) → nothing"""
     if constant_of(op.condition) != 1:
         return False
     rewriter.erase(op)
@@ -103,7 +95,7 @@ def held_assertion(op: Assert | Assume, rewriter: Rewriter) -> bool:
 
 
 def int_to_ptr_of_ptr_to_int(op: IntToPtr, rewriter: Rewriter) -> bool:
-    """int_to_ptr(ptr_to_int(p) : i64)  ->  p, or bitcast(p) if p points at something else"""
+    """int_to_ptr(ptr_to_int(p) : i64) → p, or bitcast(p) if p points at something else"""
     inner = defining(op.operand, PtrToInt)
     if inner is None or inner.result.type.scalar is not i64:
         return False
@@ -115,7 +107,7 @@ def int_to_ptr_of_ptr_to_int(op: IntToPtr, rewriter: Rewriter) -> bool:
 
 
 def int_to_ptr_of_sum(op: IntToPtr, rewriter: Rewriter) -> bool:
-    """int_to_ptr(x + c)  ->  int_to_ptr(x) + c / size, if c is a multiple of the size of what is pointed at"""
+    """int_to_ptr(x + c) → int_to_ptr(x) + c / size"""
     sum, type = binary_of(op.operand, "arith.addi"), op.result.type.scalar
     bytes_added = None if sum is None else integer_of(sum.rhs)
     if sum is None or bytes_added is None or not isinstance(type, PointerType):
@@ -129,11 +121,12 @@ def int_to_ptr_of_sum(op: IntToPtr, rewriter: Rewriter) -> bool:
     return True
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    "tt.int_to_ptr": (int_to_ptr_of_ptr_to_int, int_to_ptr_of_sum),
-    "tt.load": (unmasked_load,),
-    "tt.store": (known_mask_of_store,),
-    "tt.atomic_rmw": (unreached_atomic,),
-    "tt.assert": (held_assertion,),
-    "llvm.intr.assume": (held_assertion,),
-}
+ROWS = (
+    Equation.of(int_to_ptr_of_ptr_to_int, "tt.int_to_ptr"),
+    Equation.of(int_to_ptr_of_sum, "tt.int_to_ptr", given="c is a multiple of the size of what is pointed at"),
+    Equation.of(unmasked_load, "tt.load"),
+    Equation.of(known_mask_of_store, "tt.store"),
+    Equation.of(unreached_atomic, "tt.atomic_rmw", given="nothing uses the result"),
+    Equation.of(held_assertion, "tt.assert", "llvm.intr.assume"),
+)
+RULES = by_op(ROWS)

@@ -9,54 +9,35 @@ tt.trans (tt.trans %t)                  ->  tt.trans %t, orders composed
 from __future__ import annotations
 
 from tilewright.dialects.tt_program import MakeRange
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Join, Reshape, ShapeOp, Splat, Split, Trans, Unsplat
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Join, Reshape, Split, Trans
 from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Value, defining, tile_type
-from tilewright.ir.rewriter import Fold, Rewriter, Rule
+from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import TensorType, i32
+from tilewright.transforms.equations import Equation, by_op
+from tilewright.transforms.fold_arithmetic import has_the_type_of_the_result
 from tilewright.transforms.matching import number_of
 
 # --- folds --------------------------------------------------------------------------------------------------------
 
 
-def fold_of_constant(op: ShapeOp) -> Value | Number | None:
-    """op(x) to x's own type  ->  x;   op(constant)  ->  constant of the new shape"""
-    (x,) = op.operands
-    if x.type is op.result.type:
-        return x
-    number = number_of(x)
-    return None if number is None else Number(number.value, op.result.type)
+def keeps_type_and_order(op: Reshape, x: Value) -> bool:
+    """has the type of the result, and the order is not free"""
+    return x.type is op.result.type and not op.allow_reorder
 
 
-def fold_make_range(op: MakeRange) -> Number | None:
-    """make_range(n, n + 1)  ->  n"""
+def keeps_axes(op: Trans, x: Value) -> bool:
+    """has the type of the result, and the order is the old one"""
+    return x.type is op.result.type and op.order == tuple(range(len(op.order)))
+
+
+def one_step(op: MakeRange) -> Number | None:
+    """make_range(n, n + 1) → n"""
     return Number(op.start, op.result.type) if op.result.type.shape == (1,) else None
 
 
-def fold_reshape(op: Reshape) -> Value | Number | None:
-    """reshape(x) to x's own type  ->  x, unless the order is free;   reshape(constant)  ->  constant"""
-    if op.source.type is op.result.type and op.allow_reorder:
-        return None
-    return fold_of_constant(op)
-
-
-def fold_trans(op: Trans) -> Value | Number | None:
-    """trans(x) in the old order  ->  x, if the layout is the old one;   trans(constant)  ->  constant"""
-    x, order = op.source, op.order
-    if order == tuple(range(len(order))) and x.type is op.result.type:
-        return x
-    number = number_of(x)
-    return None if number is None else Number(number.value, op.result.type)
-
-
-def fold_unsplat(op: Unsplat) -> Value | Number | None:
-    """unsplat(splat(x))  ->  x;   unsplat(constant)  ->  constant"""
-    splat = defining(op.source, Splat)
-    return splat.source if splat is not None else fold_of_constant(op)
-
-
-def fold_split(op: Split) -> list[Value | Number] | None:
-    """split(join(a, b))  ->  a, b;   split(constant)  ->  constant, constant"""
+def split_of_join(op: Split) -> list[Value | Number] | None:
+    """split(join(a, b)) → a, b;   split(constant) → constant, constant"""
     join = defining(op.source, Join)
     if join is not None:
         return list(join.operands)
@@ -64,8 +45,8 @@ def fold_split(op: Split) -> list[Value | Number] | None:
     return None if number is None else [Number(number.value, result.type) for result in op.results]
 
 
-def fold_join(op: Join) -> Value | Number | None:
-    """join(split(x))  ->  x;   join(c, c)  ->  c"""
+def join_of_split(op: Join) -> Value | Number | None:
+    """join(split(x)) → x;   join(c, c) → c"""
     a, b = op.operands
     split = defining(a, Split)
     if split is not None and b.owner is split and (a.index, b.index) == (0, 1):
@@ -74,41 +55,23 @@ def fold_join(op: Join) -> Value | Number | None:
     return Number(number.value, op.result.type) if number is not None and a is b else None
 
 
-FOLDS: dict[str, Fold] = {
-    "tt.splat": fold_of_constant,
-    "tt.broadcast": fold_of_constant,
-    "tt.expand_dims": fold_of_constant,
-    "tt.make_range": fold_make_range,
-    "tt.reshape": fold_reshape,
-    "tt.trans": fold_trans,
-    "tt.unsplat": fold_unsplat,
-    "tt.split": fold_split,
-    "tt.join": fold_join,
-}
+IDENTITIES = (
+    Equation("broadcast_to_own_shape", "broadcast(x) → x", given=has_the_type_of_the_result),
+    Equation("reshaped_to_own_shape", "reshape(x) → x", given=keeps_type_and_order),
+    Equation("transposed_to_own_order", "trans(x) → x", given=keeps_axes),
+    Equation("shape_of_constant", "splat(c), unsplat(c), broadcast(c), expand_dims(c), reshape(c), trans(c) → c"),
+    Equation("element_of_splat", "unsplat(splat(x)) → x"),
+    Equation.of(one_step, "tt.make_range"),
+    Equation.of(split_of_join, "tt.split"),
+    Equation.of(join_of_split, "tt.join"),
+)
+FOLDS = by_op(IDENTITIES)
 
 # --- rules --------------------------------------------------------------------------------------------------------
 
 
-def moved_splat(op: ShapeOp, rewriter: Rewriter) -> bool:
-    """broadcast/expand_dims/reshape/trans(splat(x))  ->  splat(x)"""
-    splat = defining(op.source, Splat)
-    if splat is None:
-        return False
-    rewriter.replace(op, rewriter.create(op, "tt.splat", splat.operands, (op.result.type,)).results)
-    return True
-
-
-def broadcast_of_broadcast(op: Broadcast, rewriter: Rewriter) -> bool:
-    """broadcast(broadcast(x))  ->  broadcast(x)"""
-    inner = defining(op.source, Broadcast)
-    if inner is None:
-        return False
-    rewriter.set_operands(op, inner.operands)
-    return True
-
-
 def expand_dims_of_broadcast(op: ExpandDims, rewriter: Rewriter) -> bool:
-    """expand_dims(broadcast(x))  ->  broadcast(expand_dims(x))"""
+    """expand_dims(broadcast(x)) → broadcast(expand_dims(x))"""
     broadcast = defining(op.source, Broadcast)
     if broadcast is None:
         return False
@@ -120,7 +83,7 @@ def expand_dims_of_broadcast(op: ExpandDims, rewriter: Rewriter) -> bool:
 
 
 def reshape_of_reshape(op: Reshape, rewriter: Rewriter) -> bool:
-    """reshape(reshape(x))  ->  reshape(x), free in its order if either was"""
+    """reshape(reshape(x)) → reshape(x), free in its order if either was"""
     inner = defining(op.source, Reshape)
     if inner is None or op.efficient_layout:
         return False
@@ -132,7 +95,7 @@ def reshape_of_reshape(op: Reshape, rewriter: Rewriter) -> bool:
 
 
 def trans_of_trans(op: Trans, rewriter: Rewriter) -> bool:
-    """trans(trans(x, p), q)  ->  trans(x, p after q)"""
+    """trans(trans(x, p), q) → trans(x, p after q)"""
     inner = defining(op.source, Trans)
     if inner is None:
         return False
@@ -141,9 +104,13 @@ def trans_of_trans(op: Trans, rewriter: Rewriter) -> bool:
     return True
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    "tt.broadcast": (moved_splat, broadcast_of_broadcast),
-    "tt.expand_dims": (moved_splat, expand_dims_of_broadcast),
-    "tt.reshape": (moved_splat, reshape_of_reshape),
-    "tt.trans": (moved_splat, trans_of_trans),
-}
+ROWS = (
+    Equation(
+        "splat_of_splat", "broadcast(splat(x)), expand_dims(splat(x)), reshape(splat(x)), trans(splat(x)) → splat(x)"
+    ),
+    Equation("broadcast_of_broadcast", "broadcast(broadcast(x)) → broadcast(x)"),
+    Equation.of(expand_dims_of_broadcast, "tt.expand_dims", reason="the smaller tile is moved"),
+    Equation.of(reshape_of_reshape, "tt.reshape", given="the layout is not chosen for efficiency"),
+    Equation.of(trans_of_trans, "tt.trans"),
+)
+RULES = by_op(ROWS)

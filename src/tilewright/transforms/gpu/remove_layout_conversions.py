@@ -25,7 +25,7 @@ from tilewright.transforms.gpu.rematerialization import rematerialize
 LOOP_RULES: dict[str, tuple[Rule, ...]] = {
     name: control_flow_rules.RULES[name] for name in ("scf.for", "scf.if", "scf.yield")
 }
-FOLDS: dict[str, Fold] = {
+FOLDS: dict[str, tuple[Fold, ...]] = {
     name: fold for name, fold in canonicalize.FOLDS.items() if name not in ("tt.split", "tt.join")
 }
 """The folds without those that Triton lacks: a pass that looks for pairs later should find them."""
