@@ -388,7 +388,7 @@ def cases(row: Equation, *, left: str = "") -> Iterator[Case]:
 
 
 def differences(row: Equation, *, left: str = "") -> tuple[int, list[str]]:
-    """How often the row applied, and where the result is another one than before, or no IR at all."""
+    """How often the row applied, and the first case whose result is another one than before, or no IR at all."""
     applied, wrong = 0, []
     for case in cases(row, left=left):
         if not case.apply(row):
@@ -401,4 +401,5 @@ def differences(row: Equation, *, left: str = "") -> tuple[int, list[str]]:
             same = False
         if not same:
             wrong.append(f"{row.text} : {case.result.type}")
+            break
     return applied, wrong
