@@ -34,7 +34,7 @@ from tilewright.ir.types import i1
 from tilewright.transforms.matching import number_of
 
 assert dialects.__all__, "importing the dialects declares the ops"
-Given: TypeAlias = Callable[[Op, Value], bool]
+Given: TypeAlias = Callable[[Any, Value], bool]
 """A condition on the op and the value of the equation's first letter; its docstring says what the value is or has."""
 Attempt: TypeAlias = Callable[..., Any]
 """A fold, or a rule."""
