@@ -21,7 +21,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
-from tilewright.transforms.symbol_dce import symbol_dce
+from tilewright.transforms.inline import symbol_dce
 
 triton = optional_peers.module("triton")
 ir = optional_peers.module("triton._C.libtriton").ir

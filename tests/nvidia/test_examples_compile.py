@@ -11,7 +11,7 @@ import pytest
 from tilewright.backends.base import GPUTarget
 from tilewright.runtime.compile import compile
 from tilewright.support import knobs
-from tilewright.support.device_errors import OutOfResources
+from tilewright.support.diagnostics import OutOfResources
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LARGE = {("attention_kernel", 80)}

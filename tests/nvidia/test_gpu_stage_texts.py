@@ -19,7 +19,7 @@ from tilewright.backends.nvidia.tools import MissingToolError, find_ptxas
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, IRSource, compile
 from tilewright.runtime.kernel import CompiledKernel
-from tilewright.support.device_errors import OutOfResources, PTXASError
+from tilewright.support.diagnostics import OutOfResources, PTXASError
 
 HOPPER = GPUTarget("cuda", 90, 32)
 

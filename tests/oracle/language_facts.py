@@ -29,9 +29,8 @@ from tilewright.ir.errors import ParseError
 from tilewright.ir.parser import parse_module
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
-from tilewright.transforms.inline import inline
+from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.structure_control_flow import structure_control_flow
-from tilewright.transforms.symbol_dce import symbol_dce
 
 assert tilewright.dialects.__all__
 

@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from tilewright.semantics.numbers import dtype_of_number, number_as
-from tilewright.semantics.promotion import promote
+from tilewright.semantics.promotion import dtype_of_number, number_as, promote
 from tilewright.semantics.types import (
     bfloat16,
     dtype,

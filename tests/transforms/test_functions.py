@@ -9,9 +9,8 @@ from tilewright.ir.attributes import CallLocation
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
-from tilewright.transforms.inline import inline
+from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.structure_control_flow import structure_control_flow
-from tilewright.transforms.symbol_dce import symbol_dce
 
 assert tilewright.dialects.__all__
 

@@ -64,7 +64,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.backends.base": "BaseBackend GPUTarget Language",
         "tilewright.backends.nvidia.backend": "CUDABackend=NvidiaBackend",
         "tilewright.backends.nvidia.options": "CUDAOptions=CudaOptions",
-        "tilewright.support.device_errors": "PTXASError",
+        "tilewright.support.diagnostics": "PTXASError",
     },
     "triton.backends.nvidia.driver": {
         "tilewright.backends.base": "GPUTarget",
@@ -189,7 +189,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.compat.signatures": "triton_key",
         "tilewright.runtime.cache.managers": "get_cache_manager",
         "tilewright.runtime.errors": "AutotunerError",
-        "tilewright.support.device_errors": "PTXASError",
+        "tilewright.support.diagnostics": "PTXASError",
         "tilewright.compat.driver": "driver",
     },
     "triton.runtime.build": {
@@ -216,8 +216,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.runtime.errors": {
         "tilewright.runtime.errors": "AutotunerError InterpreterError OutOfResources",
-        "tilewright.support.diagnostics": "TritonError=TilewrightError",
-        "tilewright.support.device_errors": "PTXASError",
+        "tilewright.support.diagnostics": "PTXASError TritonError=TilewrightError",
     },
     "triton.runtime.interpreter": {
         "tilewright.compat.core_shims": "TensorHandle _implicit_cvt=implicit_cvt",

@@ -18,8 +18,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.transforms.pipeline import PASSES, optimize_ttir
-from tilewright.transforms.run_stage import dump, dump_after
+from tilewright.transforms.pipeline import PASSES, dump, dump_after, optimize_ttir
 
 
 def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) -> StageTable:

@@ -18,7 +18,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument
-from tilewright.semantics.inline_assembly import inline_assembly
+from tilewright.semantics.math import inline_assembly
 from tilewright.support.diagnostics import SemanticError
 from tilewright.support.locks import importing
 

@@ -23,8 +23,7 @@ from tilewright.semantics.arithmetic import to_bool
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import CarryChanges, MustBeConstant, NotInteger, SidesDiffer
-from tilewright.semantics.numbers import dtype_of_number
-from tilewright.semantics.promotion import promote
+from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.shapes import reshape
 from tilewright.semantics.tile import Tile, constant
 from tilewright.semantics.types import dtype

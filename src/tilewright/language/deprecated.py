@@ -32,8 +32,8 @@ NAMES: Mapping[str, str] = {
 }
 """Deprecated names → present ones; besides, all of libdevice was in `tl.math`."""
 OBJECTS: Mapping[str, str] = {
-    "tl._experimental_descriptor_load": "tl.deprecated_descriptors.experimental_descriptor_load",
-    "tl._experimental_descriptor_store": "tl.deprecated_descriptors.experimental_descriptor_store",
+    "tl._experimental_descriptor_load": "tl.descriptors.experimental_descriptor_load",
+    "tl._experimental_descriptor_store": "tl.descriptors.experimental_descriptor_store",
 }
 """Deprecated names → paths of their objects, where the present name is that of another object."""
 

@@ -5,6 +5,13 @@
 
 Loads and stores are those of block pointers that check every axis; the rest goes through tiles of pointers. On devices
 with an engine that moves blocks, loads and stores are its own; see `semantics/tensor_descriptors.py`.
+
+In Triton 3.0 to 3.3, kernels said what block they move, and of which type:
+
+    tl._experimental_descriptor_load(desc, [i, j], [16, 32], tl.float16)        desc.load([i, j])
+    tl._experimental_descriptor_store(desc, value, [i, j])                      desc.store([i, j], value)
+
+Descriptors made for that on the host know only how wide elements are; `compat/deprecated.py` makes those.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from typing import Any
 from tilewright.language import memory, operations, shaping
 from tilewright.language.core import accept_semantic
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.casting import bitcast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument, BlockTooNarrow
 from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
@@ -280,3 +288,20 @@ def store_tensor_descriptor(desc: tensor_descriptor, offsets: Any, value: Any) -
 
 
 accept_semantic(globals())
+
+
+def experimental_descriptor_load(desc: tensor_descriptor, offsets: Any, block_shape: Any, dtype: Any) -> Any:
+    """The block at `offsets`, whose elements are taken for `dtype`.
+
+    Args:
+        desc: what is read.
+        offsets: the offsets of the block, one per axis.
+        block_shape: the shape of the result.
+        dtype: as wide as the descriptor's elements.
+    """
+    return bitcast(shaping.reshape(desc.load(offsets), block_shape), unwrap(dtype))
+
+
+def experimental_descriptor_store(desc: tensor_descriptor, value: Any, offsets: Any) -> None:
+    """Write the bits of `value` to the block at `offsets`."""
+    desc.store(offsets, bitcast(value, desc.dtype))

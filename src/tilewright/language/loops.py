@@ -11,8 +11,7 @@ from tilewright.semantics.active import active
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument, MustBeConstant, NoSingleTruth
-from tilewright.semantics.numbers import dtype_of_number
-from tilewright.semantics.promotion import promote
+from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.shapes import constant_int
 from tilewright.semantics.tile import Tile, constant
 from tilewright.semantics.types import dtype, int32

@@ -15,7 +15,7 @@ from tilewright.semantics.casting import bitcast, cast
 from tilewright.semantics.comparison import compare
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument, NotOnThisTarget
-from tilewright.semantics.inline_assembly import clock
+from tilewright.semantics.math import clock
 from tilewright.semantics.types import uint64
 from tilewright.support.deprecation import warn_deprecated
 from tilewright.support.diagnostics import SemanticError

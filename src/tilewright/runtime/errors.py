@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.support.device_errors import OutOfResources as OutOfResources
+from tilewright.support.diagnostics import OutOfResources as OutOfResources
 from tilewright.support.diagnostics import TilewrightError
 
 

@@ -112,7 +112,7 @@ def busy_gpu() -> Any:
 
 
 def gpu_times(gpu: Any, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
-    """The durations of runs on a GPU, in milliseconds; see `drivers.cuda.timing.milliseconds`."""
+    """The durations of runs on a GPU, in milliseconds; see `drivers.cuda.streams.milliseconds`."""
     with importing:
         from tilewright.runtime.drivers.cuda.streams import milliseconds
 

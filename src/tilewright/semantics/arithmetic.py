@@ -22,8 +22,7 @@ from tilewright.semantics.errors import (
     PointerMeetsPointer,
     WrongOperandType,
 )
-from tilewright.semantics.numbers import dtype_of_number, number_as
-from tilewright.semantics.promotion import promote
+from tilewright.semantics.promotion import dtype_of_number, number_as, promote
 from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import dtype, float8e4b15, float16, float32, int1, int64, pointer_type, shaped
 from tilewright.support.diagnostics import NotSupported, SemanticError

@@ -16,7 +16,7 @@ from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
 from tilewright.semantics.memory import as_pointer_to, check_writable, fitting_mask, pointee_of
-from tilewright.semantics.numbers import dtype_of_number
+from tilewright.semantics.promotion import dtype_of_number
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import dtype, float32, int1, int32, int64, pointer_type, shaped, uint32, uint64
 from tilewright.support.diagnostics import SemanticError

@@ -18,7 +18,7 @@ from tilewright.semantics.arithmetic import invert, or_, to_bool, to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument
-from tilewright.semantics.numbers import dtype_of_number
+from tilewright.semantics.promotion import dtype_of_number
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import float16, int1

@@ -1,8 +1,9 @@
-"""Mathematical functions of one, two or three elements.
+"""Mathematical functions of one, two or three elements, and assembly that a program brings along for each element.
 
 unary_float("math.exp", x)     fp32 and fp64 only, as in Triton
 clamp(x, lo, hi)               tt.clampf, or min and max for integers
 extern("__tw_pow", x, y)       tt.extern_elementwise {symbol = "__tw_pow"}
+inline_assembly("shl.b32 $0, $1, 3;", "=r,r", [x], [int32], pure=True, packed=1)      tt.elementwise_inline_asm
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.dialects.tt_elementwise import CLOCK
+from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.types import i32
 from tilewright.semantics import fp8e4b15
+from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import (
     common_operands,
     maximum,
@@ -25,10 +29,9 @@ from tilewright.semantics.arithmetic import (
 from tilewright.semantics.broadcasting import broadcast_shapes, stretch
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
-from tilewright.semantics.numbers import dtype_of_number
-from tilewright.semantics.promotion import promote
+from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import AnyType, dtype, float32, float64, int32, int64, uint32, uint64
+from tilewright.semantics.types import AnyType, block_type, dtype, float32, float64, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 
 WIDE_FLOATS = (float32, float64)
@@ -130,3 +133,40 @@ def extern(symbol: str, values: Sequence[Any], *, result: dtype | None = None, l
     kind: AnyType = tiles[0].type if result is None else tiles[0].type.with_element_ty(result)
     attributes: dict[str, Attribute] = {"libname": library, "libpath": "", "symbol": symbol, "pure": True}
     return build("tt.extern_elementwise", [tile.handle for tile in tiles], kind, attributes)
+
+
+def inline_assembly(
+    text: str, constraints: str, values: Sequence[Any], results: Sequence[dtype], *, pure: bool, packed: int
+) -> list[Tile]:
+    """The results of `text` for each element, or for `packed` at a time.
+
+    Args:
+        text: PTX with `$0`, `$1`, … for results and operands.
+        constraints: the kinds of registers, as LLVM spells them.
+        values: tiles and numbers, which broadcast.
+        results: their element types.
+        pure: it does nothing but compute its results.
+        packed: how many elements it takes of each operand.
+
+    Only GPUs have assembly of their own; of any text but the clock the kernel is one for a GPU.
+    """
+    tiles = [to_tensor(value) for value in values]
+    shape: tuple[int, ...] = ()
+    for tile in tiles:
+        shape = broadcast_shapes(shape, tile.extents)
+    tiles = [stretch(tile, shape) for tile in tiles]
+    types: list[AnyType] = [block_type(kind, shape) if shape else kind for kind in results]
+    attributes: dict[str, Attribute] = {
+        "asm_string": text,
+        "constraints": constraints,
+        "packed_element": Number(packed, i32),
+        "pure": pure,
+    }
+    operands = [tile.handle for tile in tiles]
+    found = active().emit("tt.elementwise_inline_asm", operands, tuple(type.ir for type in types), attributes)
+    return [Tile.concrete(value, type) for value, type in zip(found, types, strict=True)]
+
+
+def clock() -> Tile:
+    """Nanoseconds since some time in the past, an int64 scalar."""
+    return inline_assembly(CLOCK, "=l", [], [int64], pure=False, packed=1)[0]

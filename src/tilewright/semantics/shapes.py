@@ -31,7 +31,7 @@ from tilewright.semantics.errors import (
     SameAxisTwice,
     ShapesDiffer,
 )
-from tilewright.semantics.numbers import number_as
+from tilewright.semantics.promotion import number_as
 from tilewright.semantics.tile import Tile, build, constant
 from tilewright.semantics.types import block_type, dtype, int32, pointer_type, shaped, uint64
 from tilewright.support.diagnostics import SemanticError

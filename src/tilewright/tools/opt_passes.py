@@ -63,7 +63,7 @@ from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplic
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
-from tilewright.transforms.inline import inline
+from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_peeling import peel_marked_loops
 from tilewright.transforms.loop_unroll import loop_unroll
@@ -74,7 +74,6 @@ from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import (
 )
 from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer, rewrite_tensor_pointer_by_axis
 from tilewright.transforms.structure_control_flow import structure_control_flow
-from tilewright.transforms.symbol_dce import symbol_dce
 
 
 def lower_for_this_machine(module: Op) -> None:

@@ -6,6 +6,11 @@
 
 Functions marked `noinline` stay, unless a caller asks for them too. Copied ops remember both where they
 were written and who called.
+
+Symbol DCE alone erases private functions that no public function reaches:
+
+    tt.func public @kernel() {…}              ->    tt.func public @kernel() {…}
+    tt.func private @cdiv__i32_i32() {…}
 """
 
 from __future__ import annotations
@@ -13,11 +18,10 @@ from __future__ import annotations
 from collections import Counter
 
 from tilewright.dialects.tt_function import Call, Func
-from tilewright.ir.attributes import CallLocation, Location
+from tilewright.ir.attributes import CallLocation, Location, Symbol
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.structure_control_flow import structure_functions
-from tilewright.transforms.symbol_dce import symbol_dce
 
 
 def inline(module: Op, *, every_call: bool = False) -> bool:
@@ -107,4 +111,36 @@ def _called_from(callee: Location, caller: Location, known: dict[int, Location])
     found = known.get(id(callee))
     if found is None:
         found = known[id(callee)] = CallLocation(callee, caller)
+    return found
+
+
+def symbol_dce(module: Op) -> bool:
+    """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one.
+
+    Returns:
+        whether there were any.
+    """
+    functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
+    pending = [name for name, op in functions.items() if op.visibility != "private"]
+    if len(pending) == len(functions):
+        return False
+    reached = set(pending)
+    while pending:
+        for name in _called_by(functions[pending.pop()]):
+            if name in functions and name not in reached:
+                reached.add(name)
+                pending.append(name)
+    for name, op in functions.items():
+        if name not in reached:
+            op.erase()
+    return len(reached) < len(functions)
+
+
+def _called_by(function: Op) -> list[str]:
+    """Names of the functions that `function` mentions."""
+    found = []
+    for op in function.walk():
+        for attribute in op.attributes.values():
+            if isinstance(attribute, Symbol):
+                found.append(attribute.name)
     return found

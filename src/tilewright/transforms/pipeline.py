@@ -2,20 +2,26 @@
 
 Afterwards a kernel is one function with structured control flow only, without block pointers and without calls but of
 `noinline` functions.
+
+`run_stage` runs the passes of any stage with what the settings ask for: printing, and verification after each one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.ir.printer import print_op
+from tilewright.support import knobs
 from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.combine import combine, combine_keeping_bases, combine_without_fusion
 from tilewright.transforms.cse import cse, loop_aware_cse
-from tilewright.transforms.inline import inline
+from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.licm import licm
 from tilewright.transforms.loop_unroll import loop_unroll, unroll_and_tidy
 from tilewright.transforms.reorder_broadcast import reorder_broadcast
@@ -25,7 +31,6 @@ from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import (
 )
 from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer, rewrite_tensor_pointer_by_axis
 from tilewright.transforms.structure_control_flow import structure_control_flow
-from tilewright.transforms.symbol_dce import symbol_dce
 
 PASSES = (
     Pass("structure_control_flow", structure_control_flow, "early returns become conditions: one block per function"),
@@ -107,3 +112,36 @@ def normalize_ttir(module: Op) -> Op:
     """
     run_passes(module, NORMALIZING)
     return module
+
+
+def run_stage(module: Op, passes: Sequence[Pass], facts: Mapping[str, Any]) -> bool:
+    """Run `passes` over `module`, in place.
+
+    With MLIR_ENABLE_DUMP the module is printed after each pass. Then, and with TILEWRIGHT_VERIFY_PASSES, it is also
+    verified after each pass, which is a fifth of the work.
+
+    Args:
+        module: the module.
+        passes: in order.
+        facts: what is known of the compilation; `name` is the kernel's.
+
+    Returns:
+        whether every pass was verified.
+
+    Raises:
+        VerificationError: a pass left malformed IR behind; only where passes are verified.
+    """
+    shows = knobs.tilewright.ir_dump in ("1", facts.get("name"))
+    verifies = shows or knobs.tilewright.verify_passes
+    run_passes(module, passes, verify=verifies, dump=dump_after if shows else None)
+    return verifies
+
+
+def dump_after(name: str, module: Op) -> None:
+    """Print the module behind the pass `name` to stderr."""
+    dump(f"After {name}", module)
+
+
+def dump(when: str, module: Op) -> None:
+    """Print the module to stderr, under a line that says when."""
+    sys.stderr.write(f"// -----// IR Dump {when} //----- //\n{print_op(module)}\n")

@@ -18,9 +18,8 @@ from tilewright.ir.attributes import Keyword
 from tilewright.support.diagnostics import SemanticError
 from tilewright.vectorizing.casting import Number, cast, kind_of, to_element, truth
 from tilewright.vectorizing.element import Element, check, constant, emit, is_exact
-from tilewright.vectorizing.errors import NoSuchOperation
+from tilewright.vectorizing.errors import ASK_PYTHON, ZERO_DIVISION, NoSuchOperation
 from tilewright.vectorizing.kinds import BOOL, FLOAT64, INT64, WEAK_BOOL, WEAK_FLOAT, WEAK_INT, Kind, promote
-from tilewright.vectorizing.messages import ASK_PYTHON, ZERO_DIVISION
 
 
 def compare(predicate: str, left: Element, right: Element, kind: Kind = BOOL) -> Element:

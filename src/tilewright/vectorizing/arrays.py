@@ -19,9 +19,9 @@ import numpy as np
 
 from tilewright.runtime.errors import ArgumentError
 from tilewright.vectorizing.build import SPAN, Code, Request
+from tilewright.vectorizing.errors import tell
 from tilewright.vectorizing.iteration import memory_order, plan
 from tilewright.vectorizing.kinds import Kind
-from tilewright.vectorizing.messages import tell
 from tilewright.vectorizing.operands import Array, Operand, as_array, is_tensor, operand, wrapped
 from tilewright.vectorizing.prepared import Prepared, address_of, key_of
 from tilewright.vectorizing.process import NativeSide

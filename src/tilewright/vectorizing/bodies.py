@@ -22,9 +22,9 @@ from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Block, Op
 from tilewright.vectorizing.build import FOLD, SCALAR, SPAN
+from tilewright.vectorizing.errors import flag_of
 from tilewright.vectorizing.kinds import Kind
 from tilewright.vectorizing.lanes import LaneWriter, is_bound_by_memory
-from tilewright.vectorizing.messages import flag_of
 from tilewright.vectorizing.uniform import uniform_values
 
 UNIFORM, SPACED, SIDE_BY_SIDE, STREAMED = "u", "s", "v", "w"

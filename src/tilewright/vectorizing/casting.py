@@ -17,9 +17,8 @@ from tilewright.ir.attributes import Keyword
 from tilewright.semantics.active import active
 from tilewright.support.diagnostics import SemanticError
 from tilewright.vectorizing.element import IR_TYPES, Element, check, constant, emit
-from tilewright.vectorizing.errors import NotANumber, OutOfBounds
+from tilewright.vectorizing.errors import OUT_OF_BOUNDS, NotANumber, OutOfBounds
 from tilewright.vectorizing.kinds import BITS, BOOL, WEAK_KINDS, Kind
-from tilewright.vectorizing.messages import OUT_OF_BOUNDS
 
 Number = Any
 """An Element, a Python number, or a NumPy scalar."""

@@ -22,8 +22,8 @@ from tilewright.vectorizing.arithmetic import compare
 from tilewright.vectorizing.casting import cast, describe, kind_of
 from tilewright.vectorizing.domain import Bounds, ElementFrame
 from tilewright.vectorizing.element import Element, check, constant, emit, is_exact
+from tilewright.vectorizing.errors import ASK_PYTHON
 from tilewright.vectorizing.kinds import BOOL, WEAK_INT, promote
-from tilewright.vectorizing.messages import ASK_PYTHON
 
 MAX_TURNS, MAX_TURNS_TOGETHER = 32, 256
 """Max trip count of a loop to unroll, alone and multiplied by those around it."""

@@ -23,7 +23,7 @@ from tilewright.vectorizing import arithmetic
 from tilewright.vectorizing.arithmetic import OPERATORS, compare, copysign, extern, operands, refuse, select
 from tilewright.vectorizing.casting import Number, cast, describe, kind_of, to_element, truth
 from tilewright.vectorizing.element import Element, check, constant, emit, is_exact
-from tilewright.vectorizing.errors import NotANumber
+from tilewright.vectorizing.errors import ASK_PYTHON, NotANumber
 from tilewright.vectorizing.kinds import (
     BITS,
     BOOL,
@@ -37,7 +37,6 @@ from tilewright.vectorizing.kinds import (
     float_of_both,
     promote,
 )
-from tilewright.vectorizing.messages import ASK_PYTHON
 from tilewright.vectorizing.powers import check_finite, float_power, power
 
 Function = Callable[..., Any]

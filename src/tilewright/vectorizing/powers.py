@@ -13,8 +13,8 @@ from tilewright.semantics.active import active
 from tilewright.vectorizing.arithmetic import compare, extern, mul, operands, truediv
 from tilewright.vectorizing.casting import Number, cast, kind_of
 from tilewright.vectorizing.element import IR_TYPES, Element, check, constant, emit, is_exact
+from tilewright.vectorizing.errors import ASK_PYTHON, NEGATIVE_POWER
 from tilewright.vectorizing.kinds import BOOL, WEAK_FLOAT, WEAK_INT, Kind
-from tilewright.vectorizing.messages import ASK_PYTHON, NEGATIVE_POWER
 
 _MAX_PRODUCTS, _MAX_FLOAT_PRODUCTS = 64, 4
 

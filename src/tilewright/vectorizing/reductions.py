@@ -14,9 +14,9 @@ import numpy as np
 
 from tilewright.vectorizing import arrays
 from tilewright.vectorizing.build import FOLD, SPAN, Request
+from tilewright.vectorizing.errors import tell
 from tilewright.vectorizing.iteration import Plan, plan
 from tilewright.vectorizing.kinds import Kind
-from tilewright.vectorizing.messages import tell
 from tilewright.vectorizing.operands import Array, operand, wrapped
 from tilewright.vectorizing.prepared import Prepared, address_of
 from tilewright.vectorizing.process import NativeSide

@@ -40,7 +40,7 @@ from tilewright.ir.pass_manager import Pass
 from tilewright.ir.types import PointerType, TensorType
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.inline import inline
-from tilewright.transforms.run_stage import run_stage
+from tilewright.transforms.pipeline import run_stage
 
 
 def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target: Target) -> Op:

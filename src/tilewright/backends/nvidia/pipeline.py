@@ -31,7 +31,7 @@ from tilewright.ir.pass_manager import Pass, verify_after
 from tilewright.ir.types import TensorDescType, i32
 from tilewright.layouts.encodings import NvmmaShared, encoding
 from tilewright.support import knobs
-from tilewright.support.device_errors import OutOfResources
+from tilewright.support.diagnostics import OutOfResources
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_scratch
 from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
@@ -43,8 +43,7 @@ from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.gpu.workers import target_of
-from tilewright.transforms.pipeline import device_passes
-from tilewright.transforms.run_stage import run_stage
+from tilewright.transforms.pipeline import device_passes, run_stage
 from tilewright.transforms.structure_control_flow import structure_control_flow
 
 BYTES_PER_REGISTER = 4

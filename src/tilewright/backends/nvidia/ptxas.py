@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tilewright.backends.nvidia.tools import MissingToolError, find_nvdisasm
 from tilewright.support import knobs
-from tilewright.support.device_errors import PTXASError
+from tilewright.support.diagnostics import PTXASError
 from tilewright.support.named_tuple import NamedTuple
 
 ALWAYS = ("-v", "--regAllocOptLevel=2")

@@ -5,6 +5,12 @@ Each combination of argument types and constants becomes one private function of
     helper(x, 3)  →  tt.call @module.helper__fp32_c3(%x)    tt.func private @module.helper__fp32_c3(%a: f32) -> f32
 
 A pass inlines them later. The combine functions of reductions are evaluated in place, inside the region.
+
+Where a constant is needed, ops on constants are computed at once:
+
+    B = 4; tl.arange(0, B * 2)        %c4 = arith.constant 4; %8 = arith.muli %c4, %c2        8
+
+This is for functions whose reader cannot see that the program says `B: tl.constexpr = 4`: bytecode without source.
 """
 
 from __future__ import annotations
@@ -12,19 +18,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tilewright.dialects.arith import Constant
+from tilewright.dialects.arithmetic_semantics import is_defined
+from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_function import Func
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Frame
-from tilewright.frontends.evaluate.known import SeeingBuilder
 from tilewright.frontends.evaluate.mangling import mangled
 from tilewright.frontends.evaluate.tiles import TileDomain, TileFrame, known
-from tilewright.ir.attributes import Attribute, FileLocation, Symbol
+from tilewright.ir.attributes import Attribute, FileLocation, Number, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
-from tilewright.ir.types import FunctionType, Type
+from tilewright.ir.types import FunctionType, Type, i1
 from tilewright.language.callable import JITCallable
 from tilewright.language.values import (
     Compound,
@@ -255,3 +263,31 @@ def _key(layout: Structure) -> Any:
     except TypeError:
         return (id(value), repr(value))
     return (value.__class__, value)
+
+
+class SeeingBuilder(Builder):
+    """A builder that knows the values of scalars that are computed from constants alone."""
+
+    def concrete(self, value: Value) -> int | float | bool | None:
+        """The value of such a scalar; None for everything else."""
+        known = _number(value)
+        return bool(known) if known is not None and value.type is i1 else known
+
+
+def _number(value: Value) -> int | float | None:
+    op = value.op
+    if op is None:
+        return None
+    if isinstance(op, Constant):
+        number = op.value
+        return number.value if isinstance(number, Number) else None
+    if op.definition.semantics is None or not op.operands or op.regions:
+        return None
+    numbers = [_number(operand) for operand in op.operands]
+    if None in numbers:
+        return None
+    arrays = [numpy_dtype(operand.type).type(n) for operand, n in zip(op.operands, numbers, strict=True)]
+    if not is_defined(op, *arrays):
+        return None
+    found: int | float = op.definition.semantics(op, *arrays).item()
+    return found

@@ -24,8 +24,7 @@ from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.language.values import describe, set_name, unwrapped
 from tilewright.semantics.arithmetic import add, sub
 from tilewright.semantics.casting import cast
-from tilewright.semantics.numbers import dtype_of_number
-from tilewright.semantics.promotion import promote
+from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.tile import Tile, constant
 from tilewright.semantics.types import dtype
 

@@ -1,7 +1,7 @@
 """CPython bytecode → HIR: functions whose source is not at hand (the prompt, `exec`, frozen programs).
 
 `x: tl.constexpr = …` inside a function leaves nothing in its bytecode. Where the lines of the file are at hand, they
-say it; where not, values computed from constants alone are constants wherever one is needed (`evaluate/known.py`).
+say it; where not, values computed from constants alone are constants wherever one is needed (`evaluate/inlining.py`).
 """
 
 from __future__ import annotations

@@ -5,19 +5,48 @@
     erfinv(x) = x · P(w),  w = -ln(1 - x²)        erfcinv(y) = (1 - y) · P(w),  w = -ln(y · (2 - y))
 
 Largest errors of fp64 in ulp: erfc 5, erfcx 4, normcdf 5, erfinv 5, erfcinv 6, normcdfinv 7, which are CUDA's own. fp32
-is rounded from fp64.
+is rounded from fp64. The first functions here evaluate the tables of `special_tables.py`, also for `gamma.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.language.extra import special_tables as tables
-from tilewright.language.extra.polynomials import NAN, centered, in_double, polynomial
+from tilewright.language.extra.forms import FLOATS_1, takes
 from tilewright.language.math import abs, erf, exp, fma, log, sqrt
-from tilewright.language.operations import maximum, minimum, where
+from tilewright.language.operations import cast, maximum, minimum, where
+from tilewright.semantics.types import float64
 
-INFINITY = float("inf")
+INFINITY, NAN = float("inf"), float("nan")
+
+
+def polynomial(terms: Sequence[float], u: Any) -> Any:
+    """The polynomial's value at u by Horner's rule; `terms` has the highest power first."""
+    result: Any = terms[0]
+    for term in terms[1:]:
+        result = fma(result, u, term)
+    return result
+
+
+def centered(terms: Sequence[float], x: Any, low: float, high: float) -> Any:
+    """A polynomial of where x lies in [low, high], from -1 to 1."""
+    return polynomial(terms, (x - (low + high) / 2.0) * (2.0 / (high - low)))
+
+
+def in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of fp64 made one of fp32, too, whose result is rounded; NaN gives NaN."""
+
+    def convert(arg0: Any) -> Any:
+        x = cast(arg0, float64)
+        return cast(where(x == x, function(x), NAN), arg0.type.scalar)
+
+    convert.__name__ = convert.__qualname__ = function.__name__
+    convert.__doc__ = function.__doc__
+    return takes(*FLOATS_1)(convert)
+
+
 ROOT_HALF, ROOT_2 = 0.7071067811865476, 1.4142135623730951
 RECIPROCAL_ROOT_PI = 0.5641895835477563
 SMALL = 0.45

@@ -12,7 +12,7 @@ from math import pi
 from typing import Any
 
 from tilewright.language.extra import special_tables as tables
-from tilewright.language.extra.polynomials import NAN, centered, in_double, polynomial
+from tilewright.language.extra.error_functions import NAN, centered, in_double, polynomial
 from tilewright.language.math import abs, exp, floor, fma, log
 from tilewright.language.operations import maximum, minimum, where
 from tilewright.semantics.math import extern

@@ -14,8 +14,7 @@ from tilewright.language.extra import libdevice
 from tilewright.language.extra.bits import bitcast, plus
 from tilewright.language.operations import cast, maximum, minimum, where
 from tilewright.language.ptx.floats import flushed, from_zero_to_one, without_negatives
-from tilewright.language.ptx.instruction_semantics import Semantics, only, then
-from tilewright.language.ptx.registers import TYPES, constant, joined, parts, read_as
+from tilewright.language.ptx.registers import TYPES, Semantics, constant, joined, only, parts, read_as, then
 from tilewright.semantics.types import (
     bfloat16,
     dtype,

@@ -15,9 +15,8 @@ from tilewright.language import math
 from tilewright.language.extra import directed
 from tilewright.language.extra.bits import bitcast
 from tilewright.language.operations import PropagateNan, cast, maximum, minimum, where
-from tilewright.language.ptx.instruction_semantics import Semantics, only
 from tilewright.language.ptx.integers import RELATIONS
-from tilewright.language.ptx.registers import raw, width_of
+from tilewright.language.ptx.registers import Semantics, only, raw, width_of
 
 SINGLE = only("f32")
 WIDE = only("f32 f64")

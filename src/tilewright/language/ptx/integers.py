@@ -13,8 +13,7 @@ from typing import Any
 from tilewright.language import math
 from tilewright.language.extra.bits import bitcast, brev, clz, less, mulhi, plus, popc, times, unsigned, width
 from tilewright.language.operations import cast, maximum, minimum, where
-from tilewright.language.ptx.instruction_semantics import Semantics, only, then
-from tilewright.language.ptx.registers import raw
+from tilewright.language.ptx.registers import Semantics, only, raw, then
 from tilewright.semantics.types import int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 WORD, LONG = 32, 64

@@ -1,21 +1,37 @@
 """A text of inline assembly, computed: one instruction after the other, each for all elements.
 
 run(parse_inline("shl.b32 $0, $1, 3;", …), registers)      $0 holds what $1 holds, shifted
+
+ld and st access memory at the addresses in a register:
+
+@p ld.global.v2.b32 {$0, $1}, [$2+8];      st.global.b8 [$3], $0;
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.language.extra.bits import plus
+from tilewright.language.memory import load, store
+from tilewright.language.operations import cast
 from tilewright.language.ptx.conversions import conversion
 from tilewright.language.ptx.floats import FLOATS, HALVES, SMALLEST, flushed, from_zero_to_one, without_negatives
-from tilewright.language.ptx.instruction_semantics import Semantics
 from tilewright.language.ptx.integers import INTEGERS
-from tilewright.language.ptx.memory import access
-from tilewright.language.ptx.registers import TYPES, UNSIGNED, RegisterFile, joined, parts, read_as, refused, width_of
-from tilewright.semantics.types import bfloat16, float16, float32, int1, int16, uint16
-from tilewright.support.ptx_syntax import Function, Instruction, Operand, Vector, number_of
+from tilewright.language.ptx.registers import (
+    TYPES,
+    UNSIGNED,
+    RegisterFile,
+    Semantics,
+    joined,
+    parts,
+    read_as,
+    refused,
+    width_of,
+)
+from tilewright.semantics.types import bfloat16, dtype, float16, float32, int1, int16, pointer_type, uint16, uint64
+from tilewright.support.ptx_syntax import Address, Function, Instruction, Operand, Register, Vector, number_of
 
 HALF_OF = {"f16x2": float16, "bf16x2": bfloat16, "u16x2": uint16, "s16x2": int16, "f32x2": float32}
 """The type of each half of a register."""
@@ -122,3 +138,40 @@ def _pieces(vector: Operand) -> Sequence[Operand]:
     if len(items) not in (2, 4):
         raise refused(f"`{vector}` has {len(items)} registers, not 2 or 4")
     return items
+
+
+IGNORED = re.compile(r"(weak|global|volatile|nc|ca|cg|cs|cv|lu|wb|wt|L[12]::\w+)\Z")
+"""Spaces that are all of memory here, and hints to caches."""
+VECTORS = {"v2": 2, "v4": 4}
+
+
+def access(instruction: Instruction, registers: RegisterFile) -> None:
+    """Run one ld or st."""
+    opcode, *modifiers, type = instruction.parts
+    rest = [name for name in modifiers if not IGNORED.match(name)]
+    count = VECTORS.get(rest[0], 0) if rest else 1
+    kind = TYPES.get(type)
+    if kind is None or not count or len(rest) > 1 or len(instruction.operands) != 2:
+        raise refused(f"`{instruction.name}` is an instruction of GPUs")
+    address, held = instruction.operands if opcode == "st" else reversed(instruction.operands)
+    items = held.items if isinstance(held, Vector) else (held,)
+    if len(items) != count:
+        raise refused(f"`{instruction.name}` takes {count} registers, not {len(items)}")
+    pointers = [_pointers(address, place, kind, registers) for place in range(count)]
+    guard = registers.guard(instruction)
+    if opcode == "st":
+        for pointer, item in zip(pointers, items, strict=True):
+            store(pointer, registers.read(item, UNSIGNED[width_of(kind)], chops=True), guard)
+        return
+    loaded = [cast(load(pointer, guard), kind, bitcast=True) for pointer in pointers]
+    for item, value in zip(items, loaded, strict=True):
+        registers.write(item, value, guard, extends=True)
+
+
+def _pointers(address: Operand, place: int, kind: dtype, registers: RegisterFile) -> Any:
+    if not isinstance(address, Address) or not isinstance(address.base, Register) or address.coordinates:
+        raise refused(f"`{address}` is no address in a register")
+    start = registers.read(address.base, uint64)
+    offset = address.offset + place * width_of(kind) // 8
+    bits = UNSIGNED[width_of(kind)]
+    return cast(plus(start, offset % (1 << 64)) if offset else start, pointer_type(bits))

@@ -30,8 +30,7 @@ from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_c
 from tilewright.runtime.tuning.heuristics import Launchable
 from tilewright.runtime.tuning.results import Timings
 from tilewright.support import knobs
-from tilewright.support.device_errors import PTXASError
-from tilewright.support.diagnostics import CompileTimeAssertionFailure
+from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
 
 PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """The errors by which a configuration does not suit the kernel; any other failure is reported."""

@@ -25,7 +25,7 @@ from tilewright.ir.core import Op, buffer_type
 from tilewright.ir.types import i32
 from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
 from tilewright.layouts.tensor_memory import allocated
-from tilewright.support.device_errors import OutOfResources
+from tilewright.support.diagnostics import OutOfResources
 
 ALIGNMENT = 4
 """The alignment of a buffer in tensor memory, in columns."""

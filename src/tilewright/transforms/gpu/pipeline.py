@@ -38,9 +38,9 @@ from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_co
 from tilewright.transforms.gpu.remove_tensor_memory_tokens import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
+from tilewright.transforms.inline import symbol_dce
 from tilewright.transforms.licm import licm_with_loads
 from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import rewrite_tensor_descriptor_to_pointer
-from tilewright.transforms.symbol_dce import symbol_dce
 
 CAPABILITIES = (80, 90, 100, 120)
 """One compute capability of each family of devices; others are treated as the family's."""

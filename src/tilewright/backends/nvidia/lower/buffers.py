@@ -46,8 +46,8 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Shared, encoding, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.memory_access import MAX_BITS
+from tilewright.layouts.queries import stored_shape
 from tilewright.layouts.shared import PaddedShared, PartitionedShared
-from tilewright.layouts.shared_sizes import stored_shape
 from tilewright.layouts.walk import dimension_names
 from tilewright.support.diagnostics import NotSupported, located
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.language.extra import libdevice
 from tilewright.semantics.active import active, context, gpu_capability
-from tilewright.semantics.inline_assembly import clock, inline_assembly
+from tilewright.semantics.math import clock, inline_assembly
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import int32
 
