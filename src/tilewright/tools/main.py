@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 
 import tilewright
 from tilewright.support.diagnostics import TilewrightError
@@ -26,16 +28,10 @@ from tilewright.tools.aot import compile_command, link_command
 from tilewright.tools.kernels import UsageError
 
 
-def _print_ops(options: argparse.Namespace) -> int:
-    from tilewright.tools import ops_table
-
-    return ops_table.run(options)
-
-
-def _print_rules(options: argparse.Namespace) -> int:
-    from tilewright.tools import rules_table
-
-    return rules_table.run(options)
+def _page(name: str, options: argparse.Namespace) -> int:
+    """Print a page whose module imports all parts of the compiler."""
+    print(import_module(f"tilewright.tools.{name}_table").page(), end="")
+    return 0
 
 
 COMMANDS: tuple[
@@ -49,8 +45,13 @@ COMMANDS: tuple[
     ("compile", "write a kernel as object and C files", compile_command.add_arguments, compile_command.run),
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
-    ("ops", "print the ops, and what the compiler does with each", functions_table.add_arguments, _print_ops),
-    ("rules", "print the rewrite rules, with their conditions", functions_table.add_arguments, _print_rules),
+    (
+        "ops",
+        "print the ops, and what the compiler does with each",
+        functions_table.add_arguments,
+        partial(_page, "ops"),
+    ),
+    ("rules", "print the rewrite rules, with their conditions", functions_table.add_arguments, partial(_page, "rules")),
     ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
     ("doctor", "say what this machine has of what is used, and what to do", doctor.add_arguments, doctor.run),
     ("cache", "look into the cache folder, or empty it", cache_command.add_arguments, cache_command.run),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -101,12 +100,6 @@ def page() -> str:
     """The text of the page."""
     by_dialect = groupby(sorted(OPS), lambda name: name.partition(".")[0])
     return HEAD + "".join(f"\n## {dialect}\n\n{COLUMNS}{''.join(map(_row, names))}" for dialect, names in by_dialect)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Print the page."""
-    print(page(), end="")
-    return 0
 
 
 def _row(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 from tilewright.transforms import arith_rules, combine, fold_arithmetic, memory_rules, shape_rules
 from tilewright.transforms.equations import Equation
 
@@ -28,12 +26,6 @@ COLUMNS = "| rule | equation | if | because |\n|---|---|---|---|\n"
 def page() -> str:
     """The text of the page."""
     return HEAD + "".join(f"\n## {title}\n\n{COLUMNS}{''.join(map(_row, rows))}" for title, rows in TABLES.items())
-
-
-def run(options: argparse.Namespace) -> int:
-    """Print the page."""
-    print(page(), end="")
-    return 0
 
 
 def _row(row: Equation) -> str:

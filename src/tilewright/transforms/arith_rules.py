@@ -1,9 +1,4 @@
-"""Canonical forms of arithmetic: constants to the right, chains of constants and of casts shortened.
-
-arith.addi %c1, %x             ->  arith.addi %x, %c1
-arith.addi (x + 1), 2          ->  arith.addi x, 3
-arith.extsi (extsi x)          ->  arith.extsi x
-"""
+"""Canonical forms of arithmetic: constants to the right, chains of constants and of casts shortened."""
 
 from __future__ import annotations
 

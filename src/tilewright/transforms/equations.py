@@ -57,7 +57,7 @@ SIGNS: dict[type[ast.AST], tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.RShift: ("shrsi shrui", "", operator.rshift),
 }
 """Signs with their ops on integers, on floats, and how known numbers are computed."""
-RELATIONS: dict[type[ast.AST], str] = {
+RELATIONS = {
     ast.Eq: "eq",
     ast.NotEq: "ne",
     ast.Lt: "slt ult",
@@ -120,7 +120,7 @@ class Equation:
             for name in self.ops:
                 yield name, self.by
             return
-        left = _parsed(self.text.partition(" → ")[0])
+        left = ast.parse(self.text.partition(" → ")[0], mode="eval").body
         for form in left.elts if isinstance(left, ast.Tuple) else (left,):
             attempt = self._attempt(form)
             for name in self._parts(form)[0]:
@@ -129,7 +129,7 @@ class Equation:
     @cached_property
     def right(self) -> ast.expr:
         """What becomes of all forms."""
-        return _parsed(self.text.partition(" → ")[2])
+        return ast.parse(self.text.partition(" → ")[2], mode="eval").body
 
     def _attempt(self, left: ast.expr) -> Attempt:
         form: _Form | None = None
@@ -215,14 +215,15 @@ class Equation:
         _, predicates, operands = self._parts(side)
         tests: list[tuple[int, str, Any]] = []
         places: dict[str, int] = {}
-        for place, node in enumerate(operands):  # the list grows: operands of operands follow
+        pending = [*operands]
+        for place, node in enumerate(pending):  # the list grows: operands of operands follow
             literal = _number(node, {})
             if literal is not None:
                 tests.append((place, "number", literal))
             elif not isinstance(node, ast.Name):
                 names, _, inner = self._parts(node)
                 tests.append((place, "op", names))
-                operands += inner
+                pending += inner
             elif node.id in places:
                 tests.append((place, "same", places[node.id]))
             elif node.id != "_":
@@ -230,10 +231,6 @@ class Equation:
                 if node.id in KNOWN:
                     tests.append((place, "number", None))
         return _Form(frozenset(predicates.split()), tuple(tests), places)
-
-
-def _parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
 
 
 def _full_name(name: str) -> str:

@@ -1,7 +1,5 @@
 """Identities of arithmetic, and evaluation of constant operands by the op's reference semantics.
 
-    arith.addi %x, %c0  ->  %x          arith.muli %c6, %c7  ->  42          arith.select %true, %a, %b  ->  %a
-
 Commutative ops have their constant on the right already (`arith_rules.constant_to_the_right`). Float identities hold
 for NaN, infinities and both zeros.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.arith import Binary, Constant, Unary
+from tilewright.dialects.arith import Binary, Constant
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 
@@ -37,12 +37,6 @@ def is_always(mask: Value | None, truth: int) -> bool:
 def is_zero(value: Value) -> bool:
     """Whether `value` is known to be +0 or -0."""
     return constant_of(value) == 0
-
-
-def unary_of(value: Value, *names: str) -> Unary | None:
-    """The op of one operand that computes `value`, if it is called one of `names`."""
-    op = value.owner
-    return op if isinstance(op, Unary) and op.name in names else None
 
 
 def binary_of(value: Value, *names: str) -> Binary | None:

@@ -1,9 +1,4 @@
-"""Canonical forms of pointers and memory access: no zero offsets, no masks that are known.
-
-tt.load %p, %true, %other          ->  tt.load %p
-tt.load %p, %false, %other         ->  %other
-tt.addptr %p, %c0                  ->  %p
-"""
+"""Canonical forms of pointers and memory access: no zero offsets, no masks that are known."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Canonical forms of ops that only move elements: splats travel outwards, chains become one op.
-
-tt.broadcast (tt.splat %x)              ->  tt.splat %x
-tt.broadcast (tt.broadcast %t)          ->  tt.broadcast %t
-tt.expand_dims (tt.broadcast %t)        ->  tt.broadcast (tt.expand_dims %t)
-tt.trans (tt.trans %t)                  ->  tt.trans %t, orders composed
-"""
+"""Canonical forms of ops that only move elements: splats travel outwards, chains become one op."""
 
 from __future__ import annotations
 

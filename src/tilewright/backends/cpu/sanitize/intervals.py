@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.sanitize.code import Code, Term
 from tilewright.backends.cpu.sanitize.places import Place
+from tilewright.dialects.arith import IntegerCast
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Value
 from tilewright.ir.types import i64
-from tilewright.transforms.matching import integer_of, unary_of
+from tilewright.transforms.matching import integer_of
 
 
 class Interval(NamedTuple):
@@ -50,9 +51,8 @@ def _interval(code: Code, value: Value) -> Interval | None:
         return None
     if isinstance(op, (Broadcast, ExpandDims, Splat)):
         return _interval(code, op.source)
-    extension = unary_of(value, "arith.extsi")
-    if extension is not None:
-        return _interval(code, extension.operand)
+    if isinstance(op, IntegerCast) and op.name == "arith.extsi":
+        return _interval(code, op.operand)
     number = op.start if isinstance(op, MakeRange) else integer_of(value)
     if number is not None:
         last = op.end - 1 if isinstance(op, MakeRange) else number
