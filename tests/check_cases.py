@@ -22,26 +22,37 @@ def mark_repeated_values_as_slow(items: Iterable[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
             functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in functions.values():
-        chosen = covering([item.callspec.indices for item in cases])
+        chosen = covering([values_of(item) for item in cases])
         for number, item in enumerate(cases):
             if number not in chosen:
                 item.add_marker(pytest.mark.slow)
 
 
-def covering(cases: Sequence[dict[str, int]]) -> set[int]:
+def values_of(item: pytest.Function) -> frozenset[tuple[str, object]]:
+    """The parameters of a case with their values; what has no hash, such as an array, counts by its identity."""
+    found = set()
+    for name, value in item.callspec.params.items():
+        try:
+            hash(value)
+        except TypeError:
+            value = id(value)
+        found.add((name, value))
+    return frozenset(found)
+
+
+def covering(cases: Sequence[frozenset[tuple[str, object]]]) -> set[int]:
     """The numbers of the cases to run.
 
     Args:
-        cases: by parameter, the number of its value.
+        cases: the values of each, with the names of their parameters.
 
     Returns:
         first the cases all of whose values are new, then those with any value that is still missing.
     """
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, object]] = set()
     chosen = set()
     for is_wanted in (frozenset.isdisjoint, lambda values, seen: not values <= seen):
-        for number, case in enumerate(cases):
-            values = frozenset(case.items())
+        for number, values in enumerate(cases):
             if is_wanted(values, seen):
                 chosen.add(number)
                 seen |= values

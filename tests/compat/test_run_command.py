@@ -68,6 +68,7 @@ def test_module_is_found_in_the_current_folder(tmp_path: Path) -> None:
     assert output(tmp_path, "-m", "package", "-q") == ["__main__ package ['-q']"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "status"),
     [
@@ -100,6 +101,7 @@ def test_compilation_error_names_the_line_of_the_program(tmp_path: Path) -> None
     assert f"--> {tmp_path}/program.py:5:9" in run(tmp_path, "program.py").stderr
 
 
+@pytest.mark.slow
 def test_compilation_error_that_nobody_catches_is_short(tmp_path: Path) -> None:
     text = (
         "import triton\nimport triton.language as tl\n\n"
@@ -156,6 +158,7 @@ def test_earlier_entries_of_the_path_stay(tmp_path: Path) -> None:
     assert output(tmp_path, "program.py", PYTHONPATH="/some/folder") == ["/some/folder"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("-m",)])
 def test_nothing_to_run(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = run(tmp_path, *arguments)
@@ -163,6 +166,7 @@ def test_nothing_to_run(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "tilewright run needs a script, or -m and a module\n")
 
 
+@pytest.mark.slow
 def test_python_that_ignores_its_path_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "program.py", flags=("-E",))
 

@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import LONG
 
 SIZES = (100, 200, 400, 800)
 MAX_GROWTH = 1.15
@@ -137,14 +138,15 @@ def calls_during(work: Callable[[], Any]) -> tuple[int, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sizes", [SIZES[:3], pytest.param(SIZES, marks=LONG)], ids=str)
 @pytest.mark.parametrize("kernel", SHAPES, ids=lambda kernel: kernel.__name__)
-def test_work_per_op_does_not_grow(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_per_op_does_not_grow(kernel: Any, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
     x = np.zeros(100, np.float32)
     work: dict[int, list[float]] = {}
-    for size in (SIZES[0] // 2, *SIZES):  # the first one warms up
+    for size in (sizes[0] // 2, *sizes):  # the first one warms up
         calls, compiled = calls_during(lambda size=size: kernel.warmup(x, x, 5, size, grid=(1,)))
         work[size] = [calls / size, compiled.asm["llir"].count("\n") / size]
-    for small, large in pairwise(SIZES):
+    for small, large in pairwise(sizes):
         for before, after in zip(work[small], work[large], strict=True):
             assert after <= MAX_GROWTH * before, f"calls and lines per op: {work}"

@@ -106,6 +106,7 @@ def check(seed: int) -> None:
     assert not len(differs), f"seed {seed}: {dtype} {shape} {lesser}, {strides}: {len(differs)} bytes differ"
 
 
+@pytest.mark.slow
 def test_some_calls() -> None:
     for seed in range(FAST):
         check(seed)

@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 from text_fuzz import FILES, damaged, outcome, run
 
+from long_runs import LONG
+
 
 def test_undamaged_texts_are_kept() -> None:
     assert {outcome(path.read_text()) for path in FILES} == {"kept"}
@@ -19,10 +21,11 @@ def test_damage_is_reported_or_harmless() -> None:
 
 
 @pytest.mark.slow
-def test_more_damage() -> None:
-    counts, found = run(range(1000, 5000))
+@pytest.mark.parametrize("count", [1500, pytest.param(4000, marks=LONG)])
+def test_more_damage(count: int) -> None:
+    counts, found = run(range(1000, 1000 + count))
     assert not found, [(seed, result) for seed, result, _ in found[:5]]
-    assert min(counts["refused"], counts["kept"]) > 100
+    assert min(counts["refused"], counts["kept"]) > count // 40
 
 
 def test_bytes_that_are_no_text_survive() -> None:

@@ -163,6 +163,7 @@ def test_every_library_symbol_is_implemented():
     assert set(LIBRARY) <= set(FUNCTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", DTYPES)
 @pytest.mark.parametrize("lanes", [16, 8, 32])
 def test_scalar_and_wide_vectors_agree(element, lanes):
@@ -207,6 +208,7 @@ def test_pow_follows_c():
     assert (np.signbit(got) == np.signbit(wanted))[~np.isnan(wanted)].all()
 
 
+@pytest.mark.slow
 def test_coefficients_are_the_fits():
     from polynomial_fits import SEGMENTS, all_tables, segment_rows
 

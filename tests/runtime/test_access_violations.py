@@ -58,6 +58,7 @@ def end(folder: Path, body: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+QUICK = ("first launch", "on several threads")
 WAYS = {
     "first launch": FAR,
     "known launch": f"for _ in range(20): launch()\n{FAR}",
@@ -90,7 +91,10 @@ signal.raise_signal(os.WTERMSIG(os.waitpid(child, 0)[1]))
 
 
 @needs_native
-@pytest.mark.parametrize("body", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    "body",
+    [pytest.param(body, id=way, marks=() if way in QUICK else pytest.mark.slow) for way, body in WAYS.items()],
+)
 def test_one_line_names_the_kernel_and_the_process_dies_of_the_signal(tmp_path: Path, body: str) -> None:
     status, text = end(tmp_path, body)
     assert status == -signal.SIGSEGV
@@ -122,6 +126,7 @@ launch()
     assert text.startswith("tilewright: access violation at address 0x")
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -163,6 +168,7 @@ for turn in range(3):
     assert "access violation" in text
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize(
     ("body", "expected"),
@@ -182,6 +188,7 @@ def test_what_no_kernel_did_is_not_explained_and_ends_as_before(tmp_path: Path, 
     assert end(tmp_path, body) == (expected, "")
 
 
+@pytest.mark.slow
 @needs_native
 def test_handlers_that_were_installed_later_are_left_alone(tmp_path: Path) -> None:
     body = (
