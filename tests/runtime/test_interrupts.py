@@ -26,6 +26,8 @@ import numpy as np
 import tilewright as tw
 import tilewright.language as tl
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
+
 @tw.jit
 def turns(x, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
