@@ -51,7 +51,7 @@ DIFFERENT = {
     r"tl\.(sub|mul|fma)\(.*with .*('bf16', 'fp16'|'fp16', 'bf16')": "bf16 becomes fp16 by way of fp32: the same values",
     r"tl\.(full|zeros)\([a(\[].*with \['=True'\]": "the extent True is 1",
     r"target_info\.is_cuda": "functions are plain ones",
-    r"^(a (\*|//) b|tl\.mul\(a, b\)) with (i1, =True|=True, i1)": "a truth value times true is itself: the op goes",
+    r"^(a (\*|//) b|tl\.mul\(a, b\)) with \[('i1', '=True'|'=True', 'i1')\]": "b * true is b, Triton keeps the op",
     r"^(note\(early|if a > 1:|for i in range\(4\):|while a < 3)"
     + CONSTANT: "only what runs is read, and constants stay constants",
     r"aggregate_replace": "Triton's tl.core has it, ours is tilewright.aggregate_replace",
