@@ -114,7 +114,7 @@ def vector_add(n: int) -> Contest:
     if jax:
         peers["jax"] = jax_work(lambda a, b: a + b, x, y)
     return Contest(lambda out, threads: add_kernel[grid](x, y, out, n, BLOCK=1024, num_threads=threads), out, peers,
-                   lambda: out, x + y, 0.0)  # fmt: skip
+                   lambda: out, x + y, 0.0)
 
 
 def numba_add() -> Callable[..., None]:
@@ -162,7 +162,7 @@ def elementwise(
     if "numpy" in peers:
         works["numpy"] = partial(peers["numpy"], x, out_peer)
     return Contest(lambda out, threads: kernel[grid](x, out, n, BLOCK=1024, num_threads=threads), out, works,
-                   lambda: out, reference(x.astype(np.float64)))  # fmt: skip
+                   lambda: out, reference(x.astype(np.float64)))
 
 
 def exponential(*shape: int) -> Contest:
@@ -170,7 +170,7 @@ def exponential(*shape: int) -> Contest:
         "torch": lambda x, out: torch.exp(x, out=out),
         "jax": lambda x: jax.numpy.exp(x),
         "numpy": lambda x, out: np.exp(x, out=out),
-    })  # fmt: skip
+    })
 
 
 def gelu(approximate: str, *shape: int) -> Contest:
@@ -244,7 +244,7 @@ def launch_matmul(a: Any, b: Any, c: Any, sizes: tuple[int, ...], tile: tuple[in
     return matmul_kernel[(tw.cdiv(m, block_m) * tw.cdiv(n, block_n),)](
         a, b, c, *sizes, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8,
         ACCUMULATOR=ACCUMULATORS.get(str(a.dtype).removeprefix("torch."), tl.float32), num_threads=threads,
-    )  # fmt: skip
+    )
 
 
 def matmul_fp32(tile: tuple[int, int, int], shape: tuple[int, int, int] = (1024,) * 3, kind: str = "") -> Contest:
@@ -259,7 +259,7 @@ def matmul_fp32(tile: tuple[int, int, int], shape: tuple[int, int, int] = (1024,
     if jax and not kind:
         peers["jax"] = jax_work(lambda x, y: x @ y, a, b)
     return Contest(lambda out, threads: launch_matmul(a, b, out, (m, n, k, *steps), tile, threads), out, peers,
-                   lambda: out, a.astype(np.float64) @ b, operations=2.0 * m * n * k)  # fmt: skip
+                   lambda: out, a.astype(np.float64) @ b, operations=2.0 * m * n * k)
 
 
 def matrix(rows: int, columns: int, kind: str) -> np.ndarray:
@@ -284,7 +284,7 @@ def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
         peer = lambda: torch.matmul(a, b, out=out_peer)  # noqa: E731
     expected = a.double().numpy() @ b.double().numpy()
     return Contest(lambda out, threads: launch_matmul(a, b, out, (n, n, n, n, 1, n, 1, n, 1), tile, threads), out,
-                   {"torch": peer}, lambda: out.double().numpy(), expected, 1e-2, 2.0 * n**3, peak)  # fmt: skip
+                   {"torch": peer}, lambda: out.double().numpy(), expected, 1e-2, 2.0 * n**3, peak)
 
 
 def scaled_product() -> Contest:
@@ -330,11 +330,11 @@ def flash(*, is_causal: bool) -> Contest:
         return attention_kernel[(length // 64, heads)](
             q, k, v, out, features**-0.5, *steps, length, length,
             HEAD=features, BLOCK_M=64, BLOCK_N=64, CAUSAL=is_causal, num_threads=threads,
-        )  # fmt: skip
+        )
 
     operations = 4.0 * heads * length * length * features * (0.5 if is_causal else 1)
     return Contest(ours, out, peers, lambda: out, weights / weights.sum(2, keepdims=True) @ v, operations=operations,
-                   making=frozenset({"jax", "torch"}))  # fmt: skip
+                   making=frozenset({"jax", "torch"}))
 
 
 @dataclass(frozen=True)

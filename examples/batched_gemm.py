@@ -19,7 +19,7 @@ def batched_kernel(
     b_batch, b_row, b_column,
     c_batch, c_row, c_column,
     BATCH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+):
     batch = (tl.program_id(2) * BATCH + tl.arange(0, BATCH))[:, None, None]
     row = (tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M))[None, :, None]
     column = (tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N))[None, None, :]
@@ -51,7 +51,7 @@ def batched_matmul(a: Array, b: Array, *, tile: tuple[int, int, int, int] = (1, 
     batched_kernel[(tw.cdiv(n, block_n), tw.cdiv(m, block_m), tw.cdiv(batches, batch))](
         a, b, out, batches, m, n, k, *strides(a), *strides(b), *strides(out),
         BATCH=batch, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, **options,
-    )  # fmt: skip
+    )
     return out
 
 

@@ -26,7 +26,7 @@ def conv2d_kernel(
     STRIDE: tl.constexpr, PADDING: tl.constexpr, DILATION: tl.constexpr,
     KERNEL_Y: tl.constexpr, KERNEL_X: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+):
     image, out_y = tl.program_id(0) // out_height, tl.program_id(0) % out_height
     out_x = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     filter_index = tl.program_id(2) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -81,7 +81,7 @@ def conv2d(
         x, weight, out, channels, height, width, filters, out_height, out_width, *strides(x), *strides(out),
         STRIDE=stride, PADDING=padding, DILATION=dilation, KERNEL_Y=kernel_y, KERNEL_X=kernel_x,
         BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, **options,
-    )  # fmt: skip
+    )
     return out
 
 

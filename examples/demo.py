@@ -86,7 +86,7 @@ def cases() -> list[Case]:
         Case("histogram of 1 000 003", partial(histogram, values, 256), lambda: np.bincount(values, minlength=256), 0),
         Case("prefix sum of 1 000 003", partial(prefix_sum, values), lambda: np.cumsum(values, dtype=np.int32), 0),
         Case("dropout of 1 000 003", partial(dropout, x, 0.3, 1), partial(dropped, x, 0.3), is_random=True),
-    ]  # fmt: skip
+    ]
 
 
 def dropped(x: np.ndarray, probability: float) -> np.ndarray:

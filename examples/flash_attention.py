@@ -23,7 +23,7 @@ def attention_kernel(
     q_head, q_row, k_head, k_row, v_head, v_row, out_head, out_row,
     queries, keys,
     HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
-):  # fmt: skip
+):
     head = tl.program_id(1)
     start_m = tl.program_id(0) * BLOCK_M
     rows = start_m + tl.arange(0, BLOCK_M)
@@ -89,7 +89,7 @@ def attention(
         q, k, v, out, features**-0.5 if scale is None else scale,
         *strides(q)[:2], *strides(k)[:2], *strides(v)[:2], *strides(out)[:2], queries, k.shape[1],
         HEAD=features, BLOCK_M=block_m, BLOCK_N=block_n, CAUSAL=is_causal, **options,
-    )  # fmt: skip
+    )
     return out
 
 

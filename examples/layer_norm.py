@@ -53,7 +53,7 @@ def backward_kernel(
     x_grad_ptr, weight_sums_ptr, bias_sums_ptr, locks_ptr,
     x_row, grad_row, x_grad_row, columns,
     GROUPS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+):
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)
     inside = column < columns
@@ -108,7 +108,7 @@ def layer_norm(
     forward_kernel[(rows,)](
         x, out, weight, bias, mean, scale, strides(x)[0], strides(out)[0], columns, epsilon,
         BLOCK=tw.next_power_of_2(columns), **options,
-    )  # fmt: skip
+    )
     return out, mean, scale
 
 
@@ -131,7 +131,7 @@ def layer_norm_backward(
         x, grad, weight, mean, scale, x_grad, weight_sums, bias_sums, zeros_like(x, (groups,), "int32"),
         strides(x)[0], strides(grad)[0], strides(x_grad)[0], columns,
         GROUPS=groups, BLOCK=tw.next_power_of_2(columns), **options,
-    )  # fmt: skip
+    )
     weight_grad, bias_grad = empty_like(weight), empty_like(weight)
     for sums, out in ((weight_sums, weight_grad), (bias_sums, bias_grad)):
         add_up_kernel[(tw.cdiv(columns, 128),)](sums, out, groups, columns, BLOCK_ROWS=8, BLOCK=128, **options)

@@ -43,7 +43,7 @@ def matmul_kernel(
     c_row, c_column,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr, ACCUMULATOR: tl.constexpr,
-):  # fmt: skip
+):
     tile_m, tile_n = tile_of_program(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -90,7 +90,7 @@ def matmul(
         a, b, out, m, n, k, *strides(a), *strides(b), *strides(out),
         BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=group,
         ACCUMULATOR=ACCUMULATORS.get(name, tl.float32), **options,
-    )  # fmt: skip
+    )
     return out
 
 

@@ -22,7 +22,7 @@ def place_of_tile(tile, down, across, BAND: tl.constexpr):
 def tile_of_product(
     a_ptr, b_ptr, row, column, end, N, K,
     TRANSPOSED: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+):
     """The sum of products of the rows from `row` to `end` and the columns from `column` on."""
     rows = tl.minimum(row + tl.arange(0, BLOCK_M), end - 1)
     columns = (column + tl.arange(0, BLOCK_N)) % N
@@ -53,7 +53,7 @@ def store_tile(c_ptr, total, row, column, end, N, BLOCK_M: tl.constexpr, BLOCK_N
 def product(
     a_ptr, b_ptr, c_ptr, M, N, K,
     TRANSPOSED: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BAND: tl.constexpr,
-):  # fmt: skip
+):
     row, column = place_of_tile(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), BAND)
     row, column = row * BLOCK_M, column * BLOCK_N
     total = tile_of_product(a_ptr, b_ptr, row, column, M, N, K, TRANSPOSED, BLOCK_M, BLOCK_N, BLOCK_K)
@@ -64,7 +64,7 @@ def product(
 def persistent_product(
     a_ptr, b_ptr, c_ptr, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BAND: tl.constexpr,
-):  # fmt: skip
+):
     """Each program computes every n-th tile, n being the number of programs; tiles come and go by descriptors."""
     a_tiles = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
     b_tiles = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [BLOCK_K, BLOCK_N])
@@ -84,7 +84,7 @@ def persistent_product(
 def grouped_product(
     a_ptr, b_ptr, c_ptr, starts_ptr, groups, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, BAND: tl.constexpr,
-):  # fmt: skip
+):
     """Rows `starts[g]` to `starts[g + 1]` of `a` times the g-th of the matrices `b`, in one launch.
 
     Each program computes every n-th tile of all groups, n being the number of programs.
@@ -108,7 +108,7 @@ def grouped_product(
 def attention_forward(
     q_ptr, k_ptr, v_ptr, out_ptr, log_sums_ptr, scale, n_rows,
     CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HEAD: tl.constexpr,
-):  # fmt: skip
+):
     """Attention that also stores the binary logarithm of each row's sum of weights, which the backward pass needs."""
     start, head = tl.program_id(0) * BLOCK_M, tl.program_id(1).to(tl.int64) * n_rows
     rows, others, depth = start + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, HEAD)
@@ -149,7 +149,7 @@ def attention_levels(out_ptr, grad_ptr, levels_ptr, BLOCK_M: tl.constexpr, HEAD:
 def attention_keys(
     q_ptr, k_ptr, v_ptr, grad_ptr, log_sums_ptr, levels_ptr, k_grad_ptr, v_grad_ptr, scale, n_rows,
     CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HEAD: tl.constexpr,
-):  # fmt: skip
+):
     """The gradients of a block of keys and values: the scores are turned round, a row for each key."""
     start, head = tl.program_id(0) * BLOCK_N, tl.program_id(1).to(tl.int64) * n_rows
     keys, depth = start + tl.arange(0, BLOCK_N), tl.arange(0, HEAD)
@@ -176,7 +176,7 @@ def attention_keys(
 def attention_queries(
     q_ptr, k_ptr, v_ptr, grad_ptr, log_sums_ptr, levels_ptr, q_grad_ptr, scale, n_rows,
     CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, HEAD: tl.constexpr,
-):  # fmt: skip
+):
     """The gradient of a block of queries."""
     start, head = tl.program_id(0) * BLOCK_M, tl.program_id(1).to(tl.int64) * n_rows
     rows, depth = start + tl.arange(0, BLOCK_M), tl.arange(0, HEAD)

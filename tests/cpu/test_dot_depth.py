@@ -17,7 +17,7 @@ import tilewright.language as tl
 def product(
     a, b, c, M, N, a_end, b_end,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
+):
     m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     total = tl.zeros((BM, BN), tl.float32)
     for start in range(0, a_end, BK):

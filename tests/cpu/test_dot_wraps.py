@@ -17,7 +17,7 @@ import tilewright.language as tl
 def product(
     a, b, c, M, N, K, first_m, first_n,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
+):
     m, n, k = (first_m + tl.arange(0, BM)) % M, (first_n + tl.arange(0, BN)) % N, tl.arange(0, BK)
     total = tl.zeros((BM, BN), ACC)
     for start in range(0, K, BK):

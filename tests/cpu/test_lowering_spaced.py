@@ -30,7 +30,7 @@ def product(
     a, b, c, a_row, a_column, b_row, b_column,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
     ACC: tl.constexpr,
-):  # fmt: skip
+):
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     total = tl.zeros((M, N), ACC)
     for _ in range(2):

@@ -169,7 +169,7 @@ MANY = (*FORMATS, *(name for name in INTEGERS if width(name) <= 16))
 
 @cache
 def table(source: str, target: str, mode: str, *, thin: bool) -> np.ndarray:
-    """What each code becomes: one by one, or many at once, which a test compares."""
+    """The value that each code becomes: one by one, or many at once, which a test compares."""
     codes = sources(source, thin=thin)
     if source == target:
         return codes

@@ -92,7 +92,7 @@ def uniform(seed: int, counters: np.ndarray) -> np.ndarray:
     for _ in range(10):
         a, b = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
         words = [(b >> np.uint64(32)) ^ words[1] ^ np.uint64(keys[0]), b & low,
-                 (a >> np.uint64(32)) ^ words[3] ^ np.uint64(keys[1]), a & low]  # fmt: skip
+                 (a >> np.uint64(32)) ^ words[3] ^ np.uint64(keys[1]), a & low]
         keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
     signed = words[0].astype(np.uint32).view(np.int32)
     return np.where(signed < 0, -signed - 1, signed).astype(np.float32) * np.float32(4.6566127342e-10)

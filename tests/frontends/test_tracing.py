@@ -28,7 +28,7 @@ BRANCHES_AT_RUN_TIME = {
     "count_down", "early_return", "early_return_in_helper", "elif_chain", "hinted_while", "hints", "matmul",
     "merged", "nested", "only_side_effects", "perhaps_returned", "softmax", "sum_rows", "swapped", "ternary",
     "two_early_returns", "wide_counter",
-}  # fmt: skip
+}
 """Kernels whose Python control flow depends on values at run time."""
 DIFFERENT = {"logic", "call_stays"}
 """`and` and `or` on run-time values; calls that stay calls."""

@@ -37,10 +37,10 @@ def several_lines(x, n, m):
         n > 0
         and m > 0
         and n < m
-    ):  # fmt: skip
+    ):  # the spelling is what is tested  # fmt: skip
         tl.store(x, 1)
     while (n > 0
-           and m > 0):  # fmt: skip
+           and m > 0):  # the spelling is what is tested  # fmt: skip
         n -= 1
     tl.store(x, n)
 
@@ -203,10 +203,10 @@ def filled(n, WIDTH: tl.constexpr):
 
 def constants(x, n, N: tl.constexpr = 4):
     SIZE: tl.constexpr = N * 2
-    HALF : tl.constexpr=SIZE // 2  # fmt: skip
+    HALF : tl.constexpr=SIZE // 2  # the spelling is what is tested  # fmt: skip
     FLAG: tl.constexpr[bool] = HALF == 4
     SHAPE: tl.constexpr = (HALF, 2)
-    é: tl.constexpr = "ä"; LAST: tl.constexpr = 0.5  # noqa: E702  # fmt: skip
+    é: tl.constexpr = "ä"; LAST: tl.constexpr = 0.5  # noqa: E702  # the spelling is what is tested  # fmt: skip
     number: int = 3
     for i in tl.static_range(HALF):
         TWICE: tl.constexpr = i * 2
@@ -252,7 +252,7 @@ FORMS = [
     alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constant_statements,
     constants, declared, expressions, loops, named_expressions, nested_ifs, nothing_at_all, raising, returns,
     returns_constant, returns_values, several_lines, subscripts, tuples,
-]  # fmt: skip
+]  # the spelling is what is tested  # fmt: skip
 
 
 def refused_break(x, n):

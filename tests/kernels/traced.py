@@ -142,4 +142,4 @@ def endless(x, n):
 MISTAKES = [
     assigning_globals, bounds_of_floats, branch_on_sum, carry_changes, endless, in_a_helper, loop_to_argument,
     returning, scan_of_a_tile, sides_differ, wrong_types,
-]  # fmt: skip
+]

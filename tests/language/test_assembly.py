@@ -179,7 +179,7 @@ def test_four_bytes_share_a_register() -> None:
     shifted, turned = pair(
         "and.b32 $0, $2, 0x1F1F1F1F; shl.b32 $0, $0, 3; prmt.b32 $1, $2, $3, 0x4123;",
         "=&r,=&r,r,r", x, y, (np.uint8, np.uint8), 4,
-    )  # fmt: skip
+    )
     np.testing.assert_array_equal(shifted, x << 3)
     x, y = x.reshape(-1, 4), y.reshape(-1, 4)
     np.testing.assert_array_equal(turned.reshape(-1, 4), np.stack([x[:, 3], x[:, 2], x[:, 1], y[:, 0]], axis=1))

@@ -30,7 +30,7 @@ REGISTERS = {2: "h", 4: "r", 8: "l"}
 def kernel(
     x_ptr, y_ptr, z_ptr, out_ptr, TEXT: tl.constexpr, KINDS: tl.constexpr, COUNT: tl.constexpr, PACK: tl.constexpr,
     N: tl.constexpr,
-):  # fmt: skip
+):
     at = tl.arange(0, N)
     operands = [tl.load(x_ptr + at), tl.load(y_ptr + at), tl.load(z_ptr + at)]
     found = tl.inline_asm_elementwise(TEXT, KINDS, operands, (out_ptr.dtype.element_ty,) * COUNT, True, PACK)

@@ -41,13 +41,13 @@ PACKAGE = ROOT / "src" / "tilewright"
 PATIENCE = 8
 """The time that the tests of a mutant may take, in times of what they took without it; a mutant may never end."""
 LEAST_SECONDS = 60
-"""What they may take in any case."""
+"""The seconds that the tests of a mutant may take in any case."""
 MAX_TESTS = 80
 """Max tests that are started for one mutant."""
 
 
 class Outcome(NamedTuple):
-    """What came of a mutant: the test that noticed it; "" if none did, with the number of tests that had the chance."""
+    """The outcome of a mutant: the test that noticed it, or "", and the number of tests that had the chance."""
 
     mutant: Mutant
     noticed: str

@@ -229,5 +229,5 @@ def test_float_conversions_with_rounding(source: str) -> None:
 def test_bits(source: str, target: str) -> None:
     a: Any = random_numbers(NUMPY[source], COUNT, 12)
     steps = [(f"{op} %a0 : {tile(source)} {word} {tile(target)}", target) for op, word in (
-        ("arith.bitcast", "to"), ("tt.bitcast", "->"))]  # fmt: skip
+        ("arith.bitcast", "to"), ("tt.bitcast", "->"))]
     compare((source,), (a,), steps)

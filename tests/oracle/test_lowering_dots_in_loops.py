@@ -177,4 +177,4 @@ def operand_and_accumulator(a, b, out, B: tl.constexpr):
 
 def test_one_tile_as_operand_and_accumulator() -> None:
     agree(operand_and_accumulator, floats(16, 16), floats(16, 16, seed=1), np.zeros((16, 16), np.float32), B=16,
-          rtol=TOLERANCE)  # fmt: skip
+          rtol=TOLERANCE)

@@ -206,7 +206,7 @@ ATOMICS = [
       ("add", "max", "min", "and", "or", "xor", "xchg")),
     *((dtype, kind) for dtype in (np.float32, np.float64) for kind in ("add", "max", "min", "xchg")),
     (np.float16, "add"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("dtype", "kind"), ATOMICS, ids=lambda part: getattr(part, "__name__", part))

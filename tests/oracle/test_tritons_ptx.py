@@ -360,7 +360,7 @@ CASES = (
          | {"FLATTEN": False}, check_device_descriptors, (90, 100)),
     *(Case("10-block-scaled-matmul", "block_scaled_matmul_kernel", kind.signature(), kind.constants(), kind.check,
            (100, 120), label=name) for name, kind in SCALED.items()),
-)  # fmt: skip
+)
 RUNS = [(case, capability) for case in CASES for capability in case.capabilities]
 
 

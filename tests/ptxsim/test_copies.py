@@ -98,7 +98,7 @@ def test_wrong_byte_counts_are_deadlocks(size: str) -> None:
         ("@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r20], 16; @%p1 mbarrier.inval.shared::cta.b64 [%r20];",
          "will still signal"),
     ],
-)  # fmt: skip
+)
 def test_misused_mbarriers(body: str, said: str) -> None:
     with pytest.raises(SimulationError, match=said):
         copied(INIT.replace("COUNT", "2") + body, shared=8192)

@@ -20,7 +20,7 @@ from tilewright.runtime.cache.store import damages
 from tilewright.runtime.cache.upkeep import entries
 
 CROWDS = [(6, 60), pytest.param(16, 200, marks=LONG)]
-"""So many processes, and kernels that each of them launches: what `make test` takes, and `make test-long`."""
+"""The numbers of processes, and of kernels that each of them launches, in `make test` and in `make test-long`."""
 KILLS = [300, pytest.param(1000, marks=LONG)]
 REAL_KILLS = 60
 NOBODY = 65534

@@ -14,7 +14,7 @@ def matmul(
     C, A, B, M, N, K,
     stride_cm, stride_cn, stride_am, stride_ak, stride_bk, stride_bn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+):
     rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)) % M
     columns = (tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)) % N
     k = tl.arange(0, BLOCK_K)

@@ -39,7 +39,7 @@ from tilewright.ir.types import (
     i32,
     i64,
     with_element,
-)  # fmt: skip
+)
 from tilewright.ir.verifier import verify
 from tilewright.transforms.equations import KNOWN, LITERALS, Equation
 
@@ -335,7 +335,7 @@ Operands: TypeAlias = tuple[list[Type], dict[str, Attribute]]
 
 
 def operand_types(name: str, type: Type, count: int) -> Iterator[Operands]:
-    """What an op may have."""
+    """The types and attributes that an op may have."""
     shape, element, short = type.shape, type.scalar, name.partition(".")[2]
     if short in SHAPE_OPS:
         yield from shape_operands(short, shape or (), element)
@@ -388,7 +388,7 @@ def cases(row: Equation, *, left: str = "") -> Iterator[Case]:
 
 
 def differences(row: Equation, *, left: str = "") -> tuple[int, list[str]]:
-    """How often the row applied, and the first case whose result is another one than before, or no IR at all."""
+    """The number of times that the row applied, and the first case whose result changed or is no IR at all."""
     applied, wrong = 0, []
     for case in cases(row, left=left):
         if not case.apply(row):

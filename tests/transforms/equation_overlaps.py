@@ -18,11 +18,11 @@ from tilewright.transforms.equations import Equation
 
 Bindings = dict[str, ast.expr]
 TYPES = 6
-"""How many types of a pair are tried."""
+"""The number of types of a pair that are tried."""
 
 
 def overlaps(row: Equation, other: Equation) -> Iterator[str]:
-    """Where two rows make different things of one op, and none is a special case that comes first."""
+    """An op of which two rows make different things, and none is a special case that comes first."""
     for form in forms(row.text):
         for second in forms(other.text):
             second = renamed(second)

@@ -82,7 +82,7 @@ class RandomProgram:
         source, target, op = self.rng.choice(
             [("s", k, "splat") for k in "rctu"] + [("r", "t", "broadcast"), ("c", "t", "broadcast")] * 2
             + [("t", "u", "trans"), ("u", "t", "trans"), ("t", "u", "reshape"), ("u", "t", "reshape")]
-        )  # fmt: skip
+        )
         attributes = " {order = array<i32: 1, 0>}" if op == "trans" else ""
         value = self.pick(pools, source)
         pools[target].append(self.add(f"tt.{op} {value}{attributes} : {TILES[source]} -> {TILES[target]}"))

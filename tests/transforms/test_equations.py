@@ -32,7 +32,7 @@ FORMS_OF_FUNCTIONS = {
     "reshape_of_reshape": "reshape(reshape(x))",
     "trans_of_trans": "trans(trans(x))",
 }
-"""What rows that are functions match."""
+"""Programs, one for each row that is a function, which the row matches."""
 FUNCTIONS = [row for row in CANONICAL if row.name in FORMS_OF_FUNCTIONS]
 ELSEWHERE = {
     *(row.name for row in (*memory_rules.IDENTITIES, *memory_rules.ROWS, *combine.ROWS) if row.by is not None),

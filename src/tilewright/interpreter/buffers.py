@@ -2,7 +2,7 @@
 
 Buffers that `allocate_buffers` has placed share the program's arena, so that two that are wrongly placed over each
 other show. Memory starts with a bit pattern that no kernel expects, so that reading a buffer before it is written
-shows. What the rows of a nest write one after the other to a buffer of one row is kept for all rows.
+shows. A buffer of one row, which the rows of a nest write one after the other, is kept for all rows.
 """
 
 from __future__ import annotations

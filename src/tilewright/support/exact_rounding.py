@@ -3,8 +3,8 @@
     narrow(np.array([1.0, 448.0, 500.0]), FORMATS["e4m3"], "rn", saturate=True)      # 0x38, 0x7E, 0x7E
     rounded("add", "rm", [np.float32([1]), np.float32([2.0**-30])])                  # the float below the exact sum
 
-What is not exact in float64 is rounded to odd there: a number rounded to odd keeps in its last bit that something was
-cut off. With at least two bits more than the target format no rounding of it can go wrong.
+A result that is not exact in float64 is rounded to odd there: the last bit of a number rounded to odd says that bits
+were cut off. With at least two bits more than the target format, a second rounding of that number cannot go wrong.
 
 Modes are PTX's: rn (to nearest, ties to even), rna (ties away from zero), rz (towards zero), rm (down), rp (up).
 """

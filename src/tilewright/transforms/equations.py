@@ -103,7 +103,7 @@ class Equation:
 
     @property
     def condition(self) -> str:
-        """What must hold, in words."""
+        """The condition, in words."""
         if not callable(self.given):
             return self.given
         first = re.search(r"\b[a-z]\b", self.text)
@@ -128,7 +128,7 @@ class Equation:
 
     @cached_property
     def right(self) -> ast.expr:
-        """What becomes of all forms."""
+        """The right side, which all forms become."""
         return ast.parse(self.text.partition(" → ")[2], mode="eval").body
 
     def _attempt(self, left: ast.expr) -> Attempt:
@@ -270,7 +270,7 @@ def _is(number: Number | None, literal: int | float | None) -> bool:
 
 
 def by_op(rows: Iterable[Equation]) -> dict[str, tuple[Attempt, ...]]:
-    """What tries the rows on each op, in their order: folds, or rules."""
+    """The functions, folds or rules, that try the rows on each op in their order."""
     table: dict[str, tuple[Attempt, ...]] = {}
     for row in rows:
         for name, attempt in row.attempts():

@@ -22,7 +22,8 @@ def has_the_type_of_the_result(op: Op, x: Value) -> bool:
 
 def comes_back_whole(op: Op, x: Value) -> bool:
     """has the type of the result, and the type between is as wide"""
-    return x.type is op.result.type and op.operands[0].type.bits >= x.type.bits
+    (between,) = op.operands
+    return x.type is op.result.type and between.type.bits >= x.type.bits
 
 
 def evaluated(op: Op) -> Number | None:

@@ -3,7 +3,7 @@
     x and y                  %0 = arith.cmpf une, %x, %zero; %1 = scf.if %0 -> (f32) { yield %y } else { yield %x }
     for i in range(n)    →   scf.while with a counter            range(4) is unrolled, so `i` is known
 
-What both sides of a branch give, and what a loop carries, gets the kind that is common to all of it.
+The values that both sides of a branch give, and those that a loop carries, get the kind that is common to them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Analysis: by which axes of a nest's loops the elements of a value are asked for.
 
-A sink over a tile of shape (16, 64) runs over the axes (0, INNER). What it is computed from is asked for at other axes:
+A sink over a tile of shape (16, 64) runs over the axes (0, INNER). Other axes are asked of the values in front of it:
 
     %r = tt.load %p : 16            (0,)            tt.expand_dims + tt.broadcast
     %x = tt.load %q : 16x64         (0, INNER)

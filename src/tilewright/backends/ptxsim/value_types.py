@@ -72,7 +72,7 @@ WIDTHS = {
     "f16": 16, "bf16": 16,
     "f32": 32, "tf32": 32, "s32": 32,
     "f64": 64,
-}  # fmt: skip
+}
 """Bits of an element where it lies. `e2m1x2`: two in a byte, as instructions of kind mxf4 have them."""
 
 INTEGERS = frozenset({"b1", "s4", "u4", "s8", "u8", "s32"})

@@ -5,9 +5,9 @@
         i += 1                   scf.yield %0, …
                              }
 
-A variable is carried if the body stores it and it has a value before the loop. What is known at compile time may stay
-so unless the body changes it: the body is evaluated with it fixed, and once more if that was wrong. So it is, too, if
-the body needs a wider type for a variable.
+A variable is carried if the body stores it and it has a value before the loop. A value that is known at compile time
+stays known unless the body changes it: the body is evaluated with the value fixed, and once more if that was wrong. The
+body is evaluated once more, too, if it needs a wider type for a variable.
 """
 
 from __future__ import annotations

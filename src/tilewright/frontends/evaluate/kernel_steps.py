@@ -47,7 +47,7 @@ _SEARCHES: dict[Callable[..., Any], str] = {contains: "`in`", lacks: "`not in`"}
 def store(frame: TileFrame, step: hir.Store) -> None:
     """The variable = value; numbers become run-time values unless the program says `: tl.constexpr`.
 
-    What is only known at run time stays so, whatever the program says.
+    A value that is only known at run time stays so, whatever the program says.
     """
     value = frame.values[step.value]
     kind = value.__class__

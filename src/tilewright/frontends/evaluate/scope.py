@@ -4,8 +4,8 @@ A kernel may read a global only if changing it later makes no difference: module
 values marked as `tl.constexpr`. As in Triton, a variable that has no value yet reads such a global of the same name,
 where Python raises UnboundLocalError; but not in run-time loops and branches, where a later round would find another.
 
-Of Python's functions, `range` makes a `tl.range`, `print` prints on the device, `min` and `max` also take tiles; the
-others are Python's own and work on compile-time values.
+Python's `range` makes a `tl.range`, its `print` prints on the device, and its `min` and `max` also take tiles; its
+other functions work on compile-time values, as in Python.
 """
 
 from __future__ import annotations

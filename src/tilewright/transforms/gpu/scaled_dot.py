@@ -62,7 +62,7 @@ def turn_around(dot: ScaledDot) -> None:
     op = dot.op
     ops = TileOps(op)
     left, right, start = (
-        ops.transposed(value, ROWS_AND_COLUMNS) for value in (dot.operands[1], dot.operands[0], op.accumulator)
+        ops.transposed(value, ROWS_AND_COLUMNS) for value in (*reversed(dot.operands), op.accumulator)
     )
     scales = [scale for scale in reversed(dot.scales) if scale is not None]
     kept = {name: value for name, value in op.attributes.items() if name not in PACKED}

@@ -12,7 +12,7 @@ Arguments that native code does not know take a form that it does: foreign array
     know_form(np.int64, int)                # such arguments of run-time parameters are launched as ints
     in_plain_forms(grid, values, layout, 3) # the grid and the values of a call; None: there is nothing to convert
 
-What a form makes of a value must compile as the value itself does. Who registers a class knows that.
+The value that a form makes must compile as the original does; the caller that registers a class vouches for that.
 """
 
 from __future__ import annotations
