@@ -12,7 +12,7 @@ import sys
 import mpmath
 from mpmath import mp, mpf
 
-from tilewright.backends.llvm.math_powers import STARTS
+from tilewright.backends.llvm.math_powers import FACTORS, LESS, LN2_LOW, MAGIC
 from tilewright.backends.llvm.math_special import ERFC_QUARTER
 
 mp.dps = 60
@@ -26,6 +26,11 @@ QUARTER = mpf(ERFC_QUARTER)
 
 def exp_rest(r):
     return (mpmath.expm1(r) - r) / r**2 if abs(r) > 1e-15 else mpf(1) / 2
+
+
+def exp_rest_of(entries):
+    """The same where the powers in the table are smaller; near 0, where it is multiplied by r², that does not count."""
+    return lambda r: exp_rest(r) + (mpf(LESS[entries]) / r**2 if abs(r) > 1e-3 else 0)
 
 
 def exp2_rest(r):
@@ -111,15 +116,18 @@ def erfc_scaled(q):
 
 def over_start(entries, base):
     """The multiplier of a power in the table, less 1."""
-    return lambda r: base**r / mpf(STARTS[entries]) - 1
+    return lambda r: base**r / mpf(FACTORS[entries]) - 1
 
+
+SHIFT = {entries: -mpf(LN2_LOW) * mpf(magic) for entries, magic in MAGIC.items()}
+WIDE = {8: mpf("1.307") * mpmath.log(2) / 16, 16: mpf("1.287") * mpmath.log(2) / 32}
 
 # name: (function, from, to, degree, bits of the format). The rests for tables are multiplied by the argument's square
 # (exp) or the argument (exp2): fitted to a range 1.287 or 1.05 times as wide as needed, their errors count least.
 FITS = {
     "EXP_DOUBLE": (exp_rest, "-0.3467", "0.3467", 9, 64),
-    "EXP_8_FLOAT": (over_start(8, mpmath.e), "-0.04333", "0.04333", 3, 32),
-    "EXP_16_FLOAT": (over_start(16, mpmath.e), "-0.02167", "0.02167", 3, 32),
+    "EXP_8_FLOAT": (exp_rest_of(8), SHIFT[8] - WIDE[8], SHIFT[8] + WIDE[8], 1, 32),
+    "EXP_16_FLOAT": (exp_rest_of(16), SHIFT[16] - WIDE[16], SHIFT[16] + WIDE[16], 1, 32),
     "EXP2_DOUBLE": (exp2_rest, "-0.5", "0.5", 11, 64),
     "EXP2_8_FLOAT": (over_start(8, mpf(2)), "-0.0625", "0.0625", 3, 32),
     "EXP2_16_FLOAT": (over_start(16, mpf(2)), "-0.03125", "0.03125", 3, 32),

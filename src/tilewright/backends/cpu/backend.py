@@ -36,7 +36,7 @@ class CpuBackend(BaseBackend):
     def __init__(self, target: GPUTarget) -> None:
         super().__init__(target)
         self.machine = machine_for(str(target.arch))
-        self.registers = 32 if self.machine.has_avx512f or self.machine.neon else 16
+        self.registers = self.machine.registers
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:

@@ -78,6 +78,11 @@ class Target(NamedTuple):
         """Whether instructions on the widest vectors are executed as two halves."""
         return self.tune == "znver4" and self.vector_bits == 512
 
+    @property
+    def registers(self) -> int:
+        """The number of vector registers."""
+        return 32 if self.has_avx512f or self.neon else 16
+
     def lanes(self, element_bits: int) -> int:
         """The number of elements of `element_bits` that fill one vector register."""
         return self.vector_bits // element_bits

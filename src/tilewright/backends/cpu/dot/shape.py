@@ -38,16 +38,15 @@ def micro_shape(m: int, n: int, arithmetic: Arithmetic, target: Target) -> Shape
     """The block of an m × n tile of C that is computed at once. Its columns divide n; its rows need not divide m."""
     lanes = min(n, target.lanes(bits_of(arithmetic.accumulator)))
     available = n // lanes
-    many_registers = target.has_avx512f or target.neon
     wide = target.neon or (target.has_avx512f and arithmetic.group > 1)
     vectors = min(available, 4 if wide else 2)
     while m * vectors < CHAINS and vectors < min(available, CHAINS):
         vectors *= 2
-    return Shape(_rows(m, vectors, many_registers=many_registers), vectors, lanes)
+    return Shape(_rows(m, vectors, registers=target.registers), vectors, lanes)
 
 
-def _rows(m: int, vectors: int, *, many_registers: bool) -> int:
-    if many_registers:
+def _rows(m: int, vectors: int, *, registers: int) -> int:
+    if registers == 32:
         return min(m, 16 // vectors)
     if vectors == 1:
         return min(m, 8)

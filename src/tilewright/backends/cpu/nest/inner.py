@@ -43,6 +43,10 @@ ITERATIONS = 8
 LONG = 4
 """Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
+FEW_REGISTERS = 16
+"""The number of vector registers with which no more than two chunks with powers are unrolled: the constants and the
+table of exp take most of them, and LLVM keeps what is computed of more chunks in memory (5 to 8 % slower)."""
+
 
 @dataclass
 class Accumulator:
@@ -108,7 +112,9 @@ class InnerLoop:
             return 1
         ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
-        wanted = next(n for n in (8 if self.accumulators else 4, 4, 2, 1) if n * size <= UNROLLED or n == 1)
+        is_tight = c.target.registers <= FEW_REGISTERS and any(o.name.startswith("math.exp") for o in ops)
+        most = 2 if is_tight else 8 if self.accumulators else 4
+        wanted = next(n for n in (most, 4, 2, 1) if n <= most and (n * size <= UNROLLED or n == 1))
         chunks, is_tile = self.extent // c.lanes, not nest.outer and not self.accumulators
         return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 

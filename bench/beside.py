@@ -1,0 +1,213 @@
+"""Another tree of this project beside this one, row by row: `python bench/beside.py ../old`.
+
+    python bench/beside.py ../old --only 'matmul|flash' --threads 2 --json beside.json
+
+Each tree has a process of its own that runs the rows of its own `contests.py` and compiles its own examples. The two
+take turns of a few milliseconds, in the order old new new old, so that a busy neighbour or a change of clock frequency
+hits both. `ratio` is the new time over the old one, the median over all turns; in brackets its quartiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TURN = 4e-3
+"""Seconds that a turn takes at least: shorter calls are repeated."""
+LEAST = 12
+"""Min number of turns of each tree per row."""
+
+
+class Tree:
+    """A process that runs rows of one tree."""
+
+    def __init__(self, root: Path, threads: int) -> None:
+        self.caches = tempfile.TemporaryDirectory()
+        folders = (root / "src", root / "bench", root / "examples")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, folders)),
+            "PYTHONDONTWRITEBYTECODE": "",
+            "TRITON_CACHE_DIR": self.caches.name,
+            "TRITON_ALWAYS_COMPILE": "1",
+        }
+        command = [sys.executable, str(HERE / "beside.py"), str(root), "--threads", str(threads), "--serve"]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, *request: object) -> Any:
+        """Send a request; returns the answer."""
+        questions, answers = self.process.stdin, self.process.stdout
+        assert questions, "it is piped"
+        assert answers, "it is piped"
+        print(json.dumps(request), file=questions, flush=True)
+        answer = answers.readline()
+        if not answer:
+            raise ChildProcessError(f"a process ended with {self.process.wait()}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin, "it is piped"
+        self.process.stdin.close()
+        self.process.wait()
+        self.caches.cleanup()
+
+
+class Server:
+    """What runs in the process of a tree: rows are prepared by name, then run in turns."""
+
+    def __init__(self, threads: int) -> None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+        self.threads = threads
+        self.clock = time.thread_time if threads == 1 else time.perf_counter
+        self.works = dict(works(threads))
+        self.work: Callable[[], object] | None = None
+        self.count = 1
+
+    def names(self) -> list[str]:
+        """The names of all rows."""
+        return list(self.works)
+
+    def prepare(self, name: str) -> str:
+        """Make the row ready; returns why it cannot be run, or nothing."""
+        try:
+            self.work = self.works[name]()
+            once = min(self._seconds() for _ in range(3))
+        except Exception as error:  # noqa: BLE001 - one broken row must not hide the others
+            return f"{type(error).__name__}: {error}"
+        self.count = max(1, int(TURN / max(once, 1e-9)))
+        return ""
+
+    def turn(self) -> float:
+        """Seconds per call."""
+        return self._seconds(self.count)
+
+    def _seconds(self, count: int = 1) -> float:
+        assert self.work, "a row was prepared"
+        start = self.clock()
+        for _ in range(count):
+            self.work()
+        return (self.clock() - start) / count
+
+
+def works(threads: int) -> Iterator[tuple[str, Callable[[], Callable[[], object]]]]:
+    """Names of rows, and what makes each ready."""
+    from contests import CONTESTS
+    from launch import launches
+    from measure_start import COMPILED
+
+    for row in CONTESTS:
+        yield row.name, partial(ready, row, threads)
+    if threads == 1:
+        for name, (make, *_) in COMPILED.items():
+            yield f"compile {name}", partial(compilation, make)
+        for name, statement, scope in launches():
+            if "np." not in name and "torch.add" not in name:
+                yield name, partial(statement_work, statement, scope)
+
+
+def ready(row: Any, threads: int) -> Callable[[], object]:
+    """The launch of a contest, whose result was checked once."""
+    contest = row.make()
+    contest.check()
+    return partial(contest.launch, contest.out, threads)
+
+
+def compilation(make: Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]) -> Callable[[], object]:
+    """A compilation from source to what can be launched; it includes executing the example's module."""
+
+    def compile_once() -> None:
+        kernel, values, constants = make()
+        kernel.warmup(*values, **constants, grid=(1,))
+
+    return compile_once
+
+
+def statement_work(statement: str, scope: dict[str, Any]) -> Callable[[], object]:
+    """Executing a statement a hundred times."""
+    scope = dict(scope)
+    exec(f"def repeat():\n for _ in range(100): {statement}", scope)
+    work: Callable[[], object] = scope["repeat"]
+    return work
+
+
+def serve(threads: int) -> None:
+    """Answer requests, one per line, until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what kernels and libraries print is no answer
+    server = Server(threads)
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        print(json.dumps(getattr(server, name)(*arguments)), file=answers, flush=True)
+
+
+def compared(old: Tree, new: Tree, name: str, seconds: float) -> dict[str, Any]:
+    """One row: times in seconds, and their ratio in each pair of turns."""
+    for tree in (old, new):
+        if error := tree.ask("prepare", name):
+            return {"row": name, "error": error}
+    end = time.perf_counter() + seconds
+    ratios: list[float] = []
+    times: dict[str, list[float]] = {"old": [], "new": []}
+    while len(ratios) < LEAST or time.perf_counter() < end:
+        first, second, third, fourth = (tree.ask("turn") for tree in (old, new, new, old))
+        ratios += [second / first, third / fourth]
+        times["old"] += [first, fourth]
+        times["new"] += [second, third]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return {"row": name, "ratio": middle, "quartiles": (low, high)} | {key: min(all) for key, all in times.items()}
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row as text."""
+    if "error" in row:
+        return f"{row['row']:52} {row['error']}"
+    low, high = row["quartiles"]
+    return f"{row['row']:52} {row['ratio']:6.3f} ({low:.3f} to {high:.3f})  {row['old'] * 1e6:12.2f} µs"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, help="the other tree")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="rows whose name matches this regular expression")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per row")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve(arguments.threads)
+        return
+    old, new = (Tree(root.resolve(), arguments.threads) for root in (arguments.old, HERE.parent))
+    shared = set(old.ask("names"))
+    rows = []
+    print(f"{'row':52} ratio (quartiles)              old, least")
+    for name in new.ask("names"):
+        if name in shared and re.search(arguments.only, name):
+            rows.append(compared(old, new, name, arguments.seconds))
+            print(line(rows[-1]), flush=True)
+    for tree in (old, new):
+        tree.close()
+    found = [row["ratio"] for row in rows if "ratio" in row]
+    if found:
+        print(f"\nmedian {statistics.median(found):.3f}, greatest {max(found):.3f}, of {len(found)} rows")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
