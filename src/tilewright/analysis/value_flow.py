@@ -24,6 +24,9 @@ Edge = tuple[Value, Value]
 
 def flow_edges(op: Op) -> Iterator[Edge]:
     """Pairs of an operand of `op` and a value that it may turn up in."""
+    if not (op.regions or op.successors or op.definition.terminator):  # nearly all ops
+        yield from product(op.operands, op.results)
+        return
     parent = op.parent
     if isinstance(op, For):
         yield from zip(op.inits, op.carried, strict=True)

@@ -26,8 +26,8 @@ class Life:
     size: int
 
 
-def allocate_buffers(module: Op, workspace: int = 0) -> int:
-    """Set the attribute `offset` (bytes) of every cpu.alloc; returns the bytes that the arena needs.
+def allocate_buffers(module: Op, workspace: int = 0) -> None:
+    """Set the attribute `offset` (bytes) of every cpu.alloc.
 
     The first `workspace` bytes stay free for the micro-kernels. The buffers of a function lie behind those of all its
     callers.
@@ -37,7 +37,6 @@ def allocate_buffers(module: Op, workspace: int = 0) -> int:
         end = _place(function, starts.get(function, _aligned(workspace)))
         for callee in callees_of(function, module):
             starts[callee] = max(end, starts.get(callee, 0))
-    return arena_bytes(module, workspace)
 
 
 def _place(function: Op, start: int) -> int:

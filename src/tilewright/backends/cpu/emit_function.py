@@ -114,7 +114,8 @@ class FunctionEmitter:
         self.control: Control | None = None
         self.listener: Listener | None = None
         self.hoisted: Hoisted = {}
-        self.sinks_per_loop = Counter(_loop_around(op) for op in function.walk() if isinstance(op, SINKS))
+        self.ops = list(function.walk())
+        self.sinks_per_loop = Counter(_loop_around(op) for op in self.ops if isinstance(op, SINKS))
 
     def emit(self, name: str) -> None:
         """Write the kernel: a loop over programs."""
@@ -187,7 +188,7 @@ class FunctionEmitter:
         return self.w.load(element, slot, align=4 if element == "float" else 8)
 
     def _buffers(self) -> None:
-        for op in self.function.walk():
+        for op in self.ops:
             if isinstance(op, Alloc) and op.offset is not None:
                 self.names[op.result] = self.w.offset("%scratch", "i8", op.offset)
 
@@ -201,9 +202,9 @@ class FunctionEmitter:
 
     def _axes(self) -> str:
         """The axes up to the last one whose program id is used; reports and waits name all, calls hand all over."""
-        if self.listener is not None or any(isinstance(op, Call) or only_waits(op) for op in self.function.walk()):
+        if self.listener is not None or any(isinstance(op, Call) or only_waits(op) for op in self.ops):
             return _AXES
-        used = [_AXES.index(op.axis) for op in self.function.walk() if _is_place(op)]
+        used = [_AXES.index(op.axis) for op in self.ops if _is_place(op)]
         return _AXES[: max(used) + 1] if used else ""
 
     def _first_program(self, axes: str) -> list[tuple[str, str]]:

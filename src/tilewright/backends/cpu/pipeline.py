@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,7 +52,7 @@ def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target
     metadata["stored"] = sorted(stored_arguments(module))
     if options.sanitize:
         sanitize(module, options)
-    lower_to_loops(module, target, metadata)
+    run_stage(module, cpu_passes(target), metadata)
     return module
 
 
@@ -130,9 +130,9 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
     )
 
 
-def lower_to_loops(module: Op, target: Target, facts: Mapping[str, Any] | None = None) -> int:
+def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
-    run_stage(module, cpu_passes(target), facts or {})
+    run_stage(module, cpu_passes(target), {})
     return arena_bytes(module, _workspace(module, target))
 
 
