@@ -19,7 +19,7 @@ from tilewright.runtime.drivers.cpu import process, python_memory
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
 from tilewright.runtime.drivers.cpu.loader import Blob, host_machine
-from tilewright.runtime.drivers.cpu.native.launch import runtime_text
+from tilewright.runtime.drivers.cpu.native.text import runtime_text
 
 SCRIPT = """
 import sys, time

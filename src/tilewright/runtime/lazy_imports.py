@@ -175,7 +175,7 @@ def native_runtime_blob(machine: str, cpu: str) -> Blob:
         with importing:
             from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
             from tilewright.runtime.drivers.cpu.blob import link
-            from tilewright.runtime.drivers.cpu.native.launch import runtime_text
+            from tilewright.runtime.drivers.cpu.native.text import runtime_text
     except (ImportError, OSError) as error:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:

@@ -13,7 +13,7 @@ from tilewright.runtime.drivers.cpu import launcher, process
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import Miss, Parameter, create_native_kernel, is_native
 from tilewright.runtime.drivers.cpu.loader import map_code
-from tilewright.runtime.drivers.cpu.native.structs import TABLE, WORD_GPU, WORD_MULTIPLE, WORD_TENSOR
+from tilewright.runtime.drivers.cpu.native.structs import TABLE, Word
 
 torch = optional_peers.module("torch")
 pytestmark = [
@@ -62,11 +62,11 @@ def test_keys_have_the_number_of_the_gpu(answers: dict[str, int]) -> None:
     tensor = torch.empty(64)
     on_cpu = words(tensor)
     assert on_cpu is not None
-    assert on_cpu[1] == WORD_TENSOR | WORD_MULTIPLE
+    assert on_cpu[1] == Word.TENSOR | Word.MULTIPLE
     runtime.set("tensor_cpu_key", 0)
     runtime.set("get_device_index", answers["third"])
-    assert words(tensor) == (on_cpu[0], 3 * WORD_GPU | WORD_TENSOR | WORD_MULTIPLE)
-    assert words(tensor[1:]) == (on_cpu[0], 3 * WORD_GPU | WORD_TENSOR)
+    assert words(tensor) == (on_cpu[0], 3 * Word.GPU | Word.TENSOR | Word.MULTIPLE)
+    assert words(tensor[1:]) == (on_cpu[0], 3 * Word.GPU | Word.TENSOR)
     runtime.set("get_device_index", answers["refuse"])
     assert words(tensor) is None
     runtime.set("get_device_index", answers["third"])

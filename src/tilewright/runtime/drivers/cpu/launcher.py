@@ -368,7 +368,7 @@ def _accelerate(runtime: NativeRuntime, owner: type, slot: str) -> None:
 def know_arrays(kind: type, address: str, dtype: str, place: str) -> None:
     """Makes native code read arrays on GPUs of this class: names of the `__slots__` with address, dtype and place.
 
-    The place is an int, WORD_ARRAY and WORD_GPU times the number of the GPU and 1.
+    The place is an int, Word.ARRAY and Word.GPU times the number of the GPU and 1.
     """
     _Pending.arrays = (kind, address, dtype, place)
     if _Pending.runtime is not None:

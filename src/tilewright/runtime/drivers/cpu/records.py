@@ -25,29 +25,16 @@ from typing import Any
 
 from tilewright.runtime.constants import is_fixed
 from tilewright.runtime.drivers.cpu.native.structs import (
-    CONVERT_BITS,
-    CONVERT_FLOAT_TO_FP32,
-    CONVERT_INT_TO_FP32,
-    CONVERT_INT_TO_FP64,
-    CONVERT_TRUTH,
     FILL,
-    LAST_TAG,
     LAYOUT,
     MAP,
     RECORD,
-    ROLE_ANY_ALIGNMENT,
-    ROLE_ANY_VALUE,
-    ROLE_BITS,
-    ROLE_CONSTANT,
-    ROLE_LIMITED,
-    ROLE_SIGNED,
     SOURCE,
-    TAG_BOOL,
-    TAG_FLOAT,
-    TAG_INT32,
-    TAG_INT64,
-    WORD_TUPLE,
+    Convert,
     Memory,
+    Role,
+    Tag,
+    Word,
 )
 from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.support.named_tuple import NamedTuple
@@ -172,16 +159,16 @@ def layout_for(
 
 def _role(parameter: Parameter) -> int:
     return (
-        ROLE_CONSTANT * parameter.is_constant
-        | ROLE_ANY_VALUE * (not parameter.by_value)
-        | ROLE_ANY_ALIGNMENT * (not parameter.by_alignment)
+        Role.CONSTANT * parameter.is_constant
+        | Role.ANY_VALUE * (not parameter.by_value)
+        | Role.ANY_ALIGNMENT * (not parameter.by_alignment)
         | _INTEGER_ROLES.get(parameter.kind, 0) * (not parameter.is_constant)
     )
 
 
 _INTEGER_ROLES = {
-    **{f"i{bits}": ROLE_LIMITED | ROLE_SIGNED | ROLE_BITS * (bits - 1) for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": ROLE_LIMITED | ROLE_BITS * min(bits, 63) for bits in (8, 16, 32, 64)},
+    **{f"i{bits}": Role.LIMITED | Role.SIGNED | Role.BITS * (bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": Role.LIMITED | Role.BITS * min(bits, 63) for bits in (8, 16, 32, 64)},
 }
 """The roles by which native code tells whether an int fits into the type of the annotation."""
 
@@ -232,7 +219,7 @@ def fills(slots: tuple[Slot, ...], key: bytes) -> Memory | None:
     entries = _entries(key)
     for slot in slots:
         if slot.type.startswith(DESCRIPTOR):  # the launch puts a tensor map there
-            image += FILL.pack(entry=0, conversion=CONVERT_BITS)
+            image += FILL.pack(entry=0, conversion=Convert.BITS)
             continue
         found = entries.get((slot.parameter, *slot.elements))
         conversion = None if found is None else _conversion(found.tag, slot.type)
@@ -259,20 +246,20 @@ def _entries(key: bytes) -> dict[tuple[int, ...], _Entry]:
 
 
 def _find(path: tuple[int, ...], entry: _Entry, ahead: Iterator[_Entry], found: dict[tuple[int, ...], _Entry]) -> None:
-    if entry.tag <= LAST_TAG or not entry.word & WORD_TUPLE:
+    if entry.tag <= Tag.LAST or not entry.word & Word.TUPLE:
         found[path] = entry
         return
-    for index in range(entry.word - WORD_TUPLE):
+    for index in range(entry.word - Word.TUPLE):
         _find((*path, index), next(ahead), ahead, found)
 
 
 def _conversion(tag: int, kind: str) -> int | None:
-    if tag == TAG_FLOAT:
-        return CONVERT_FLOAT_TO_FP32 if kind in FLOATS else CONVERT_BITS if kind == "fp64" else None
+    if tag == Tag.FLOAT:
+        return Convert.FLOAT_TO_FP32 if kind in FLOATS else Convert.BITS if kind == "fp64" else None
     if kind in FLOATS or kind == "fp64":
-        convert = CONVERT_INT_TO_FP64 if kind == "fp64" else CONVERT_INT_TO_FP32
-        return convert if tag in (TAG_INT32, TAG_INT64, TAG_BOOL) else None
-    return CONVERT_TRUTH if kind in ("i1", "u1") else CONVERT_BITS
+        convert = Convert.INT_TO_FP64 if kind == "fp64" else Convert.INT_TO_FP32
+        return convert if tag in (Tag.INT32, Tag.INT64, Tag.BOOL) else None
+    return Convert.TRUTH if kind in ("i1", "u1") else Convert.BITS
 
 
 def enter(table: ctypes.Array[ctypes.c_uint64], record: Memory) -> None:

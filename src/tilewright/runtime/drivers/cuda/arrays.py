@@ -18,7 +18,7 @@ import numpy as np
 
 from tilewright.runtime.arrays import CUDA_MEMORY, view_of
 from tilewright.runtime.drivers.cpu.launcher import know_arrays
-from tilewright.runtime.drivers.cpu.native.structs import WORD_ARRAY, WORD_GPU
+from tilewright.runtime.drivers.cpu.native.structs import Word
 from tilewright.runtime.drivers.cuda import streams
 from tilewright.runtime.drivers.cuda.device import CudaDevice, cuda_device, device_of
 from tilewright.runtime.drivers.cuda.gpu import Block
@@ -42,7 +42,7 @@ class DeviceArray:
         self.shape = tuple(map(operator.index, (shape,) if isinstance(shape, int) else shape))
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.gpu = gpu
-        self._place = WORD_ARRAY | WORD_GPU * (gpu.ordinal + 1)
+        self._place = Word.ARRAY | Word.GPU * (gpu.ordinal + 1)
         if any(extent < 0 for extent in self.shape):
             raise ValueError(f"an extent of {self.shape} is negative")
         self._block = Block(gpu, self.nbytes)

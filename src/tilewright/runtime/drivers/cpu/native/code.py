@@ -1,9 +1,10 @@
 """LLVM functions as Python statements: variables, memory and control flow on the values of `backends.llvm.lanes`.
 
-    f = module.function("clamp", "i64", {"value": "i64"})
-    with f.when(f["value"] < 0):
-        f.give(0)
-    f.give(f["value"])
+    @native("i64")
+    def clamp(f: Function, value: I64) -> None:
+        with f.when(value < 0):
+            f.give(0)
+        f.give(value)
 
 Integers are signed. Changing values live in `Variable`s (stack slots), which LLVM turns into registers: this text is
 compiled once per machine, with optimisation, unlike that of kernels.
@@ -11,10 +12,12 @@ compiled once per machine, with optimisation, unlike that of kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.machine import host_target
@@ -69,14 +72,55 @@ class Branch:
             yield
 
 
+class Processor(NamedTuple):
+    """The differences between processors: the pause instruction, the clock, system calls, signal handlers.
+
+    `counter_at`: where the context that a handler gets has the program counter.
+    """
+
+    pause: str
+    pause_declaration: str
+    counter: str
+    futex: int
+    gettid: int
+    counter_at: int
+
+
+_PAUSE, _HINT = "declare void @llvm.x86.sse2.pause()", "declare void @llvm.aarch64.hint(i32)"
+PROCESSORS = {
+    "x86-64": Processor("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186, counter_at=168),
+    "aarch64": Processor("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178, counter_at=440),
+}
+
+
 ALWAYS, RARE = "alwaysinline", "noinline cold"
+
+Ptr: TypeAlias = Lanes
+I64: TypeAlias = Lanes
+I32: TypeAlias = Lanes
+"""Types of parameters, as annotations of functions with `native` have them."""
+
+
+class Native(NamedTuple):
+    """A function of the native side: what writes its body, whose name and parameters it has, and how it is declared."""
+
+    write: Callable[..., None]
+    result: str
+    exported: bool
+    inlining: str
+
+
+def native(result: str, *, exported: bool = False, inlining: str = "") -> Callable[[Callable[..., None]], Native]:
+    """Makes a native function of the Python function that writes it; arguments as for `Module.function`."""
+    return lambda write: Native(write, result, exported, inlining)
 
 
 class Module:
     """LLVM IR text in the making: one function after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, processor: Processor | None = None) -> None:
         self.declarations: list[str] = []
+        self._processor = processor
         self._writer = LlvmWriter(host_target())
         self._writer.attributes = "nounwind"
         self._open = ExitStack()
@@ -101,7 +145,17 @@ class Module:
         self._open.enter_context(w.function(name, names, result=result, internal=not exported, attributes=inlining))
         if result != "void":
             self._open.callback(partial(w.do, "unreachable"))
-        return Function(w, result, arguments)
+        return Function(w, result, arguments, self._processor)
+
+    def add(self, file: ModuleType) -> None:
+        """Adds all functions of a file that are marked as `native`."""
+        for found in vars(file).values():
+            if isinstance(found, Native):
+                _, *kinds, _ = found.write.__annotations__.items()
+                parameters = {name: kind.lower() for name, kind in kinds}
+                name = found.write.__name__.removeprefix("_")
+                f = self.function(name, found.result, parameters, exported=found.exported, inlining=found.inlining)
+                found.write(f, *map(f.__getitem__, parameters))
 
     def text(self) -> str:
         self._open.close()
@@ -111,12 +165,20 @@ class Module:
 class Function:
     """One LLVM function; statements append to its current block."""
 
-    def __init__(self, writer: LlvmWriter, result: str, arguments: Mapping[str, Lanes]) -> None:
-        self._writer, self._result, self._arguments = writer, result, arguments
+    def __init__(
+        self, writer: LlvmWriter, result: str, arguments: Mapping[str, Lanes], processor: Processor | None
+    ) -> None:
+        self._writer, self._result, self._arguments, self._processor = writer, result, arguments, processor
 
     def __getitem__(self, name: str) -> Lanes:
         """A parameter, by its name."""
         return self._arguments[name]
+
+    @property
+    def processor(self) -> Processor:
+        """The processor that the code is for."""
+        assert self._processor is not None, "the module is for a processor"
+        return self._processor
 
     # Values
 

@@ -8,7 +8,7 @@ DEVICE          function, context, …   what `drivers/cuda/launching.py` found 
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.code import Function, Module
+from tilewright.runtime.drivers.cpu.native.code import I32, I64, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DEVICE,
@@ -24,33 +24,21 @@ _WORD = 8
 _MAP_BYTES, _MAP_ALIGNMENT, _MAX_AXES, _PROMOTE_128_BYTES = 128, 64, 5, 2
 
 
-def add_device(module: Module) -> None:
-    """Adds `own_stream`, `suits` and `launch_on_device` to the module."""
-    _own_stream(module)
-    _suits(module)
-    _raised(module)
-    _configured(module)
-    _encode_map(module)
-    _encode_maps(module)
-    _call_driver(module)
-    _launch_on_device(module)
-
-
-def _own_stream(module: Module) -> None:
+@native("i32", exported=True)
+def _own_stream(f: Function, ordinal: I32, place: Ptr) -> None:
     """The current stream of a GPU in this thread, with the signature of torch's function."""
-    f = module.function("own_stream", "i32", {"ordinal": "i32", "place": "ptr"}, exported=True)
-    f.store(f.constant("i64", 0), f["place"])
+    f.store(f.constant("i64", 0), place)
     key = f.get(TABLE, runtime(f), "stream_key").to("i32")
     stream = f.call(system(f, "pthread_getspecific"), "ptr", key)
-    with f.when(stream.differs(0)), f.when(f.get(STREAM, stream, "device").to("i32").equals(f["ordinal"])):
-        f.store(f.get(STREAM, stream, "handle"), f["place"])
+    with f.when(stream.differs(0)), f.when(f.get(STREAM, stream, "device").to("i32").equals(ordinal)):
+        f.store(f.get(STREAM, stream, "handle"), place)
     f.give(0)
 
 
-def _suits(module: Module) -> None:
+@native("i1")
+def _suits(f: Function, record: Ptr, total: I64) -> None:
     """Whether a specialisation can be launched without Python: not on a GPU where it needs other scratch memory."""
-    f = module.function("suits", "i1", {"record": "ptr", "total": "i64"})
-    device = f.get(RECORD, f["record"], "device")
+    device = f.get(RECORD, record, "device")
     with f.when(device.equals(0)):
         f.give(1)
     with f.when(f.get(DEVICE, device, "scratch").equals(0)):
@@ -60,18 +48,18 @@ def _suits(module: Module) -> None:
     with f.when(get_stream.differs(0)):
         f.call(get_stream, "i32", f.get(DEVICE, device, "ordinal").to("i32"), stream.slot)
     is_stream = stream.value.equals(f.get(DEVICE, device, "scratch_stream"))
-    f.give(is_stream & (f["total"] <= f.get(DEVICE, device, "scratch_programs")))
+    f.give(is_stream & (total <= f.get(DEVICE, device, "scratch_programs")))
 
 
-def _raised(module: Module) -> None:
+@native("ptr")
+def _raised(f: Function, record: Ptr, code: I32) -> None:
     """Makes Python raise a CUresult, below 0 one of a tensor map; gives null."""
-    f = module.function("raised", "ptr", {"record": "ptr", "code": "i32"})
     table = runtime(f)
-    number = f.call(system(f, "PyLong_FromLong"), "ptr", f["code"].to("i64"))
+    number = f.call(system(f, "PyLong_FromLong"), "ptr", code.to("i64"))
     with f.when(number.equals(0)):
         f.give(0)
     arguments = f.stack("[2 x ptr]")
-    f.store(f.get(RECORD, f["record"], "result"), arguments)
+    f.store(f.get(RECORD, record, "result"), arguments)
     f.store(number, arguments, _WORD)
     failed, count = f.get(TABLE, table, "failed"), f.constant("i64", 2)
     f.call(system(f, "PyObject_Vectorcall"), "ptr", failed, arguments, count, f.constant("ptr", 0))
@@ -79,10 +67,9 @@ def _raised(module: Module) -> None:
     f.give(0)
 
 
-def _configured(module: Module) -> None:
+@native("i32")
+def _configured(f: Function, device: Ptr, launch: Ptr, config: Ptr) -> None:
     """Fills a CUlaunchConfig; gives 0, or the error of asking for the stream."""
-    f = module.function("configured", "i32", {"device": "ptr", "launch": "ptr", "config": "ptr"})
-    device, launch, config = f["device"], f["launch"], f["config"]
     clusters = f.get(DEVICE, device, "clusters").to("i32")
     f.put(LAUNCH_CONFIG, config, "x", f.load("i32", launch) * clusters)
     f.put(LAUNCH_CONFIG, config, "y", f.load("i32", launch, 4))
@@ -101,11 +88,10 @@ def _configured(module: Module) -> None:
     f.give(0)
 
 
-def _call_driver(module: Module) -> None:
+@native("i32")
+def _call_driver(f: Function, record: Ptr, config: Ptr, arguments: Ptr, values: Ptr, maps: Ptr) -> None:
     """Launches in the GPU's context, which is the thread's only meanwhile, unless it had none."""
-    parameters = {"record": "ptr", "config": "ptr", "arguments": "ptr", "values": "ptr", "maps": "ptr"}
-    f = module.function("call_driver", "i32", parameters)
-    device = f.get(RECORD, f["record"], "device")
+    device = f.get(RECORD, record, "device")
     place = f.stack("ptr")
     code = f.variable("i32", f.call(f.get(DEVICE, device, "get_context"), "i32", place))
     with f.when(code.value.differs(0)):
@@ -116,59 +102,54 @@ def _call_driver(module: Module) -> None:
         code.set(f.call(set_context, "i32", context))
         with f.when(code.value.differs(0)):
             f.give(code.value)
-    code.set(f.call("encode_maps", "i32", f["record"], f["arguments"], f["values"], f["maps"]))
+    code.set(f.call("encode_maps", "i32", record, arguments, values, maps))
     with f.when(code.value.equals(0)):
         launch, function = (f.get(DEVICE, device, name) for name in ("launch", "function"))
-        code.set(f.call(launch, "i32", f["config"], function, f["arguments"], f.constant("ptr", 0)))
+        code.set(f.call(launch, "i32", config, function, arguments, f.constant("ptr", 0)))
     with f.when(before.differs(context)), f.when(before.differs(0)):
         f.call(set_context, "i32", before)
     f.give(code.value)
 
 
-def _encode_maps(module: Module) -> None:
+@native("i32")
+def _encode_maps(f: Function, record: Ptr, arguments: Ptr, values: Ptr, maps: Ptr) -> None:
     """Makes the tensor maps of a launch and puts them among the arguments; gives 0, or less: the driver's error."""
-    parameters = {"record": "ptr", "arguments": "ptr", "values": "ptr", "maps": "ptr"}
-    f = module.function("encode_maps", "i32", parameters)
-    record = f["record"]
     with f.counted(f.get(RECORD, record, "map_count")) as index:
-        map, place = f.at(f.get(RECORD, record, "maps"), index * MAP.size), f.at(f["maps"], index * _MAP_BYTES)
+        map, place = f.at(f.get(RECORD, record, "maps"), index * MAP.size), f.at(maps, index * _MAP_BYTES)
         encode = f.get(DEVICE, f.get(RECORD, record, "device"), "encode")
-        code = f.call("encode_map", "i32", encode, map, f["values"], place)
+        code = f.call("encode_map", "i32", encode, map, values, place)
         with f.when(code.differs(0)):
             f.give(f.constant("i32", 0) - code)
-        f.store(place, f["arguments"], f.get(MAP, map, "slot").to("i64") * _WORD)
+        f.store(place, arguments, f.get(MAP, map, "slot").to("i64") * _WORD)
     f.give(0)
 
 
-def _encode_map(module: Module) -> None:
+@native("i32")
+def _encode_map(f: Function, encode: Ptr, map: Ptr, values: Ptr, place: Ptr) -> None:
     """Makes the driver encode one tensor map at `place`."""
-    f = module.function("encode_map", "i32", {"encode": "ptr", "map": "ptr", "values": "ptr", "place": "ptr"})
-    map = f["map"]
     number = {name: f.get(MAP, map, name) for name in ("address", "shape", "strides", "rank", "size", "doubles")}
     wide = {name: value.to("i64") for name, value in number.items()}
     last = wide["rank"] - 1
     extents, steps, ones = (f.stack(f"[{_MAX_AXES} x i64]") for _ in range(3))
     with f.counted(wide["rank"]) as axis:
-        extent = f.load("i64", f["values"], (wide["shape"] + last - axis) * _WORD)
+        extent = f.load("i64", values, (wide["shape"] + last - axis) * _WORD)
         f.store(extent << f.choose(axis.equals(0), wide["doubles"], 0), extents, axis * _WORD)
         f.store(f.constant("i32", 1), ones, axis * (_WORD // 2))
     with f.counted(last) as axis:
-        step = f.load("i64", f["values"], (wide["strides"] + last - 1 - axis) * _WORD)
+        step = f.load("i64", values, (wide["strides"] + last - 1 - axis) * _WORD)
         f.store(step * wide["size"], steps, axis * _WORD)
-    address = f.load("i64", f["values"], wide["address"] * _WORD)
+    address = f.load("i64", values, wide["address"] * _WORD)
     element, swizzle, fill = (f.get(MAP, map, name) for name in ("element", "swizzle", "fill"))
     none, promotion = f.constant("i32", 0), f.constant("i32", _PROMOTE_128_BYTES)
-    tensor = (f["place"], element, number["rank"], address, extents, steps, f.address(MAP, map, "box0"), ones)
-    f.give(f.call(f["encode"], "i32", *tensor, none, swizzle, promotion, fill))
+    tensor = (place, element, number["rank"], address, extents, steps, f.address(MAP, map, "box0"), ones)
+    f.give(f.call(encode, "i32", *tensor, none, swizzle, promotion, fill))
 
 
-def _launch_on_device(module: Module) -> None:
+@native("ptr")
+def _launch_on_device(f: Function, record: Ptr, values: Ptr, launch: Ptr, total: I64) -> None:
     """Launches a known specialisation; gives its result, or null with an exception."""
-    parameters = {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"}
-    f = module.function("launch_on_device", "ptr", parameters)
-    record, launch = f["record"], f["launch"]
     device = f.get(RECORD, record, "device")
-    with f.when(f["total"].differs(0)):
+    with f.when(total.differs(0)):
         config = f.stack(f"[{LAUNCH_CONFIG.size} x i8]")
         code = f.variable("i32", f.call("configured", "i32", device, launch, config))
         with f.when(code.value.equals(0)):
@@ -177,7 +158,7 @@ def _launch_on_device(module: Module) -> None:
             maps = f.stack_words(f.get(RECORD, record, "map_count") * (_MAP_BYTES // _WORD) + _MAP_ALIGNMENT // _WORD)
             first = ((maps.to("i64") + (_MAP_ALIGNMENT - 1)) & -_MAP_ALIGNMENT).to("ptr")
             thread = f.call(system(f, "PyEval_SaveThread"), "ptr")
-            code.set(f.call("call_driver", "i32", record, config, arguments, f["values"], first))
+            code.set(f.call("call_driver", "i32", record, config, arguments, values, first))
             f.call(system(f, "PyEval_RestoreThread"), "void", thread)
         with f.when(code.value.differs(0)):
             f.give(f.call("raised", "ptr", record, code.value))

@@ -11,9 +11,9 @@ get all threads that are allowed, and wait until the pool is free.
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
-from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SHARED, SINGLY, runtime, system
+from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONTROL,
     DONE,
@@ -38,27 +38,9 @@ _ARENA_ALIGNMENT = 64
 _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits
 
 
-def add_execute(module: Module) -> None:
-    """Adds `execute` and its parts to the module."""
-    _make_lane(module)
-    _take_lane(module)
-    _give_lane_back(module)
-    _work_ahead(module)
-    _is_worth_waking(module)
-    _most_threads(module)
-    _useful_threads(module)
-    _take_pool(module)
-    _run(module)
-    _weigh(module)
-    _learn(module)
-    _end_specially(module)
-    _execute_for(module)
-    _execute(module)
-
-
-def _make_lane(module: Module) -> None:
+@native("ptr", inlining=RARE)
+def _make_lane(f: Function) -> None:
     """A new lane, or null. With the GIL held."""
-    f = module.function("make_lane", "ptr", {}, inlining=RARE)
     table = runtime(f)
     lane = f.call(system(f, "malloc"), "ptr", f.constant("i64", LANE.size))
     with f.when(lane.equals(0)):
@@ -72,9 +54,9 @@ def _make_lane(module: Module) -> None:
     f.give(lane)
 
 
-def _take_lane(module: Module) -> None:
+@native("ptr")
+def _take_lane(f: Function, size: I64) -> None:
     """A lane with at least `size` bytes of memory that nobody else uses, or null. With the GIL held."""
-    f = module.function("take_lane", "ptr", {"size": "i64"})
     table = runtime(f)
     lane = f.variable("ptr", f.get(TABLE, table, "lanes"))
     with f.when(lane.value.differs(0)) as found:
@@ -83,7 +65,7 @@ def _take_lane(module: Module) -> None:
         lane.set(f.call("make_lane", "ptr"))
         with f.when(lane.value.equals(0)):
             f.give(0)
-    with f.when(f.get(LANE, lane.value, "size") < f["size"]):
+    with f.when(f.get(LANE, lane.value, "size") < size):
         _grow(f, lane.value)
     f.give(lane.value)
 
@@ -99,97 +81,99 @@ def _grow(f: Function, lane: Lanes) -> None:
         f.give(0)
 
 
-def _give_lane_back(module: Module) -> None:
-    f = module.function("give_lane_back", "void", {"lane": "ptr"})
+@native("void")
+def _give_lane_back(f: Function, lane: Ptr) -> None:
     table = runtime(f)
-    f.put(LANE, f["lane"], "next", f.get(TABLE, table, "lanes"))
-    f.put(TABLE, table, "lanes", f["lane"])
+    f.put(LANE, lane, "next", f.get(TABLE, table, "lanes"))
+    f.put(TABLE, table, "lanes", lane)
     f.give()
 
 
-def _work_ahead(module: Module) -> None:
+@native("i64")
+def _work_ahead(f: Function, cost: I64, total: I64) -> None:
     """Ticks that the launch will probably take on one thread."""
-    f = module.function("work_ahead", "i64", {"cost": "i64", "total": "i64"})
-    with f.when((f["cost"] < 0) | (f["total"] > _FEW) | (f["cost"] > _FEW)):
+    with f.when((cost < 0) | (total > _FEW) | (cost > _FEW)):
         f.give(_MUCH)
-    f.give(f["cost"] * f["total"] // _GRAIN)
+    f.give(cost * total // _GRAIN)
 
 
-def _is_worth_waking(module: Module) -> None:
+@native("i1")
+def _is_worth_waking(f: Function, work: I64, started: I64) -> None:
     """Whether this work, or that of launches in close succession, is enough to wake the threads of the pool."""
-    f = module.function("is_worth_waking", "i1", {"work": "i64", "started": "i64"})
-    table, work = runtime(f), f["work"]
+    table = runtime(f)
     enough = f.get(TABLE, table, "cold_ticks")
     with f.when(work > enough):
         f.give(1)
-    pause = f["started"] - f.get(TABLE, table, "alone_ended")
+    pause = started - f.get(TABLE, table, "alone_ended")
     patience = f.get(POOL, f.get(TABLE, table, "pool"), "spin_ticks")
     alone = f.choose(pause > patience, 0, f.get(TABLE, table, "alone_ticks")) + work
-    f.put(TABLE, table, "alone_ended", f["started"] + work)
+    f.put(TABLE, table, "alone_ended", started + work)
     f.put(TABLE, table, "alone_ticks", f.choose(alone > enough, 0, alone))
     f.give(alone > enough)
 
 
-def _most_threads(module: Module) -> None:
+@native("i64", inlining=ALWAYS)
+def _most_threads(f: Function, total: I64, allowed: I64) -> None:
     """The most threads that a launch may use."""
-    f = module.function("most_threads", "i64", {"total": "i64", "allowed": "i64"}, inlining=ALWAYS)
     threads = f.variable("i64", f.get(POOL, f.get(TABLE, runtime(f), "pool"), "threads"))
-    for bound in (f["total"], f["allowed"]):
+    for bound in (total, allowed):
         with f.when((bound < threads.value) & (bound > 0)):
             threads.set(bound)
     f.give(threads.value)
 
 
-def _useful_threads(module: Module) -> None:
+@native("i64")
+def _useful_threads(f: Function, work: I64, most: I64, started: I64) -> None:
     """The number of threads to use for an amount of work: 1 or the most that are allowed."""
-    arguments = {"work": "i64", "most": "i64", "started": "i64"}
-    f = module.function("useful_threads", "i64", arguments)
-    table, most = runtime(f), f["most"]
+    table = runtime(f)
     pool = f.get(TABLE, table, "pool")
     with f.when(most < 2):
         f.give(1)
-    is_little = f["work"] <= f.get(TABLE, table, "hot_ticks")
-    is_short = f["work"] <= f.get(TABLE, table, "cold_ticks")
-    with f.when(is_little | (is_short & (f["started"] < f.get(TABLE, table, "alone_until")))):
+    is_little = work <= f.get(TABLE, table, "hot_ticks")
+    is_short = work <= f.get(TABLE, table, "cold_ticks")
+    with f.when(is_little | (is_short & (started < f.get(TABLE, table, "alone_until")))):
         f.give(1)
     sleepers = f.load("i32", f.address(POOL, pool, "sleepers"), order="monotonic").to("i64")
     all_sleep = f.get(POOL, pool, "workers") <= sleepers
-    with f.when(all_sleep), f.when(f.call("is_worth_waking", "i1", f["work"], f["started"]).equals(0)):
+    with f.when(all_sleep), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
         f.give(1)
     f.give(most)
 
 
-def _take_pool(module: Module) -> None:
+@native("i1")
+def _take_pool(f: Function, pool: Ptr, lane: Ptr, division: I64) -> None:
     """Takes the pool's lock if it is free. Programs that wait for others wait for it: alone they would for ever.
 
     But not for the launch during which Python handles the signal that has brought us here.
     """
-    f = module.function("take_pool", "i1", {"pool": "ptr", "lane": "ptr", "division": "i64"})
-    lock, me = f.address(POOL, f["pool"], "lock"), f.get(LANE, f["lane"], "owner")
-    ticks = f.address(LANE, f["lane"], "tick")
+    lock, me = f.address(POOL, pool, "lock"), f.get(LANE, lane, "owner")
+    ticks = f.address(LANE, lane, "tick")
     seen = f.variable("i64", f.load("i64", ticks, order="monotonic"))
     with f.repeat() as loop:
         with f.when(_exchanged(f, lock, 1).equals(0)):
-            f.put(POOL, f["pool"], "user", me)
+            f.put(POOL, pool, "user", me)
             f.give(1)
-        loop.leave_when(f["division"].differs(SINGLY) | f.get(POOL, f["pool"], "user").equals(me))
+        loop.leave_when(division.differs(SINGLY) | f.get(POOL, pool, "user").equals(me))
         f.call(system(f, "sched_yield"), "i32")
         tick = f.load("i64", ticks, order="monotonic")
         with f.when(tick.differs(seen.value)):
             seen.set(tick)
-            loop.leave_when(f.call("look", "i64", f["lane"]).differs(0))
+            loop.leave_when(f.call("look", "i64", lane).differs(0))
     f.give(0)
 
 
-def _run(module: Module) -> None:
+@native("i64", inlining=RARE)
+def _run(
+    f: Function, entry: Ptr, launch: Ptr, total: I64, scratch: Ptr, stride: I64, threads: I64, division: I64, lane: Ptr
+) -> None:
     """Runs with the GIL released, for `execute` to take it again; gives how many threads took part."""
-    f = module.function("run", "i64", {**SHARED, "lane": "ptr"}, inlining=RARE)
-    pool, lane = f.get(TABLE, runtime(f), "pool"), f["lane"]
+    pool = f.get(TABLE, runtime(f), "pool")
     f.put(LANE, lane, "thread", f.call(system(f, "PyEval_SaveThread"), "ptr"))
     took_part = f.variable("i64", 0)
-    with f.when(f["threads"] > 1), f.when(f.call("take_pool", "i1", pool, lane, f["division"])):
+    with f.when(threads > 1), f.when(f.call("take_pool", "i1", pool, lane, division)):
         f.put(LANE, lane, "is_shared", 1)
-        took_part.set(f.call("share", "i64", pool, *(f[name] for name in SHARED)))
+        shared = (entry, launch, total, scratch, stride, threads, division)
+        took_part.set(f.call("share", "i64", pool, *shared))
         f.put(LANE, lane, "is_shared", 0)
         f.put(POOL, pool, "user", 0)
         _exchanged(f, f.address(POOL, pool, "lock"), 0)
@@ -197,7 +181,7 @@ def _run(module: Module) -> None:
         took_part.set(1)
         with f.when(f.get(LANE, lane, "stop").equals(0)):
             begin = f.constant("i64", 0)
-            f.call("run_chunk", "void", f["entry"], f["launch"], begin, f["total"], f["scratch"], lane)
+            f.call("run_chunk", "void", entry, launch, begin, total, scratch, lane)
     f.give(took_part.value)
 
 
@@ -205,34 +189,33 @@ def _exchanged(f: Function, place: Lanes, value: int) -> Lanes:
     return f.update("xchg", place, value, kind="i32")
 
 
-def _learn(module: Module) -> None:
+@native("void")
+def _learn(f: Function, cost: Ptr, ticks: I64, took_part: I64, total: I64, work: I64, threads: I64) -> None:
     """Moves the cost a quarter of the way to what was just measured.
 
     That a short launch took long on several threads may be their fault: it never raises the cost, but counts as lost.
     """
-    arguments = {"cost": "ptr", "ticks": "i64", "took_part": "i64", "total": "i64", "work": "i64", "threads": "i64"}
-    f = module.function("learn", "void", arguments)
-    with f.when((f["ticks"] < 0) | (f["ticks"] > _MUCH // 4096)):
+    with f.when((ticks < 0) | (ticks > _MUCH // 4096)):
         f.give()
-    measured = f["ticks"] * _GRAIN * f["took_part"] // f["total"]
-    old = f.load("i64", f["cost"])
+    measured = ticks * _GRAIN * took_part // total
+    old = f.load("i64", cost)
     with f.when(old < 0):
-        f.store(measured, f["cost"])
+        f.store(measured, cost)
         f.give()
-    is_shared = (f["threads"] > 1) & (f["work"] <= f.get(TABLE, runtime(f), "cold_ticks"))
+    is_shared = (threads > 1) & (work <= f.get(TABLE, runtime(f), "cold_ticks"))
     most = f.choose(is_shared, old, old * _STEEPEST + _LITTLE)  # a thread that was interrupted says nothing
-    f.store(old + (f.choose(measured < most, measured, most) - old).shift_signed(2), f["cost"])
+    f.store(old + (f.choose(measured < most, measured, most) - old).shift_signed(2), cost)
     with f.when(is_shared):
-        f.call("weigh", "void", f["ticks"] - f["work"])
+        f.call("weigh", "void", ticks - work)
     f.give()
 
 
-def _weigh(module: Module) -> None:
+@native("void")
+def _weigh(f: Function, loss: I64) -> None:
     """Sums up what sharing short launches has lost; when that is much, they run alone for several times as long."""
-    f = module.function("weigh", "void", {"loss": "i64"})
     table = runtime(f)
     much = f.get(TABLE, table, "cold_ticks")
-    lost = f.get(TABLE, table, "lost_ticks") + f["loss"]
+    lost = f.get(TABLE, table, "lost_ticks") + loss
     f.put(TABLE, table, "lost_ticks", f.choose((lost < 0) | (lost > much), 0, lost))
     with f.when(lost > much):
         most = much * _MAX_LOST
@@ -241,10 +224,9 @@ def _weigh(module: Module) -> None:
     f.give()
 
 
-def _end_specially(module: Module) -> None:
+@native("i32", inlining=RARE)
+def _end_specially(f: Function, lane: Ptr, launch: Ptr) -> None:
     """Takes the GIL that was given up. After a launch that was stopped: says why, and makes its lane ready again."""
-    f = module.function("end_specially", "i32", {"lane": "ptr", "launch": "ptr"}, inlining=RARE)
-    lane = f["lane"]
     thread = f.get(LANE, lane, "thread")
     with f.when(thread.differs(0)):
         f.call(system(f, "PyEval_RestoreThread"), "void", thread)
@@ -254,8 +236,8 @@ def _end_specially(module: Module) -> None:
     raised, stuck = f.get(LANE, lane, "raised"), f.get(LANE, lane, "stuck")
     with f.when(stuck.differs(0)):
         for field, offset in _PROGRAM_FIELDS.items():
-            f.store(f.get(LANE, lane, field), f["launch"], offset)
-        f.store((stuck - 1).to("i32"), f["launch"], _SITE_AT)
+            f.store(f.get(LANE, lane, field), launch, offset)
+        f.store((stuck - 1).to("i32"), launch, _SITE_AT)
     for field in ("stop", "raised", "stuck", "waiting"):
         f.put(LANE, lane, field, 0)
     f.call("give_lane_back", "void", lane)
@@ -288,35 +270,34 @@ def _end(f: Function, lane: Lanes) -> None:
     f.call("give_lane_back", "void", lane)
 
 
-_EXECUTED = {"entry": "ptr", "launch": "ptr", "total": "i64", "scratch": "i64", "allowed": "i64", "cost": "ptr"}
-
-
-def _execute(module: Module) -> None:
+@native("i32", exported=True)
+def _execute(f: Function, entry: Ptr, launch: Ptr, total: I64, scratch: I64, allowed: I64, cost: Ptr) -> None:
     """Calls `execute_for` with the word at LAUNCH_CONTROL: a CONTROL that says who listens, or null."""
-    f = module.function("execute", "i32", _EXECUTED, exported=True)
-    arguments = [f[name] for name in _EXECUTED]
-    f.give(f.call("execute_for", "i32", *arguments, f.load("ptr", f["launch"], LAUNCH_CONTROL)))
+    listener = f.load("ptr", launch, LAUNCH_CONTROL)
+    f.give(f.call("execute_for", "i32", entry, launch, total, scratch, allowed, cost, listener))
 
 
-def _execute_for(module: Module) -> None:
+@native("i32", inlining=ALWAYS)
+def _execute_for(
+    f: Function, entry: Ptr, launch: Ptr, total: I64, scratch: I64, allowed: I64, cost: Ptr, listener: Ptr
+) -> None:
     """Runs a launch, with the GIL held on entry and exit.
 
     `allowed`: threads, 0 for all, with SPINS. Gives DONE; NO_MEMORY for its scratch; RAISED: an exception is set;
     STUCK.
     """
-    f = module.function("execute_for", "i32", {**_EXECUTED, "listener": "ptr"}, inlining=ALWAYS)
-    table, total = runtime(f), f["total"]
+    table = runtime(f)
     with f.when(total < 1):
         f.give(DONE)
     started = f.call("now", "i64")
-    work = f.call("work_ahead", "i64", f.load("i64", f["cost"]), total)
-    most = f.call("most_threads", "i64", total, f["allowed"] & (SPINS - 1))
-    spins = (f["allowed"] & SPINS).differs(0)
+    work = f.call("work_ahead", "i64", f.load("i64", cost), total)
+    most = f.call("most_threads", "i64", total, allowed & (SPINS - 1))
+    spins = (allowed & SPINS).differs(0)
     useful = f.variable("i64", most)
     with f.when(spins.equals(0)):
         useful.set(f.call("useful_threads", "i64", work, most, started))
     threads = useful.value
-    stride = (f["scratch"] + (_STRIDE - 1)) & -_STRIDE
+    stride = (scratch + (_STRIDE - 1)) & -_STRIDE
     lane = f.call("take_lane", "ptr", stride * threads)
     with f.when(lane.equals(0)):
         f.give(NO_MEMORY)
@@ -326,11 +307,11 @@ def _execute_for(module: Module) -> None:
     keeps_gil = threads.equals(1) & (work <= f.get(TABLE, table, "gil_ticks"))
     is_short = work <= f.get(TABLE, table, "cold_ticks")
     with f.when(keeps_gil) as short:
-        f.call("run_chunk", "void", f["entry"], f["launch"], f.constant("i64", 0), total, memory, lane)
+        f.call("run_chunk", "void", entry, launch, f.constant("i64", 0), total, memory, lane)
     with short.otherwise():
         division = f.choose(spins, SINGLY, f.choose(is_short, EVENLY, GRADUALLY))
-        shared = (f["entry"], f["launch"], total, memory, stride, threads, division)
+        shared = (entry, launch, total, memory, stride, threads, division)
         took_part.set(f.call("run", "i64", *shared, lane))
     _end(f, lane)
-    f.call("learn", "void", f["cost"], f.call("now", "i64") - started, took_part.value, total, work, threads)
+    f.call("learn", "void", cost, f.call("now", "i64") - started, took_part.value, total, work, threads)
     f.give(DONE)

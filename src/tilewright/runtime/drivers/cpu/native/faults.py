@@ -14,9 +14,11 @@ one that its thread has launched, or that the pool is running.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module, Variable
+from collections.abc import Iterator
+
+from tilewright.runtime.drivers.cpu.native.code import I32, I64, RARE, Function, Ptr, Variable, native
 from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
-from tilewright.runtime.drivers.cpu.native.pool import Processor, runtime, system
+from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import ACTION, CODE, CODES, JOB, LANE, POOL, TABLE
 
 _SIGBUS, _STDERR = 7, 2
@@ -37,37 +39,30 @@ _PIECES = {
 }
 
 
-def add_faults(module: Module, machine: Processor) -> None:
-    """Adds `fault` to the module."""
+def texts() -> Iterator[str]:
+    """The declarations of the pieces of the line."""
     for name, text in _PIECES.items():
         spelled = "".join(f"\\{byte:02x}" for byte in text.encode())
-        module.declarations.append(f'@says_{name} = internal constant [{len(text)} x i8] c"{spelled}"')
-    _code_at(module)
-    _lane_of_thread(module)
-    _add_text(module)
-    _add_number(module)
-    _say(module)
-    _hand_on(module)
-    _fault(module, machine)
+        yield f'@says_{name} = internal constant [{len(text)} x i8] c"{spelled}"'
 
 
-def _code_at(module: Module) -> None:
+@native("ptr", inlining=RARE)
+def _code_at(f: Function, address: I64) -> None:
     """The CODE that an address lies in, or null."""
-    f = module.function("code_at", "ptr", {"address": "i64"}, inlining=RARE)
     codes = f.get(TABLE, runtime(f), "codes")
     count = f.get(CODES, codes, "count")
     first = f.get(CODES, codes, "entries")
     with f.counted(count) as index:
         code = f.at(first, index * CODE.size)
-        is_inside = (f["address"] >= f.get(CODE, code, "begin")) & (f["address"] < f.get(CODE, code, "end"))
+        is_inside = (address >= f.get(CODE, code, "begin")) & (address < f.get(CODE, code, "end"))
         with f.when(is_inside):
             f.give(code)
     f.give(0)
 
 
-def _lane_of_thread(module: Module) -> None:
+@native("ptr", inlining=RARE)
+def _lane_of_thread(f: Function) -> None:
     """The lane of the launch that this thread has under way, or null."""
-    f = module.function("lane_of_thread", "ptr", {}, inlining=RARE)
     me = thread_pointer(f)
     lane = f.variable("ptr", f.get(TABLE, runtime(f), "all_lanes"))
     with f.repeat() as loop:
@@ -78,46 +73,46 @@ def _lane_of_thread(module: Module) -> None:
     f.give(0)
 
 
-def _add_text(module: Module) -> None:
+@native("ptr", inlining=RARE)
+def _add_text(f: Function, place: Ptr, text: Ptr, size: I64) -> None:
     """Writes bytes; gives where the next ones go."""
-    f = module.function("add_text", "ptr", {"place": "ptr", "text": "ptr", "size": "i64"}, inlining=RARE)
-    with f.counted(f["size"]) as index:
-        f.store(f.load("i8", f.at(f["text"], index)), f.at(f["place"], index))
-    f.give(f.at(f["place"], f["size"]))
+    with f.counted(size) as index:
+        f.store(f.load("i8", f.at(text, index)), f.at(place, index))
+    f.give(f.at(place, size))
 
 
-def _add_number(module: Module) -> None:
+@native("ptr", inlining=RARE)
+def _add_number(f: Function, place: Ptr, number: I64, base: I64) -> None:
     """Writes a number, in base 10 or 16; gives where the next bytes go."""
-    f = module.function("add_number", "ptr", {"place": "ptr", "number": "i64", "base": "i64"}, inlining=RARE)
-    digits, count, rest = f.stack("[24 x i8]"), f.variable("i64", 24), f.variable("i64", f["number"])
+    digits, count, rest = f.stack("[24 x i8]"), f.variable("i64", 24), f.variable("i64", number)
     with f.repeat() as loop:
-        digit = rest.value.remainder(f["base"])
+        digit = rest.value.remainder(base)
         letter = digit + f.choose(digit < 10, ord("0"), ord("a") - 10)
         count.set(count.value - 1)
         f.store(letter.to("i8"), f.at(digits, count.value))
-        rest.set(rest.value.quotient(f["base"]))
+        rest.set(rest.value.quotient(base))
         loop.leave_when(rest.value.equals(0))
-    f.give(f.call("add_text", "ptr", f["place"], f.at(digits, count.value), f.constant("i64", 24) - count.value))
+    f.give(f.call("add_text", "ptr", place, f.at(digits, count.value), f.constant("i64", 24) - count.value))
 
 
-def _say(module: Module) -> None:
+@native("void", inlining=RARE)
+def _say(f: Function, address: I64, code: Ptr, launch: Ptr) -> None:
     """Prints the line."""
-    f = module.function("say", "void", {"address": "i64", "code": "ptr", "launch": "ptr"}, inlining=RARE)
     text = f.stack(f"[{_ROOM} x i8]")
     end = f.variable("ptr", text)
     _piece(f, end, "begins")
-    with f.when(f["address"].differs(_UNKNOWN)):
+    with f.when(address.differs(_UNKNOWN)):
         _piece(f, end, "at")
-        end.set(f.call("add_number", "ptr", end.value, f["address"], f.constant("i64", 16)))
+        end.set(f.call("add_number", "ptr", end.value, address, f.constant("i64", 16)))
     _piece(f, end, "inside")
-    size = f.get(CODE, f["code"], "size")
+    size = f.get(CODE, code, "size")
     shown = f.choose(size < _MAX_TEXT, size, _MAX_TEXT)
-    end.set(f.call("add_text", "ptr", end.value, f.get(CODE, f["code"], "text"), shown))
+    end.set(f.call("add_text", "ptr", end.value, f.get(CODE, code, "text"), shown))
     _piece(f, end, "over")
     for axis in range(3):
         if axis:
             _piece(f, end, "comma")
-        extent = f.load("i32", f["launch"], 4 * axis).to("i64")
+        extent = f.load("i32", launch, 4 * axis).to("i64")
         end.set(f.call("add_number", "ptr", end.value, extent, f.constant("i64", 10)))
     _piece(f, end, "ends")
     f.call(system(f, "write"), "i64", f.constant("i32", _STDERR), text, end.value.to("i64") - text.to("i64"))
@@ -129,18 +124,16 @@ def _piece(f: Function, end: Variable, name: str) -> None:
     end.set(f.call("add_text", "ptr", end.value, text, f.constant("i64", len(_PIECES[name]))))
 
 
-def _hand_on(module: Module) -> None:
+@native("void", inlining=RARE)
+def _hand_on(f: Function, number: I32, info: Ptr, context: Ptr) -> None:
     """Does with a signal what would have been done with it without this handler."""
-    parameters = {"number": "i32", "info": "ptr", "context": "ptr"}
-    f = module.function("hand_on", "void", parameters, inlining=RARE)
-    number = f["number"]
     offset = f.choose(number.equals(_SIGBUS), ACTION.size, 0)
     action = f.at(f.get(TABLE, runtime(f), "actions"), offset)
     handler = f.get(ACTION, action, "handler")
-    was_sent = f.load("i32", f["info"], _CODE_AT) <= 0
+    was_sent = f.load("i32", info, _CODE_AT) <= 0
     with f.when(handler.to("i64") > _IGNORED):
         with f.when((f.get(ACTION, action, "flags") & _WITH_INFO).differs(0)):
-            f.call(handler, "void", number, f["info"], f["context"])
+            f.call(handler, "void", number, info, context)
             f.give()
         f.call(handler, "void", number)
         f.give()
@@ -152,11 +145,10 @@ def _hand_on(module: Module) -> None:
     f.give()
 
 
-def _fault(module: Module, machine: Processor) -> None:
+@native("void", exported=True, inlining=RARE)
+def _fault(f: Function, number: I32, info: Ptr, context: Ptr) -> None:
     """The signal handler."""
-    parameters = {"number": "i32", "info": "ptr", "context": "ptr"}
-    f = module.function("fault", "void", parameters, exported=True, inlining=RARE)
-    table, info = runtime(f), f["info"]
+    table = runtime(f)
     lane = f.call("lane_of_thread", "ptr")
     job = f.address(POOL, f.get(TABLE, table, "pool"), "job")
     is_worker = lane.equals(0)
@@ -166,7 +158,7 @@ def _fault(module: Module, machine: Processor) -> None:
         entry.set(f.get(LANE, lane, "entry").to("i64"))
     with f.when(is_worker & f.load("i64", f.address(POOL, f.get(TABLE, table, "pool"), "gate")).differs(0)):
         entry.set(f.get(JOB, job, "entry").to("i64"))
-    counter = f.load("i64", f["context"], machine.counter_at)
+    counter = f.load("i64", context, f.processor.counter_at)
     code = f.variable("ptr", f.call("code_at", "ptr", counter))
     reason = f.load("i32", info, _CODE_AT)
     was_sent = reason <= 0
@@ -176,5 +168,5 @@ def _fault(module: Module, machine: Processor) -> None:
         code.set(f.call("code_at", "ptr", entry.value))
     with f.when(code.value.differs(0)), f.when(f.update("xchg", f.address(TABLE, table, "has_said"), 1).equals(0)):
         f.call("say", "void", address, code.value, launch.value)
-    f.call("hand_on", "void", f["number"], info, f["context"])
+    f.call("hand_on", "void", number, info, context)
     f.give()

@@ -17,11 +17,10 @@ The thread that ticks sleeps for as long as nothing is launched. Nothing here ru
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.code import RARE, Function, Module
+from tilewright.runtime.drivers.cpu.native.code import I32, I64, RARE, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import (
     FUTEX_WAIT,
     FUTEX_WAKE,
-    Processor,
     blocked_signals,
     futex,
     runtime,
@@ -42,27 +41,15 @@ _PATIENCE = 25  # ticks without a launch until the thread sleeps
 _COUNT_BITS = 16
 
 
-def add_interrupts(module: Module, machine: Processor) -> None:
-    """Adds `look`, `wait` and `rouse` to the module; the pool's functions must be there, but for `share`."""
-    _check_signals(module, machine)
-    _look(module)
-    _all_wait(module)
-    _wait(module)
-    _tick_all(module)
-    _watch(module, machine)
-    _rouse(module, machine)
-
-
 def thread_pointer(f: Function) -> Lanes:
     """The thread pointer, which differs between threads."""
     return f.emit("ptr", "call ptr @llvm.thread.pointer()")
 
 
-def _check_signals(module: Module, machine: Processor) -> None:
+@native("i64", inlining=RARE)
+def _check_signals(f: Function, lane: Ptr) -> None:
     """Lets Python handle signals if this is its main thread; not 0 when a handler raised. Leaves the GIL given up."""
-    f = module.function("check_signals", "i64", {"lane": "ptr"}, inlining=RARE)
-    lane = f["lane"]
-    number = f.call_variadic(system(f, "syscall"), "i64", f.constant("i64", machine.gettid), f.constant("i32", 0))
+    number = f.call_variadic(system(f, "syscall"), "i64", f.constant("i64", f.processor.gettid), f.constant("i32", 0))
     is_main = number.to("i32").equals(f.call(system(f, "getpid"), "i32"))
     thread = f.get(LANE, lane, "thread")
     has_gil = thread.equals(0)
@@ -78,10 +65,9 @@ def _check_signals(module: Module, machine: Processor) -> None:
     f.give(raised)
 
 
-def _look(module: Module) -> None:
+@native("i64", exported=True, inlining=RARE)
+def _look(f: Function, lane: Ptr) -> None:
     """Looks whether the launch is to stop: gives not 0 if it is."""
-    f = module.function("look", "i64", {"lane": "ptr"}, exported=True, inlining=RARE)
-    lane = f["lane"]
     with f.when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0)):
         f.give(1)
     with f.when(f.get(LANE, lane, "owner").differs(thread_pointer(f))):
@@ -93,13 +79,12 @@ def _look(module: Module) -> None:
     f.give(1)
 
 
-def _all_wait(module: Module) -> None:
+@native("i1")
+def _all_wait(f: Function, lane: Ptr, tick: I64) -> None:
     """Whether all threads of the launch wait by now; called once per tick by threads that have waited for too long.
 
     The tick is the one that the thread has seen; the latest one might be counted again in its next turn.
     """
-    f = module.function("all_wait", "i1", {"lane": "ptr", "tick": "i64"})
-    lane, tick = f["lane"], f["tick"]
     threads = f.variable("i64", 1)
     with f.when(f.get(LANE, lane, "is_shared").differs(0)):
         gate = f.load("i64", f.address(POOL, f.get(TABLE, runtime(f), "pool"), "gate"), order="acquire")
@@ -115,11 +100,9 @@ def _all_wait(module: Module) -> None:
     f.give((found.value & ((1 << _COUNT_BITS) - 1)) >= threads.value)
 
 
-def _wait(module: Module) -> None:
+@native("i64", exported=True, inlining=RARE)
+def _wait(f: Function, lane: Ptr, site: I64, x: I32, y: I32, z: I32, since: I64, tick: I64) -> None:
     """Called by a loop that waits; gives the time when the wait began, in ticks of the clock; -1: leave the kernel."""
-    parameters = {"lane": "ptr", "site": "i64", "x": "i32", "y": "i32", "z": "i32", "since": "i64", "tick": "i64"}
-    f = module.function("wait", "i64", parameters, exported=True, inlining=RARE)
-    lane, since = f["lane"], f["since"]
     with f.when(f.call("look", "i64", lane).differs(0)):
         f.give(-1)
     now, most = f.call("now", "i64"), f.get(TABLE, runtime(f), "spin_ticks")
@@ -127,18 +110,18 @@ def _wait(module: Module) -> None:
         f.give(now)
     with f.when(most.equals(0) | (now - since < most)):
         f.give(since)
-    with f.when(f.call("all_wait", "i1", lane, f["tick"]).equals(0)):
+    with f.when(f.call("all_wait", "i1", lane, tick).equals(0)):
         f.give(since)
     with f.when(f.update("xchg", f.address(LANE, lane, "stop"), 1).equals(0)):
         for axis in "xyz":
             f.put(LANE, lane, axis, f[axis])
-        f.put(LANE, lane, "stuck", f["site"] + 1)
+        f.put(LANE, lane, "stuck", site + 1)
     f.give(-1)
 
 
-def _tick_all(module: Module) -> None:
+@native("i64")
+def _tick_all(f: Function) -> None:
     """Gives all launches that are under way another tick; tells how many those are."""
-    f = module.function("tick_all", "i64", {})
     count = f.variable("i64", 0)
     lane = f.variable("ptr", f.load("ptr", f.address(TABLE, runtime(f), "all_lanes"), order="acquire"))
     with f.repeat() as loop:
@@ -152,9 +135,9 @@ def _tick_all(module: Module) -> None:
     f.give(count.value)
 
 
-def _watch(module: Module, machine: Processor) -> None:
+@native("ptr")
+def _watch(f: Function, nothing: Ptr) -> None:
     """The life of the thread that ticks."""
-    f = module.function("watch", "ptr", {"nothing": "ptr"})
     place, idle = f.address(TABLE, runtime(f), "watcher"), f.variable("i64", 0)
     pause = f.constant("i32", _TICK_MICROSECONDS)
     with f.repeat():
@@ -169,18 +152,18 @@ def _watch(module: Module, machine: Processor) -> None:
                 f.update("xchg", place, WATCHER_AWAKE, kind="i32")
             with f.repeat() as sleep:
                 sleep.leave_when(f.load("i32", place, order="seq_cst").differs(WATCHER_ASLEEP))
-                futex(f, machine, place, FUTEX_WAIT, f.constant("i32", WATCHER_ASLEEP))
+                futex(f, place, FUTEX_WAIT, f.constant("i32", WATCHER_ASLEEP))
             idle.set(0)
     f.give(0)
 
 
-def _rouse(module: Module, machine: Processor) -> None:
+@native("void", inlining=RARE)
+def _rouse(f: Function) -> None:
     """Starts the thread that ticks, or wakes it. With the GIL held."""
-    f = module.function("rouse", "void", {}, inlining=RARE)
     place = f.address(TABLE, runtime(f), "watcher")
     before = f.update("xchg", place, WATCHER_AWAKE, kind="i32")
     with f.when(before.equals(WATCHER_ASLEEP)):
-        futex(f, machine, place, FUTEX_WAKE, f.constant("i32", 1))
+        futex(f, place, FUTEX_WAKE, f.constant("i32", 1))
     with f.when(before.equals(WATCHER_ABSENT)), blocked_signals(f):
         watch = f.emit("ptr", "getelementptr i8, ptr @watch, i64 0")
         nothing = f.constant("ptr", 0)

@@ -4,26 +4,16 @@ subscript          kernel, grid → bound object (reused when the last one is fr
 call               find layout, key, specialisation; grid; fill slots; run; give the result
   → missed         anything not found goes to Python, with the arguments
 execute            scratch, GIL, one thread or the pool; measures the cost for the next time
-
-`runtime_text` puts the whole native runtime together.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.arguments import add_arguments, release, type_of
-from tilewright.runtime.drivers.cpu.native.code import ALWAYS, RARE, Function, Module, Variable
-from tilewright.runtime.drivers.cpu.native.device import add_device
-from tilewright.runtime.drivers.cpu.native.execute import add_execute
-from tilewright.runtime.drivers.cpu.native.faults import add_faults
-from tilewright.runtime.drivers.cpu.native.interrupts import add_interrupts
-from tilewright.runtime.drivers.cpu.native.pool import PROCESSORS, add_pool, runtime, system
+from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I32, I64, RARE, Function, Ptr, Variable, native
+from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
-    CONVERT_BITS,
-    CONVERT_FLOAT_TO_FP32,
-    CONVERT_INT_TO_FP32,
-    CONVERT_INT_TO_FP64,
     DONE,
     FILL,
     GUARD,
@@ -38,48 +28,29 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     STUCK,
     TABLE,
     UNKNOWN,
+    Convert,
 )
 
 _MAX_EXTENT, _MAX_SIDE = 2**31 - 1, 65_535  # along x; along y and z
 _NO_OFFSET_FLAG = 2**63 - 1  # clears PY_VECTORCALL_ARGUMENTS_OFFSET
 
 
-def add_launch(module: Module) -> None:
-    """Adds the functions behind `kernel[grid]` and its call to the module."""
-    _retain(module)
-    _bind(module)
-    _subscript_kernel(module)
-    _subscript_owner(module)
-    _destroy_bound(module)
-    _traverse_bound(module)
-    _extents(module)
-    _called_grid(module)
-    _fill_slots(module)
-    _missed(module)
-    _may_launch(module)
-    add_device(module)
-    _failed_launch(module)
-    _launch_known(module)
-    _launch_over(module)
-    _call_bound(module)
-
-
-def _retain(module: Module) -> None:
-    f = module.function("retain", "ptr", {"value": "ptr"})
-    f.call(system(f, "Py_IncRef"), "void", f["value"])
-    f.give(f["value"])
+@native("ptr")
+def _retain(f: Function, value: Ptr) -> None:
+    f.call(system(f, "Py_IncRef"), "void", value)
+    f.give(value)
 
 
 def _retained(f: Function, value: Lanes) -> Lanes:
     return f.call("retain", "ptr", value)
 
 
-def _bind(module: Module) -> None:
+@native("ptr")
+def _bind(f: Function, kernel: Ptr, grid: Ptr) -> None:
     """A new bound object, which the collector knows; the one that is kept stays known to it, too.
 
     Who asks the collector for all objects finds the one that is kept, and it is left to them.
     """
-    f = module.function("bind", "ptr", {"kernel": "ptr", "grid": "ptr"})
     table = runtime(f)
     bound = f.variable("ptr", f.get(TABLE, table, "free_bound"))
     with f.when(bound.value.differs(0)):
@@ -99,20 +70,20 @@ def _bind(module: Module) -> None:
     f.give(bound.value)
 
 
-def _subscript_kernel(module: Module) -> None:
-    f = module.function("subscript_kernel", "ptr", {"kernel": "ptr", "grid": "ptr"}, exported=True)
-    f.give(f.call("bind", "ptr", f["kernel"], f["grid"]))
+@native("ptr", exported=True)
+def _subscript_kernel(f: Function, kernel: Ptr, grid: Ptr) -> None:
+    f.give(f.call("bind", "ptr", kernel, grid))
 
 
-def _subscript_owner(module: Module) -> None:
+@native("ptr", exported=True)
+def _subscript_owner(f: Function, owner: Ptr, grid: Ptr) -> None:
     """`jit_function[grid]`: through its kernel, once it has one."""
-    f = module.function("subscript_owner", "ptr", {"owner": "ptr", "grid": "ptr"}, exported=True)
     table = runtime(f)
-    kernel = f.load("ptr", f["owner"], f.get(TABLE, table, "owner_slot"))
+    kernel = f.load("ptr", owner, f.get(TABLE, table, "owner_slot"))
     with f.when(kernel.differs(0)), f.when(type_of(f, kernel).equals(f.get(TABLE, table, "type_kernel"))):
-        f.give(f.call("bind", "ptr", kernel, f["grid"]))
+        f.give(f.call("bind", "ptr", kernel, grid))
     fallback = f.get(TABLE, table, "owner_fallback")
-    f.give(_python(f, fallback, f["owner"], f["grid"]))
+    f.give(_python(f, fallback, owner, grid))
 
 
 def _python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
@@ -124,15 +95,15 @@ def _python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
     return f.call(system(f, "PyObject_Vectorcall"), "ptr", function, place, count, f.constant("ptr", 0))
 
 
-def _destroy_bound(module: Module) -> None:
+@native("void", exported=True)
+def _destroy_bound(f: Function, bound: Ptr) -> None:
     """Frees a bound object, or keeps it for the next launch.
 
     One that is kept is referred to by the table, so that the collector, which has it in its lists all the time, may
     look at it whenever it likes: putting it there and taking it away again would take longer than all the rest here.
     What the object referred to goes last, since that may run any code, another launch included.
     """
-    f = module.function("destroy_bound", "void", {"bound": "ptr"}, exported=True)
-    table, bound = runtime(f), f["bound"]
+    table = runtime(f)
     kernel, grid = f.get(BOUND, bound, "kernel"), f.get(BOUND, bound, "grid")
     with f.when(f.get(TABLE, table, "free_bound").equals(0)) as keeps:
         f.put(BOUND, bound, "kernel", 0)
@@ -149,26 +120,26 @@ def _destroy_bound(module: Module) -> None:
     f.give()
 
 
-def _traverse_bound(module: Module) -> None:
+@native("i32", exported=True)
+def _traverse_bound(f: Function, bound: Ptr, visit: Ptr, argument: Ptr) -> None:
     """Shows the collector what a bound object refers to.
 
     There is nothing that clears one, as for tuples: it refers to what was there before it, so a cycle through it goes
     through something that was changed later, and that can be cleared.
     """
-    f = module.function("traverse_bound", "i32", {"bound": "ptr", "visit": "ptr", "argument": "ptr"}, exported=True)
     for field in ("type", "kernel", "grid"):
-        value = f.get(BOUND, f["bound"], field)
+        value = f.get(BOUND, bound, field)
         with f.when(value.differs(0)):
-            status = f.call(f["visit"], "i32", value, f["argument"])
+            status = f.call(visit, "i32", value, argument)
             with f.when(status.differs(0)):
                 f.give(status)
     f.give(0)
 
 
-def _extents(module: Module) -> None:
+@native("i64", inlining=ALWAYS)
+def _extents(f: Function, grid: Ptr, launch: Ptr) -> None:
     """The grid as three extents in the launch record, and the number of programs (or -1: not a grid we know)."""
-    f = module.function("extents", "i64", {"grid": "ptr", "launch": "ptr"}, inlining=ALWAYS)
-    table, grid = runtime(f), f["grid"]
+    table = runtime(f)
     is_tuple = type_of(f, grid).equals(f.get(TABLE, table, "type_tuple"))
     with f.when(is_tuple.equals(0) & type_of(f, grid).differs(f.get(TABLE, table, "type_list"))):
         f.give(-1)
@@ -179,7 +150,7 @@ def _extents(module: Module) -> None:
         f.give(-1)
     total = f.variable("i64", 1)
     for offset in (0, 4, 8):
-        f.store(f.constant("i32", 1), f["launch"], offset)
+        f.store(f.constant("i32", 1), launch, offset)
     with f.counted(count) as axis:
         item = f.call(items, "ptr", grid, axis)
         with f.when(type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
@@ -189,7 +160,7 @@ def _extents(module: Module) -> None:
             f.call(system(f, "PyErr_Clear"), "void")
         with f.when((extent < 0) | (extent > f.choose(axis.equals(0), _MAX_EXTENT, _MAX_SIDE))):
             f.give(-1)  # Python says what is wrong with it
-        f.store(extent.to("i32"), f["launch"], axis * 4)
+        f.store(extent.to("i32"), launch, axis * 4)
         with f.when((total.value > _MAX_EXTENT) & (extent > 1)):
             f.give(-1)
         total.set(total.value * extent)
@@ -203,108 +174,102 @@ def _leave_programs_own(f: Function, item: Lanes, is_tuple: Lanes) -> None:
         f.give(-1)
 
 
-def _called_grid(module: Module) -> None:
+@native("ptr")
+def _called_grid(f: Function, grid: Ptr, layout: Ptr, objects: Ptr) -> None:
     """`grid(meta)` with meta = {parameter name: argument}; a new reference, or null with an exception."""
-    f = module.function("called_grid", "ptr", {"grid": "ptr", "layout": "ptr", "objects": "ptr"})
-    layout = f["layout"]
     meta = f.call(system(f, "PyDict_New"), "ptr")
     with f.when(meta.equals(0)):
         f.give(0)
     names = f.get(LAYOUT, layout, "parameter_names")
     with f.counted(f.get(LAYOUT, layout, "parameters")) as index:
         source = f.at(layout, index * SOURCE.size + LAYOUT.size)
-        argument = f.call("source", "ptr", source, f["objects"])
+        argument = f.call("source", "ptr", source, objects)
         name = f.load("ptr", names, index * 8)
         with f.when(f.call(system(f, "PyDict_SetItem"), "i32", meta, name, argument).differs(0)):
             release(f, meta)
             f.give(0)
-    result = _python(f, f["grid"], meta)
+    result = _python(f, grid, meta)
     release(f, meta)
     f.give(result)
 
 
-def _fill_slots(module: Module) -> None:
-    f = module.function("fill_slots", "void", {"record": "ptr", "values": "ptr", "launch": "ptr"})
-    record = f["record"]
+@native("void")
+def _fill_slots(f: Function, record: Ptr, values: Ptr, launch: Ptr) -> None:
     slots = f.get(RECORD, record, "slots")
     with f.counted(f.get(RECORD, record, "slot_count")) as index:
         fill = f.at(slots, index * FILL.size)
         entry = f.get(FILL, fill, "entry").to("i64")
         conversion = f.get(FILL, fill, "conversion")
-        value = f.load("i64", f["values"], entry * 8)
-        f.store(_converted(f, conversion, value), f["launch"], index * 8 + LAUNCH_SLOTS)
+        value = f.load("i64", values, entry * 8)
+        f.store(_converted(f, conversion, value), launch, index * 8 + LAUNCH_SLOTS)
     f.give()
 
 
 def _converted(f: Function, conversion: Lanes, value: Lanes) -> Lanes:
     result = f.variable("i64", value)
-    with f.when(conversion.differs(CONVERT_BITS)):
+    with f.when(conversion.differs(Convert.BITS)):
         as_double = value.kind.with_element("double").cast("sitofp", value)
-        from_float = f.choose(conversion.equals(CONVERT_FLOAT_TO_FP32), value.to("double"), as_double, kind="double")
+        from_float = f.choose(conversion.equals(Convert.FLOAT_TO_FP32), value.to("double"), as_double, kind="double")
         single = from_float.kind.with_element("float").cast("fptrunc", from_float).to("i32").widened("i64")
-        is_fp32 = conversion.equals(CONVERT_FLOAT_TO_FP32) | conversion.equals(CONVERT_INT_TO_FP32)
+        is_fp32 = conversion.equals(Convert.FLOAT_TO_FP32) | conversion.equals(Convert.INT_TO_FP32)
         truth = value.differs(0).widened("i64")
-        is_fp64 = conversion.equals(CONVERT_INT_TO_FP64)
+        is_fp64 = conversion.equals(Convert.INT_TO_FP64)
         result.set(f.choose(is_fp32, single, f.choose(is_fp64, as_double.to("i64"), truth)))
     return result.value
 
 
-def _missed(module: Module) -> None:
+@native("ptr")
+def _missed(f: Function, kernel: Ptr, grid: Ptr, objects: Ptr, positional: I64, names: Ptr) -> None:
     """Hands a call to Python: missed(kernel, grid, values, names)."""
-    f = module.function(
-        "missed", "ptr", {"kernel": "ptr", "grid": "ptr", "objects": "ptr", "positional": "i64", "names": "ptr"}
-    )
     table = runtime(f)
-    count = f.variable("i64", f["positional"])
-    names = f.variable("ptr", f.get(TABLE, table, "none"))
-    with f.when(f["names"].differs(0)):
-        names.set(f["names"])
-        count.set(count.value + f.call(system(f, "PyTuple_Size"), "i64", f["names"]))
+    count = f.variable("i64", positional)
+    names_or_none = f.variable("ptr", f.get(TABLE, table, "none"))
+    with f.when(names.differs(0)):
+        names_or_none.set(names)
+        count.set(count.value + f.call(system(f, "PyTuple_Size"), "i64", names))
     values = f.call(system(f, "PyTuple_New"), "ptr", count.value)
     with f.when(values.equals(0)):
         f.give(0)
     with f.counted(count.value) as index:
-        item = _retained(f, f.load("ptr", f["objects"], index * 8))
+        item = _retained(f, f.load("ptr", objects, index * 8))
         f.call(system(f, "PyTuple_SetItem"), "i32", values, index, item)
-    result = _python(f, f.get(TABLE, table, "missed"), f["kernel"], f["grid"], values, names.value)
+    result = _python(f, f.get(TABLE, table, "missed"), kernel, grid, values, names_or_none.value)
     release(f, values)
     f.give(result)
 
 
-def _launch_known(module: Module) -> None:
+@native("ptr")
+def _launch_known(f: Function, record: Ptr, values: Ptr, launch: Ptr, total: I64) -> None:
     """Runs a specialisation over a grid that was understood; null with an exception when that does not work."""
-    f = module.function("launch_known", "ptr", {"record": "ptr", "values": "ptr", "launch": "ptr", "total": "i64"})
-    record = f["record"]
-    f.call("fill_slots", "void", record, f["values"], f["launch"])
+    f.call("fill_slots", "void", record, values, launch)
     device = f.get(RECORD, record, "device")
     with f.when(device.differs(0)):
-        f.give(f.call("launch_on_device", "ptr", record, f["values"], f["launch"], f["total"]))
+        f.give(f.call("launch_on_device", "ptr", record, values, launch, total))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
     nobody = f.constant("ptr", 0)
-    done = f.call("execute_for", "i32", entry, f["launch"], f["total"], scratch, threads, cost, nobody)
+    done = f.call("execute_for", "i32", entry, launch, total, scratch, threads, cost, nobody)
     with f.when(done.differs(DONE)):
-        f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), f["launch"], done))
+        f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), launch, done))
     f.give(_retained(f, f.get(RECORD, record, "result")))
 
 
-def _failed_launch(module: Module) -> None:
+@native("ptr", inlining=RARE)
+def _failed_launch(f: Function, result: Ptr, launch: Ptr, status: I32) -> None:
     """Sees to it that an exception is set for what `execute` gave; gives null."""
-    f = module.function("failed_launch", "ptr", {"result": "ptr", "launch": "ptr", "status": "i32"}, inlining=RARE)
-    with f.when(f["status"].equals(NO_MEMORY)):
+    with f.when(status.equals(NO_MEMORY)):
         f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
-    with f.when(f["status"].equals(STUCK)):
-        address = f.call(system(f, "PyLong_FromLong"), "ptr", f["launch"].to("i64"))
+    with f.when(status.equals(STUCK)):
+        address = f.call(system(f, "PyLong_FromLong"), "ptr", launch.to("i64"))
         with f.when(address.differs(0)):
-            _python(f, f.get(TABLE, runtime(f), "stuck"), f["result"], address)
+            _python(f, f.get(TABLE, runtime(f), "stuck"), result, address)
             release(f, address)
     f.give(0)
 
 
-def _may_launch(module: Module) -> None:
+@native("i1")
+def _may_launch(f: Function, state: Ptr) -> None:
     """Whether nobody watches the launch, and the outer values are still those that the kernel was compiled with."""
-    f = module.function("may_launch", "i1", {"state": "ptr"})
-    state = f["state"]
     with f.when(f.get(TABLE, runtime(f), "watched").differs(0)):
         f.give(0)
     hooks = f.get(STATE, state, "hooks")
@@ -325,12 +290,11 @@ def _may_launch(module: Module) -> None:
     f.give(1)
 
 
-def _call_bound(module: Module) -> None:
+@native("ptr")
+def _call_bound(f: Function, bound: Ptr, objects: Ptr, flags: I64, names: Ptr) -> None:
     """The vectorcall of a bound object."""
-    f = module.function("call_bound", "ptr", {"bound": "ptr", "objects": "ptr", "flags": "i64", "names": "ptr"})
-    objects, names = f["objects"], f["names"]
-    positional = f["flags"] & _NO_OFFSET_FLAG
-    kernel, grid = f.get(BOUND, f["bound"], "kernel"), f.get(BOUND, f["bound"], "grid")
+    positional = flags & _NO_OFFSET_FLAG
+    kernel, grid = f.get(BOUND, bound, "kernel"), f.get(BOUND, bound, "grid")
     with f.when(kernel.equals(0)):  # it is the one that is kept, and somebody got it from the collector
         f.call(system(f, "PyErr_BadInternalCall"), "void")
         f.give(0)
@@ -368,31 +332,19 @@ def _call_grid(f: Function, extents: Variable, state: Lanes, layout: Lanes) -> N
             f.give(result)
 
 
-def _launch_over(module: Module) -> None:
+@native("ptr", inlining=ALWAYS)
+def _launch_over(
+    f: Function, grid: Ptr, kernel: Ptr, state: Ptr, layout: Ptr, objects: Ptr, positional: I64, names: Ptr
+) -> None:
     """A launch over a grid that is no function; calls that are not known go to Python."""
-    call = {"kernel": "ptr", "state": "ptr", "layout": "ptr", "objects": "ptr", "positional": "i64", "names": "ptr"}
-    f = module.function("launch_over", "ptr", {"grid": "ptr", **call}, inlining=ALWAYS)
-    layout, objects = f["layout"], f["objects"]
     room = f.get(LAYOUT, layout, "count") + SPARE
     words, values = f.stack_words(room * 2), f.stack_words(room)
     found = f.call("classify", "i32", layout, objects, words, values)
     with f.when(found.differs(UNKNOWN)):
-        record = f.call("find_record", "ptr", f["state"], layout, words, found.to("i64") * 2)
+        record = f.call("find_record", "ptr", state, layout, words, found.to("i64") * 2)
         with f.when(record.differs(0)):
             launch = f.stack_words(f.get(RECORD, record, "slot_count") + LAUNCH_SLOTS // 8)
-            total = f.call("extents", "i64", f["grid"], launch)
+            total = f.call("extents", "i64", grid, launch)
             with f.when(total >= 0), f.when(f.call("suits", "i1", record, total)):
                 f.give(f.call("launch_known", "ptr", record, values, launch, total))
-    f.give(f.call("missed", "ptr", f["kernel"], f["grid"], objects, f["positional"], f["names"]))
-
-
-def runtime_text(machine: str) -> str:
-    """LLVM IR of the runtime for "x86-64" or "aarch64"; it depends on nothing else, so its blob can be cached."""
-    module = Module()
-    add_pool(module, PROCESSORS[machine])
-    add_interrupts(module, PROCESSORS[machine])
-    add_faults(module, PROCESSORS[machine])
-    add_execute(module)
-    add_arguments(module)
-    add_launch(module)
-    return module.text()
+    f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))

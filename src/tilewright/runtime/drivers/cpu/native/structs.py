@@ -389,18 +389,39 @@ JOB = struct_of(
 )
 """The job that the threads of the pool run: one cache line, written while the gate is closed."""
 
-ROLE_CONSTANT, ROLE_ANY_VALUE, ROLE_ANY_ALIGNMENT = 1, 2, 4
-ROLE_LIMITED, ROLE_SIGNED = 8, 16  # not all ints fit; negative ones do
-ROLE_BITS = 256  # times by how many bits an int that fits is shifted right to leave nothing but its sign
-TAG_OBJECT, TAG_INT32, TAG_INT64, TAG_UINT64, TAG_BOOL, TAG_FLOAT, TAG_NONE = 1, 2, 3, 4, 5, 6, 7
+
+class Role:
+    """Bits that tell how a parameter takes its argument."""
+
+    CONSTANT, ANY_VALUE, ANY_ALIGNMENT = 1, 2, 4
+    LIMITED, SIGNED = 8, 16  # not all ints fit; negative ones do
+    BITS = 256  # times by how many bits an int that fits is shifted right to leave nothing but its sign
+
+
+class Tag:
+    """First words of keys: kinds of arguments without an object whose address is that word."""
+
+    OBJECT, INT32, INT64, UINT64, BOOL, FLOAT, NONE = 1, 2, 3, 4, 5, 6, 7
+    TENSOR = 64  # and torch's number of the dtype
+    LAST = 4095  # no object has so small an address
+
+
+class Word:
+    """Bits of second words of keys."""
+
+    MULTIPLE, ONE, TENSOR, TUPLE, ARRAY = 1, 2, 1 << 16, 1 << 17, 1 << 18
+    GPU = 1 << 20  # times the number of the GPU and 1
+
+
+class Convert:
+    """Conversions of values to slots of the machine code."""
+
+    BITS, FLOAT_TO_FP32, INT_TO_FP32, INT_TO_FP64, TRUTH = 0, 1, 2, 3, 4
+
+
 FREED = 1 << 40  # an address below this may be an offset into memory that is gone
-TAG_TENSOR = 64  # and torch's number of the dtype
-LAST_TAG = 4095  # no object has so small an address
-WORD_MULTIPLE, WORD_ONE, WORD_TENSOR, WORD_TUPLE, WORD_ARRAY = 1, 2, 1 << 16, 1 << 17, 1 << 18
-WORD_GPU = 1 << 20  # times the number of the GPU and 1
 HEAP_TYPE, TUPLE_SUBCLASS = 1 << 9, 1 << 26  # in the flags of a class
 NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
-CONVERT_BITS, CONVERT_FLOAT_TO_FP32, CONVERT_INT_TO_FP32, CONVERT_INT_TO_FP64, CONVERT_TRUTH = 0, 1, 2, 3, 4
 LAUNCH_GRID, LAUNCH_CONTROL, LAUNCH_SLOTS = 0, 16, 24
 OPEN = 1 << 32
 WATCHER_ABSENT, WATCHER_AWAKE, WATCHER_ASLEEP = 0, 1, 2
