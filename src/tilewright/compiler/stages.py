@@ -18,6 +18,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
+from tilewright.support import knobs
 from tilewright.transforms.pipeline import PASSES, dump, dump_after, optimize_ttir
 
 
@@ -57,6 +58,6 @@ def parse_stage(backend: BaseBackend, name: str, text: Stage) -> Any:
 
 def _optimized(module: Op, facts: dict[str, Any], *, fuse: bool, dump_ir: bool) -> Op:
     if not dump_ir:
-        return optimize_ttir(module, fuse=fuse)
+        return optimize_ttir(module, fuse=fuse, verify_each=knobs.tilewright.verify_passes)
     dump(f"Before {PASSES[0].name}", module)
     return optimize_ttir(module, fuse=fuse, dump=dump_after)

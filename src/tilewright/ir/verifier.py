@@ -1,4 +1,4 @@
-"""The verifier: rules of SSA form and of every op kind, about one microsecond per op.
+"""The verifier: rules of SSA form and of every op kind, about three microseconds per op.
 
 Checked for every op: the numbers of operands, results and regions; required attributes; that operands dominate
 their uses and know them; that blocks end with their only terminator; then the rule of its kind.

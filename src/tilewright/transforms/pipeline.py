@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.ir.core import Op
-from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.ir.pass_manager import Pass, run_passes, verify_after
 from tilewright.ir.printer import print_op
 from tilewright.support import knobs
 from tilewright.transforms.adopt_libraries import adopt_libraries
@@ -80,6 +80,7 @@ def optimize_ttir(
     module: Op,
     *,
     fuse: bool = True,
+    verify_each: bool = True,
     dump: Callable[[str, Op], None] | None = None,
     timings: dict[str, float] | None = None,
 ) -> Op:
@@ -88,6 +89,7 @@ def optimize_ttir(
     Args:
         module: what the front end evaluated, or text that was parsed.
         fuse: a product and a sum of floats may become one operation, so a sum may start a dot's accumulator.
+        verify_each: verify the module after each pass, not only after the last one.
         dump: called with the pass's name and the module after every pass.
         timings: gets the seconds each pass took.
 
@@ -97,7 +99,10 @@ def optimize_ttir(
     Raises:
         VerificationError: when a pass leaves malformed IR behind.
     """
-    run_passes(module, PASSES if fuse else PASSES_WITHOUT_FUSION, dump=dump, timings=timings)
+    passes = PASSES if fuse else PASSES_WITHOUT_FUSION
+    run_passes(module, passes, verify=verify_each, dump=dump, timings=timings)
+    if not verify_each:
+        verify_after(module, "ttir")
     return module
 
 
