@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.layouts.blocked import Workers, default_blocked, fill
+from tilewright.layouts.blocked import (
+    Workers,
+    default_blocked,
+    fill,
+    is_split_by_thread,
+    joined,
+    split,
+    transposed,
+    with_dim,
+)
 from tilewright.layouts.encodings import Blocked
-from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
 from tilewright.layouts.walk import shape_of_block
 
 

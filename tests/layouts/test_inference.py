@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tilewright.layouts import inference
+from tilewright.layouts.blocked import dimension_groups
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Blocked, Distributed, LayoutError, NvidiaMma, encoding
 from tilewright.layouts.queries import num_ctas, num_warps
-from tilewright.layouts.reshape import dimension_groups
 
 sys.path.insert(0, str(Path(__file__).parent))
 

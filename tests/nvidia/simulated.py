@@ -26,7 +26,7 @@ from tilewright.ir.core import Op
 from tilewright.runtime.compile import ASTSource, compile
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.semantics.types import FP8_KINDS
-from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
+from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, optimize_ttgir
 

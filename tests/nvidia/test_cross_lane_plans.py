@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.analysis.gather_distance import step_of
-from tilewright.analysis.reduction_plan import Function, reduction_plan
-from tilewright.analysis.reduction_scratch import Run, axis_runs, scan_bytes
+from tilewright.analysis.reduction_plan import Function, Run, axis_runs, reduction_plan, scan_bytes
 from tilewright.backends.nvidia.lower.gather import owners
 from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
 from tilewright.layouts.conversion import to_linear_layout

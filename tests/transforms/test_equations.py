@@ -12,12 +12,12 @@ from equation_overlaps import overlaps
 
 from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Rewriter
-from tilewright.transforms import arith_rules, combine, fold_arithmetic, memory_rules, shape_rules
+from tilewright.transforms import arith_rules, combine, memory_rules, shape_rules
 from tilewright.transforms.arith_rules import constant_to_the_right, negated_comparison
 from tilewright.transforms.equations import Equation
 
 CANONICAL = (
-    *(*fold_arithmetic.IDENTITIES, *shape_rules.IDENTITIES, *memory_rules.IDENTITIES),
+    *(*arith_rules.IDENTITIES, *shape_rules.IDENTITIES, *memory_rules.IDENTITIES),
     *(*arith_rules.ROWS, *shape_rules.ROWS, *memory_rules.ROWS),
 )
 PATTERNS = [row for row in CANONICAL if row.by is None]

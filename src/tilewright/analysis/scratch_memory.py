@@ -12,8 +12,7 @@ from math import prod
 from typing import Any
 
 from tilewright.analysis.gather_distance import stays_in_warp
-from tilewright.analysis.reduction_plan import planned_bytes
-from tilewright.analysis.reduction_scratch import gather_bytes, reduction_bytes, scan_bytes
+from tilewright.analysis.reduction_plan import gather_bytes, planned_bytes, reduction_bytes, scan_bytes
 from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
 from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY

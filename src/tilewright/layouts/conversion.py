@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 from tilewright.ir.errors import counted
-from tilewright.layouts.amd_layouts import mfma_layout, mfma_operand_layout, wmma_layout, wmma_operand_layout
 from tilewright.layouts.distributed import (
     AmdMfma,
     AmdWmma,
@@ -30,8 +29,12 @@ from tilewright.layouts.register_layouts import (
     blocked_layout,
     blocked_operand_layout,
     linear_layout,
+    mfma_layout,
+    mfma_operand_layout,
     nvidia_mma_layout,
     nvidia_operand_layout,
+    wmma_layout,
+    wmma_operand_layout,
 )
 from tilewright.layouts.shared import (
     AmdRotatingShared,

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from tilewright.layouts.attribute_text import Value, Written, read
 from tilewright.layouts.errors import LayoutError, demand
-from tilewright.layouts.keys import Key, print_keys, read_keys
-from tilewright.layouts.spelling import current_spelling
+from tilewright.layouts.keys import Key, current_spelling, print_keys, read_keys
 
 KINDS: dict[str, type[Encoding]] = {}
 """The kinds by the name of their attribute."""

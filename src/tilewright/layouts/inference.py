@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import prod
 
-from tilewright.layouts import neighbours
+from tilewright.layouts import blocked
 from tilewright.layouts.blocked import Workers, default_blocked
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked, DotOperand, GenericLinear, Linear, Slice
@@ -20,7 +20,6 @@ from tilewright.layouts.encoding import Distributed, Encoding, Shared
 from tilewright.layouts.errors import LayoutError, demand
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.queries import equivalent, is_expensive_view, num_ctas, order
-from tilewright.layouts.reshape import reshaped_blocked
 from tilewright.layouts.shared import NvmmaShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
 from tilewright.layouts.walk import dimension_names, shown
 
@@ -78,7 +77,7 @@ def _transposed(layout: Encoding, shape: Shape, axes: Shape) -> Encoding:
         case _ if axes == tuple(range(len(axes))):
             found = layout
         case Blocked():
-            found = neighbours.transposed(layout, axes)
+            found = blocked.transposed(layout, axes)
         case SwizzledShared():
             swizzle = layout.vec, layout.per_phase, layout.max_phase
             found = type(layout)(*swizzle, permuted(back, layout.order), _permuted_rows(layout.cga, axes))
@@ -142,9 +141,9 @@ def reshaped(layout: Distributed, shape: Shape, result: Shape, *, wish: Distribu
     if around is not None:
         return around
     if isinstance(layout, Blocked):
-        blocked = reshaped_blocked(layout, shape, result)
-        if blocked is not None:
-            return blocked
+        kept = blocked.reshaped_blocked(layout, shape, result)
+        if kept is not None:
+            return kept
     outs = zip(dimension_names(len(result)), result, strict=True)
     return linear_encoding(to_linear_layout(layout, shape).reshape_outs(outs))
 
@@ -173,7 +172,7 @@ def joined(layout: Distributed, shape: Shape) -> Distributed:
             if before is not None and equivalent(before, layout, shape):
                 return parent
         case Blocked():
-            return neighbours.joined(layout)
+            return blocked.joined(layout)
     found = to_linear_layout(layout, shape)
     outs = tuple(zip(dimension_names(rank + 1), (*shape, 2), strict=True))
     columns = {name: tuple(column << 1 for column in columns) for name, columns in found.columns.items()}
@@ -189,7 +188,7 @@ def split(layout: Distributed, shape: Shape) -> Distributed:
         LayoutError: the dimension is not 2, or no thread has both elements.
     """
     if isinstance(layout, Blocked) and _ends_in_pairs(layout):
-        return neighbours.split(layout)
+        return blocked.split(layout)
     demand(shape[-1] == 2, f"the last dimension of what tt.split divides must be 2, not {shape[-1]}")
     halved = _halved(layout, shape, len(shape) - 1)
     outs = tuple(zip(dimension_names(len(shape) - 1), shape[:-1], strict=True))

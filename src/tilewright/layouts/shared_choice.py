@@ -1,19 +1,27 @@
-"""The choice of a tile's shared memory layout, for matrix instructions that read memory and operands in registers.
+"""The layouts of buffers in shared memory: chosen for a tile, and of views of a buffer, for which nothing has to move.
 
-nvmma_for((128, 64), (1, 0), bits=16)         # swizzlingByteWidth = 128
+nvmma_for((128, 64), (1, 0), bits=16)                  # swizzlingByteWidth = 128
 swizzled_for(operand, (128, 64), (1, 0), bits=16)      # vec = 8, perPhase = 1, maxPhase = 8
+reshaped_buffer(nvmma, (32, 1, 4, 64), (128, 64))      # nvmma again, where rows stay whole; else #ttg.shared_linear
+transposed_from(layout, (64, 32), (1, 0))              # what, transposed, has `layout`
+contiguous_offsets(layout, (2, 512))                   # 1024: as many elements follow each other in memory and tile
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 
+from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import DotOperand, NvidiaMma
-from tilewright.layouts.errors import LayoutError
+from tilewright.layouts.encoding import Encoding, Shared
+from tilewright.layouts.errors import LayoutError, demand
+from tilewright.layouts.inference import inverse, transposed
 from tilewright.layouts.keys import Bases
-from tilewright.layouts.shared import NvmmaShared, SwizzledShared
-from tilewright.layouts.walk import shape_of_block
+from tilewright.layouts.queries import num_ctas
+from tilewright.layouts.shared import NvmmaShared, PaddedShared, SharedLinear, SwizzledShared
+from tilewright.layouts.walk import dimension_names, shape_of_block
 
 Shape = tuple[int, ...]
 SWIZZLES = (128, 64, 32)
@@ -96,3 +104,46 @@ def with_rank(layout: NvmmaShared, rank: int) -> NvmmaShared:
 def cga_with_rank(cga: Bases, rank: int) -> Bases:
     """The division among CTAs of a tile of another rank, whose first dimensions have extent 1."""
     return tuple((*(0,) * (rank - len(row)), *row[max(0, len(row) - rank) :]) for row in cga)
+
+
+@cache
+def reshaped_buffer(layout: Shared, shape: Shape, result: Shape) -> Shared:
+    """The layout of a buffer of `shape` that is seen as one of shape `result`.
+
+    Raises:
+        LayoutError: the layout has no linear layout for this shape.
+    """
+    outs = tuple(zip(dimension_names(len(result)), result, strict=True))
+    found = to_linear_layout(layout, shape).reshape_outs(outs)
+    if isinstance(layout, PaddedShared):
+        return PaddedShared(layout.pads, found.bases["offset"], found.bases["block"])
+    if isinstance(layout, NvmmaShared) and num_ctas(layout) == 1:
+        inner = 0 if layout.transposed else -1
+        again = with_rank(layout, len(result))
+        if shape[inner] == result[inner] and _linear(again, result) == found:
+            return again
+    return SharedLinear(found.bases["offset"], found.bases["block"], layout.alignment)
+
+
+def _linear(layout: Shared, shape: Shape) -> object:
+    """The linear layout; None where there is none."""
+    try:
+        return to_linear_layout(layout, shape)
+    except LayoutError:
+        return None
+
+
+def transposed_from(layout: Encoding, shape: Shape, axes: Sequence[int]) -> Encoding:
+    """The layout of a buffer that, transposed by `axes`, has `layout` and `shape`."""
+    return transposed(layout, shape, inverse(axes))
+
+
+@cache
+def contiguous_offsets(layout: Shared, shape: Shape) -> int:
+    """The number of elements that follow each other both in memory and in the tile, row by row."""
+    demand(not isinstance(layout, PaddedShared), "padded elements do not follow each other")
+    columns = to_linear_layout(layout, shape).columns["offset"]
+    count = 0
+    while count < len(columns) and columns[count] == 1 << count:
+        count += 1
+    return 1 << count

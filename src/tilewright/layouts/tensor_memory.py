@@ -15,9 +15,9 @@ from functools import cache
 
 from tilewright.layouts.distributed import Linear
 from tilewright.layouts.errors import demand
+from tilewright.layouts.keys import cga_layout
 from tilewright.layouts.linear_layout import LinearLayout, from_bases, identity_1d, log2, zeros_1d
 from tilewright.layouts.shared import TensorMemory, TensorMemoryScales
-from tilewright.layouts.spelling import cga_layout
 from tilewright.layouts.walk import dimension_names, shape_of_block, shown
 
 Shape = tuple[int, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.transforms import arith_rules, combine, fold_arithmetic, memory_rules, shape_rules
+from tilewright.transforms import arith_rules, combine, memory_rules, shape_rules
 from tilewright.transforms.equations import Equation
 
 HEAD = """# Rewrite rules
@@ -12,7 +12,7 @@ The rules that are equations, from the rows that the compiler matches. `python -
 shown. Within an op the rows of a table are tried in order, folds before rules.
 """
 TABLES = {
-    "Canonicalize, folds: arithmetic": fold_arithmetic.IDENTITIES,
+    "Canonicalize, folds: arithmetic": arith_rules.IDENTITIES,
     "Canonicalize, folds: shapes": shape_rules.IDENTITIES,
     "Canonicalize, folds: addresses and memory": memory_rules.IDENTITIES,
     "Canonicalize, rules: arithmetic": arith_rules.ROWS,

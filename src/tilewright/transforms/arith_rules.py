@@ -1,15 +1,99 @@
-"""Canonical forms of arithmetic: constants to the right, chains of constants and of casts shortened."""
+"""Arithmetic: identities, evaluation of constants by the op's reference semantics, and canonical forms.
+
+Constants go to the right, chains of constants and of casts are shortened. Float identities hold for NaN, infinities and
+both zeros.
+"""
 
 from __future__ import annotations
 
 from tilewright.dialects import arith
 from tilewright.dialects.arith import Binary, CompareIntegers
-from tilewright.ir.attributes import Keyword
+from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS, is_defined
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_elementwise import FpToFp
+from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.rewriter import Rewriter
 from tilewright.transforms.equations import Equation, by_op
-from tilewright.transforms.fold_arithmetic import has_the_type_of_the_result
 from tilewright.transforms.matching import constant_of, number_of
+
+
+def has_the_type_of_the_result(op: Op, x: Value) -> bool:
+    """has the type of the result"""
+    return x.type is op.result.type
+
+
+def comes_back_whole(op: Op, x: Value) -> bool:
+    """has the type of the result, and the type between is as wide"""
+    (between,) = op.operands
+    return x.type is op.result.type and between.type.bits >= x.type.bits
+
+
+def evaluated(op: Op) -> Number | None:
+    """f(c, d, …) → the number that f computes at run time"""
+    arrays = []
+    for value in op.operands:
+        number = number_of(value)
+        if number is None:
+            return None
+        arrays.append(numpy_dtype(number.type).type(number.value))
+    if op.definition.semantics is None or not arrays or not is_defined(op, *arrays):
+        return None
+    value = op.definition.semantics(op, *arrays).item()
+    return Number(int(value) if isinstance(value, bool) else value, op.result.type)
+
+
+def converted_zero(op: FpToFp) -> Number | None:
+    """fp_to_fp(0.0) → 0.0, likewise -0.0 where the format has it"""
+    zero, type = constant_of(op.operand), op.result.type
+    return None if zero != 0 else Number(0.0 if type.scalar.text.endswith("UZ") else zero, type)
+
+
+IDENTITIES = (
+    # Integers, which wrap
+    Equation("plus_zero", "x + 0, x - 0, x | 0, x ^ 0, x << 0, x >> 0 → x"),
+    Equation("difference_plus_part", "(a - y) + y → a"),
+    Equation("minus_itself", "x - x, x ^ x → 0", reason="not for floats: inf - inf is NaN"),
+    Equation("sum_minus_part", "(a + y) - y, (y + a) - y → a"),
+    Equation("times_one", "x * 1, x / 1 → x"),
+    Equation("times_zero", "x * 0, x & 0 → 0", reason="not for floats: NaN * 0 is NaN, -1 * 0 is -0"),
+    Equation("remainder_of_one", "x % 1 → 0"),
+    Equation("and_all_ones", "x & -1 → x"),
+    Equation("or_all_ones", "x | -1 → -1"),
+    Equation("both_the_same", "x & x, x | x, minsi(x, x), maxsi(x, x), minui(x, x), maxui(x, x) → x"),
+    # Floats
+    Equation("plus_negative_zero", "x + -0.0 → x", reason="+0.0 would turn -0.0 into 0.0"),
+    Equation("minus_positive_zero", "x - 0.0 → x", reason="-0.0 would turn -0.0 into 0.0"),
+    Equation("times_one_of_floats", "x * 1.0, x / 1.0 → x"),
+    Equation("both_the_same_float", "minnumf(x, x), maxnumf(x, x), minimumf(x, x), maximumf(x, x) → x"),
+    Equation("greatest_with_least", "maximumf(x, -inf) → x", reason="not for maxnumf: of NaN and -inf that is -inf"),
+    Equation("least_with_greatest", "minimumf(x, inf) → x", reason="not for minnumf: of NaN and inf that is inf"),
+    # Comparisons, selections
+    Equation("equal_to_itself", "x == x, x <= x, x >= x → true", reason="of integers: NaN is not equal to itself"),
+    Equation("other_than_itself", "x != x, x < x, x > x → false"),
+    Equation("truth_of_truth", "b == true, b != false → b"),
+    Equation("truth_of_extended", "extui(b) != 0, extsi(b) != 0 → b", given=has_the_type_of_the_result),
+    Equation("nothing_is_below_zero", "ult(x, 0) → false"),
+    Equation("all_is_from_zero_on", "uge(x, 0) → true"),
+    Equation("same_choices", "select(b, x, x) → x"),
+    Equation("first_choice", "select(true, x, _) → x"),
+    Equation("second_choice", "select(false, _, y) → y"),
+    Equation("choice_is_condition", "select(b, true, false) → b", given=has_the_type_of_the_result),
+    # Casts
+    Equation("cast_to_own_type", "bitcast(x), index_cast(x) → x", given=has_the_type_of_the_result),
+    Equation("negated_twice", "negf(negf(x)) → x"),
+    Equation(
+        "cast_undone",
+        "trunci(extsi(x)), trunci(extui(x)), truncf(extf(x)), bitcast(bitcast(x)), index_cast(index_cast(x)) → x",
+        given=comes_back_whole,
+        reason="an index loses bits on its way through i32",
+    ),
+    Equation("converted_to_own_type", "fp_to_fp(x) → x", given=has_the_type_of_the_result),
+    Equation.of(converted_zero, "tt.fp_to_fp"),
+    Equation.of(evaluated, *ARITHMETIC_SEMANTICS, given="LLVM defines the result"),
+)
+FOLDS = by_op(IDENTITIES)
+
 
 ORDERS = (("slt", "sgt", "sge"), ("sle", "sge", "sgt"), ("sgt", "slt", "sle"), ("sge", "sle", "slt"))
 """predicate, its mirror image, its opposite"""

@@ -7,7 +7,7 @@
     %b = tt.broadcast %s
     %t = arith.addi %r, %s
 
-The folds and rules are in `fold_arithmetic` and the files called `…_rules`.
+The folds and rules are in the files called `…_rules`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Fold, Rule
 from tilewright.transforms import (
     arith_rules,
-    buffer_rules,
     control_flow_rules,
     conversion_rules,
-    fold_arithmetic,
     memory_rules,
     shape_rules,
-    warp_specialize_rules,
 )
 from tilewright.transforms.functions import rewrite_functions
 
@@ -32,15 +29,12 @@ PARTS = (
     memory_rules,
     control_flow_rules,
     conversion_rules,
-    buffer_rules,
-    warp_specialize_rules,
 )
 FOLDS: dict[str, tuple[Fold, ...]] = {
-    **fold_arithmetic.FOLDS,
+    **arith_rules.FOLDS,
     **shape_rules.FOLDS,
     **memory_rules.FOLDS,
     **conversion_rules.FOLDS,
-    **buffer_rules.FOLDS,
 }
 RULES: dict[str, tuple[Rule, ...]] = {
     name: tuple(rule for part in PARTS for rule in part.RULES.get(name, ()))

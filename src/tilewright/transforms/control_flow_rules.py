@@ -7,6 +7,11 @@
     %r = scf.for … iter_args(%a = %x) {… yield %a}   ->  %x instead of %a and %r
 
 Values that leave an `if` or go round a loop and are not needed are removed.
+
+Likewise of `ttg.warp_specialize` results that nobody uses and captures that no partition needs:
+
+    ttg.warp_specialize(%a, %a, %b)     partition0(%x, %y, %z) { "use"(%x, %y) }
+    ttg.warp_specialize(%a)             partition0(%x) { "use"(%x, %x) }
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tilewright.dialects.scf import Condition, For, If, While, Yield
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
 from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.rewriter import Rewriter, Rule
@@ -307,10 +313,48 @@ def never_entered(op: While, rewriter: Rewriter) -> bool:
     return True
 
 
+# --- ttg.warp_specialize ------------------------------------------------------------------------------------------
+
+
+def unused_results(op: WarpSpecialize, rewriter: Rewriter) -> bool:
+    """Results nobody uses are not yielded."""
+    dropped = [i for i, result in enumerate(op.results) if not result.uses]
+    if not dropped:
+        return False
+    for block in op.regions[0].blocks:
+        end = block.terminator
+        if isinstance(end, WarpYield):
+            rewriter.set_operands(end, without(end.values, dropped))
+    drop_results(op, dropped)
+    return True
+
+
+def unused_captures(op: WarpSpecializePartitions, rewriter: Rewriter) -> bool:
+    """Captures that no partition uses, or that it has already, are dropped."""
+    dropped: list[int] = []
+    known: dict[Value, int] = {}
+    for i, capture in enumerate(op.captures):
+        if any(region.block.args[i].uses for region in op.regions):
+            first = known.setdefault(capture, i)
+            if first == i:
+                continue
+            for region in op.regions:
+                replace_value(region.block.args[i], region.block.args[first], rewriter)
+        dropped.append(i)
+    if not dropped:
+        return False
+    for region in op.regions:
+        drop_arguments(region.block, dropped)
+    rewriter.set_operands(op, without(op.captures, dropped))
+    return True
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
     "scf.if": (known_condition, unused_results_of_if, yields_known_outside, condition_inside_arm),
     "scf.for": (known_trip_count, empty_for, invariant_in_for, duplicate_in_for, unused_in_for),
     "scf.while": (never_entered, invariant_in_while, passed_from_outside, unused_in_while),
     "scf.yield": (look_at_loop_again,),
     "scf.condition": (look_at_loop_again,),
+    "ttg.warp_specialize": (unused_results,),
+    "ttg.warp_specialize.partitions": (unused_captures,),
 }

@@ -8,8 +8,8 @@ from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Value, defining, tile_type
 from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import TensorType, i32
+from tilewright.transforms.arith_rules import has_the_type_of_the_result
 from tilewright.transforms.equations import Equation, by_op
-from tilewright.transforms.fold_arithmetic import has_the_type_of_the_result
 from tilewright.transforms.matching import number_of
 
 # --- folds --------------------------------------------------------------------------------------------------------

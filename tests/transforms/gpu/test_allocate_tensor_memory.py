@@ -9,7 +9,7 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.support.diagnostics import OutOfResources
-from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
+from tilewright.transforms.gpu.allocate_memory import allocate_tensor_memory
 
 assert tilewright.dialects.__all__
 

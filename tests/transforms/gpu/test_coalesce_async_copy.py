@@ -10,7 +10,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.layouts.encodings import Blocked, Encoding
-from tilewright.transforms.gpu.coalesce_async_copy import coalesce_async_copy
+from tilewright.transforms.gpu.coalesce import coalesce_async_copy
 from tilewright.transforms.gpu.relayout import layout_of
 
 assert tilewright.dialects.__all__

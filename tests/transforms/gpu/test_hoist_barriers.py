@@ -9,7 +9,7 @@ import pytest
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.hoist_barriers import hoist_barriers
+from tilewright.transforms.gpu.mma_lowering import hoist_barriers
 
 BARRIER = "!ttg.memdesc<1xi64, #shared, #ttg.shared_memory, mutable>"
 LOOP = f"""

@@ -9,7 +9,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.nested_selects import nested_selects
+from tilewright.transforms.gpu.combine_select_if import nested_selects
 
 assert tilewright.dialects.__all__
 

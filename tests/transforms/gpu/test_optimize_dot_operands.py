@@ -13,8 +13,8 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.layouts.buffer_views import contiguous_offsets, reshaped_buffer
 from tilewright.layouts.encodings import NvmmaShared, SharedLinear, SwizzledShared
+from tilewright.layouts.shared_choice import contiguous_offsets, reshaped_buffer
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir

@@ -16,7 +16,7 @@ from tilewright.layouts.encodings import Blocked, NvidiaMma, encoding
 from tilewright.transforms.cse import cse
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
-from tilewright.transforms.gpu.rematerialization_cost import byte_count, conversion_cost
+from tilewright.transforms.gpu.rematerialization import byte_count, conversion_cost
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 
 assert tilewright.dialects.__all__

@@ -19,7 +19,7 @@ from tilewright.layouts.encodings import Blocked
 from tilewright.tools.opt_passes import find_passes
 from tilewright.tools.opt_run import run_requests
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
-from tilewright.transforms.gpu.matmul_options import MatmulOptions
+from tilewright.transforms.gpu.matrix_instructions import MatmulOptions
 
 assert tilewright.dialects.__all__
 

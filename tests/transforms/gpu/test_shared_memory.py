@@ -14,7 +14,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import i32
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
+from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
 
 assert tilewright.dialects.__all__

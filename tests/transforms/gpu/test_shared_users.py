@@ -6,7 +6,7 @@ import pytest
 
 import tilewright.dialects
 from tilewright.ir.parser import parse_module
-from tilewright.transforms.gpu.pipelining.shared_users import has_compatible_users, shared_layout_for
+from tilewright.transforms.gpu.pipelining.assign_latencies import has_compatible_users, shared_layout_for
 
 assert tilewright.dialects.__all__
 

@@ -33,13 +33,14 @@ from tilewright.layouts.encodings import NvmmaShared, encoding
 from tilewright.support import knobs
 from tilewright.support.diagnostics import OutOfResources
 from tilewright.transforms.functions import functions_of, is_public
-from tilewright.transforms.gpu.allocate_global_scratch import allocate_global_scratch
-from tilewright.transforms.gpu.allocate_shared_memory import allocate_shared_memory
-from tilewright.transforms.gpu.allocate_tensor_memory import allocate_tensor_memory
-from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts
+from tilewright.transforms.gpu.allocate_memory import (
+    allocate_global_scratch,
+    allocate_shared_memory,
+    allocate_tensor_memory,
+)
+from tilewright.transforms.gpu.combine_select_if import nested_selects
+from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.membar import membar
-from tilewright.transforms.gpu.nested_selects import nested_selects
-from tilewright.transforms.gpu.packs_in_threads import packs_in_threads
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.gpu.workers import target_of

@@ -13,7 +13,7 @@
     sm_100  sums in tensor memory: see tcgen05.py
 
 Dots without such an instruction stay as they are, with operands widened to the type of the result. Scaled dots without
-one are products of scaled operands: see decompose_scaled.py.
+one are products of scaled operands: see scaled_dot.py.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tilewright.ir.types import Type, bf16, f16, i8, i32
 from tilewright.layouts.encodings import DotOperand, NvidiaMma
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.gpu import mma_sync, tcgen05
-from tilewright.transforms.gpu.decompose_scaled import decompose_scaled
-from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
 from tilewright.transforms.gpu.matrix_instructions import (
     ALL_FP8,
     FP8,
+    NEWEST,
+    MatmulOptions,
     grouped_warps,
     instruction_shape,
     result_per_cta,
     version_for,
 )
 from tilewright.transforms.gpu.relayout import layout_of, with_layout
-from tilewright.transforms.gpu.scaled_dot import scaled_dot, turn_around
+from tilewright.transforms.gpu.scaled_dot import decompose_scaled, scaled_dot, turn_around
 from tilewright.transforms.gpu.shared_operands import comes_from_load, in_shared_memory, is_turned
 from tilewright.transforms.gpu.slices import forward_slice
 from tilewright.transforms.gpu.tile_ops import TileOps

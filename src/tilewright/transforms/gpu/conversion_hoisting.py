@@ -22,8 +22,7 @@ from tilewright.transforms.gpu.conversion_slices import ConversionSlice, Use, tr
 from tilewright.transforms.gpu.layout_propagation import converted_behind
 from tilewright.transforms.gpu.layout_transfer import MATRIX, VIEWS, layout_of_operands, tile_layout
 from tilewright.transforms.gpu.relayout import with_layout
-from tilewright.transforms.gpu.rematerialization import Rematerialization, wanted_layout
-from tilewright.transforms.gpu.rematerialization_cost import conversion_cost, is_worthwhile
+from tilewright.transforms.gpu.rematerialization import Rematerialization, conversion_cost, is_worthwhile, wanted_layout
 from tilewright.transforms.gpu.shared_operands import LOADS
 
 STAYING = (*VIEWS, Broadcast, Fp4ToFp, ConvertLayout)

@@ -25,9 +25,17 @@ from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Split
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FunctionType, TensorType, Type, i32
-from tilewright.layouts.blocked import Workers, default_blocked, fill
+from tilewright.layouts.blocked import (
+    Workers,
+    default_blocked,
+    fill,
+    is_split_by_thread,
+    joined,
+    split,
+    transposed,
+    with_dim,
+)
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding, Slice
-from tilewright.layouts.neighbours import is_split_by_thread, joined, split, transposed, with_dim
 from tilewright.layouts.queries import total_elements_per_thread
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_as, layout_of, with_layout
 

@@ -6,6 +6,12 @@
 
 A conversion is the only op for which a block reads the memory of another one. Scans along an axis that the blocks do
 not divide, and gathers that find everything in their own block, stay as they are.
+
+Functions of packs of elements get tiles whose threads hold whole packs: neighbours along the last axis.
+
+%y = tt.map_elementwise %x {pack = 4}        →    %a = ttg.convert_layout %x : … -> tensor<64x64xi32, #fours>
+     : tensor<64x64xi32, #ones>                   %b = tt.map_elementwise %a {pack = 4} : tensor<64x64xi32, #fours>
+                                                  %y = ttg.convert_layout %b : … -> tensor<64x64xi32, #ones>
 """
 
 from __future__ import annotations
@@ -14,10 +20,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.analysis.gather_distance import distance_of, step_of
-from tilewright.dialects.tt_reduce import Scan
+from tilewright.dialects.tt_reduce import MapElementwise, Scan
 from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.ir.core import Op, Value, tile_type
-from tilewright.layouts.blocked import fill_cta
+from tilewright.layouts.blocked import fill, fill_cta
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding
 from tilewright.layouts.linear_layout import LinearLayout
@@ -77,3 +83,30 @@ def _linear(tile: Value) -> LinearLayout:
 
 
 _RULES: Mapping[str, Callable[[Any], None]] = {"tt.gather": _gather, "tt.histogram": _histogram, "tt.scan": _scan}
+
+
+def packs_in_threads(module: Op) -> None:
+    """Rewrite a module of TTGIR as above, in place."""
+    for op in [op for op in module.walk() if isinstance(op, MapElementwise)]:
+        if not _holds_packs(op):
+            _hand_out_packs(op)
+
+
+def _holds_packs(op: MapElementwise) -> bool:
+    """Whether the first registers of each thread number the elements of a pack."""
+    tile, bits = op.sources[0], op.pack.bit_length() - 1
+    registers = to_linear_layout(layout_of(tile), tile.type.shape or ()).columns["register"]
+    return tuple(registers[:bits]) == tuple(1 << bit for bit in range(bits))
+
+
+def _hand_out_packs(op: MapElementwise) -> None:
+    shape = op.sources[0].type.shape
+    assert shape is not None, "scalars have a pack of 1"
+    rank = len(shape)
+    layout = fill(shape, (*(1,) * (rank - 1), op.pack), tuple(reversed(range(rank))), workers_of(op))
+    for index in range(len(op.operands)):
+        convert_operand(op, index, layout)
+    for result in op.results:
+        wanted = result.type
+        result.type = with_layout(wanted, layout)
+        convert_result(result, wanted)

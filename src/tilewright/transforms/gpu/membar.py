@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from tilewright.analysis.buffer_aliases import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.analysis.shared_accesses import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
 from tilewright.analysis.shared_memory import Allocation, ScratchSize, SharedBuffer, allocate
 from tilewright.dialects.scf import Condition, For, If, While, Yield
 from tilewright.dialects.tt_function import Call, Return, called_function

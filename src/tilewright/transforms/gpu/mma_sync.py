@@ -17,8 +17,9 @@ from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
 from tilewright.layouts.inference import linear_encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.register_layouts import scale_layout
-from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
 from tilewright.transforms.gpu.matrix_instructions import (
+    NEWEST,
+    MatmulOptions,
     Shape,
     balanced_warps,
     instruction_shape,

@@ -25,7 +25,6 @@ from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, buffer_type, defining, tile_type
 from tilewright.ir.rewriter import Rewriter, Rule
 from tilewright.ir.types import MemDescType, i32
-from tilewright.layouts.buffer_views import contiguous_offsets, reshaped_buffer, transposed_from
 from tilewright.layouts.encodings import (
     DotOperand,
     Encoding,
@@ -39,7 +38,7 @@ from tilewright.layouts.encodings import (
 )
 from tilewright.layouts.inference import transposed
 from tilewright.layouts.queries import cga_layout, memory_order
-from tilewright.layouts.shared_choice import swizzled_for
+from tilewright.layouts.shared_choice import contiguous_offsets, reshaped_buffer, swizzled_for, transposed_from
 from tilewright.transforms import conversion_rules
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.functions import rewrite_functions

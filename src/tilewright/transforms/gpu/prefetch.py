@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilewright.analysis.shared_accesses import shared_accesses
+from tilewright.analysis.buffer_aliases import shared_accesses
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_dot import Dot

@@ -9,18 +9,70 @@
 
 First the layouts of loads and products spread forward to what is computed from them. Of the conversions that are left,
 some go as what they convert is cheap to compute again in the other layout; the others move to where they cost least.
+
+Values that go round loops only for themselves may keep a conversion alive. Their uses in the body are replaced by the
+initial value; canonicalization then removes them:
+
+    scf.for … iter_args(%a = %x, %b = %y) {             scf.for … iter_args(%a = %x, %b = %y) {
+      %c = arith.addi %a, %b                              %c = arith.addi %x, %b
+      tt.store %p, %b                           ->        tt.store %p, %b
+      scf.yield %c, %b                                    scf.yield %c, %b
 """
 
 from __future__ import annotations
 
-from tilewright.ir.core import Op
+from tilewright.analysis.value_flow import flows_into
+from tilewright.dialects.scf import Condition, For, If, While, Yield
+from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_pure
 from tilewright.ir.rewriter import Fold, Rule
 from tilewright.transforms import canonicalize, control_flow_rules, conversion_rules
 from tilewright.transforms.functions import functions_of, rewrite_functions
 from tilewright.transforms.gpu.conversion_hoisting import hoist_conversions
-from tilewright.transforms.gpu.dead_carried import cut_dead_carried
 from tilewright.transforms.gpu.layout_propagation import propagate_layouts
 from tilewright.transforms.gpu.rematerialization import rematerialize
+
+FORWARDING = (For, While, If, Yield, Condition)
+
+
+def cut_dead_carried(function: Op) -> None:
+    """Let the bodies of loops of `function` use the initial values of what nobody needs."""
+    ops = list(function.walk())
+    needed = needed_values(ops)
+    for op in ops:
+        if isinstance(op, (For, While)):
+            arguments = op.carried if isinstance(op, For) else op.before.args
+            for argument, start in zip(arguments, op.inits, strict=True):
+                if argument not in needed:
+                    argument.replace_by(start)
+
+
+def needed_values(ops: list[Op]) -> set[Value]:
+    """The values that something with an effect depends on."""
+    sources: dict[Value, list[Value]] = {}
+    waiting: list[Value] = []
+    for op in ops:
+        if isinstance(op, FORWARDING):
+            for index, value in enumerate(op.operands):
+                targets = flows_into(op, index)
+                if not targets:  # bounds and conditions
+                    waiting.append(value)
+                for target in targets:
+                    sources.setdefault(target, []).append(value)
+        elif op.regions or op.definition.terminator or not is_pure(op):
+            waiting += op.operands
+    found: set[Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value in found:
+            continue
+        found.add(value)
+        owner = value.owner
+        waiting += sources.get(value, ())
+        if isinstance(owner, Op) and not isinstance(owner, FORWARDING):
+            waiting += owner.operands
+    return found
+
 
 LOOP_RULES: dict[str, tuple[Rule, ...]] = {
     name: control_flow_rules.RULES[name] for name in ("scf.for", "scf.if", "scf.yield")

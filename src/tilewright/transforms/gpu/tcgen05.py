@@ -27,8 +27,7 @@ from tilewright.layouts.blocked_access import blocked_access, scales_access, sec
 from tilewright.layouts.encodings import Encoding, Linear, TensorMemory, TensorMemoryScales
 from tilewright.layouts.queries import cga_layout, cta_split
 from tilewright.layouts.tensor_memory import Access, access_layout
-from tilewright.transforms.gpu.matmul_options import NEWEST, MatmulOptions
-from tilewright.transforms.gpu.matrix_instructions import instruction_shape, result_per_cta
+from tilewright.transforms.gpu.matrix_instructions import NEWEST, MatmulOptions, instruction_shape, result_per_cta
 from tilewright.transforms.gpu.relayout import layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import in_shared_memory, with_stop_in_shared_memory

@@ -29,7 +29,7 @@ from tilewright.dialects.ttg_attributes import OFFSET
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorDescType, TensorType, Type
-from tilewright.transforms.gpu import allocate_global_scratch as global_scratch
+from tilewright.transforms.gpu.allocate_memory import SCRATCH_OFFSET, SCRATCH_SIZE
 
 SCRATCH: tuple[Typed, ...] = ((GLOBAL_POINTER, "%global_scratch"), (GLOBAL_POINTER, "%profile_scratch"))
 """The parameters that every function has."""
@@ -118,7 +118,7 @@ PARAMETER = "%global_scratch"
 
 def scratch_of(lowerer: Lowerer, op: Op) -> str:
     """The address of the scratch memory of `op`, an allocation or a call."""
-    offset = op.attributes.get(global_scratch.OFFSET)
+    offset = op.attributes.get(SCRATCH_OFFSET)
     start = _start(lowerer)
     if not isinstance(offset, Number) or not offset.value:
         return start
@@ -127,7 +127,7 @@ def scratch_of(lowerer: Lowerer, op: Op) -> str:
 
 def _start(lowerer: Lowerer) -> str:
     """The address of the scratch memory of this function: a function that is called is given its part."""
-    size = lowerer.function.attributes.get(global_scratch.SIZE)
+    size = lowerer.function.attributes.get(SCRATCH_SIZE)
     if not lowerer.is_kernel or not isinstance(size, Number) or not size.value:
         return PARAMETER
     return lowerer.once("global scratch", lambda: _of_program(lowerer, int(size.value)))

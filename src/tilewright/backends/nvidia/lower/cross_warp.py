@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from tilewright.analysis.reduction_plan import cross_warp_bytes
-from tilewright.analysis.reduction_scratch import cross_warp_buffer, in_one_dimension
+from tilewright.analysis.reduction_plan import cross_warp_buffer, cross_warp_bytes, in_one_dimension
 from tilewright.backends.nvidia.lower.combine import Row
 from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
 from tilewright.backends.nvidia.lower.lowerer import Lowerer

@@ -13,7 +13,7 @@ from operator import xor
 from typing import NamedTuple
 
 from tilewright.analysis.gather_distance import distance_of, step_of
-from tilewright.analysis.reduction_scratch import stays_in_warps
+from tilewright.analysis.reduction_plan import stays_in_warps
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
 from tilewright.backends.nvidia.lower.address import place_of

@@ -29,7 +29,7 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
 from tilewright.transforms.functions import functions_of, is_public, symbol_name
-from tilewright.transforms.gpu.allocate_global_scratch import ALIGNMENT, SIZE
+from tilewright.transforms.gpu.allocate_memory import SCRATCH_ALIGNMENT, SCRATCH_SIZE
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -90,7 +90,7 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
 
 def _global_scratch(module: Op) -> dict[str, int]:
     """The facts that a launch needs about the scratch memory of programs; none where they have none."""
-    size, alignment = (module.attributes.get(name) for name in (SIZE, ALIGNMENT))
+    size, alignment = (module.attributes.get(name) for name in (SCRATCH_SIZE, SCRATCH_ALIGNMENT))
     if not isinstance(size, Number) or not isinstance(alignment, Number) or not size.value:
         return {}
     return {"global_scratch_size": int(size.value), "global_scratch_align": int(alignment.value)}

@@ -8,7 +8,7 @@ store float …, ptr addrspace(3) …                one part of each warp
 barrier
 load <4 x i32> …                                 all parts, into registers or lanes: whichever takes fewer instructions
 
-The scratch memory is what `analysis/reduction_scratch.py` reserves. Sums are added in Triton's order.
+The scratch memory is what `analysis/reduction_plan.py` reserves. Sums are added in Triton's order.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from tilewright.analysis.reduction_scratch import Run, axis_runs
+from tilewright.analysis.reduction_plan import Run, axis_runs
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
 from tilewright.backends.nvidia.lower.combine import Combination, Row
 from tilewright.backends.nvidia.lower.cross_lane import mapped, shuffled

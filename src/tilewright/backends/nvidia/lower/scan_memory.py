@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.analysis.reduction_scratch import Run
+from tilewright.analysis.reduction_plan import Run
 from tilewright.layouts.linear_layout import LinearLayout
 
 

@@ -24,10 +24,11 @@ from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import cga_layout, order
 from tilewright.transforms.gpu.pipelining.assign_latencies import (
     SMALLEST_COPY,
+    IncompatibleUsersError,
     elements_at_once,
+    shared_layout_for,
 )
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
-from tilewright.transforms.gpu.pipelining.shared_users import IncompatibleUsersError, shared_layout_for
 from tilewright.transforms.gpu.relayout import distributed_of
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tma_lowering import buffer_layout

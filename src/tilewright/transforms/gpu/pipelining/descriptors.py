@@ -8,6 +8,19 @@
                                                            use(%d); %i = (%i + 1) mod 2
 
 A copy that still runs reads the descriptor of an earlier step while the next one is written.
+
+Stores by descriptor in a loop run on while the loop goes ahead.
+
+    scf.for … {                                    %b = ttg.local_alloc
+      tt.descriptor_store %d[%i], %x        ->     scf.for … {
+    }                                                ttng.async_tma_store_wait {pendings = 0, read_only}
+                                                     ttg.local_store %x, %b
+                                                     ttng.fence_async_shared
+                                                     ttng.async_tma_copy_local_to_global %d[%i] %b
+                                                   }
+                                                   ttng.async_tma_store_wait {pendings = 0}
+
+The buffer may be written again as soon as the store before has read it. Stores of tiles of one type share a buffer.
 """
 
 from __future__ import annotations
@@ -15,15 +28,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.dialects.scf import For, If
-from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
+from tilewright.dialects.traits import Atomic, Loop
+from tilewright.dialects.tt_descriptors import (
+    BlockWrite,
+    DescriptorReduce,
+    DescriptorScatter,
+    DescriptorWrite,
+    MakeTensorDescriptor,
+)
 from tilewright.dialects.ttng_mma import WarpGroupDot
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.builder import ConstantPool
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import PointerType, i8, i32
+from tilewright.ir.core import Block, Op, Value, tile_type
+from tilewright.ir.types import MemDescType, PointerType, TensorType, Type, i8, i32
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
 from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
-from tilewright.transforms.gpu.tma_lowering import DESCRIPTOR_BYTES, Lowering, write_descriptor
+from tilewright.transforms.gpu.tma_lowering import (
+    DESCRIPTOR_BYTES,
+    Lowering,
+    buffer_layout,
+    wide_rows,
+    write_descriptor,
+)
 
 
 def lower_descriptors(loop: For, schedule: Schedule) -> None:
@@ -125,3 +151,61 @@ def _entry_of(op: Op) -> Block:
         parent = parent.parent
     assert parent is not None, "a loop is in a function"
     return parent.regions[0].block
+
+
+STAGES = 3
+"""The number of stages assumed for the loop: two descriptors are used in turn."""
+
+
+def pipeline_stores(loop: Loop) -> None:
+    """Let the stores by descriptor in `loop`, but not in loops inside, run on."""
+    stores = _stores(loop.regions[-1].block)
+    if not stores or any(isinstance(op, Atomic) and op.sem != "relaxed" for op in loop.walk()):
+        return
+    makes_descriptors = any(store.descriptor.op is not None for store in stores)
+    buffers: dict[tuple[object, Type], Value] = {}
+    for store in stores:
+        tile = tile_type(store.value)
+        key = tile.shape, tile.element
+        if key not in buffers:
+            buffers[key] = _buffer(loop, store, tile)
+        _store(store, buffers[key])
+    behind = Writer.behind(loop)
+    behind.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
+    for buffer in buffers.values():
+        behind.op("ttg.local_dealloc", [[buffer]])
+    if makes_descriptors and isinstance(loop, For):
+        lower_descriptors(loop, Schedule(STAGES))
+
+
+def _stores(block: Block) -> list[DescriptorWrite]:
+    found = []
+    for op in block:
+        if isinstance(op, DescriptorWrite):
+            found.append(op)
+        elif not isinstance(op, Loop):
+            found += [store for region in op.regions for inner in region.blocks for store in _stores(inner)]
+    return found
+
+
+def _buffer(loop: Loop, store: DescriptorWrite, tile: TensorType) -> Value:
+    layout = buffer_layout(store.descriptor.type, tile)
+    type = MemDescType(tile.shape, tile.element, layout.text, mutable=True)
+    return Writer(loop).op("ttg.local_alloc", [[]], (type,)).result
+
+
+def _store(store: DescriptorWrite, buffer: Value) -> None:
+    at, descriptor = Writer(store), store.descriptor
+    at.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32), "read_only": UNIT})
+    at.op("ttg.local_store", [[store.value], [buffer]])
+    at.op("ttng.fence_async_shared", (), (), {"bCluster": False})
+    if isinstance(store, DescriptorReduce):
+        attributes: dict[str, Attribute] = {"kind": Keyword(store.operation)}
+        at.op("ttng.async_tma_reduce", [[descriptor], store.indices, [buffer]], (), attributes)
+    elif isinstance(store, BlockWrite):
+        at.op("ttng.async_tma_copy_local_to_global", [[descriptor], store.indices, [buffer]])
+    elif isinstance(store, DescriptorScatter):
+        assert store.block is not None, "a store is in a loop"
+        rows = wide_rows(Lowering(store, ConstantPool(store.block)), store.rows)
+        at.op("ttng.async_tma_scatter", [[descriptor], [rows], [store.column], [buffer]])
+    store.erase()

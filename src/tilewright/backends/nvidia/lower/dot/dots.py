@@ -2,7 +2,7 @@
 
 tt.dot -> #mma          mma_sync.py
 tt.dot -> #blocked      lower_fma: each thread has all of k for its rows and columns
-tt.dot_scaled -> #mma   scaled.py; others are products of scaled operands, see transforms/gpu/decompose_scaled.py
+tt.dot_scaled -> #mma   scaled.py; others are products of scaled operands, see transforms/gpu/scaled_dot.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,176 @@
+"""Write into each op where its memory is: shared, tensor, and scratch memory in global memory.
+
+%a = ttg.local_alloc {allocation.offset = 0 : i32} : …       module attributes {ttg.shared = 1024 : i32}
+%m = ttng.tmem_alloc {tensor_memory_col_offset = 0 : i32, tensor_memory_row_offset = 0 : i32} : …
+    module attributes {ttg.tensor_memory_size = 128 : i32}        columns, as many as the hardware deals out at once
+%g = ttg.global_scratch_alloc {nbytes = 128, alignment = 128}       {ttg.global_scratch_memory_offset = 0 : i32}
+
+A buffer in tensor memory has all rows of its columns. The hardware writes to shared memory where a program's part
+begins, so a program that uses tensor memory has some shared memory. A launch gives every program as many bytes of
+global memory as the module's `ttg.global_scratch_memory_size` says; a called function gets a part of its caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tilewright.analysis.buffer_aliases import CARRIERS
+from tilewright.analysis.live_ranges import Interval, LiveRanges
+from tilewright.analysis.placement import Request, place
+from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.analysis.value_flow import Edge, flow_edges, propagate
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.ttg_attributes import OFFSET, SHARED_BYTES, TENSOR_MEMORY_COLUMNS
+from tilewright.dialects.ttg_memory import MemDescView
+from tilewright.dialects.ttg_program import GlobalScratchAlloc
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemSubslice
+from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.core import Op, buffer_type
+from tilewright.ir.types import i32
+from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
+from tilewright.layouts.tensor_memory import allocated
+from tilewright.support.diagnostics import OutOfResources
+from tilewright.transforms.functions import functions_of, is_public, symbol_name
+
+
+def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
+    """Place all buffers; each op that has one gets `allocation.offset`, the module its need as `ttg.shared`.
+
+    Args:
+        module: TTGIR.
+        scratch: the bytes of scratch memory that an op needs; of a device: `scratch_bytes_on`.
+
+    Returns:
+        True: the module always gets an attribute.
+    """
+    allocations = allocate(module, scratch)
+    for allocation in allocations.values():
+        for buffer in allocation.buffers:
+            offsets: tuple[Attribute, ...] = tuple(Number(other.offset, i32) for other in allocation.of(buffer.owner))
+            buffer.owner.attributes[OFFSET] = offsets if len(offsets) > 1 else offsets[0]
+    # What a function needs includes what those that it calls need.
+    needs = max((allocation.size for allocation in allocations.values()), default=0)
+    module.attributes[SHARED_BYTES] = Number(needs, i32)
+    return True
+
+
+COLUMN_ALIGNMENT = 4
+"""The alignment of a buffer in tensor memory, in columns."""
+MIN_COLUMNS, MAX_COLUMNS = 32, 512
+"""Min and max number of columns that a program can have."""
+ADDRESS_BYTES = 4
+
+
+def allocate_tensor_memory(module: Op) -> bool:
+    """Place all buffers in tensor memory.
+
+    Returns:
+        False: there are none.
+
+    Raises:
+        OutOfResources: there is not enough tensor memory.
+    """
+    allocations = [op for op in module.walk() if isinstance(op, TmemAlloc)]
+    if not allocations:
+        return False
+    needed = 0
+    for function in [op for op in module.walk() if isinstance(op, Func)]:
+        needed = max(needed, _allocate(function))
+    if needed > MAX_COLUMNS:
+        raise OutOfResources(needed, MAX_COLUMNS, "tensor memory")
+    dealt_out = max(MIN_COLUMNS, 1 << (needed - 1).bit_length())
+    module.attributes[TENSOR_MEMORY_COLUMNS] = Number(dealt_out, i32)
+    shared = module.attributes.get(SHARED_BYTES)
+    used = int(shared.value) if isinstance(shared, Number) else 0
+    module.attributes[SHARED_BYTES] = Number(max(used, ADDRESS_BYTES), i32)
+    return True
+
+
+def _allocate(function: Op) -> int:
+    """Place the buffers of one function; the columns that it needs."""
+    allocations = [op for op in function.walk() if isinstance(op, TmemAlloc)]
+    lives = _lives(function, allocations)
+    sizes = [_columns(op) for op in allocations]
+    requests = [Request(size, COLUMN_ALIGNMENT, lives[op]) for op, size in zip(allocations, sizes, strict=True)]
+    offsets = place(requests)
+    for op, offset in zip(allocations, offsets, strict=True):
+        op.attributes.update(tensor_memory_col_offset=Number(offset, i32), tensor_memory_row_offset=Number(0, i32))
+    return max((offset + size for offset, size in zip(offsets, sizes, strict=True)), default=0)
+
+
+def _lives(function: Op, allocations: list[TmemAlloc]) -> dict[TmemAlloc, Interval]:
+    """The live range of each buffer, under any of its names."""
+    behind = propagate(function.walk(), {op.results[0]: {op} for op in allocations}, _carried)
+    ranges = LiveRanges(function)
+    lives: dict[TmemAlloc, Interval] = {}
+    for value, owners in behind.items():
+        live = ranges.of(value)
+        for owner in owners:
+            lives[owner] = lives[owner].joined(live) if owner in lives else live
+    return lives
+
+
+def _carried(op: Op) -> Iterator[Edge]:
+    if isinstance(op, (MemDescView, TmemSubslice)):
+        yield op.source, op.result
+    elif isinstance(op, CARRIERS):
+        yield from flow_edges(op)
+
+
+def _columns(op: TmemAlloc) -> int:
+    type = buffer_type(op.results[0])
+    layout = encoding(type.encoding)
+    assert isinstance(layout, TensorMemory | TensorMemoryScales), "a buffer in tensor memory"
+    _, columns = allocated(layout, type.shape, type.element.bits)
+    return columns
+
+
+SCRATCH_OFFSET = "ttg.global_scratch_memory_offset"
+SCRATCH_SIZE, SCRATCH_ALIGNMENT = "ttg.global_scratch_memory_size", "ttg.global_scratch_memory_alignment"
+
+
+def allocate_global_scratch(module: Op) -> bool:
+    """Place all allocations, one behind the other; functions and the module get their needs as attributes.
+
+    Returns:
+        whether there was anything to place.
+    """
+    functions = {symbol_name(function): function for function in functions_of(module)}
+    for function in functions.values():
+        _place(function, functions)
+    needs = [function.attributes for function in functions.values() if is_public(function)]
+    for name in (SCRATCH_SIZE, SCRATCH_ALIGNMENT):
+        module.attributes[name] = Number(max((_bytes_of(own[name]) for own in needs), default=0), i32)
+    return _bytes_of(module.attributes[SCRATCH_SIZE]) > 0
+
+
+def _place(function: Op, functions: Mapping[str, Op]) -> None:
+    """Place what one function allocates; those that it calls come first."""
+    if SCRATCH_SIZE in function.attributes:
+        return
+    end, most = 0, 1
+    for op in function.walk():
+        size, alignment = _need(op, functions)
+        if size:
+            end = -(-end // alignment) * alignment
+            op.attributes[SCRATCH_OFFSET] = Number(end, i32)
+            end, most = end + size, max(most, alignment)
+    function.attributes[SCRATCH_SIZE] = Number(-(-end // most) * most, i32)
+    function.attributes[SCRATCH_ALIGNMENT] = Number(most, i32)
+
+
+def _need(op: Op, functions: Mapping[str, Op]) -> tuple[int, int]:
+    """The bytes that an op takes, and what their address is a multiple of."""
+    if isinstance(op, GlobalScratchAlloc):
+        return op.size, op.alignment
+    if not isinstance(op, Call):
+        return 0, 1
+    callee = functions[op.callee]
+    _place(callee, functions)
+    return _bytes_of(callee.attributes[SCRATCH_SIZE]), _bytes_of(callee.attributes[SCRATCH_ALIGNMENT])
+
+
+def _bytes_of(attribute: object) -> int:
+    assert isinstance(attribute, Number), "sizes are numbers"
+    return int(attribute.value)
