@@ -139,7 +139,7 @@ def choose(device: Choice) -> None:
 
 
 def stream_handle(stream: Any) -> int | None:
-    """The handle of a stream: of a number, of our own stream, of torch's or CuPy's, or of any with `__cuda_stream__`."""
+    """The handle of a stream: of a number, our own stream, torch's or CuPy's, or any with `__cuda_stream__`."""
     if stream is None or isinstance(stream, int):
         return stream
     if hasattr(stream, "__cuda_stream__"):
