@@ -204,7 +204,7 @@ declare(
     "tt.dot_scaled",
     kind=DotScaled,
     results=1,
-    required=("a_elem_type", "b_elem_type", "has_scales"),
+    required=("has_scales",),
     parse=_parse_dot_scaled,
     print=_print_dot_scaled,
     verify=_verify_dot_scaled,

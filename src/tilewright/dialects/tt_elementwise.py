@@ -5,7 +5,6 @@ from __future__ import annotations
 from tilewright.dialects.arith import Binary, FloatCast, Unary
 from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -179,53 +178,18 @@ class InlineAsm(Op):
     pure = Flag("pure")
 
 
-declare(
-    "tt.mulhiui",
-    kind=Binary,
-    results=1,
-    elementwise=True,
-    commutative=True,
-    verify=integer_type,
-    semantics=TILE_SEMANTICS["tt.mulhiui"],
-    **ELEMENTWISE,
-)
-declare(
-    "tt.precise_divf",
-    kind=Binary,
-    results=1,
-    elementwise=True,
-    verify=float_type,
-    semantics=TILE_SEMANTICS["tt.precise_divf"],
-    **ELEMENTWISE,
-)
-declare(
-    "tt.precise_sqrt",
-    kind=Unary,
-    results=1,
-    elementwise=True,
-    verify=float_type,
-    semantics=TILE_SEMANTICS["tt.precise_sqrt"],
-    **ELEMENTWISE,
-)
-declare(
-    "tt.bitcast",
-    kind=Bitcast,
-    results=1,
-    elementwise=True,
-    verify=_verify_bitcast,
-    semantics=TILE_SEMANTICS["tt.bitcast"],
-    **ARROW,
-)
+declare("tt.mulhiui", kind=Binary, results=1, elementwise=True, commutative=True, verify=integer_type, **ELEMENTWISE)
+declare("tt.precise_divf", kind=Binary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare("tt.precise_sqrt", kind=Unary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare("tt.bitcast", kind=Bitcast, results=1, elementwise=True, verify=_verify_bitcast, **ARROW)
 declare(
     "tt.clampf",
     kind=Clampf,
     results=1,
-    required=("propagateNan",),
     elementwise=True,
     parse=_parse_clampf,
     print=_print_clampf,
     verify=_verify_clampf,
-    semantics=TILE_SEMANTICS["tt.clampf"],
 )
 declare(
     "tt.fp_to_fp",
@@ -235,23 +199,21 @@ declare(
     parse=_parse_fp_to_fp,
     print=_print_fp_to_fp,
     verify=_verify_fp_to_fp,
-    semantics=TILE_SEMANTICS["tt.fp_to_fp"],
 )
 declare(
     "tt.extern_elementwise",
     kind=ExternElementwise,
     results=1,
-    required=("libname", "libpath", "symbol", "pure"),
+    required=("pure",),
     elementwise=True,
     effect_of=_effect_unless_pure,
     verify=_verify_shapes,
-    semantics=TILE_SEMANTICS["tt.extern_elementwise"],
     **functional(),
 )
 declare(
     "tt.elementwise_inline_asm",
     kind=InlineAsm,
-    required=("asm_string", "constraints", "packed_element", "pure"),
+    required=("pure",),
     elementwise=True,
     effect_of=_effect_unless_pure,
     parse=_parse_inline_asm,

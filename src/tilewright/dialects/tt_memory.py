@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tilewright.dialects.arith import Unary
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
@@ -379,14 +378,7 @@ def _declare(name: str, kind: type[Op], results: int, formats: Sequence[object],
 
 _declare("tt.load", Load, 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect)
 _declare("tt.store", Store, 0, (_parse_store, _print_access, _verify_store), effect=Effect.WRITE)
-_declare(
-    "tt.addptr",
-    AddPtr,
-    1,
-    (_parse_addptr, _print_addptr, _verify_addptr),
-    elementwise=True,
-    semantics=TILE_SEMANTICS["tt.addptr"],
-)
+_declare("tt.addptr", AddPtr, 1, (_parse_addptr, _print_addptr, _verify_addptr), elementwise=True)
 _declare(
     "tt.make_tensor_ptr",
     MakeTensorPtr,
@@ -396,20 +388,8 @@ _declare(
 )
 _declare("tt.advance", Advance, 1, (_parse_advance, _print_advance, _verify_advance))
 declare(
-    "tt.int_to_ptr",
-    kind=IntToPtr,
-    results=1,
-    elementwise=True,
-    verify=conversion_rule(IntType, PointerType),
-    semantics=TILE_SEMANTICS["tt.int_to_ptr"],
-    **ARROW,
+    "tt.int_to_ptr", kind=IntToPtr, results=1, elementwise=True, verify=conversion_rule(IntType, PointerType), **ARROW
 )
 declare(
-    "tt.ptr_to_int",
-    kind=PtrToInt,
-    results=1,
-    elementwise=True,
-    verify=conversion_rule(PointerType, IntType),
-    semantics=TILE_SEMANTICS["tt.ptr_to_int"],
-    **ARROW,
+    "tt.ptr_to_int", kind=PtrToInt, results=1, elementwise=True, verify=conversion_rule(PointerType, IntType), **ARROW
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.dialects.formats import TYPED, keyword_text
 from tilewright.dialects.rules import keyword_in, number, tensor
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
@@ -122,32 +121,13 @@ class Assert(Op):
 
 
 for _name in ("tt.get_program_id", "tt.get_num_programs"):
-    declare(
-        _name,
-        kind=ProgramId,
-        results=1,
-        required=("axis",),
-        parse=_parse_axis,
-        print=_print_axis,
-        verify=_verify_axis,
-    )
-declare(
-    "tt.make_range",
-    kind=MakeRange,
-    results=1,
-    required=("start", "end"),
-    verify=_verify_make_range,
-    semantics=TILE_SEMANTICS["tt.make_range"],
-    **TYPED,
-)
-declare(
-    "tt.print", kind=Print, results=0, required=("prefix",), effect=Effect.WRITE, parse=_parse_print, print=_print_print
-)
+    declare(_name, kind=ProgramId, results=1, parse=_parse_axis, print=_print_axis, verify=_verify_axis)
+declare("tt.make_range", kind=MakeRange, results=1, verify=_verify_make_range, **TYPED)
+declare("tt.print", kind=Print, results=0, effect=Effect.WRITE, parse=_parse_print, print=_print_print)
 declare(
     "tt.assert",
     kind=Assert,
     results=0,
-    required=("message",),
     effect=Effect.WRITE,
     parse=_parse_assert,
     print=_print_assert,

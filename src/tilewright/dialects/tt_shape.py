@@ -7,7 +7,6 @@ from functools import cache
 from tilewright.dialects.formats import ARROW, functional
 from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, tensor, types_match
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
@@ -311,60 +310,13 @@ class Gather(ShapeOp):
     axis = Integer("axis")
 
 
-declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, semantics=TILE_SEMANTICS["tt.splat"], **ARROW)
-declare(
-    "tt.unsplat",
-    kind=Unsplat,
-    results=1,
-    parse=_parse_unsplat,
-    print=_print_unsplat,
-    verify=_verify_unsplat,
-    semantics=TILE_SEMANTICS["tt.unsplat"],
-)
-declare(
-    "tt.broadcast",
-    kind=Broadcast,
-    results=1,
-    verify=_verify_broadcast,
-    semantics=TILE_SEMANTICS["tt.broadcast"],
-    **ARROW,
-)
-declare(
-    "tt.expand_dims",
-    kind=ExpandDims,
-    results=1,
-    required=("axis",),
-    verify=_verify_expand_dims,
-    semantics=TILE_SEMANTICS["tt.expand_dims"],
-    **ARROW,
-)
-declare(
-    "tt.trans",
-    kind=Trans,
-    results=1,
-    required=("order",),
-    verify=_verify_trans,
-    semantics=TILE_SEMANTICS["tt.trans"],
-    **ARROW,
-)
-declare(
-    "tt.reshape",
-    kind=Reshape,
-    results=1,
-    parse=_parse_reshape,
-    print=_print_reshape,
-    verify=_verify_reshape,
-    semantics=TILE_SEMANTICS["tt.reshape"],
-)
-declare(
-    "tt.join",
-    kind=Join,
-    results=1,
-    parse=_parse_uniform,
-    print=_print_uniform,
-    verify=_verify_join,
-    semantics=TILE_SEMANTICS["tt.join"],
-)
+declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, **ARROW)
+declare("tt.unsplat", kind=Unsplat, results=1, parse=_parse_unsplat, print=_print_unsplat, verify=_verify_unsplat)
+declare("tt.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, **ARROW)
+declare("tt.expand_dims", kind=ExpandDims, results=1, verify=_verify_expand_dims, **ARROW)
+declare("tt.trans", kind=Trans, results=1, required=("order",), verify=_verify_trans, **ARROW)
+declare("tt.reshape", kind=Reshape, results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape)
+declare("tt.join", kind=Join, results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_join)
 declare(
     "tt.split",
     kind=Split,
@@ -373,32 +325,9 @@ declare(
     parse=_parse_uniform,
     print=_print_uniform,
     verify=_verify_split,
-    semantics=TILE_SEMANTICS["tt.split"],
 )
+declare("tt.cat", kind=Cat, results=1, parse=_parse_uniform, print=_print_uniform, verify=_verify_cat)
 declare(
-    "tt.cat",
-    kind=Cat,
-    results=1,
-    parse=_parse_uniform,
-    print=_print_uniform,
-    verify=_verify_cat,
-    semantics=TILE_SEMANTICS["tt.cat"],
+    "tt.histogram", kind=Histogram, results=1, parse=_parse_histogram, print=_print_uniform, verify=_verify_histogram
 )
-declare(
-    "tt.histogram",
-    kind=Histogram,
-    results=1,
-    parse=_parse_histogram,
-    print=_print_uniform,
-    verify=_verify_histogram,
-    semantics=TILE_SEMANTICS["tt.histogram"],
-)
-declare(
-    "tt.gather",
-    kind=Gather,
-    results=1,
-    required=("axis",),
-    verify=_verify_gather,
-    semantics=TILE_SEMANTICS["tt.gather"],
-    **functional(indexed=True),
-)
+declare("tt.gather", kind=Gather, results=1, verify=_verify_gather, **functional(indexed=True))

@@ -98,7 +98,6 @@ declare(
     "ttg.async_wait",
     kind=AsyncWait,
     effect=Effect.READ_WRITE,
-    required=("num",),
     **assembly(
         "?( %asyncToken*){}", "asyncToken*", "retToken", types={"asyncToken": async_token, "retToken": async_token}
     ),

@@ -145,7 +145,6 @@ declare("ttg.warp_id", **assembly("{}", "", "result", types={"result": i32}))
 declare(
     "ttg.predicate_stage",
     kind=PredicateStage,
-    required=("maxStage", "stage"),
     **assembly(
         " %iv, %ub, %step maxStage #maxStage stage #stage{} : !iv -> !result",
         "iv ub step",
@@ -155,23 +154,17 @@ declare(
 )
 declare("ttg.mask", kind=Mask, operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
 declare("ttg.mask.return", kind=MaskReturn, results=0, operands=(0, ANY), terminator=True, **VALUES)
-declare(
-    "ttg.fp4_to_fp",
-    kind=Fp4ToFp,
-    required=("axis",),
-    **assembly(" %src{} : !src -> !result", "src", "result"),
-)
+declare("ttg.fp4_to_fp", kind=Fp4ToFp, **assembly(" %src{} : !src -> !result", "src", "result"))
 declare(
     "ttg.global_scratch_alloc",
     kind=GlobalScratchAlloc,
-    required=("nbytes", "alignment"),
     effect=Effect.ALLOCATE,
     **assembly("{} : !result", "", "result"),
 )
 declare(
     "ttg.inline_asm",
     kind=ThreadAsm,
-    required=("asm_string", "constraints", "pure"),
+    required=("pure",),
     effect_of=_effect_unless_pure,
     **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),
 )

@@ -229,6 +229,5 @@ declare(
 declare(
     "ttng.clc_get_program_id",
     kind=ClcGetProgramId,
-    required=("dim",),
     **assembly(" %clcResult, @dim{} : !clcResult -> !result", "clcResult", "result"),
 )

@@ -28,15 +28,15 @@ _TOKEN = {"token": token_piece("dep", "token")}
 
 
 class TmemAlloc(Op):
-    """Tensor memory, which starts with the elements of `source` if there is one.
-
-    Attributes:
-        column: its first column, once it has its place.
-    """
+    """Tensor memory, which starts with the elements of `source` if there is one."""
 
     __slots__ = ()
     source = OptionalOperand(0)
-    column = Integer("tensor_memory_col_offset")
+
+    @property
+    def column(self) -> int:
+        """Its first column, once it has its place."""
+        return number(self, "tensor_memory_col_offset")
 
 
 class TmemLoad(LayoutAnchor):
@@ -126,4 +126,4 @@ declare(
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
 )
-declare("ttng.tmem_wait", kind=TmemWait, effect=Effect.READ_WRITE, required=("kind",), **assembly(" @kind{}"))
+declare("ttng.tmem_wait", kind=TmemWait, effect=Effect.READ_WRITE, **assembly(" @kind{}"))
