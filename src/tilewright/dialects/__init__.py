@@ -26,7 +26,6 @@ __all__ = [
     "tt_dot",
     "tt_elementwise",
     "tt_function",
-    "tt_grid",
     "tt_memory",
     "tt_program",
     "tt_reduce",

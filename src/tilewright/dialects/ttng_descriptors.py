@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.tt_descriptors import descriptor_type
-from tilewright.dialects.ttg_async import CACHE_DEFAULTS, CACHE_OPTIONS
+from tilewright.dialects.tt_memory import CACHE_OPTIONS
+from tilewright.dialects.ttg_async import CACHE_DEFAULTS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare

@@ -91,14 +91,6 @@ class TensorCoreCommit(Op):
     buffers = NamedOperands("descs")
 
 
-class PackedArithmetic(Op):
-    """Arithmetic on pairs of numbers in one register."""
-
-    __slots__ = ()
-    arguments = Operands()
-    operation = Word("op_kind")
-
-
 declare(
     "ttng.warp_group_dot",
     kind=WarpGroupDot,
@@ -209,4 +201,4 @@ declare(
         types={"pred": i1},
     ),
 )
-declare("ttng.packed_arith", kind=PackedArithmetic, **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))
+declare("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))

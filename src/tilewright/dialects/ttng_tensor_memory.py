@@ -21,7 +21,7 @@ from tilewright.dialects.ttng_rules import (
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.fields import Integer, NamedOperand, Operand, OptionalNamedOperand, OptionalOperand, Word
+from tilewright.ir.fields import Integer, NamedOperand, Operand, OptionalNamedOperand, OptionalOperand
 from tilewright.ir.types import i1, i32
 
 _TOKEN = {"token": token_piece("dep", "token")}
@@ -77,13 +77,6 @@ class TmemCopy(Op):
     barrier = OptionalOperand(2)
 
 
-class TmemWait(Op):
-    """Waits for loads or stores, as `which` says."""
-
-    __slots__ = ()
-    which = Word("kind")
-
-
 declare(
     "ttng.tmem_alloc",
     kind=TmemAlloc,
@@ -126,4 +119,4 @@ declare(
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
 )
-declare("ttng.tmem_wait", kind=TmemWait, effect=Effect.READ_WRITE, **assembly(" @kind{}"))
+declare("ttng.tmem_wait", required=("kind",), effect=Effect.READ_WRITE, **assembly(" @kind{}"))
