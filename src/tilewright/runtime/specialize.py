@@ -77,7 +77,12 @@ class Specialized(NamedTuple):
 
 
 def specialize(value: Any, param: KernelParam) -> Specialized:
-    """The specialisation of `param` when it gets `value`."""
+    """The specialisation of `param` when it gets `value`.
+
+    Raises:
+        ArgumentError: no kernel can take such a value; the message names the parameter.
+        TypeError: the value of a constexpr is not hashable.
+    """
     if param.is_constexpr:
         return _constant(value, param)
     try:
@@ -222,7 +227,11 @@ def _forbids_constant(annotation_type: str) -> bool:
 
 
 def _annotated(found: Specialized, kind: str) -> Specialized:
-    """The annotation decides the type."""
+    """The annotation decides the type.
+
+    Raises:
+        ArgumentError: a value that the type cannot hold.
+    """
     if isinstance(found.value, ArrayView) and not kind.startswith("*"):
         raise ArgumentError(f"the parameter is annotated {kind}, a number, and the argument is an array")
     check_fits(found.value, kind)

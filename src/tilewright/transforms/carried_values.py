@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from tilewright.dialects.scf import For
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure
+from tilewright.ir.types import Type
 
 
 def without(values: Sequence[Value], dropped: Collection[int]) -> list[Value]:
@@ -26,6 +27,19 @@ def drop_arguments(block: Block, dropped: Collection[int]) -> None:
     block.args = without(block.args, dropped)
     for i, value in enumerate(block.args):
         value.index = i
+
+
+def add_result(op: Op, type: Type) -> Value:
+    """One more result of `op`."""
+    op.results.append(Value(type, op, len(op.results)))
+    return op.results[-1]
+
+
+def add_carried(loop: For, start: Value) -> Value:
+    """Let `loop` carry one more value; returns its argument. What the next step gets is still to be yielded."""
+    loop.set_operands([*loop.operands, start])
+    add_result(loop, start.type)
+    return loop.body.add_argument(start.type)
 
 
 def merge_alike(loop: For) -> bool:

@@ -26,7 +26,7 @@ from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import f32, f64, i32
 from tilewright.transforms.equations import Equation, by_op
 from tilewright.transforms.functions import rewrite_functions
-from tilewright.transforms.matching import binary_of, has_one_use, integer_of, is_zero
+from tilewright.transforms.matching import binary_of, following, has_one_use, integer_of, is_zero
 
 FACTS_OF_POINTERS = frozenset(("tt.divisibility", "tt.contiguity", "tt.constancy", "tt.pointee_type"))
 """Attributes that hold for a pointer however it is computed."""
@@ -102,13 +102,9 @@ def _is_mask(mask: Value, condition: Value) -> bool:
 
 def _written_between(first: Op, last: Op) -> bool:
     """Whether memory may change between two ops; True also if they are not in one block."""
-    op = first.next
-    while op is not None:
-        if op is last:
-            return False
-        if writes_memory(op):
-            return True
-        op = op.next
+    for op in following(first):
+        if op is last or writes_memory(op):
+            return op is not last
     return True
 
 

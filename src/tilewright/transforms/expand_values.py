@@ -20,66 +20,51 @@ from tilewright.dialects.cf import Branch, CondBranch
 from tilewright.dialects.scf import Condition, Yield
 from tilewright.dialects.traits import ControlFlow
 from tilewright.dialects.tt_function import Call, Func, Return
-from tilewright.ir.attributes import Attribute, Keyword, NameLocation, Number
+from tilewright.ir.attributes import Attribute, NameLocation, Number
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import FunctionType, TensorType, Type, i1, i32, i64
+from tilewright.ir.types import FunctionType, TensorType, Type, i32, i64
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import number_of
+from tilewright.transforms.op_builder import OpBuilder
 
 PASSED_ON = (ControlFlow, Yield, Condition, Call, Return, Branch, CondBranch)
 """Ops that only hand values on: they take and give the parts instead."""
 
 
-class Emitter:
-    """Creates ops in front of one op."""
-
-    def __init__(self, before: Op) -> None:
-        self.before = before
-
-    def op(
-        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
-    ) -> Value:
-        assert self.before.block is not None, f"{self.before.name} is in no block"
-        op = Op.create(name, operands, (type,), attributes, location=self.before.location)
-        return self.before.block.insert(op, self.before).result
-
-    def binary(self, name: str, a: Value, b: Value) -> Value:
-        return self.op(name, (a, b), a.type)
+class Emitter(OpBuilder):
+    """Creates ops on numbers, and on tiles without layouts."""
 
     def widened(self, value: Value) -> Value:
         """An integer as i64; constants become constants."""
         number = number_of(value)
         if number is not None:
             return self.constant(number.value, i64)
-        return value if value.type is i64 else self.op("arith.extsi", (value,), i64)
-
-    def constant(self, value: float, type: Type) -> Value:
-        return self.op("arith.constant", (), type, {"value": Number(value, type)})
+        return value if value.type is i64 else self.emit("arith.extsi", (value,), i64)
 
     def splat(self, value: Value, shape: tuple[int, ...]) -> Value:
-        return self.op("tt.splat", (value,), TensorType(shape, value.type))
+        return self.emit("tt.splat", (value,), TensorType(shape, value.type))
 
     def range(self, extent: int) -> Value:
         """0, 1, 2, … as i64."""
         bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(extent, i32)}
-        narrow = self.op("tt.make_range", (), TensorType((extent,), i32), bounds)
-        return self.op("arith.extsi", (narrow,), TensorType((extent,), i64))
+        narrow = self.emit("tt.make_range", (), TensorType((extent,), i32), bounds)
+        return self.emit("arith.extsi", (narrow,), TensorType((extent,), i64))
 
     def broadcast(self, tile: Value, shape: tuple[int, ...]) -> Value:
         type = TensorType(shape, tile.type.scalar)
-        return tile if tile.type is type else self.op("tt.broadcast", (tile,), type)
+        return tile if tile.type is type else self.emit("tt.broadcast", (tile,), type)
 
     def along(self, axis: int, rank: int, column: Value, *, reshape: bool = False) -> Value:
         """A tile of one axis as one that extends along `axis` of `rank`; by one `tt.reshape` if that is wanted."""
         if reshape and rank > 1:
             extents = [1] * rank
             extents[axis] = (column.type.shape or (1,))[0]
-            return self.op("tt.reshape", (column,), TensorType(tuple(extents), column.type.scalar))
+            return self.emit("tt.reshape", (column,), TensorType(tuple(extents), column.type.scalar))
         for i in range(rank):
             if i != axis:
                 shape = column.type.shape or ()
                 type = TensorType((*shape[:i], 1, *shape[i:]), column.type.scalar)
-                column = self.op("tt.expand_dims", (column,), type, {"axis": Number(i, i32)})
+                column = self.emit("tt.expand_dims", (column,), type, {"axis": Number(i, i32)})
         return column
 
 
@@ -168,17 +153,17 @@ class Expansion:
         return expanded
 
     def _select(self, op: Select) -> None:
-        emit = Emitter(op)
+        at = Emitter(op)
         condition, a, b = op.operands
         self.parts[op.result] = [
-            x if x is y else emit.op("arith.select", (condition, x, y), x.type)
+            x if x is y else at.emit("arith.select", (condition, x, y), x.type)
             for x, y in zip(self.parts[a], self.parts[b], strict=True)
         ]
         self.replaced.append(op)
 
     def _poison(self, op: Poison) -> None:
-        emit = Emitter(op)
-        self.parts[op.result] = [emit.op("ub.poison", (), type) for type in self.part_types(op.result.type) or ()]
+        at = Emitter(op)
+        self.parts[op.result] = [at.emit("ub.poison", (), type) for type in self.part_types(op.result.type) or ()]
         self.replaced.append(op)
 
     def _expand_signature(self, function: Func) -> bool:
@@ -213,7 +198,7 @@ class BlockOfMemory:
     """A block of a larger tensor in memory, as a tile of pointers with a mask, in Triton's form.
 
     Args:
-        emit: where ops go.
+        at: where ops go.
         base: the pointer to the first element of the tensor.
         shape, strides: of the tensor, i64.
         block: the shape of the block.
@@ -222,7 +207,7 @@ class BlockOfMemory:
 
     def __init__(
         self,
-        emit: Emitter,
+        at: Emitter,
         base: Value,
         shape: Sequence[Value],
         strides: Sequence[Value],
@@ -230,18 +215,18 @@ class BlockOfMemory:
         *,
         reshape: bool = False,
     ) -> None:
-        self.emit, self.base, self.shape, self.strides, self.block = emit, base, shape, strides, block
+        self.at, self.base, self.shape, self.strides, self.block = at, base, shape, strides, block
         self._reshape = reshape
 
     def along(self, axis: int, column: Value) -> Value:
         """A tile of one axis as one that extends along `axis` of the block."""
-        return self.emit.along(axis, len(self.block), column, reshape=self._reshape)
+        return self.at.along(axis, len(self.block), column, reshape=self._reshape)
 
     def positions(self, offset: Value, axis: int) -> Value:
         """offset, offset + 1, … along `axis`."""
-        emit, extent = self.emit, self.block[axis]
-        start = emit.splat(offset, (extent,))
-        return self.along(axis, emit.binary("arith.addi", start, emit.range(extent)))
+        at, extent = self.at, self.block[axis]
+        start = at.splat(offset, (extent,))
+        return self.along(axis, at.compute("arith.addi", start, at.range(extent)))
 
     def pointers(self, positions: Iterable[Value]) -> Value:
         """base + the sum of positions * stride.
@@ -249,27 +234,24 @@ class BlockOfMemory:
         Args:
             positions: per axis, as a tile that extends along it.
         """
-        emit = self.emit
-        pointers = emit.splat(self.base, self.block)
+        at = self.at
+        pointers = at.splat(self.base, self.block)
         for position, stride in zip(positions, self.strides, strict=True):
-            step = emit.splat(stride, position.type.shape or ())
-            offset = emit.broadcast(emit.binary("arith.muli", position, step), self.block)
-            pointers = emit.op("tt.addptr", (pointers, offset), pointers.type)
+            step = at.splat(stride, position.type.shape or ())
+            offset = at.broadcast(at.compute("arith.muli", position, step), self.block)
+            pointers = at.emit("tt.addptr", (pointers, offset), pointers.type)
         return pointers
 
     def mask(self, positions: Sequence[Value], axes: Sequence[int]) -> Value | None:
         """0 <= position < shape on each of `axes`; None if there is none."""
-        emit = self.emit
+        at = self.at
         mask: Value | None = None
         for axis in axes:
             position = positions[axis]
             extents = position.type.shape or ()
-            zero = emit.splat(emit.constant(0, i64), extents)
-            low = self._compare("sge", position, zero)
-            high = self._compare("slt", position, emit.splat(self.shape[axis], extents))
-            inside = emit.broadcast(emit.binary("arith.andi", low, high), self.block)
-            mask = inside if mask is None else emit.binary("arith.andi", mask, inside)
+            zero = at.splat(at.constant(0, i64), extents)
+            low = self.at.compare("sge", position, zero)
+            high = self.at.compare("slt", position, at.splat(self.shape[axis], extents))
+            inside = at.broadcast(at.compute("arith.andi", low, high), self.block)
+            mask = inside if mask is None else at.compute("arith.andi", mask, inside)
         return mask
-
-    def _compare(self, predicate: str, a: Value, b: Value) -> Value:
-        return self.emit.op("arith.cmpi", (a, b), TensorType(a.type.shape or (), i1), {"predicate": Keyword(predicate)})

@@ -10,19 +10,19 @@ than 0 and -1, and loads (by `licm_with_loads`) under the condition that there i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tilewright.dialects.arith import Binary
 from tilewright.dialects.arithmetic_semantics import DIVISIONS
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import ControlFlow, Loop
 from tilewright.dialects.tt_memory import Load
-from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure, writes_memory
-from tilewright.ir.types import TensorType, Type, i1
+from tilewright.ir.types import TensorType, i1, with_element
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import constant_of
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def licm(module: Op) -> None:
@@ -68,20 +68,13 @@ def hoist_out_of(loop: Op, *, loads: bool = False) -> None:
 def _guard(load: Load, loop: For) -> None:
     """Let a load in front of a loop take place only if there is a step: load(p, m) -> load(p, splat(low < high) & m)"""
     pointer = load.pointer.type
-    mask = _before(load, "arith.cmpi", (loop.low, loop.high), i1, {"predicate": Keyword("slt")})
+    at = OpBuilder(load)
+    mask = at.compare("slt", loop.low, loop.high)
     if isinstance(pointer, TensorType):
-        mask = _before(load, "tt.splat", (mask,), TensorType(pointer.shape, i1, pointer.encoding))
+        mask = at.emit("tt.splat", (mask,), with_element(pointer, i1))
     if load.mask is not None:
-        mask = _before(load, "arith.andi", (mask, load.mask), mask.type)
+        mask = at.compute("arith.andi", mask, load.mask)
     load.set_operands([load.pointer, mask, *([] if load.other is None else [load.other])])
-
-
-def _before(
-    place: Op, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
-) -> Value:
-    assert place.block is not None, f"{place.name} is in no block"
-    op = Op.create(name, operands, (type,), attributes, location=place.location)
-    return place.block.insert(op, place).result
 
 
 def _values_inside(blocks: Iterable[Block]) -> Iterable[Value]:

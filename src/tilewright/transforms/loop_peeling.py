@@ -11,9 +11,8 @@
 from __future__ import annotations
 
 from tilewright.dialects.scf import For
-from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import Type, i1
+from tilewright.transforms.op_builder import OpBuilder
 
 MARK = "__test_peel_epilogue"
 
@@ -37,11 +36,10 @@ def peel_last_step(loop: For) -> Op:
     Returns:
         the `scf.if` whose first region is that step.
     """
-    assert loop.block is not None, "a loop is in a block"
-    shortened = _insert(loop, loop, "arith.subi", loop.high, loop.step)
-    after = loop.next
-    last = _last_counter(loop, after)
-    condition = _insert(loop, after, "arith.cmpi", loop.low, loop.high, i1, {"predicate": Keyword("slt")})
+    shortened = OpBuilder(loop).compute("arith.subi", loop.high, loop.step)
+    behind = OpBuilder.behind(loop)
+    last = _last_counter(loop, behind)
+    condition = behind.compare("slt", loop.low, loop.high)
     peeled, otherwise = Region(), Region([Block()])
     mapping = dict(zip(loop.body.args, [last, *loop.results], strict=True))
     block = peeled.add(Block())
@@ -51,7 +49,7 @@ def peel_last_step(loop: For) -> Op:
     types = [result.type for result in loop.results]
     choice = Op.create("scf.if", [condition], types, regions=[peeled, otherwise], location=loop.location)
     _redirect_uses(loop, choice)
-    loop.block.insert(choice, after)
+    behind.insert(choice)
     loop.high = shortened
     return choice
 
@@ -64,27 +62,10 @@ def _redirect_uses(loop: Op, choice: Op) -> None:
             user.set_operands([new if value is old else value for value in user.operands])
 
 
-def _last_counter(loop: For, before: Op | None) -> Value:
+def _last_counter(loop: For, at: OpBuilder) -> Value:
     """((high - low - 1) / step) * step + low."""
     low, high, step = loop.low, loop.high, loop.step
-    extent = _insert(loop, before, "arith.subi", high, low)
-    one = Op.create("arith.constant", (), (low.type,), {"value": Number(1, low.type)}, location=loop.location)
-    assert loop.block is not None, "a loop is in a block"
-    loop.block.insert(one, before)
-    inner = _insert(loop, before, "arith.subi", extent, one.result)
-    steps = _insert(loop, before, "arith.divsi", inner, step)
-    return _insert(loop, before, "arith.addi", _insert(loop, before, "arith.muli", steps, step), low)
-
-
-def _insert(
-    loop: Op,
-    before: Op | None,
-    name: str,
-    a: Value,
-    b: Value,
-    type: Type | None = None,
-    attributes: dict[str, Attribute] | None = None,
-) -> Value:
-    assert loop.block is not None, "a loop is in a block"
-    op = Op.create(name, (a, b), (type or a.type,), attributes, location=loop.location)
-    return loop.block.insert(op, before).result
+    extent = at.compute("arith.subi", high, low)
+    inner = at.compute("arith.subi", extent, at.constant(1, low.type))
+    steps = at.compute("arith.divsi", inner, step)
+    return at.compute("arith.addi", at.compute("arith.muli", steps, step), low)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.arith import Binary, Constant
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Op, Value
 
 
 def number_of(value: Value) -> Number | None:
@@ -53,9 +56,28 @@ def has_one_use(value: Value) -> bool:
 def is_inside(value: Value, op: Op) -> bool:
     """Whether `value` is defined in a region of `op`."""
     owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.block
-    while block is not None and block.region is not None and block.region.op is not None:
-        if block.region.op is op:
-            return True
-        block = block.region.op.block
-    return False
+    if not isinstance(owner, Op):
+        return owner.region is not None and owner.region.op is not None and is_in(owner.region.op, op)
+    return owner is not op and is_in(owner, op)
+
+
+def is_in(op: Op, outer: Op) -> bool:
+    """Whether `op` is `outer`, or stands in one of its regions."""
+    inner: Op | None = op
+    while inner is not None and inner is not outer:
+        inner = inner.parent
+    return inner is outer
+
+
+def following(op: Op) -> Iterator[Op]:
+    """The ops behind `op` in its block; each may be moved or erased when it was given."""
+    later = op.next
+    while later is not None:
+        current, later = later, later.next
+        yield current
+
+
+def is_behind(op: Op | None, earlier: Op) -> bool:
+    """Whether `op`, or what it stands in, follows `earlier` in its block."""
+    ancestor = None if op is None else ancestor_in(op, earlier.block)
+    return any(later is ancestor for later in following(earlier))

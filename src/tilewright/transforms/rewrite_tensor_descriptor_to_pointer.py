@@ -40,6 +40,7 @@ from tilewright.ir.types import (
     with_element,
 )
 from tilewright.transforms.expand_values import BlockOfMemory, Emitter, Expansion
+from tilewright.transforms.op_builder import OpBuilder
 
 EXPONENT, DROPPED_BITS = 0x7F800000, 13
 """The bits of the exponent of fp32, and the number of bits of its mantissa that tf32 does not have."""
@@ -85,16 +86,16 @@ class Descriptors(Expansion):
         return ["", *(f"shape.{i}" for i in axes), *(f"stride.{i}" for i in axes), "padding", *rounding]
 
     def make(self, op: MakeTensorDescriptor) -> None:
-        emit = Emitter(op)
-        shape = [emit.widened(extent) for extent in op.shape]
-        pads = emit.constant(int(op.padding == "pad_nan"), i1)
-        rounds = [emit.constant(0, i1)] if self._rounding else []
+        at = Emitter(op)
+        shape = [at.widened(extent) for extent in op.shape]
+        pads = at.constant(int(op.padding == "pad_nan"), i1)
+        rounds = [at.constant(0, i1)] if self._rounding else []
         self.parts[op.result] = [op.base, *shape, *op.strides, pads, *rounds]
         self.replaced.append(op)
 
     def load(self, op: DescriptorLoad) -> None:
         access = self._access(op, _block(op.descriptor.type))
-        offsets = [access.emit.widened(index) for index in op.indices]
+        offsets = [access.at.widened(index) for index in op.indices]
         outside = access.outside()
         self._load(op, access, *access.block_at(offsets), outside)
 
@@ -104,7 +105,7 @@ class Descriptors(Expansion):
 
     def store(self, op: DescriptorStore) -> None:
         access = self._access(op, _block(op.descriptor.type))
-        pointers, mask = access.block_at([access.emit.widened(index) for index in op.indices])
+        pointers, mask = access.block_at([access.at.widened(index) for index in op.indices])
         self._store(op, pointers, op.value, mask)
 
     def scatter(self, op: DescriptorScatter) -> None:
@@ -115,13 +116,13 @@ class Descriptors(Expansion):
     def reduce(self, op: DescriptorReduce) -> None:
         block, value = _block(op.descriptor.type), op.value
         access = self._access(op, block)
-        pointers, mask = access.block_at([access.emit.widened(index) for index in op.indices])
+        pointers, mask = access.block_at([access.at.widened(index) for index in op.indices])
         attributes: dict[str, Attribute] = {
             "atomic_rmw_op": Keyword(_reduction(op, block.element)),
             "sem": Keyword("release"),
             "scope": Keyword("gpu"),
         }
-        access.emit.op("tt.atomic_rmw", (pointers, value, mask), value.type, attributes)
+        access.at.emit("tt.atomic_rmw", (pointers, value, mask), value.type, attributes)
         self.replaced.append(op)
 
     def _access(self, op: DescriptorAccess, tile: TensorType) -> _Access:
@@ -129,19 +130,18 @@ class Descriptors(Expansion):
 
     def _load(self, op: Op, access: _Access, pointers: Value, mask: Value, outside: Value) -> None:
         """Put a masked load in the place of `op`."""
-        emit, tile = access.emit, access.tile
-        value = emit.op("tt.load", (pointers, mask, outside), tile, _kept(op))
+        at, tile = access.at, access.tile
+        value = at.emit("tt.load", (pointers, mask, outside), tile, _kept(op))
         if self._rounding and tile.element is f32:
-            value = _rounded_if(emit, access.rounds, value)
+            value = _rounded_if(at, access.rounds, value)
         if value.type is not op.result.type:
-            value = emit.op("tt.reshape", (value,), op.result.type)
+            value = at.emit("tt.reshape", (value,), op.result.type)
         op.result.replace_by(value)
         self.replaced.append(op)
 
     def _store(self, op: Op, pointers: Value, value: Value, mask: Value) -> None:
         """Put a masked store in the place of `op`."""
-        assert op.block is not None, f"{op.name} is in no block"
-        op.block.insert(Op.create("tt.store", (pointers, value, mask), (), _kept(op), location=op.location), op)
+        OpBuilder(op).op("tt.store", (pointers, value, mask), (), _kept(op))
         self.replaced.append(op)
 
     rewrites: ClassVar[dict[str, Callable[[Any, Any], None]]] = {
@@ -182,12 +182,12 @@ class _Access:
     """One access through a descriptor."""
 
     def __init__(self, op: Op, parts: Sequence[Value], tile: TensorType, *, reshape: bool) -> None:
-        self.emit = Emitter(op)
+        self.at = Emitter(op)
         self.tile = TensorType(tile.shape, tile.element)
         rank = len(tile.shape)
         self.pads, self.rounds = parts[1 + 2 * rank], parts[-1]
         shape, strides = parts[1 : 1 + rank], parts[1 + rank : 1 + 2 * rank]
-        self._memory = BlockOfMemory(self.emit, parts[0], shape, strides, tile.shape, reshape=reshape)
+        self._memory = BlockOfMemory(self.at, parts[0], shape, strides, tile.shape, reshape=reshape)
 
     def block_at(self, offsets: Sequence[Value]) -> tuple[Value, Value]:
         """The pointers and the mask of the block at `offsets`."""
@@ -196,10 +196,10 @@ class _Access:
 
     def rows_at(self, rows: Value, column: Value) -> tuple[Value, Value]:
         """The pointers and the mask of parts of `rows`, from `column` on."""
-        emit = self.emit
+        at = self.at
         wide = self._memory.along(0, rows)
-        wide = emit.op("arith.extsi", (wide,), with_element(wide.type, i64))
-        return self._pointers_and_mask([wide, self._memory.positions(emit.widened(column), 1)])
+        wide = at.emit("arith.extsi", (wide,), with_element(wide.type, i64))
+        return self._pointers_and_mask([wide, self._memory.positions(at.widened(column), 1)])
 
     def _pointers_and_mask(self, positions: Sequence[Value]) -> tuple[Value, Value]:
         pointers = self._memory.pointers(positions)
@@ -209,43 +209,38 @@ class _Access:
 
     def outside(self) -> Value:
         """The value that is read outside the tensor."""
-        emit, tile = self.emit, self.tile
+        at, tile = self.at, self.tile
         if not isinstance(tile.element, FloatType):
-            return emit.constant(0, tile)
-        values = (self.pads, emit.constant(math.nan, tile), emit.constant(0.0, tile))
-        return emit.op("arith.select", values, tile)
+            return at.constant(0, tile)
+        values = (self.pads, at.constant(math.nan, tile), at.constant(0.0, tile))
+        return at.emit("arith.select", values, tile)
 
 
-def _rounded_if(emit: Emitter, condition: Value, value: Value) -> Value:
+def _rounded_if(at: Emitter, condition: Value, value: Value) -> Value:
     """if condition {value rounded to tf32} else {value}."""
-    before = emit.before
     rounds, keeps = Block(), Block()
     result = _rounded(value, rounds)
-    rounds.append(Op.create("scf.yield", [result], location=before.location))
-    keeps.append(Op.create("scf.yield", [value], location=before.location))
+    rounds.append(Op.create("scf.yield", [result], location=at.location))
+    keeps.append(Op.create("scf.yield", [value], location=at.location))
     regions = [Region([rounds]), Region([keeps])]
-    choice = Op.create("scf.if", [condition], [value.type], regions=regions, location=before.location)
-    assert before.block is not None, f"{before.name} is in no block"
-    return before.block.insert(choice, before).result
+    return at.op("scf.if", [condition], [value.type], None, regions).result
 
 
 def _rounded(value: Value, block: Block) -> Value:
     """fp32 rounded to tf32, ties to even; infinities and NaN as they are. The ops go to the end of `block`."""
     end = block.append(Op.create("scf.yield"))
-    emit, bits_type = Emitter(end), with_element(value.type, i32)
+    at, bits_type = Emitter(end), with_element(value.type, i32)
 
     def binary(name: str, a: Value, b: Value | int) -> Value:
-        return emit.binary(f"arith.{name}", a, emit.constant(b, bits_type) if isinstance(b, int) else b)
+        return at.compute(f"arith.{name}", a, at.constant(b, bits_type) if isinstance(b, int) else b)
 
-    bits = emit.op("tt.bitcast", (value,), bits_type)
+    bits = at.emit("tt.bitcast", (value,), bits_type)
     exponent = binary("andi", bits, EXPONENT)
-    truth = with_element(bits_type, i1)
-    mask = emit.constant(EXPONENT, bits_type)
-    special = emit.op("arith.cmpi", (exponent, mask), truth, {"predicate": Keyword("eq")})
+    special = at.compare("eq", exponent, at.constant(EXPONENT, bits_type))
     last_bit = binary("andi", binary("shrui", bits, DROPPED_BITS), 1)
     bias = binary("addi", last_bit, (1 << DROPPED_BITS - 1) - 1)
     rounded = binary("andi", binary("addi", bits, bias), -(1 << DROPPED_BITS))
-    chosen = emit.op("arith.select", (special, bits, rounded), bits_type)
-    result = emit.op("tt.bitcast", (chosen,), value.type)
+    chosen = at.emit("arith.select", (special, bits, rounded), bits_type)
+    result = at.emit("tt.bitcast", (chosen,), value.type)
     end.erase()
     return result

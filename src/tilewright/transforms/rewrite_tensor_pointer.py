@@ -20,9 +20,8 @@ from typing import Any, ClassVar
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Advance, Load, MakeTensorPtr, Store
-from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i1, i64
+from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i64
 from tilewright.transforms.carried_values import drop_arguments, drop_results, without
 from tilewright.transforms.expand_values import BlockOfMemory, Emitter, Expansion
 from tilewright.transforms.matching import is_inside
@@ -76,10 +75,10 @@ class BlockPointers(Expansion):
         self.replaced.append(op)
 
     def advance(self, op: Advance) -> None:
-        emit = Emitter(op)
+        at = Emitter(op)
         parts, deltas = self.parts[op.pointer], op.offsets
         fixed, offsets = parts[: -len(deltas)], parts[-len(deltas) :]
-        moved = [emit.binary("arith.addi", a, self.widened(b, op)) for a, b in zip(offsets, deltas, strict=True)]
+        moved = [at.compute("arith.addi", a, self.widened(b, op)) for a, b in zip(offsets, deltas, strict=True)]
         self.parts[op.result] = [*fixed, *moved]
         self.replaced.append(op)
 
@@ -117,7 +116,7 @@ class BlockPointersByAxis(BlockPointers):
 
     def widened(self, offset: Value, op: Op) -> Value:
         """An offset as i64, computed in front of `op`."""
-        return offset if offset.type is i64 else Emitter(op).op("arith.extsi", (offset,), i64)
+        return offset if offset.type is i64 else Emitter(op).emit("arith.extsi", (offset,), i64)
 
     def access(self, op: Load | Store) -> _Access:
         """The access of a load or a store to its block."""
@@ -179,21 +178,21 @@ def _drop_block_attributes(op: Load | Store) -> None:
 class _Columns:
     """0, 1, 2, … as i64, along the axes of blocks; each is computed once, at the start of the function."""
 
-    def __init__(self, emit: Emitter) -> None:
-        self.emit = emit
+    def __init__(self, at: Emitter) -> None:
+        self.at = at
         self._steps: dict[int, Value] = {}
         self._columns: dict[tuple[tuple[int, ...], int], Value] = {}
 
     def steps(self, extent: int) -> Value:
         """The numbers from 0 to `extent` - 1, as a tile of one axis."""
         if extent not in self._steps:
-            self._steps[extent] = self.emit.range(extent)
+            self._steps[extent] = self.at.range(extent)
         return self._steps[extent]
 
     def column(self, shape: tuple[int, ...], axis: int) -> Value:
         """The numbers from 0 on along `axis` of a block of `shape`, as a tile that extends along that axis."""
         if (shape, axis) not in self._columns:
-            self._columns[shape, axis] = self.emit.along(axis, len(shape), self.steps(shape[axis]))
+            self._columns[shape, axis] = self.at.along(axis, len(shape), self.steps(shape[axis]))
         return self._columns[shape, axis]
 
 
@@ -203,7 +202,7 @@ class _Access:
     def __init__(self, op: Load | Store, parts: list[Value], columns: _Columns) -> None:
         self.op = op
         self.columns = columns
-        self.emit = Emitter(op)
+        self.at = Emitter(op)
         self.tile = _block_of(op.pointer)
         self.rank = rank = len(self.tile.shape)
         self.base, self.shape, self.strides, self.offsets = (
@@ -220,31 +219,31 @@ class _Access:
 
     def pointers(self) -> Value:
         """base + sum of offset * stride, a scalar; plus the tile of offsets inside the block."""
-        emit = self.emit
+        at = self.at
         base = self.base
         for offset, stride in zip(self.offsets, self.strides, strict=True):
-            base = emit.op("tt.addptr", (base, emit.binary("arith.muli", offset, stride)), base.type)
+            base = at.emit("tt.addptr", (base, at.compute("arith.muli", offset, stride)), base.type)
         inside: Value | None = None
         for axis, stride in enumerate(self.strides):
             column = self.columns.column(self.tile.shape, axis)
-            step = emit.splat(stride, column.type.shape or ())
-            term = emit.broadcast(emit.binary("arith.muli", column, step), self.tile.shape)
-            inside = term if inside is None else emit.binary("arith.addi", inside, term)
-        pointers = emit.splat(base, self.tile.shape)
-        return pointers if inside is None else emit.op("tt.addptr", (pointers, inside), pointers.type)
+            step = at.splat(stride, column.type.shape or ())
+            term = at.broadcast(at.compute("arith.muli", column, step), self.tile.shape)
+            inside = term if inside is None else at.compute("arith.addi", inside, term)
+        pointers = at.splat(base, self.tile.shape)
+        return pointers if inside is None else at.emit("tt.addptr", (pointers, inside), pointers.type)
 
     def mask(self) -> Iterable[Value]:
         """0 <= offset + range < shape on every checked axis; nothing if none is."""
         both: Value | None = None
         for axis in self.checked:
-            inside = self.emit.broadcast(self.emit.along(axis, self.rank, self._inside(axis)), self.tile.shape)
-            both = inside if both is None else self.emit.binary("arith.andi", both, inside)
+            inside = self.at.broadcast(self.at.along(axis, self.rank, self._inside(axis)), self.tile.shape)
+            both = inside if both is None else self.at.compute("arith.andi", both, inside)
         return () if both is None else (both,)
 
     def padding(self) -> Iterable[Value]:
         """The value of what is outside, if the load says one."""
         value = self.outside()
-        return () if value is None else (self.emit.constant(value, self.tile),)
+        return () if value is None else (self.at.constant(value, self.tile),)
 
     def outside(self) -> float | None:
         """The number that is read outside the tensor, if the load says one."""
@@ -254,14 +253,11 @@ class _Access:
         return math.nan if self.op.padding == "pad_nan" else 0.0 if is_float else 0
 
     def _inside(self, axis: int) -> Value:
-        emit = self.emit
+        at = self.at
         shape = (self.tile.shape[axis],)
-        index = emit.binary("arith.addi", emit.splat(self.offsets[axis], shape), self.columns.steps(shape[0]))
-        zero, end = emit.constant(0, index.type), emit.splat(self.shape[axis], shape)
-        return emit.binary("arith.andi", self._compare("sge", index, zero), self._compare("slt", index, end))
-
-    def _compare(self, predicate: str, a: Value, b: Value) -> Value:
-        return self.emit.op("arith.cmpi", (a, b), TensorType(a.type.shape or (), i1), {"predicate": Keyword(predicate)})
+        index = at.compute("arith.addi", at.splat(self.offsets[axis], shape), self.columns.steps(shape[0]))
+        zero, end = at.constant(0, index.type), at.splat(self.shape[axis], shape)
+        return at.compute("arith.andi", self.at.compare("sge", index, zero), self.at.compare("slt", index, end))
 
 
 class _AccessByAxis(_Access):
@@ -269,7 +265,7 @@ class _AccessByAxis(_Access):
 
     def __init__(self, op: Load | Store, parts: list[Value], columns: _Columns) -> None:
         super().__init__(op, parts, columns)
-        self._block = BlockOfMemory(self.emit, self.base, self.shape, self.strides, self.tile.shape)
+        self._block = BlockOfMemory(self.at, self.base, self.shape, self.strides, self.tile.shape)
         self._positions: list[Value] = []
 
     def pointers(self) -> Value:
@@ -290,4 +286,4 @@ class _AccessByAxis(_Access):
         """The value of what is outside, if the load says one."""
         value = self.outside()
         if value is not None:
-            yield self.emit.splat(self.emit.constant(value, self.tile.element), self.tile.shape)
+            yield self.at.splat(self.at.constant(value, self.tile.element), self.tile.shape)

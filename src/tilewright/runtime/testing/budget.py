@@ -78,7 +78,12 @@ class Line:
 
 
 class Budget:
-    """The time for one table."""
+    """The time for one table.
+
+    Args:
+        name: the name of the table, for the warning.
+        lines: their number.
+    """
 
     def __init__(self, name: str, lines: int) -> None:
         self._name = name

@@ -35,8 +35,10 @@ from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType
 from tilewright.layouts.conversion import to_linear_layout
+from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.relayout import layout_of
-from tilewright.transforms.matching import has_one_use
+from tilewright.transforms.matching import following, has_one_use
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def combine_select_if(module: Op) -> bool:
@@ -82,14 +84,12 @@ def _branch_for(select: Select) -> If | None:
     """The first `scf.if` with the condition of `select` that stands between it and all of its users."""
     if not isinstance(select.result.type, TensorType) or not select.result.uses:
         return None
-    op = select.next
     users = {ancestor_in(user, select.block) for user in select.result.uses}
-    while op is not None:
+    for op in following(select):
         if op in users:
             return None
         if isinstance(op, If) and op.condition is select.condition:
             return op
-        op = op.next
     return None
 
 
@@ -100,9 +100,8 @@ def _yield_choices(branch: If, selects: Sequence[Select]) -> None:
         terminator = region.block.terminator
         terminator.set_operands([*terminator.operands, *(select.other if arm else select.chosen for select in selects)])
     for select in selects:
-        value = Value(select.result.type, branch, len(branch.results), select.result.name)
-        value.location = select.result.location
-        branch.results.append(value)
+        value = add_result(branch, select.result.type)
+        value.name, value.location = select.result.name, select.result.location
         select.replace([value])
 
 
@@ -143,7 +142,4 @@ def _merge(outer: Select) -> None:
 def _condition(before: Op, name: str, lhs: Value, rhs: Value) -> Value:
     """The value of both conditions together, combined by a new op in front of `before`."""
     attributes: dict[str, Attribute] = {"predicate": Keyword("ult")} if name == "arith.cmpi" else {}
-    op = Op.create(name, (lhs, rhs), (lhs.type,), attributes, location=before.location)
-    assert before.block is not None, "an op of a function is in a block"
-    before.block.insert(op, before)
-    return op.result
+    return OpBuilder(before).emit(name, (lhs, rhs), lhs.type, attributes)

@@ -9,6 +9,7 @@ What stands between the new place and the old one is computed in the new layout.
 
 from __future__ import annotations
 
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.arith import EXTENSIONS, Constant
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import DotLike
@@ -24,6 +25,7 @@ from tilewright.transforms.gpu.layout_transfer import MATRIX, VIEWS, layout_of_o
 from tilewright.transforms.gpu.relayout import with_layout
 from tilewright.transforms.gpu.rematerialization import Rematerialization, conversion_cost, is_worthwhile, wanted_layout
 from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.matching import is_behind
 
 STAYING = (*VIEWS, Broadcast, Fp4ToFp, ConvertLayout)
 """Ops that move nothing between threads, besides elementwise ones."""
@@ -222,9 +224,5 @@ def _takes_registers(dot: DotLike) -> bool:
 
 def _comes_after(op: Op, earlier: Op) -> bool:
     """Whether `op` stands behind `earlier`, or what that is in, in the same block."""
-    around: Op | None = earlier
-    while around is not None and around.block is not op.block:
-        around = around.parent
-    while around is not None and around is not op:
-        around = around.next
-    return around is op
+    around = ancestor_in(earlier, op.block)
+    return around is not None and is_behind(op, around)

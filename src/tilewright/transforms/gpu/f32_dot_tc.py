@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from tilewright.dialects.tt_dot import Dot
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import Type, bf16, f32, i1, i32, with_element
+from tilewright.ir.types import bf16, f32, i1, i32, with_element
+from tilewright.transforms.op_builder import OpBuilder
 
 TO_TF32 = "cvt.rna.tf32.f32 $0, $1;"
 HIGH, MIDDLE, LOW = 0, 1, 2
@@ -54,28 +55,16 @@ def f32_dot_tc(module: Op, options: F32DotOptions = F32DotOptions()) -> bool:
     return changed
 
 
-class Splitter:
+class Splitter(OpBuilder):
     """Makes ops in front of a dot."""
 
     def __init__(self, dot: Dot) -> None:
+        super().__init__(dot)
         self.dot = dot
-
-    def emit(
-        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
-    ) -> Value:
-        """The result of a new op."""
-        op = Op.create(name, operands, (type,), attributes, location=self.dot.location)
-        assert self.dot.block is not None, "a dot is in a block"
-        return self.dot.block.insert(op, self.dot).result
-
-    def cast(self, name: str, value: Value, element: Type) -> Value:
-        """`value` as elements of another type."""
-        return self.emit(name, (value,), with_element(value.type, element))
 
     def zeros(self) -> Value:
         """A tile of zeros like the result."""
-        type = self.dot.result.type
-        return self.emit("arith.constant", (), type, {"value": Number(0.0, type)})
+        return self.constant(0.0, self.dot.result.type)
 
     def product(self, a: Value, b: Value, c: Value, precision: str) -> Value:
         """c + a b."""
@@ -88,11 +77,11 @@ class Splitter:
     def without_nans(self, value: Value) -> Value:
         """`value` with zeros for NaNs."""
         nans = self.emit("arith.cmpf", (value, value), with_element(value.type, i1), {"predicate": Keyword("uno")})
-        return self.emit("arith.select", (nans, self.zeros(), value), value.type)
+        return self.compute("arith.select", nans, self.zeros(), value)
 
     def finish(self, product: Value) -> None:
         """The dot is `product` plus its accumulator."""
-        total = self.emit("arith.addf", (product, self.dot.accumulator), product.type)
+        total = self.compute("arith.addf", product, self.dot.accumulator)
         total.name = self.dot.result.name
         self.dot.replace([total])
 
@@ -110,7 +99,7 @@ def _parts(splitter: Splitter, value: Value, count: int) -> list[Value]:
     """`value` as a sum of bf16 tiles, largest first."""
     parts = [splitter.cast("arith.truncf", value, bf16)]
     while len(parts) < count:
-        value = splitter.emit("arith.subf", (value, splitter.cast("arith.extf", parts[-1], f32)), value.type)
+        value = splitter.compute("arith.subf", value, splitter.cast("arith.extf", parts[-1], f32))
         parts.append(splitter.cast("arith.truncf", value, bf16))
     return parts
 
@@ -131,4 +120,4 @@ def _high_and_low(splitter: Splitter, value: Value) -> tuple[Value, Value]:
         "packed_element": Number(1, i32),
     }
     high = splitter.emit("tt.elementwise_inline_asm", (value,), value.type, attributes)
-    return high, splitter.emit("arith.subf", (value, high), value.type)
+    return high, splitter.compute("arith.subf", value, high)

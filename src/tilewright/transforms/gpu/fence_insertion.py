@@ -22,6 +22,8 @@ from tilewright.dialects.ttng_barriers import FenceAsyncShared
 from tilewright.dialects.ttng_mma import AsyncMma
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
+from tilewright.transforms.matching import is_in
+from tilewright.transforms.op_builder import OpBuilder
 
 STORES = (LocalStore, AsyncCopyGlobalToLocal)
 """Ops by which threads write to a buffer that was allocated before; what `cp.async` copies counts as theirs, too."""
@@ -54,16 +56,13 @@ def fence_insertion(module: Op, options: FenceOptions | None = None) -> bool:
 def _place(dot: Op, writers: set[Op]) -> Op:
     """The op that the fence goes in front of: `dot`, or the outermost loop around it that none of `writers` is in."""
     place = dot
-    around: list[Op] = []
-    outer = dot.parent
-    while outer is not None:
-        around.append(outer)
-        outer = outer.parent
-    for op in around:
-        if isinstance(op, Loop):
-            if any(_is_in(writer, op) for writer in writers):
+    around = dot.parent
+    while around is not None:
+        if isinstance(around, Loop):
+            if any(is_in(writer, around) for writer in writers):
                 break
-            place = op
+            place = around
+        around = around.parent
     return place
 
 
@@ -71,17 +70,8 @@ def _fence(place: Op) -> bool:
     previous = place.previous
     if isinstance(previous, FenceAsyncShared) and not previous.cluster:
         return False
-    assert place.block is not None, f"{place.name} is in no block"
-    fence = Op.create("ttng.fence_async_shared", attributes={"bCluster": False}, location=place.location)
-    place.block.insert(fence, place)
+    OpBuilder(place).op("ttng.fence_async_shared", (), (), {"bCluster": False})
     return True
-
-
-def _is_in(op: Op, outer: Op) -> bool:
-    inner: Op | None = op
-    while inner is not None and inner is not outer:
-        inner = inner.parent
-    return inner is outer
 
 
 # --- who wrote a buffer -------------------------------------------------------------------------------------------

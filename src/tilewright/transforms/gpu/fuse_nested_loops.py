@@ -30,7 +30,8 @@ from tilewright.ir.effects import is_pure
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.loop_fusion import Fusion, Inner, Place
 from tilewright.transforms.licm import hoist_out_of
-from tilewright.transforms.matching import is_inside
+from tilewright.transforms.matching import is_behind, is_inside
+from tilewright.transforms.op_builder import OpBuilder
 
 
 class Nest(NamedTuple):
@@ -127,10 +128,10 @@ def _is_cheap(op: Op) -> bool:
 
 
 def _move_in_front(ops: Sequence[Op], place: Op) -> None:
-    assert place.block is not None, f"{place.name} is in no block"
+    at = OpBuilder(place)
     for op in ops:
         op.unlink()
-        place.block.insert(op, place)
+        at.insert(op)
 
 
 # --- preparing a loop with one loop inside ------------------------------------------------------------------------
@@ -159,18 +160,11 @@ def _sink(outer: For, inner: For) -> None:
         before = op.previous
         users = {ancestor_in(user, body) for result in op.results for user in result.uses}
         can_wait = op.results and is_pure(op) and not isinstance(op, DotLike)
-        if can_wait and all(_is_behind(user, inner) for user in users):
+        if can_wait and all(is_behind(user, inner) for user in users):
             op.unlink()
             body.insert(op, place)
             place = op
         op = before
-
-
-def _is_behind(op: Op | None, loop: Op) -> bool:
-    later = loop.next
-    while later is not None and later is not op:
-        later = later.next
-    return later is not None
 
 
 def _is_assumed_to_run(loop: For) -> bool:
@@ -187,8 +181,7 @@ def _is_assumed_to_run(loop: For) -> bool:
 
 def _split_off_empty(outer: For, inner: For, pool: ConstantPool) -> None:
     """scf.if the inner loop is empty { the nest without it } else { the nest }."""
-    assert outer.block is not None, "a loop is in a block"
-    place = Place(outer.block, outer, pool, outer.location)
+    place = Place(outer, pool)
     length = place.trip_count(*inner.bounds)
     none = place.compare("sle", length, place.number(0, length.type))
     copy = outer.clone()

@@ -19,16 +19,17 @@ An inner loop that runs no step must have no results that somebody uses: the fus
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For, If
-from tilewright.ir.attributes import Attribute, Keyword, Location, Number
+from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value, typed
-from tilewright.ir.declare import OPS
 from tilewright.ir.types import FloatType, IndexType, IntType, Type, i1, i32
-from tilewright.transforms.matching import is_inside
+from tilewright.transforms.matching import is_in, is_inside
+from tilewright.transforms.op_builder import OpBuilder
 
 
 class Inner(NamedTuple):
@@ -47,48 +48,30 @@ class Inner(NamedTuple):
     runs: bool = False
 
 
-class Place:
-    """An insertion point: the end of `block`, or in front of one of its ops."""
+class Place(OpBuilder):
+    """An insertion point, with the constants of the function."""
 
-    def __init__(self, block: Block, before: Op | None, pool: ConstantPool, location: Location) -> None:
-        self.block = block
-        self.before = before
+    def __init__(self, before: Op, pool: ConstantPool) -> None:
+        super().__init__(before)
         self.pool = pool
-        self.location = location
-
-    def op(
-        self,
-        name: str,
-        operands: Sequence[Value] = (),
-        types: Sequence[Type] = (),
-        attributes: dict[str, Attribute] | None = None,
-        regions: Sequence[Region] = (),
-    ) -> Op:
-        """A new op."""
-        return self.block.insert(Op(OPS[name], operands, types, attributes, regions, (), self.location), self.before)
 
     def at(self, block: Block, before: Op | None = None) -> Place:
-        """Another insertion point."""
-        return Place(block, before, self.pool, self.location)
-
-    def compute(self, name: str, first: Value, *others: Value) -> Value:
-        """The result of arithmetic on operands of one type."""
-        return self.op(name, (first, *others), (first.type,)).result
-
-    def compare(self, predicate: str, a: Value, b: Value) -> Value:
-        return self.op("arith.cmpi", (a, b), (i1,), {"predicate": Keyword(predicate)}).result
+        """Another insertion point: the end of `block`, or in front of one of its ops."""
+        other = copy(self)
+        other.block, other.before = block, before
+        return other
 
     def number(self, value: int, type: Type) -> Value:
         return self.pool.value(value, type)
 
-    def cast(self, value: Value, type: Type) -> Value:
+    def resized(self, value: Value, type: Type) -> Value:
         """An integer as one of `type`."""
         if value.type is type:
             return value
         name = "arith.trunci" if value.type.bits > type.bits else "arith.extsi"
         if isinstance(value.type, IndexType) or isinstance(type, IndexType):
             name = "arith.index_cast"
-        return self.op(name, (value,), (type,)).result
+        return self.emit(name, (value,), type)
 
     def trip_count(self, low: Value, high: Value, step: Value) -> Value:
         """The number of steps that a loop runs; zero and less mean none."""
@@ -98,7 +81,7 @@ class Place:
         """A don't-care value: zero, which is cheaper than an undefined one."""
         if isinstance(type.scalar, IntType | FloatType | IndexType):
             return self.pool.value(0, type)
-        return self.op("ub.poison", (), (type,)).result
+        return self.emit("ub.poison", (), type)
 
     def branch(self, condition: Value, arm: Block, otherwise: Sequence[Value]) -> If:
         """`scf.if condition {arm} else {yield otherwise}`; the arm has its terminator."""
@@ -135,21 +118,14 @@ def _outputs(ops: Sequence[Op], body: Block) -> list[Value]:
 def _replace_outside(old: Value, new: Value, arm: Op) -> None:
     """Let the users of `old` that are not in `arm` use `new`."""
     for user in list(old.uses):
-        if not _is_in(user, arm):
+        if not is_in(user, arm):
             user.set_operands([new if value is old else value for value in user.operands])
-
-
-def _is_in(op: Op, outer: Op) -> bool:
-    inner: Op | None = op
-    while inner is not None and inner is not outer:
-        inner = inner.parent
-    return inner is outer
 
 
 def _copied(ops: Iterable[Op], place: Place, mapping: dict[Value, Value]) -> None:
     for op in ops:
         if op.results[0] not in mapping:
-            place.block.insert(op.clone(mapping), place.before)
+            place.insert(op.clone(mapping))
 
 
 class Fusion:
@@ -162,7 +138,6 @@ class Fusion:
     """
 
     def __init__(self, outer: For, inners: Sequence[Inner], pool: ConstantPool) -> None:
-        assert outer.block is not None, "a loop is in a block"
         self.outer, self.inners, self.pool = outer, inners, pool
         self.low, self.high, self.step = outer.bounds
         self.initial = outer.inits
@@ -173,7 +148,7 @@ class Fusion:
         self.parts = _parts(self.body, [inner.loop for inner in inners])
         self.fixed = [[not is_inside(init, outer) for init in inner.loop.inits] for inner in inners]
         """Per inner loop, whether each initial value comes from outside: those are reset at the end, not the start."""
-        self.front = Place(outer.block, outer, pool, outer.location)
+        self.front = Place(outer, pool)
         self.fused = Block()
         self.at = self.front.at(self.fused)
         self.lengths: list[Value] = []
@@ -265,14 +240,14 @@ class Fusion:
         if self.varies and len(self.inners) > 1:  # then `whole` may be negative
             steps = front.compute("arith.maxsi", steps, front.number(0, steps.type))
         for inner in self.inners:
-            known = self.zero if inner.varies else front.cast(front.trip_count(*inner.loop.bounds), self.type)
+            known = self.zero if inner.varies else front.resized(front.trip_count(*inner.loop.bounds), self.type)
             self.lengths.append(known)
         fixed = [length for inner, length in zip(self.inners, self.lengths, strict=True) if not inner.varies]
         self.whole = self._sum(front, fixed, len(self.inners) - 1)
         if self.whole is self.zero:
             total = self.zero
         else:
-            total = front.compute("arith.muli", front.cast(steps, self.type), self.whole)
+            total = front.compute("arith.muli", front.resized(steps, self.type), self.whole)
         return self._varying_total(total) if self.varies else total
 
     def _sum(self, at: Place, lengths: Sequence[Value], overlap: int, start: Value | None = None) -> Value:
@@ -306,7 +281,7 @@ class Fusion:
                 continue
             _copied(inner.bounds, at, mapping)
             low, high, step = (mapping.get(value, value) for value in inner.loop.bounds)
-            found.append(at.cast(at.trip_count(low, high, step), self.type))
+            found.append(at.resized(at.trip_count(low, high, step), self.type))
         return found
 
     # The body
@@ -332,7 +307,7 @@ class Fusion:
             outputs += begun.results[1 : 1 + len(names)]
         ended = self._end(ticks, arguments, results)
         after = self.at.compute("arith.addi", ticks, self.one)
-        again = self.at.op("arith.select", (ended.condition, self.zero, after), (self.type,)).result
+        again = self.at.compute("arith.select", ended.condition, self.zero, after)
         resets = iter(ended.results[len(self.initial) :])
         inner_values = [
             next(resets) if is_fixed else value

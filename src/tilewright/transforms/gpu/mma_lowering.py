@@ -36,18 +36,18 @@ from tilewright.dialects.scf import For
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_barriers import InitBarrier, InvalBarrier, WaitBarrier
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
-from tilewright.ir.attributes import UNIT, DenseArray, Number
-from tilewright.ir.core import Block, Op, Value, buffer_type
-from tilewright.ir.declare import OPS
+from tilewright.ir.attributes import UNIT, Number
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.effects import is_pure
-from tilewright.ir.operands import SEGMENTS, set_operand_groups
-from tilewright.ir.types import MemDescType, i1, i32, i64
-from tilewright.layouts.encodings import SwizzledShared, TensorMemoryScales, encoding
+from tilewright.ir.operands import set_operand_groups
+from tilewright.ir.types import MemDescType, i1, i32
+from tilewright.layouts.encodings import TensorMemoryScales, encoding
 from tilewright.layouts.queries import cga_layout
+from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.tcgen05 import TENSOR_MEMORY
 from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.gpu.workers import workers_of
-from tilewright.transforms.matching import constant_of
+from tilewright.transforms.gpu.tma_lowering import barriers_type
+from tilewright.transforms.matching import constant_of, following
 
 
 def mma_lowering(module: Op) -> bool:
@@ -74,18 +74,14 @@ def _add_barrier(product: TensorCoreMma, barrier: Value, predicate: Value) -> No
 def _wait_for(product: TensorCoreMma) -> None:
     """The program goes on when the product is done."""
     ops = TileOps(product)
-    blocks = workers_of(product).ctas
-    cga = tuple((1 << bit,) for bit in range(blocks.bit_length() - 1))
-    type = MemDescType((blocks,), i64, SwizzledShared(1, 1, 1, (0,), cga).text, mutable=True)
-    barrier = ops.emit("ttg.local_alloc", (), type)
+    barrier = ops.emit("ttg.local_alloc", (), barriers_type(product))
     ops.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
     _add_barrier(product, barrier, ops.literal(1, i1))
     product.attributes = {**product.attributes, "is_async": UNIT}
-    assert product.block is not None, "a product is in a block"
-    last = Op(OPS["ttng.inval_barrier"], (barrier,), location=product.location)
-    product.block.insert(last, product.next)
-    sizes = {SEGMENTS: DenseArray(i32, (1, 1, 1, 0))}  # no further buffers that must live so long
-    TileOps(last).op("ttng.wait_barrier", (barrier, ops.literal(0, i32), product.predicate), (), {**sizes})
+    behind = TileOps.behind(product)
+    # There are no further buffers that must live so long.
+    behind.op("ttng.wait_barrier", [barrier, ops.literal(0, i32), [product.predicate], []])
+    behind.op("ttng.inval_barrier", (barrier,))
 
 
 # Scales
@@ -118,11 +114,11 @@ def _merge_commits(product: TensorCoreMma) -> None:
         late = _computed_behind(product, needed)
         if late is None:
             return
+        at = TileOps(product)
         for op in late:
-            assert product.block is not None, "a product is in a block"
             op.unlink()
-            product.block.insert(op, product)
-        _add_barrier(product, barrier, TileOps(product).literal(1, i1) if predicate is None else predicate)
+            at.insert(op)
+        _add_barrier(product, barrier, at.literal(1, i1) if predicate is None else predicate)
         commit.erase()
 
 
@@ -131,15 +127,13 @@ def _commits_behind(product: TensorCoreMma) -> Iterator[TensorCoreCommit]:
     mine = product.predicate
     always = bool(constant_of(mine))
     buffers = _read_buffers(product) if product.multicast else []
-    op = product.next
-    while op is not None:
+    for op in following(product):
         if isinstance(op, TensorCoreCommit):
             if (not always and op.predicate is not mine) or op.buffers != buffers:
                 return
             yield op
         elif not is_pure(op):
             return
-        op = op.next
 
 
 def _read_buffers(product: TensorCoreMma) -> list[Value]:
@@ -152,11 +146,7 @@ def _read_buffers(product: TensorCoreMma) -> list[Value]:
 
 def _computed_behind(product: Op, values: list[Value]) -> list[Op] | None:
     """The ops behind `product` that compute `values`, in order; None if one of them cannot stand in front of it."""
-    behind: set[Op] = set()
-    op = product.next
-    while op is not None:
-        behind.add(op)
-        op = op.next
+    behind = list(following(product))
     found: set[Op] = set()
     waiting = list(values)
     while waiting:
@@ -167,11 +157,7 @@ def _computed_behind(product: Op, values: list[Value]) -> list[Op] | None:
             return None
         found.add(maker)
         waiting += maker.operands
-    return _in_order(product.block, found)
-
-
-def _in_order(block: Block | None, ops: set[Op]) -> list[Op]:
-    return [op for op in block or () if op in ops]
+    return [op for op in behind if op in found]
 
 
 def hoist_barriers(module: Op) -> bool:
@@ -214,14 +200,10 @@ def _hoist(life: _Life) -> None:
     barrier = before.emit("ttg.local_alloc", (), alloc.result.type, alloc.attributes)
     before.op("ttng.init_barrier", (barrier,), (), init.attributes)
     alloc.result.replace_by(barrier)
-    loop.set_operands([*loop.operands, before.literal(0, i32)])
-    loop.results.append(Value(i32, loop, len(loop.results)))
-    phase = block.add_argument(i32)
-    wait.phase = phase
+    wait.phase = phase = add_carried(loop, before.literal(0, i32))
     at_end = TileOps(block.terminator)
-    other = at_end.emit("arith.xori", (phase, at_end.literal(1, i32)), i32)
+    other = at_end.compute("arith.xori", phase, at_end.literal(1, i32))
     block.terminator.set_operands([*block.terminator.operands, other])
-    assert loop.next is not None, "a loop is no terminator"
-    TileOps(loop.next).op("ttng.inval_barrier", (barrier,), (), remove.attributes)
+    TileOps.behind(loop).op("ttng.inval_barrier", (barrier,), (), remove.attributes)
     for op in (remove, init, alloc):
         op.erase()

@@ -21,9 +21,10 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import set_operand_groups
 from tilewright.ir.types import f32, i1
+from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.matrix_instructions import FP8
 from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.matching import constant_of, has_one_use
+from tilewright.transforms.matching import constant_of, following, has_one_use
 
 Adding: TypeAlias = "WarpGroupDot | TensorCoreMma"
 """A product that may be told not to add."""
@@ -69,11 +70,7 @@ def _is_alone(alloc: TmemAlloc, product: TensorCoreMma) -> bool:
     users = [user for user in alloc.results[0].uses if user is not product]
     if not constant_of(product.predicate):
         return False
-    behind: set[Op] = set()
-    op = product.next
-    while op is not None:
-        behind.add(op)
-        op = op.next
+    behind = set(following(product))
     return all(isinstance(user, TmemLoad) and user in behind for user in users)
 
 
@@ -119,9 +116,7 @@ def _ask_from_second_step_on(product: Adding, loop: For, value: Value) -> bool:
     if value.owner is not block or value.index == 0 or not _is_plus_zero(loop.inits[value.index - 1]):
         return False
     ops = TileOps(loop)
-    loop.set_operands([*loop.operands, ops.literal(0, i1)])
-    loop.results.append(Value(i1, loop, len(loop.results)))
-    _set_flag(product, block.add_argument(i1))
+    _set_flag(product, add_carried(loop, ops.literal(0, i1)))
     block.terminator.set_operands([*block.terminator.operands, ops.literal(1, i1)])
     return True
 

@@ -23,7 +23,7 @@ from tilewright.dialects.scf import For, Yield
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Gather, Reshape
-from tilewright.ir.attributes import UNIT, Attribute, Number
+from tilewright.ir.attributes import UNIT, Number
 from tilewright.ir.core import Op, Value, defining, enclosing, tile_type
 from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.blocked import fill
@@ -37,8 +37,10 @@ from tilewright.layouts.queries import (
     thread_order,
     warp_order,
 )
+from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.relayout import convert_operand, convert_result, distributed_of, layout_as, with_layout
 from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.op_builder import OpBuilder
 
 NEUTRAL = {
     "arith.addf": 0.0,
@@ -173,7 +175,7 @@ def _reduce_behind_loop(op: Reduce) -> None:
     place = loop.yielded.index(update.result)
     start, result = loop.inits[place], loop.results[place]
     parts, partial = _thread_parts(op)
-    part = _carry(loop, _constant_of(op, start, partial), partial)
+    part = add_carried(loop, _constant_of(op, start, partial))
     within = _reduction(op, parts, partial)
     added = block.insert(update.clone({op.result: within.result, loop.carried[place]: part}), within.next)
     added.result.type = partial
@@ -207,37 +209,22 @@ def _constant_of(op: Reduce, start: Value, type: TensorType) -> Value:
     combine, constant = _combiner(op), start.op
     assert combine is not None, "the combiner was checked"
     assert constant is not None, "the loop starts with a constant"
-    assert constant.block is not None, "a constant is in a block"
-    value = Number(NEUTRAL[combine.name], type)
-    new = Op.create("arith.constant", (), (type,), {"value": value}, location=constant.location)
-    return constant.block.insert(new, constant.next).result
-
-
-def _carry(loop: For, start: Value, type: Type) -> Value:
-    """Make `loop` carry one more value; returns its argument."""
-    loop.set_operands([*loop.operands, start])
-    loop.results.append(Value(type, loop, len(loop.results)))
-    return loop.body.add_argument(type)
+    return OpBuilder.behind(constant).constant(NEUTRAL[combine.name], type)
 
 
 def _reduction(op: Reduce, parts: TensorType, result: Type) -> Op:
     """The reduction `op` of its operands in the shape `parts`, right behind it."""
-    assert op.block is not None, "an op of a function is in a block"
-    after, views = op.next, []
-    for value in op.sources:
-        words: dict[str, Attribute] = {"allow_reorder": True, "efficient_layout": True}
-        view = Op.create("tt.reshape", (value,), (parts,), words, location=op.location)
-        views.append(op.block.insert(view, after).result)
+    at, words = OpBuilder.behind(op), {"allow_reorder": True, "efficient_layout": True}
+    views = [at.emit("tt.reshape", (value,), parts, {**words}) for value in op.sources]
     new = op.clone()
     new.set_operands(views)
     new.attributes = {**new.attributes, "axis": Number(len(parts.shape) - 1, i32)}
     new.result.type = result
-    return op.block.insert(new, after)
+    return at.insert(new)
 
 
 def _finish(op: Reduce, loop: For, update: Op, place: int, start: Value, result: Value) -> None:
     """Reduce the threads' parts behind the loop, and add the constant that the loop started with."""
-    assert loop.block is not None, "a loop is in a block"
     (user, _), *_ = result.uses.items()
     rest = op.clone()
     rest.set_operands([loop.results[-1]])
@@ -247,9 +234,9 @@ def _finish(op: Reduce, loop: For, update: Op, place: int, start: Value, result:
     rest.result.type = TensorType(shape[:axis] + shape[axis + 1 :], result.type.scalar, Slice(axis, parent).text)
     back = Op.create("ttg.convert_layout", rest.results, (result.type,), location=op.location)
     total = update.clone({op.result: back.result, loop.carried[place]: start})
-    following = loop.next
+    at = OpBuilder.behind(loop)
     for new in (rest, back, total):
-        loop.block.insert(new, following)
+        at.insert(new)
     for index, value in enumerate(user.operands):
         if value is result:
             user.set_operand(index, total.result)

@@ -23,12 +23,15 @@ from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.ttg_async import AsyncWait
 from tilewright.dialects.ttg_memory import LocalLoad, MemDescIndex
 from tilewright.dialects.ttng_descriptors import DescriptorCopy
-from tilewright.ir.attributes import Attribute, DenseArray
+from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Block, Op, Value, buffer_type, tile_type
-from tilewright.ir.types import MemDescType, TensorType, Type, i32
+from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.encodings import AmdMfma, DotOperand, Encoding, NvidiaMma, encoding
 from tilewright.layouts.queries import cga_layout
+from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.relayout import layout_as, layout_of
+from tilewright.transforms.matching import following
+from tilewright.transforms.op_builder import OpBuilder
 
 ROW_BITS = 256
 """Bits that one instruction takes of a row of an operand whose layout does not say."""
@@ -133,17 +136,6 @@ def _can_be_repeated(loop: For, value: Value) -> bool:
     return all(_can_be_repeated(loop, used) for used in op.operands)
 
 
-class Place:
-    """An insertion point: in front of an op of a block."""
-
-    def __init__(self, block: Block, before: Op) -> None:
-        self.block, self.before = block, before
-
-    def put(self, op: Op) -> Op:
-        """Insert `op`."""
-        return self.block.insert(op, self.before)
-
-
 class Prefetcher:
     """Rewrites one loop, in place.
 
@@ -161,8 +153,7 @@ class Prefetcher:
 
     def run(self) -> None:
         """Rewrite the loop."""
-        assert self.loop.block is not None, "a loop is in a block"
-        place = Place(self.loop.block, self.loop)
+        place = OpBuilder(self.loop)
         known: dict[Value, Value] = {}
         starts, heads = [], []
         for part in self.parts:
@@ -170,21 +161,23 @@ class Prefetcher:
             starts.append(first)
             heads.append(self._slice(first, 0, place))
         followed = self._carry_tracked(starts)
-        arguments = [self._carry(head) for head in heads]
+        arguments = [add_carried(self.loop, head) for head in heads]
         last = self._split_dot(arguments, followed)
         self._load_next_heads(self._delay(last))
         _erase_dead(self.body)
 
     # Before the loop
 
-    def _at_start(self, part: Operand, place: Place, known: dict[Value, Value]) -> Operand:
+    def _at_start(self, part: Operand, place: OpBuilder, known: dict[Value, Value]) -> Operand:
         """`part` as the first step of the loop finds it."""
         initial = dict(zip(self.body.args, (self.loop.low, *self.loop.inits), strict=True))
         token = self._repeated(part.token, place, initial, known) if part.token is not None else None
         buffer = self._repeated(part.buffer, place, initial, known)
         return replace(part, buffer=buffer, token=token)
 
-    def _repeated(self, value: Value, place: Place, arguments: dict[Value, Value], known: dict[Value, Value]) -> Value:
+    def _repeated(
+        self, value: Value, place: OpBuilder, arguments: dict[Value, Value], known: dict[Value, Value]
+    ) -> Value:
         """`value` computed anew, with other values for the arguments of the loop's body."""
         if value in known:
             return known[value]
@@ -192,15 +185,9 @@ class Prefetcher:
         if op is None or op.block is not self.body:
             return arguments.get(value, value)
         mapping = {used: self._repeated(used, place, arguments, known) for used in op.operands}
-        copy = place.put(op.clone(mapping))
+        copy = place.insert(op.clone(mapping))
         known.update(zip(op.results, copy.results, strict=True))
         return known[value]
-
-    def _carry(self, start: Value) -> Value:
-        """Make the loop carry one more value; returns its argument."""
-        self.loop.set_operands([*self.loop.operands, start])
-        self.loop.results.append(Value(start.type, self.loop, len(self.loop.results)))
-        return self.body.add_argument(start.type)
 
     def _carry_tracked(self, starts: list[Operand]) -> list[Operand]:
         """The parts with buffers and tokens that the loop carries, which it now does where it did not."""
@@ -215,36 +202,34 @@ class Prefetcher:
         ]
 
     def _carried(self, value: Value, start: Value) -> Value:
-        return value if _position(self.loop, value) is not None else self._carry(start)
+        return value if _position(self.loop, value) is not None else add_carried(self.loop, start)
 
     # In the loop
 
-    def _slice(self, part: Operand, offset: int, place: Place) -> Value:
+    def _slice(self, part: Operand, offset: int, place: OpBuilder) -> Value:
         """A step's width of an operand from column or row `offset` on, through the element-wise ops of its chain."""
         type = buffer_type(part.buffer)
         axis = len(type.shape) - 1 - part.index
         shape = (*type.shape[:axis], self.width, *type.shape[axis + 1 :])
         offsets = tuple(offset if dim == axis else 0 for dim in range(len(shape)))
         view = MemDescType(shape, type.element, type.encoding, type.space, type.mutable, type.alloc_shape)
-        where = part.load.location
-        attributes: dict[str, Attribute] = {"offsets": DenseArray(i32, offsets)}
-        slice_ = place.put(Op.create("ttg.memdesc_subslice", (part.buffer,), (view,), attributes, location=where))
+        place.location = part.load.location
+        slice_ = place.emit("ttg.memdesc_subslice", (part.buffer,), view, {"offsets": DenseArray(i32, offsets)})
         parent = layout_of(self.dot.result)
         assert isinstance(parent, NvidiaMma | AmdMfma), "a matrix instruction"
         layout = DotOperand(part.index, parent, self.width // 8)
-        operands = [slice_.result, *([part.token] if part.token is not None else [])]
-        result: Type = TensorType(shape, type.element, layout.text)
-        value = place.put(Op.create("ttg.local_load", operands, (result,), location=where)).result
+        operands = [slice_, *([part.token] if part.token is not None else [])]
+        value = place.emit("ttg.local_load", operands, TensorType(shape, type.element, layout.text))
         for op in part.chain:
             (taken,) = op.operands
-            copy = place.put(op.clone({taken: value}))
+            copy = place.insert(op.clone({taken: value}))
             copy.result.type = TensorType(shape, copy.result.type.scalar, layout.text)
             value = copy.result
         return value
 
     def _split_dot(self, heads: list[Value], parts: list[Operand]) -> Op:
         """The dot in steps, of which the first takes what is loaded already; the last of them."""
-        place = Place(self.body, self.dot)
+        place = OpBuilder(self.dot)
         type, accumulator = tile_type(self.dot.a), self.dot.accumulator
         step, operands = self.dot, heads
         for offset in range(self.width, type.shape[-1] + self.width, self.width):
@@ -252,7 +237,7 @@ class Prefetcher:
             following = [self._slice(part, offset, place) for part in parts] if offset < type.shape[-1] else []
             step = self.dot.clone()
             step.set_operands([*operands, accumulator])
-            place.put(step)
+            place.insert(step)
             accumulator, operands = step.result, following
         step.result.name = self.dot.result.name
         after = self.dot.next
@@ -261,26 +246,21 @@ class Prefetcher:
         self.body.insert(step, after)
         return step
 
-    def _delay(self, last: Op) -> Place:
+    def _delay(self, last: Op) -> OpBuilder:
         """Move the last step behind what does not need it; where the loads for the next round go."""
-        following = last.next
-        while following is not None and not following.definition.terminator:
-            if following.regions or last.result in following.operands:
-                last.unlink()
-                self.body.insert(last, following)
-                return Place(self.body, self.body.terminator)
-            following = following.next
+        end = self.body.terminator
+        place = next(op for op in following(last) if op.regions or last.result in op.operands or op is end)
         last.unlink()
-        self.body.insert(last, self.body.terminator)
-        return Place(self.body, last)
+        self.body.insert(last, place)
+        return OpBuilder(last if place is end else end)
 
-    def _load_next_heads(self, place: Place) -> None:
+    def _load_next_heads(self, place: OpBuilder) -> None:
         counter, step = self.loop.induction_variable, self.loop.step
         end = self.body.terminator
         arguments: dict[Value, Value] = dict(zip(self.loop.carried, end.operands, strict=False))
         if any(self._needs(value, counter) for part in self.parts for value in (part.buffer, part.token) if value):
-            added = Op.create("arith.addi", (counter, step), (counter.type,), location=self.loop.location)
-            arguments[counter] = place.put(added).result
+            place.location = self.loop.location
+            arguments[counter] = place.compute("arith.addi", counter, step)
         known: dict[Value, Value] = {}
         following = []
         for part in self.parts:

@@ -27,9 +27,11 @@ from tilewright.ir.dominance import dominates
 from tilewright.ir.types import FloatType, IntType, TensorType
 from tilewright.layouts.encodings import Distributed, DotOperand
 from tilewright.layouts.queries import threads_per_warp, unique_elements_per_thread, warps_per_cta
+from tilewright.transforms.carried_values import add_carried, add_result
 from tilewright.transforms.gpu.conversion_slices import ConversionSlice, Stop, Use, can_recompute, never, trace
 from tilewright.transforms.gpu.layout_transfer import free_between, tile_layout
 from tilewright.transforms.gpu.relayout import with_layout
+from tilewright.transforms.op_builder import OpBuilder
 
 _SLOW = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "ctlz", "ctpop", "cttz"),
@@ -300,7 +302,7 @@ class _Remaking:
             case If():
                 for result in list(op.results):
                     if result in self.fresh:
-                        self._learn(result, _add_result(op, self._type(result)))
+                        self._learn(result, add_result(op, self._type(result)))
             case Yield():
                 more = [self._now(op.operands[index]) for index in sorted(self.yielded[op])]
                 op.set_operands([*op.operands, *more])
@@ -314,24 +316,18 @@ class _Remaking:
             if argument in self.fresh:
                 result = loop.results[argument.index - 1]
                 start = self._now(loop.inits[argument.index - 1])
-                type = self._type(argument)
-                loop.set_operands([*loop.operands, start])
-                new_result = _add_result(loop, type)
-                self.mapping[result] = new_result
-                self.work.copies[result, self.found.layouts[argument]] = new_result
-                self._learn(argument, loop.body.add_argument(type))
+                self._learn(argument, add_carried(loop, start))
+                self.mapping[result] = loop.results[-1]
+                self.work.copies[result, self.found.layouts[argument]] = loop.results[-1]
 
     def _convert_constant(self, op: Constant) -> None:
         """Folded later, if it is one number; else the conversion is of something small."""
-        assert op.block is not None, "an op of a function is in a block"
-        same = op.block.insert(op.clone(), op)
-        types = (self._type(op.result),)
-        new = Op.create("ttg.convert_layout", same.results, types, location=op.location)
-        self._learn(op.result, op.block.insert(new, op).result)
+        at = OpBuilder(op)
+        same = at.insert(op.clone())
+        self._learn(op.result, at.emit("ttg.convert_layout", same.results, self._type(op.result)))
 
     def _clone(self, op: Op) -> None:
-        assert op.block is not None, "an op of a function is in a block"
-        new = op.block.insert(op.clone(self.mapping), op)
+        new = OpBuilder(op).insert(op.clone(self.mapping))
         for old, made in zip(op.results, new.results, strict=True):
             if old in self.found.layouts:
                 made.type = self._type(old)
@@ -346,9 +342,3 @@ class _Remaking:
     def _learn(self, old: Value, new: Value) -> None:
         self.mapping[old] = new
         self.work.copies[old, self.found.layouts[old]] = new
-
-
-def _add_result(op: Op, type: TensorType) -> Value:
-    result = Value(type, op, len(op.results))
-    op.results.append(result)
-    return result

@@ -8,6 +8,8 @@ of a dot's operands in shared memory the first is loaded first
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.scf import For
@@ -20,6 +22,8 @@ from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import DotOperand
 from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.matching import following
+from tilewright.transforms.op_builder import OpBuilder
 
 SPREAD = (Constant, Splat)
 """Ops that make a tile of one number: an early buffer would only be in use for longer."""
@@ -38,9 +42,8 @@ def _place(op: Op, behind: Op) -> bool:
     """Put `op` right behind another op; False if it stands there."""
     if op.previous is behind:
         return False
-    assert behind.block is not None, "an op of a function is in a block"
     op.unlink()
-    behind.block.insert(op, behind.next)
+    OpBuilder.behind(behind).insert(op)
     return True
 
 
@@ -48,11 +51,8 @@ def _sink_conversion(op: Op) -> bool:
     if not isinstance(op, ConvertLayout):
         return False
     users = {ancestor_in(user, op.block) for user in op.result.uses}
-    last, following = None, op.next
-    while following is not None and following not in users:
-        if isinstance(following, LocalDealloc):
-            last = following
-        following = following.next
+    between = takewhile(lambda later: later not in users, following(op))
+    last = next((later for later in reversed(list(between)) if isinstance(later, LocalDealloc)), None)
     return last is not None and _place(op, last)
 
 
@@ -64,9 +64,8 @@ def _sink_into_loop(op: Op) -> bool:
         return False
     if isinstance(op, LocalLoad) and not _keeps_its_contents(op.buffer):
         return False
-    assert user.block is not None, "an op of a function is in a block"
     op.unlink()
-    user.block.insert(op, user)
+    OpBuilder(user).insert(op)
     return True
 
 
@@ -121,9 +120,7 @@ def _first_operand_first(op: Op) -> bool:
 
 def _only_reads_between(op: Op, other: Op) -> bool:
     """Whether `other` comes after `op` in its block, with nothing between them that writes memory."""
-    following = op.next
-    while following is not None and following is not other:
-        if writes_memory(following):
-            return False
-        following = following.next
-    return following is other
+    for later in following(op):
+        if later is other or writes_memory(later):
+            return later is other
+    return False

@@ -31,6 +31,7 @@ from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import async_token, i32
+from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.matching import has_one_use
@@ -78,15 +79,12 @@ def _hoist(accumulator: _Accumulator) -> None:
     block, number = loop.body, argument.index - 1
     types = [result.type for result in alloc.results]
     memory, token = TileOps(loop).op("ttng.tmem_alloc", (loop.inits[number],), types, alloc.attributes).results
-    loop.set_operands([*loop.operands, token])
-    loop.results.append(Value(token.type, loop, len(loop.results)))
-    alloc.replace([memory, block.add_argument(token.type)])
+    alloc.replace([memory, add_carried(loop, token)])
     yielded = list(block.terminator.operands)
     yielded[number] = argument  # canonicalization finds that nobody needs it
     assert load.token is not None, "the load waits for a product"
     block.terminator.set_operands([*yielded, load.token])
-    assert loop.next is not None, "a loop is no terminator"
-    after = TileOps(loop.next).op(
+    after = TileOps.behind(loop).op(
         "ttng.tmem_load", (memory, loop.results[-1]), [result.type for result in load.results], load.attributes
     )
     loop.results[number].replace_by(after.results[0])

@@ -10,58 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir.attributes import Attribute, DenseArray, Number
-from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value, tile_type
-from tilewright.ir.types import TensorType, Type, i32, with_element
+from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.encodings import Encoding
 from tilewright.layouts.inference import expanded, permuted, reshaped, transposed
 from tilewright.transforms.gpu.relayout import distributed_of, layout_of, with_layout
+from tilewright.transforms.op_builder import OpBuilder
 
 
-class TileOps:
-    """Makes ops in front of `before`.
-
-    Args:
-        before: an op in a block.
-    """
-
-    def __init__(self, before: Op) -> None:
-        self._before = before
-
-    def op(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        types: Sequence[Type],
-        attributes: dict[str, Attribute] | None = None,
-    ) -> Op:
-        """A new op."""
-        block = self._before.block
-        assert block is not None, "ops are put in front of one in a block"
-        return block.insert(Op.create(name, operands, types, attributes, location=self._before.location), self._before)
-
-    def emit(
-        self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
-    ) -> Value:
-        """The only result of a new op."""
-        return self.op(name, operands, (type,), attributes).result
-
-    def constant(self, value: int | float, type: Type) -> Value:
-        """A constant, or a tile of equal ones."""
-        return self.emit("arith.constant", (), type, {"value": Number(value, type)})
-
-    def literal(self, value: int, type: Type) -> Value:
-        """A number, known wherever the op is executed: it stands at the start of what sees no values from outside."""
-        block, op = self._before.block, self._before.parent
-        while op is not None and not op.definition.isolated:
-            block, op = op.block, op.parent
-        assert block is not None, "every op is inside a function"
-        first = block.region.blocks[0] if block.region is not None else block
-        return ConstantPool(first).value(value, type)
-
-    def cast(self, name: str, value: Value, element: Type) -> Value:
-        """`value` as elements of another type."""
-        return self.emit(name, (value,), with_element(value.type, element))
+class TileOps(OpBuilder):
+    """Makes ops on tiles; those that take the place of `before` let its users see the layout that they expect."""
 
     def converted(self, value: Value, layout: Encoding) -> Value:
         """`value` in `layout`."""
@@ -100,6 +58,7 @@ class TileOps:
 
     def replace(self, value: Value) -> None:
         """Users of the op behind get `value`, in the layout that they expect; the op goes."""
-        old = self._before.results[0]
+        assert self.before is not None, "something is replaced"
+        old = self.before.results[0]
         value.name = value.name or old.name
-        self._before.replace([self.converted(value, layout_of(old))])
+        self.before.replace([self.converted(value, layout_of(old))])

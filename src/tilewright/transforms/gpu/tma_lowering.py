@@ -33,10 +33,7 @@ from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value, buffer_type, tile_type
-from tilewright.ir.declare import OPS
-from tilewright.ir.operands import segment_attribute
 from tilewright.ir.types import IntType, MemDescType, PointerType, TensorDescType, TensorType, Type, i1, i8, i32, i64
 from tilewright.layouts.encodings import Encoding, LayoutError, NvmmaShared, SwizzledShared, encoding
 from tilewright.layouts.queries import shape_per_cta
@@ -44,6 +41,7 @@ from tilewright.layouts.shared_choice import cga_with_rank, with_rank
 from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.op_builder import OpBuilder
 
 DESCRIPTOR_BYTES = 128
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
@@ -59,50 +57,12 @@ def tma_lowering(module: Op) -> bool:
     """Lower all ops on descriptors of `module`."""
     changed = False
     for function in functions_of(module):
-        pool = ConstantPool(function.body)
         for op in list(function.walk()):
             lower = LOWERINGS.get(op.name)
             if lower is not None:
-                lower(op, Lowering(op, pool))
+                lower(op, OpBuilder(op))
                 changed = True
     return changed
-
-
-class Lowering:
-    """The lowering of one op.
-
-    Args:
-        op: the op; new ones go in front of it.
-        pool: the constants of the function.
-    """
-
-    def __init__(self, op: Op, pool: ConstantPool) -> None:
-        self.op = op
-        self.pool = pool
-
-    def emit(
-        self,
-        name: str,
-        groups: Sequence[Sequence[Value]],
-        types: Sequence[Type] = (),
-        attributes: dict[str, Attribute] | None = None,
-    ) -> Op:
-        """A new op, whose operands are given by groups as the op kind names them."""
-        definition = OPS[name]
-        counted = segment_attribute(definition.operand_names, [len(group) for group in groups])
-        operands = [value for group in groups for value in group]
-        assert self.op.block is not None, f"{self.op.name} is in no block"
-        made = Op(definition, operands, types, {**(attributes or {}), **counted}, location=self.op.location)
-        return self.op.block.insert(made, self.op)
-
-    def buffer(self, descriptor: Value, tile: TensorType, source: Value | None = None) -> Value:
-        """A buffer for a tile of a descriptor; with `source` one that holds it and stays as it is."""
-        layout = buffer_layout(descriptor.type, tile)
-        type = MemDescType(tile.shape, tile.element, layout.text, mutable=source is None)
-        return self.emit("ttg.local_alloc", [[] if source is None else [source]], (type,)).result
-
-    def number(self, value: int, type: Type = i32) -> Value:
-        return self.pool.value(value, type)
 
 
 def buffer_layout(descriptor: Type, tile: TensorType) -> Encoding:
@@ -125,47 +85,47 @@ def buffer_layout(descriptor: Type, tile: TensorType) -> Encoding:
 # --- loads --------------------------------------------------------------------------------------------------------
 
 
-def _load(op: DescriptorLoad, at: Lowering) -> None:
-    def copy(barrier: Value, buffer: Value, always: Value) -> None:
-        groups = [[op.descriptor], op.indices, [], [barrier], [buffer], [always]]
-        at.emit("ttng.async_tma_copy_global_to_local", groups)
-
-    _through_barrier(op, at, copy)
-
-
-def _gather(op: DescriptorGather, at: Lowering) -> None:
-    rows = wide_rows(at, op.rows)
-
-    def copy(barrier: Value, buffer: Value, always: Value) -> None:
-        at.emit("ttng.async_tma_gather", [[op.descriptor], [rows], [op.column], [barrier], [buffer], [always]])
-
-    _through_barrier(op, at, copy)
-
-
-def wide_rows(at: Lowering, rows: Value) -> Value:
+def wide_rows(at: OpBuilder, rows: Value) -> Value:
     """Row numbers as i32."""
     if rows.type.scalar is i32:
         return rows
-    tile = tile_type(rows)
-    return at.emit("arith.extsi", [[rows]], (TensorType(tile.shape, i32, tile.encoding),)).result
+    return at.cast("arith.extsi", rows, i32)
 
 
-def _through_barrier(op: DescriptorRead, at: Lowering, copy: Callable[[Value, Value, Value], None]) -> None:
+def line_of_ctas(op: Op) -> SwizzledShared:
+    """The layout of a line with one element per CTA of those that execute `op`."""
+    return SwizzledShared(1, 1, 1, (0,), tuple((1 << bit,) for bit in range(workers_of(op).ctas.bit_length() - 1)))
+
+
+def barriers_type(op: Op, *count: int) -> MemDescType:
+    """The type of a barrier for what the CTAs that execute `op` do, or of `count` ones."""
+    return MemDescType((*count, workers_of(op).ctas), i64, line_of_ctas(op).text, mutable=True)
+
+
+def start_reading(
+    at: OpBuilder, op: DescriptorRead, barrier: Value, buffer: Value, always: Value, rows: Value | None = None
+) -> None:
+    """Start the copy of what `op` reads to a buffer; `rows` are its row numbers as i32, if they are there already."""
+    if isinstance(op, DescriptorLoad):
+        at.op("ttng.async_tma_copy_global_to_local", [op.descriptor, op.indices, [], barrier, buffer, always])
+    elif isinstance(op, DescriptorGather):
+        rows = rows or wide_rows(at, op.rows)
+        at.op("ttng.async_tma_gather", (op.descriptor, rows, op.column, barrier, buffer, always))
+
+
+def _read(op: DescriptorRead, at: OpBuilder) -> None:
     """Start a copy, wait until all its bytes have arrived, and let the users of the result read the buffer."""
-    tile = tile_type(op.result)
-    buffer = at.buffer(op.descriptor, tile)
-    ctas = workers_of(op).ctas
-    bases = tuple((1 << bit,) for bit in range(ctas.bit_length() - 1))
-    line = SwizzledShared(1, 1, 1, (0,), bases)
-    barrier = at.emit("ttg.local_alloc", [[]], (MemDescType((ctas,), i64, line.text, mutable=True),)).result
-    at.emit("ttng.init_barrier", [[barrier]], (), {"count": Number(1, i32)})
-    extents = shape_per_cta(buffer_layout(op.descriptor.type, tile), tile.shape)
-    size = prod(extents) * tile.bits // 8
-    always = at.number(1, i1)
-    at.emit("ttng.barrier_expect", [[barrier], [always]], (), {"size": Number(size, i32)})
-    copy(barrier, buffer, always)
-    at.emit("ttng.wait_barrier", [[barrier], [at.number(0)], [], []])
-    at.emit("ttng.inval_barrier", [[barrier]])
+    rows = wide_rows(at, op.rows) if isinstance(op, DescriptorGather) else None
+    tile, layout = tile_type(op.result), buffer_layout(op.descriptor.type, tile_type(op.result))
+    buffer = at.emit("ttg.local_alloc", (), MemDescType(tile.shape, tile.element, layout.text, mutable=True))
+    barrier = at.emit("ttg.local_alloc", (), barriers_type(op))
+    at.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
+    size = prod(shape_per_cta(layout, tile.shape)) * tile.bits // 8
+    always = at.literal(1, i1)
+    at.op("ttng.barrier_expect", (barrier, always), (), {"size": Number(size, i32)})
+    start_reading(at, op, barrier, buffer, always, rows)
+    at.op("ttng.wait_barrier", [barrier, at.literal(0, i32), [], []])
+    at.op("ttng.inval_barrier", (barrier,))
     read_from(op, buffer)
 
 
@@ -188,10 +148,9 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
             copy.replace([buffer])
     if load.result.uses:
         operands = [buffer] if token is None else [buffer, token]
-        place = before or load
-        read = Op(OPS["ttg.local_load"], operands, (load.result.type,), location=load.location)
-        assert place.block is not None, f"{place.name} is in no block"
-        place.block.insert(read, place)
+        at = OpBuilder(before or load)
+        at.location = load.location
+        read = at.op("ttg.local_load", operands, (load.result.type,))
         load.replace(read.results)
     else:
         load.erase()
@@ -233,67 +192,69 @@ def _derived(user: Op, buffer: Value) -> Sequence[Value]:
 # --- stores -------------------------------------------------------------------------------------------------------
 
 
-def _store(op: BlockWrite, at: Lowering) -> None:
-    _through_buffer(op, at, "ttng.async_tma_copy_local_to_global", [op.indices])
+def start_writing(at: OpBuilder, op: DescriptorWrite, buffer: Value, rows: Value | None = None) -> None:
+    """Start the copy of what `op` writes from a buffer; `rows` as of `start_reading`."""
+    if isinstance(op, DescriptorReduce):
+        kind: dict[str, Attribute] = {"kind": Keyword(op.operation)}
+        at.op("ttng.async_tma_reduce", (op.descriptor, *op.indices, buffer), (), kind)
+    elif isinstance(op, BlockWrite):
+        at.op("ttng.async_tma_copy_local_to_global", (op.descriptor, *op.indices, buffer))
+    elif isinstance(op, DescriptorScatter):
+        rows = rows or wide_rows(at, op.rows)
+        at.op("ttng.async_tma_scatter", (op.descriptor, rows, op.column, buffer))
 
 
-def _reduce(op: DescriptorReduce, at: Lowering) -> None:
-    _through_buffer(op, at, "ttng.async_tma_reduce", [op.indices], {"kind": Keyword(op.operation)})
-
-
-def _scatter(op: DescriptorScatter, at: Lowering) -> None:
-    _through_buffer(op, at, "ttng.async_tma_scatter", [[wide_rows(at, op.rows)], [op.column]])
-
-
-def _through_buffer(
-    op: DescriptorWrite,
-    at: Lowering,
-    name: str,
-    place: Sequence[Sequence[Value]],
-    attributes: dict[str, Attribute] | None = None,
-) -> None:
-    buffer = at.buffer(op.descriptor, tile_type(op.value), op.value)
-    at.emit("ttng.fence_async_shared", [], (), {"bCluster": False})
-    at.emit(name, [[op.descriptor], *place, [buffer]], (), attributes)
-    at.emit("ttng.async_tma_store_wait", [], (), {"pendings": Number(0, i32)})
+def _write(op: DescriptorWrite, at: OpBuilder) -> None:
+    rows = wide_rows(at, op.rows) if isinstance(op, DescriptorScatter) else None
+    tile = tile_type(op.value)
+    type = MemDescType(tile.shape, tile.element, buffer_layout(op.descriptor.type, tile).text)
+    buffer = at.emit("ttg.local_alloc", (op.value,), type)
+    at.op("ttng.fence_async_shared", (), (), {"bCluster": False})
+    start_writing(at, op, buffer, rows)
+    at.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
     op.erase()
 
 
 # --- descriptors --------------------------------------------------------------------------------------------------
 
 
-def _make(op: MakeTensorDescriptor, at: Lowering) -> None:
-    sizes: dict[str, Attribute] = {"alignment": Number(DESCRIPTOR_BYTES, i32), "nbytes": Number(DESCRIPTOR_BYTES, i32)}
-    memory = at.emit("ttg.global_scratch_alloc", [], (PointerType(i8),), sizes).result
+def _make(op: MakeTensorDescriptor, at: OpBuilder) -> None:
+    memory = descriptor_memory(at, 1)
     write_descriptor(at, op, memory)
-    at.emit("ttng.tensormap_fenceproxy_acquire", [[memory]])
-    op.replace(at.emit("ttng.reinterpret_tensor_descriptor", [[memory]], (op.result.type,)).results)
+    at.op("ttng.tensormap_fenceproxy_acquire", (memory,))
+    op.replace(at.op("ttng.reinterpret_tensor_descriptor", (memory,), (op.result.type,)).results)
 
 
-def write_descriptor(at: Lowering, op: MakeTensorDescriptor, memory: Value) -> None:
+def descriptor_memory(at: OpBuilder, count: int) -> Value:
+    """Global memory for this number of descriptors."""
+    sizes = {"alignment": Number(DESCRIPTOR_BYTES, i32), "nbytes": Number(count * DESCRIPTOR_BYTES, i32)}
+    return at.emit("ttg.global_scratch_alloc", (), PointerType(i8), {**sizes})
+
+
+def write_descriptor(at: OpBuilder, op: MakeTensorDescriptor, memory: Value) -> None:
     """Write what `op` describes to memory, fastest dimension first, strides in bytes."""
     block = op.tile
     assert block.encoding, f"{op.result.type} has no layout"
     layout = encoding(block.encoding)
     rank = len(block.shape)
     padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
-    box = [at.number(size) for size in reversed(box_of(layout, block.shape))]
+    box = [at.literal(size, i32) for size in reversed(box_of(layout, block.shape))]
     sizes = list(reversed(op.shape))
     if padded:
-        sizes[0] = at.emit("arith.muli", [[sizes[0], at.number(2)]], (i32,)).result
+        sizes[0] = at.compute("arith.muli", sizes[0], at.literal(2, i32))
     steps = [_bytes(at, stride, block.bits // 8) for stride in reversed(op.strides[:-1])]
-    ones = [at.number(1)] * rank
+    ones = [at.literal(1, i32)] * rank
     attributes: dict[str, Attribute] = {
         "elem_type": Number(PADDED_FP4 if padded else element_type(block.element), i32),
         "fill_mode": Number(FILL_WITH_NAN if _pads_with_nan(op) else 0, i32),
         "interleave_layout": Number(0, i32),
         "swizzle_mode": Number(SWIZZLE_MODES[getattr(layout, "swizzling_byte_width", 0)], i32),
     }
-    at.emit("ttng.tensormap_create", [[memory], [op.base], box, sizes, steps, ones], (), attributes)
+    at.op("ttng.tensormap_create", [memory, op.base, box, sizes, steps, ones], (), attributes)
 
 
-def _bytes(at: Lowering, stride: Value, size: int) -> Value:
-    return stride if size == 1 else at.emit("arith.muli", [[stride, at.number(size, i64)]], (i64,)).result
+def _bytes(at: OpBuilder, stride: Value, size: int) -> Value:
+    return stride if size == 1 else at.compute("arith.muli", stride, at.literal(size, i64))
 
 
 def _pads_with_nan(op: MakeTensorDescriptor) -> bool:
@@ -325,11 +286,11 @@ def element_type(element: Type) -> int:
     return ELEMENT_TYPES[element.text]
 
 
-LOWERINGS: dict[str, Callable[[Any, Lowering], None]] = {
-    "tt.descriptor_gather": _gather,
-    "tt.descriptor_load": _load,
-    "tt.descriptor_reduce": _reduce,
-    "tt.descriptor_scatter": _scatter,
-    "tt.descriptor_store": _store,
+LOWERINGS: dict[str, Callable[[Any, OpBuilder], None]] = {
+    "tt.descriptor_gather": _read,
+    "tt.descriptor_load": _read,
+    "tt.descriptor_reduce": _write,
+    "tt.descriptor_scatter": _write,
+    "tt.descriptor_store": _write,
     "tt.make_tensor_descriptor": _make,
 }

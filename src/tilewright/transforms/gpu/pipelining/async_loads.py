@@ -31,8 +31,7 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import (
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
 from tilewright.transforms.gpu.relayout import distributed_of
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.tma_lowering import buffer_layout
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tma_lowering import buffer_layout, line_of_ctas
 from tilewright.transforms.matching import has_one_use, is_zero
 
 
@@ -70,18 +69,12 @@ def _async_load(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, A
     if isinstance(op, DescriptorRead):
         return AsyncLoad(op, buffers, buffer_layout(op.descriptor.type, tile_type(op.result)))
     if not isinstance(type, TensorType):
-        line = SwizzledShared(1, 1, 1, (0,), cga_line(op))
-        return AsyncLoad(op, buffers, line) if type.bits >= SMALLEST_COPY else None
+        return AsyncLoad(op, buffers, line_of_ctas(op)) if type.bits >= SMALLEST_COPY else None
     layout = _layout(op)
     count = elements_at_once(op, facts)
     registers, memory = to_linear_layout(distributed_of(op.result), type.shape), to_linear_layout(layout, type.shape)
     narrow = min(count, vector_of(registers, memory, type.bits).width) * type.bits < SMALLEST_COPY
     return None if narrow else AsyncLoad(op, buffers, layout, count)
-
-
-def cga_line(op: Op) -> tuple[tuple[int, ...], ...]:
-    """The division of a line with one element per CTA."""
-    return tuple((1 << bit,) for bit in range(workers_of(op).ctas.bit_length() - 1))
 
 
 def _layout(load: Load) -> Encoding:

@@ -30,26 +30,24 @@ from collections.abc import Sequence
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, Loop
 from tilewright.dialects.tt_descriptors import (
-    BlockWrite,
-    DescriptorReduce,
-    DescriptorScatter,
     DescriptorWrite,
     MakeTensorDescriptor,
 )
 from tilewright.dialects.ttng_mma import WarpGroupDot
-from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
-from tilewright.ir.builder import ConstantPool
+from tilewright.ir.attributes import UNIT, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
-from tilewright.ir.types import MemDescType, PointerType, TensorType, Type, i8, i32
+from tilewright.ir.types import MemDescType, TensorType, Type, i32
+from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
 from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
 from tilewright.transforms.gpu.tma_lowering import (
     DESCRIPTOR_BYTES,
-    Lowering,
     buffer_layout,
-    wide_rows,
+    descriptor_memory,
+    start_writing,
     write_descriptor,
 )
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def lower_descriptors(loop: For, schedule: Schedule) -> None:
@@ -92,21 +90,19 @@ class _Ring:
         """Replace the maker."""
         maker, slot = self.maker, self.schedule.slots.get(self.maker)
         type = maker.result.type
-        sizes = {"alignment": DESCRIPTOR_BYTES, "nbytes": self.count * DESCRIPTOR_BYTES}
-        front = Writer(self.loop)
-        attributes = {name: Number(size, i32) for name, size in sizes.items()}
-        memory = front.op("ttg.global_scratch_alloc", (), (PointerType(i8),), {**attributes}).result
-        zero, one, count = (front.number(number, i32) for number in (0, 1, self.count))
-        bytes = front.number(DESCRIPTOR_BYTES, i32)
+        front = OpBuilder(self.loop)
+        memory = descriptor_memory(front, self.count)
+        zero, one, count = (front.constant(number, i32) for number in (0, 1, self.count))
+        bytes = front.constant(DESCRIPTOR_BYTES, i32)
         counter = carry(self.loop, zero)
         at = Writer(maker, self.schedule, slot)
         offset = at.compute("arith.muli", counter, bytes)
-        place = at.op("tt.addptr", [[memory], [offset]], (memory.type,)).result
+        place = at.emit("tt.addptr", (memory, offset), memory.type)
         last = maker.previous
-        write_descriptor(Lowering(maker, ConstantPool(_entry_of(maker))), maker, place)
+        write_descriptor(OpBuilder(maker), maker, place)
         self._schedule_since(last)
-        at.op("ttng.tensormap_fenceproxy_acquire", [[place]])
-        descriptor = at.op("ttng.reinterpret_tensor_descriptor", [[place]], (type,)).result
+        at.op("ttng.tensormap_fenceproxy_acquire", (place,))
+        descriptor = at.emit("ttng.reinterpret_tensor_descriptor", (place,), type)
         following, _ = at.next_of(counter, count, zero, one)
         hand_on(self.loop, counter, self._carried_out(counter, following))
         self.schedule.slots.pop(maker, None)
@@ -140,17 +136,7 @@ def _with_result(branch: Op, arm: Block, taken: Value, other: Value) -> Value:
     for block in blocks:
         end = block.terminator
         end.set_operands([*end.operands, taken if block is arm else other])
-    branch.results.append(Value(taken.type, branch, len(branch.results)))
-    return branch.results[-1]
-
-
-def _entry_of(op: Op) -> Block:
-    """The entry block of the function around `op`."""
-    parent = op.parent
-    while parent is not None and not parent.definition.symbol:
-        parent = parent.parent
-    assert parent is not None, "a loop is in a function"
-    return parent.regions[0].block
+    return add_result(branch, taken.type)
 
 
 STAGES = 3
@@ -170,10 +156,10 @@ def pipeline_stores(loop: Loop) -> None:
         if key not in buffers:
             buffers[key] = _buffer(loop, store, tile)
         _store(store, buffers[key])
-    behind = Writer.behind(loop)
+    behind = OpBuilder.behind(loop)
     behind.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32)})
     for buffer in buffers.values():
-        behind.op("ttg.local_dealloc", [[buffer]])
+        behind.op("ttg.local_dealloc", (buffer,))
     if makes_descriptors and isinstance(loop, For):
         lower_descriptors(loop, Schedule(STAGES))
 
@@ -191,21 +177,13 @@ def _stores(block: Block) -> list[DescriptorWrite]:
 def _buffer(loop: Loop, store: DescriptorWrite, tile: TensorType) -> Value:
     layout = buffer_layout(store.descriptor.type, tile)
     type = MemDescType(tile.shape, tile.element, layout.text, mutable=True)
-    return Writer(loop).op("ttg.local_alloc", [[]], (type,)).result
+    return OpBuilder(loop).emit("ttg.local_alloc", (), type)
 
 
 def _store(store: DescriptorWrite, buffer: Value) -> None:
-    at, descriptor = Writer(store), store.descriptor
+    at = OpBuilder(store)
     at.op("ttng.async_tma_store_wait", (), (), {"pendings": Number(0, i32), "read_only": UNIT})
-    at.op("ttg.local_store", [[store.value], [buffer]])
+    at.op("ttg.local_store", (store.value, buffer))
     at.op("ttng.fence_async_shared", (), (), {"bCluster": False})
-    if isinstance(store, DescriptorReduce):
-        attributes: dict[str, Attribute] = {"kind": Keyword(store.operation)}
-        at.op("ttng.async_tma_reduce", [[descriptor], store.indices, [buffer]], (), attributes)
-    elif isinstance(store, BlockWrite):
-        at.op("ttng.async_tma_copy_local_to_global", [[descriptor], store.indices, [buffer]])
-    elif isinstance(store, DescriptorScatter):
-        assert store.block is not None, "a store is in a loop"
-        rows = wide_rows(Lowering(store, ConstantPool(store.block)), store.rows)
-        at.op("ttng.async_tma_scatter", [[descriptor], [rows], [store.column], [buffer]])
+    start_writing(at, store, buffer)
     store.erase()

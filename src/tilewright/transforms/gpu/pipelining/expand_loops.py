@@ -55,8 +55,8 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     loops_of,
     values_used,
 )
-from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.matching import integer_of, is_inside
+from tilewright.transforms.op_builder import OpBuilder
 
 MASKED = (Load, Store, AtomicRmw)
 """Accesses that may get a mask."""
@@ -83,10 +83,10 @@ def can_be_predicated(op: Op) -> bool:
 
 def wrap(op: Op, predicate: Value) -> Op:
     """Put `op` into a `ttg.mask`, which takes its place; returns that."""
-    writer = Writer(op)
+    writer = OpBuilder(op)
     types = [result.type for result in op.results]
     body = Block()
-    mask = writer.op("ttg.mask", [[predicate]], types, regions=[Region([body])])
+    mask = writer.op("ttg.mask", (predicate,), types, regions=[Region([body])])
     for old, new in zip(op.results, mask.results, strict=True):
         old.replace_by(new)
     op.unlink()
@@ -120,7 +120,7 @@ def _predicate(op: Op, predicate: Value) -> None:
     if not needs_predicate(op):
         return
     if isinstance(op, If):
-        op.condition = Writer(op).compute("arith.andi", predicate, op.condition)
+        op.condition = OpBuilder(op).compute("arith.andi", predicate, op.condition)
     elif isinstance(op, MASKED):
         op.mask = _both(op, op.pointer, predicate, op.mask)
     else:
@@ -132,10 +132,10 @@ def _predicate(op: Op, predicate: Value) -> None:
 
 def _both(op: Op, like: Value, predicate: Value, old: Value | None) -> Value:
     """`predicate` and `old`, in the shape of `like`."""
-    writer, type = Writer(op), like.type
+    writer, type = OpBuilder(op), like.type
     if isinstance(type, TensorType):
         mask = TensorType(type.shape, i1, type.encoding)
-        predicate = writer.op("tt.splat", [[predicate]], (mask,)).result
+        predicate = writer.emit("tt.splat", (predicate,), mask)
     return predicate if old is None else writer.compute("arith.andi", predicate, old)
 
 
@@ -249,7 +249,7 @@ class Expansion:
             argument.name = before.name
         types = [value.type for value in initial]
         operands = [*old.bounds, *initial]
-        new = Writer(old).op("scf.for", [operands], types, dict(old.attributes), [Region([body])])
+        new = OpBuilder(old).op("scf.for", operands, types, dict(old.attributes), [Region([body])])
         body.append(Op.create("scf.yield", location=old.location))
         Kernel(self, typed(new, For), crossings, places).fill()
         old.replace(new.results[: len(old.results)])
@@ -259,7 +259,7 @@ class Expansion:
     def _prologue(self) -> None:
         """The first steps, as far as the last stage does not take part in them."""
         low, high, step = self.loop.bounds
-        writer = Writer(self.loop)
+        writer = OpBuilder(self.loop)
         counter = self.loop.induction_variable
         self.ahead[counter] = {}
         for argument, initial, handed_on in zip(self.loop.carried, self.loop.inits, self.yielded, strict=True):
@@ -275,7 +275,7 @@ class Expansion:
                 if stage <= part:
                     self._run_ahead(op, part - stage, predicates[part - stage], writer)
 
-    def _run_ahead(self, op: Op, step: int, predicate: Value | None, writer: Writer) -> None:
+    def _run_ahead(self, op: Op, step: int, predicate: Value | None, writer: OpBuilder) -> None:
         """Run `op` for one of the first steps in front of the loop."""
         versions = self.ahead
         mapping = {value: versions[value][step] for value in values_used(op) if value in versions}
@@ -340,7 +340,7 @@ class Kernel:
         self.stages, self.last = expansion.stages, expansion.last
         self.old, self.body = expansion.body, loop.body
         self.args = loop.carried
-        self.writer = Writer(self.body.terminator)
+        self.writer = OpBuilder(self.body.terminator)
         self.values: dict[Value, Value] = dict(zip(self.old.args, self.body.args, strict=False))
         self.predicates: list[Value | None] = [self._predicate(stage) for stage in range(self.last)]
         self.predicates.append(None)
@@ -366,7 +366,7 @@ class Kernel:
         high, step, counter = self.loop.high, self.loop.step, self.loop.induction_variable
         if KEEP_PREDICATES in self.loop.attributes:
             numbers: dict[str, Attribute] = {"maxStage": Number(self.last, i32), "stage": Number(stage, i32)}
-            return self.writer.op("ttg.predicate_stage", [[counter], [high], [step]], (i1,), numbers).result
+            return self.writer.emit("ttg.predicate_stage", (counter, high, step), i1, numbers)
         later = _steps(self.writer, step, self.last - stage)
         return self.writer.compare("slt", counter, self.writer.compute("arith.subi", high, later))
 
@@ -396,11 +396,11 @@ class Kernel:
         return new if predicate is None else self.writer.compute("arith.select", predicate, new, self.args[index])
 
 
-def _steps(writer: Writer, step: Value, count: int) -> Value:
+def _steps(writer: OpBuilder, step: Value, count: int) -> Value:
     """`count` steps at once."""
-    return step if count == 1 else writer.compute("arith.muli", step, writer.number(count, step.type))
+    return step if count == 1 else writer.compute("arith.muli", step, writer.constant(count, step.type))
 
 
-def _steps_after(writer: Writer, counter: Value, step: Value, count: int) -> Value:
+def _steps_after(writer: OpBuilder, counter: Value, step: Value, count: int) -> Value:
     """The counter `count` steps later."""
     return counter if count == 0 else writer.compute("arith.addi", counter, _steps(writer, step, count))

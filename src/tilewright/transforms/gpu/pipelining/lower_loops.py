@@ -23,18 +23,16 @@ from math import prod
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For
-from tilewright.dialects.tt_descriptors import DescriptorGather, DescriptorLoad, DescriptorRead
+from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value, tile_type
-from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32, i64, with_element
+from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32
 from tilewright.layouts.blocked import default_blocked
-from tilewright.layouts.encodings import SwizzledShared
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.transforms.gpu.pipelining.async_loads import (
     AsyncLoad,
     async_loads,
-    cga_line,
     must_be_in_registers,
     users_in,
 )
@@ -42,9 +40,9 @@ from tilewright.transforms.gpu.pipelining.descriptors import lower_descriptors
 from tilewright.transforms.gpu.pipelining.schedule import LAST_STAGE, Schedule, Slot, loops_of
 from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
 from tilewright.transforms.gpu.relayout import distributed_of
-from tilewright.transforms.gpu.tma_lowering import read_from
+from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, start_reading
 from tilewright.transforms.gpu.workers import workers_of
-from tilewright.transforms.matching import is_zero
+from tilewright.transforms.matching import following, is_zero
 
 
 def lower_loops(module: Op) -> bool:
@@ -94,7 +92,7 @@ def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
             _copy(load.load, load.contiguity, memory[load.load], ring, loop, schedule)
     schedule.insert_all_needed(loop)
     if any(load not in barriers for load in memory):
-        Writer.behind(loop).op("ttg.async_wait", [[]], TOKEN, {"num": Number(0, i32)})
+        Writer.behind(loop).op("ttg.async_wait", (), TOKEN, {"num": Number(0, i32)})
 
 
 def first_user(ops: Sequence[Op], loop: For, schedule: Schedule) -> Slot:
@@ -109,11 +107,9 @@ def _make_tile(load: Load, loop: For, schedule: Schedule) -> None:
     type, slot = load.result.type, schedule.slots[load]
     layout = default_blocked((1,), workers_of(load)).text
     writer = Writer(load, schedule, slot)
-    tiles = [
-        writer.op("tt.splat", [[value]], (TensorType((1,), value.type, layout),)).result for value in load.operands
-    ]
+    tiles = [writer.emit("tt.splat", (value,), TensorType((1,), value.type, layout)) for value in load.operands]
     user = first_user([load], loop, schedule)
-    back = Writer.behind(load, schedule, user).op("tt.unsplat", [[]], (type,))
+    back = Writer.behind(load, schedule, user).op("tt.unsplat", (), (type,))
     load.result.replace_by(back.result)
     load.set_operands(tiles)
     load.result.type = TensorType((1,), type, layout)
@@ -126,8 +122,8 @@ def _allocate(load: AsyncLoad, loop: For) -> Value:
     ring = MemDescType((load.buffers, *type.shape), type.element, load.layout.text, mutable=True)
     writer = Writer(loop)
     writer.location = load.load.location
-    buffers = writer.op("ttg.local_alloc", [[]], (ring,)).result
-    Writer.behind(loop).op("ttg.local_dealloc", [[buffers]])
+    buffers = writer.emit("ttg.local_alloc", (), ring)
+    Writer.behind(loop).op("ttg.local_dealloc", (buffers,))
     return buffers
 
 
@@ -136,7 +132,7 @@ def _rings(loop: For, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
     sizes = dict.fromkeys(load.buffers for load in loads)
     with_barriers = {load.buffers for load in loads if isinstance(load.load, DescriptorRead)}
     front = Writer(loop)
-    minus_one, zero, one = (front.number(value, i32) for value in (-1, 0, 1))
+    minus_one, zero, one = (front.constant(value, i32) for value in (-1, 0, 1))
     rings: dict[int, Ring] = {}
     for size in sizes:
         insert, extract = carry(loop, minus_one), carry(loop, minus_one)
@@ -144,7 +140,7 @@ def _rings(loop: For, loads: Sequence[AsyncLoad]) -> dict[int, Ring]:
         rings[size] = Ring(insert, extract, phase)
     first = loop.body.first
     assert first is not None, "a loop has a terminator"
-    counts = {size: Writer(first).number(size, i32) for size in sizes}
+    counts = {size: Writer(first).constant(size, i32) for size in sizes}
     for size, ring in reversed(rings.items()):
         start, count = Writer(first), counts[size]
         start.location = loop.location
@@ -175,14 +171,14 @@ def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, sche
     options = {name: op.attributes[name] for name in OPTIONS if name in op.attributes}
     attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(contiguity, i32), **options}
     view = at.view(buffers, ring.insert)
-    copy = at.op("ttg.async_copy_global_to_local", [[op.pointer], [view], masks, others], TOKEN, attributes)
+    copy = at.op("ttg.async_copy_global_to_local", [op.pointer, view, masks, others], TOKEN, attributes)
     group = at.op("ttg.async_commit_group", [copy.results], TOKEN)
     at.slot = user
     wait = at.op("ttg.async_wait", [group.results], TOKEN, {"num": Number(0, i32)})
     tile = at.view(buffers, ring.extract)
     if op.mask is not None and op.other is not None and not is_zero(op.other):
         # The copy writes zeros where the mask is false.
-        read = at.op("ttg.local_load", [[tile], wait.results], (op.result.type,)).result
+        read = at.op("ttg.local_load", (tile, *wait.results), (op.result.type,)).result
         op.replace([at.compute("arith.select", op.mask, read, op.other)])
         return
     _schedule(read_from(op, tile, token=wait.result), user, schedule)
@@ -209,11 +205,11 @@ def _create_barriers(
         at = Writer(first, schedule, schedule.slots[first])
         barrier = at.view(barriers, ring.insert)
         size = Number(sum(_bytes(load.load) for load in group), i32)
-        at.op("ttng.barrier_expect", [[barrier], [at.number(1, i1)]], (), {"size": size})
+        at.op("ttng.barrier_expect", (barrier, at.constant(1, i1)), (), {"size": size})
         user = first_user([load.load for load in group], loop, schedule)
         behind = Writer.behind(last, schedule, user)
         used = behind.view(barriers, ring.extract)
-        wait = behind.op("ttng.wait_barrier", [[used], [ring.phase], [], []])
+        wait = behind.op("ttng.wait_barrier", [used, ring.phase, [], []])
         found.update({load.load: (barrier, wait) for load in group})
     return found
 
@@ -234,8 +230,9 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
         group = [first]
         grouped.add(first.load)
         users = _users(first.load)
-        op = first.load.next
-        while op is not None and op not in users and op not in grouped:
+        for op in following(first.load):
+            if op in users or op in grouped:
+                break
             load = waiting.get(op)
             if load is not None:
                 if load.buffers != first.buffers:
@@ -244,7 +241,6 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
                     group.append(load)
                     grouped.add(op)
                     users |= _users(load.load)
-            op = op.next
         groups.append(group)
     return groups
 
@@ -262,16 +258,14 @@ def _users(load: Load | DescriptorRead) -> set[Op | None]:
 
 def _allocate_barriers(loop: For, count: int) -> Value:
     """Barriers that are ready in front of the loop and given up behind it."""
-    ctas = workers_of(loop).ctas
-    line = SwizzledShared(1, 1, 1, (0,), cga_line(loop))
     front, behind = Writer(loop), Writer.behind(loop)
-    barriers = front.op("ttg.local_alloc", [[]], (MemDescType((count, ctas), i64, line.text, mutable=True),)).result
+    barriers = front.emit("ttg.local_alloc", (), barriers_type(loop, count))
     for index in range(count):
-        barrier = front.view(barriers, front.number(index, i32))
-        front.op("ttng.init_barrier", [[barrier]], (), {"count": Number(1, i32)})
+        barrier = front.view(barriers, front.constant(index, i32))
+        front.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
     for index in range(count):
-        behind.op("ttng.inval_barrier", [[behind.view(barriers, behind.number(index, i32))]])
-    behind.op("ttg.local_dealloc", [[barriers]])
+        behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(index, i32)),))
+    behind.op("ttg.local_dealloc", (barriers,))
     return barriers
 
 
@@ -281,15 +275,7 @@ def _copy_by_descriptor(
     user = first_user([op], loop, schedule)
     at = Writer(op, schedule, schedule.slots.pop(op))
     view = at.view(buffers, ring.insert)
-    always = at.number(1, i1)
-    if isinstance(op, DescriptorLoad):
-        groups = [[op.descriptor], op.indices, [], [barrier], [view], [always]]
-        at.op("ttng.async_tma_copy_global_to_local", groups)
-    elif isinstance(op, DescriptorGather):
-        rows = op.rows
-        if rows.type.scalar is not i32:
-            rows = at.op("arith.extsi", [[rows]], (with_element(rows.type, i32),)).result
-        at.op("ttng.async_tma_gather", [[op.descriptor], [rows], [op.column], [barrier], [view], [always]])
+    start_reading(at, op, barrier, view, at.constant(1, i1))
     behind = Writer.behind(wait, schedule, user)
     tile = behind.view(buffers, ring.extract)
     _schedule(read_from(op, tile, before=behind.before), user, schedule)

@@ -13,6 +13,7 @@ the one that is waited for, on the way with the fewest of them. Waits with no gr
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import ControlFlow, Loop
@@ -27,7 +28,8 @@ from tilewright.transforms.gpu.pipelining.expand_loops import expand_loops, simp
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.schedule import loops_of
 from tilewright.transforms.gpu.pipelining.wgmma_waits import launch_wgmmas
-from tilewright.transforms.gpu.pipelining.writer import Writer
+from tilewright.transforms.matching import following
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def update_waits(module: Op) -> None:
@@ -96,17 +98,14 @@ def _merge(wait: AsyncWait) -> None:
         return
     least = min(op.pending for op in group)
     tokens = [token for op in group for token in op.tokens]
-    merged = Writer(wait).op("ttg.async_wait", [tokens], [wait.result.type], {"num": Number(least, i32)})
+    merged = OpBuilder(wait).op("ttg.async_wait", tokens, [wait.result.type], {"num": Number(least, i32)})
     for op in group:
         op.replace(merged.results)
 
 
 def _following(wait: AsyncWait) -> Iterator[AsyncWait]:
-    op = wait.next
-    while op is not None and not _may_close_groups(op):
-        if isinstance(op, AsyncWait):
-            yield op
-        op = op.next
+    between = takewhile(lambda op: not _may_close_groups(op), following(wait))
+    return (op for op in between if isinstance(op, AsyncWait))
 
 
 def _may_close_groups(op: Op) -> bool:

@@ -22,22 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For, If, Yield
 from tilewright.dialects.tt_shape import Reshape, Trans
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescReshape, MemDescSubslice, MemDescTrans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
-from tilewright.ir.attributes import Attribute, DenseArray, Number
+from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type, tile_type, typed
 from tilewright.ir.types import MemDescType, TensorType, f32, i32
-from tilewright.layouts.encodings import Distributed, Encoding, NvidiaMma
-from tilewright.layouts.inference import reshaped, split, transposed
+from tilewright.layouts.encodings import NvidiaMma
+from tilewright.layouts.inference import split
 from tilewright.layouts.movement import Movement, movement
+from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.pipelining.schedule import body_of
-from tilewright.transforms.gpu.pipelining.writer import Writer
 from tilewright.transforms.gpu.relayout import distributed_of, layout_as
-from tilewright.transforms.matching import is_inside
+from tilewright.transforms.gpu.tile_ops import TileOps
+from tilewright.transforms.matching import is_behind, is_inside
+from tilewright.transforms.op_builder import OpBuilder
 
 BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
 """Ops that may stand between a buffer of a ring and a product."""
@@ -75,7 +76,7 @@ def _carried_by(product: WarpGroupDot, loop: For) -> int | None:
     if all(_only_accumulates(user, argument) for user in argument.uses):
         return carried
     for wait in _full_waits(loop)[:1]:
-        if all(_is_behind(user, wait) for user in argument.uses):
+        if all(is_behind(user, wait) for user in argument.uses):
             _thread(wait, [argument])
             return carried
     return None
@@ -156,11 +157,11 @@ def _full_waits(loop: For) -> list[WarpGroupDotWait]:
 
 def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
     """Wait behind `op` until at most `pendings` products run; the users of `values` get what the wait gives."""
-    _wait(Writer.behind(op), values, pendings)
+    _wait(OpBuilder.behind(op), values, pendings)
 
 
-def _wait(writer: Writer, values: Sequence[Value], pendings: int) -> None:
-    wait = writer.op("ttng.warp_group_dot_wait", [[]], (), {"pendings": Number(pendings, i32)})
+def _wait(writer: OpBuilder, values: Sequence[Value], pendings: int) -> None:
+    wait = writer.op("ttng.warp_group_dot_wait", (), (), {"pendings": Number(pendings, i32)})
     _thread(typed(wait, WarpGroupDotWait), values)
 
 
@@ -171,11 +172,10 @@ def _thread(wait: WarpGroupDotWait, values: Sequence[Value]) -> None:
         _collect_products(value.op, wait.block, products, set())
     buffers = [value for product in products for value in product.operands if isinstance(value.type, MemDescType)]
     new = [value for value in dict.fromkeys((*values, *buffers)) if value not in wait.operands]
-    users = {value: [user for user in value.uses if _is_behind(user, wait)] for value in new}
+    users = {value: [user for user in value.uses if is_behind(user, wait)] for value in new}
     wait.set_operands([*wait.operands, *new])
     for value in new:
-        result = Value(value.type, wait, len(wait.results))
-        wait.results.append(result)
+        result = add_result(wait, value.type)
         if not isinstance(value.type, MemDescType):
             for user in users[value]:
                 user.set_operands([result if operand is value else operand for operand in user.operands])
@@ -191,16 +191,6 @@ def _collect_products(op: Op | None, block: Block | None, found: dict[WarpGroupD
     elif op.block is block:
         for value in op.operands:
             _collect_products(value.op, block, found, seen)
-
-
-def _is_behind(op: Op, wait: WarpGroupDotWait) -> bool:
-    """Whether `op`, or what it is in, follows `wait`."""
-    assert wait.block is not None, "a wait is in a block"
-    ancestor = ancestor_in(op, wait.block)
-    later = wait.next
-    while later is not None and later is not ancestor:
-        later = later.next
-    return later is not None
 
 
 def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
@@ -225,7 +215,7 @@ def _wait_in_front_of_users(product: WarpGroupDot) -> None:
             users.setdefault(user.block, []).append(user)
     for block, others in users.items():
         first = next(op for op in block if op in others)
-        _wait(Writer(first), [product.result], 0)
+        _wait(OpBuilder(first), [product.result], 0)
 
 
 def _overwrites_registers(product: WarpGroupDot, loop: For) -> bool:
@@ -249,50 +239,40 @@ def split_wgmma(product: WarpGroupDot) -> list[WarpGroupDot]:
     layout = layout_as(product.result, NvidiaMma)
     if not isinstance(left.type, TensorType) or left.type.shape[-1] <= layout.instr_shape[2]:
         return [product]
-    writer, size = Writer(product), left.type.shape[-1] // PARTS
+    ops, size = TileOps(product), left.type.shape[-1] // PARTS
     budget, flag = product.max_imprecise_sums, product.uses_accumulator
     flags, parts = [] if flag is None else [flag], []
-    for columns, rows in zip(_halves(writer, left), _rows(writer, right, size), strict=True):
+    for columns, rows in zip(_halves(ops, left), _rows(ops, right, size), strict=True):
         taken = min(budget, size)
         budget -= taken
         count = Number(EXACT if taken == size else taken, i32)
         attributes = {**product.attributes, "maxNumImpreciseAcc": count}
-        operands = [[columns], [rows], [accumulator], flags]
-        part = writer.op(product.name, operands, [product.result.type], attributes)
+        operands = (columns, rows, accumulator, *flags)
+        part = ops.op(product.name, operands, [product.result.type], attributes)
         parts.append(typed(part, WarpGroupDot))
         accumulator, flags = parts[-1].result, []
     product.replace([accumulator])
     return parts
 
 
-def _halves(writer: Writer, tile: Value) -> tuple[Value, Value]:
+def _halves(ops: TileOps, tile: Value) -> tuple[Value, Value]:
     """The left and the right half of `tile`, with its layout."""
     type = tile_type(tile)
     *rows, columns = type.shape
     rank = len(type.shape)
-    shape = (*rows, PARTS, columns // PARTS)
-    layout: Encoding = reshaped(distributed_of(tile), type.shape, shape)
-    apart = writer.op("tt.reshape", [[tile]], (TensorType(shape, type.element, layout.text),)).result
-    order = (*range(rank - 1), rank, rank - 1)
-    layout = transposed(layout, shape, order)
-    shape = (*rows, columns // PARTS, PARTS)
-    last: dict[str, Attribute] = {"order": DenseArray(i32, order)}
-    pairs = writer.op("tt.trans", [[apart]], (TensorType(shape, type.element, layout.text),), last).result
-    assert isinstance(layout, Distributed), "registers stay registers"
-    half = TensorType(shape[:-1], type.element, split(layout, shape).text)
-    wanted = TensorType(shape[:-1], type.element, type.encoding)
-    results = writer.op("tt.split", [[pairs]], (half, half)).results
-    first, second = (writer.op("ttg.convert_layout", [[result]], (wanted,)).result for result in results)
+    apart = ops.reshaped(tile, (*rows, PARTS, columns // PARTS))
+    pairs = ops.transposed(apart, (*range(rank - 1), rank, rank - 1))
+    shape = tile_type(pairs).shape
+    half = TensorType(shape[:-1], type.element, split(distributed_of(pairs), shape).text)
+    results = ops.op("tt.split", (pairs,), (half, half)).results
+    first, second = (ops.converted(result, distributed_of(tile)) for result in results)
     return first, second
 
 
-def _rows(writer: Writer, buffer: Value, size: int) -> list[Value]:
+def _rows(ops: TileOps, buffer: Value, size: int) -> list[Value]:
     """Parts of `buffer` with `size` rows each."""
     type = buffer_type(buffer)
     *outer, _, columns = type.shape
     part = MemDescType((*outer, size, columns), type.element, type.encoding, type.space, False, type.alloc_shape)
     starts = [(*(0 for _ in outer), index * size, 0) for index in range(PARTS)]
-    return [
-        writer.op("ttg.memdesc_subslice", [[buffer]], (part,), {"offsets": DenseArray(i32, start)}).result
-        for start in starts
-    ]
+    return [ops.emit("ttg.memdesc_subslice", (buffer,), part, {"offsets": DenseArray(i32, start)}) for start in starts]
