@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import tilewright.language.core_names as tl
+from tilewright.language import core as tl
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.parameters import KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import argument_spec, specialize

@@ -164,7 +164,6 @@ def place_text(span: Span, *, whole: bool = False) -> str:
     """The place in the file and in the function around it, how this begins, the lines as far as there, and a mark.
 
     Args:
-        span: the place in the file.
         whole: the function itself is meant.
     """
     start, indent = function_around(span)

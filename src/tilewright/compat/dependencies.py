@@ -33,9 +33,6 @@ class DependenciesFinder:
     def visit(self, node: ast.Module | ast.FunctionDef) -> None:
         """Follow what a function refers to.
 
-        Args:
-            node: the function, or a module with nothing else.
-
         Raises:
             RuntimeError: two functions saw one global with different values, or one belongs to another package.
         """

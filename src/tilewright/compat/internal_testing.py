@@ -161,13 +161,9 @@ def numpy_random(
     """Random numbers: integers of all sizes but 0, which one cannot divide by; floats around 0.
 
     Args:
-        shape: the shape of the array.
         dtype_str: the element type, as torch names it; float8 gives bytes.
         rs: where the numbers come from; without it, every call gives the same ones.
         low, high: bounds for integers.
-
-    Raises:
-        RuntimeError: there is no such element type.
     """
     rs = np.random.RandomState(DEFAULT_SEED) if rs is None else rs
     if dtype_str in integral_dtypes:
@@ -193,8 +189,6 @@ def to_triton(x: np.ndarray[Any, Any], device: Any, dst_type: str | None = None)
     """An argument for a kernel with the numbers of `x`.
 
     Args:
-        x: the numbers.
-        device: where torch puts them.
         dst_type: their type, where NumPy has no name for it: `bfloat16`, `float8e5` …
     """
     library, name = torch(), x.dtype.name
@@ -207,11 +201,7 @@ def to_triton(x: np.ndarray[Any, Any], device: Any, dst_type: str | None = None)
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
-    """The numbers of a kernel's argument; bfloat16 becomes float32.
-
-    Raises:
-        ValueError: it is no tensor.
-    """
+    """The numbers of a kernel's argument; bfloat16 becomes float32."""
     if isinstance(x, TensorWrapper):
         found: np.ndarray[Any, Any] = x.base.cpu().numpy().astype(torch_dtype_name(x.dtype))
         return found
@@ -227,11 +217,7 @@ def str_to_triton_dtype(x: str) -> Any:
 
 
 def torch_dtype_name(dtype: Any) -> str:
-    """The name of an element type of torch or the language.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """The name of an element type of torch or the language."""
     if isinstance(dtype, language_dtype):
         return dtype.name
     if isinstance(dtype, torch().dtype):
@@ -263,11 +249,7 @@ def run_in_process(
     kwargs: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> ProcessResult:
-    """Call `client_fn` in a process of its own, with additional environment variables `env`.
-
-    Raises:
-        RuntimeError: the process died.
-    """
+    """Call `client_fn` in a process of its own, with additional environment variables `env`."""
     context = multiprocessing.get_context("forkserver")
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,6 @@ def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_va
 
     Args:
         backend: not asked: arguments are specialised the same way for all of them.
-        arg: the argument.
         is_const: the kernel does not store through it.
         specialize_value: whether the value 1 and divisibility make kernels of their own.
         align: whether divisibility does.
@@ -56,7 +55,6 @@ def mangle_type(arg: Any, specialize: bool = False) -> Any:
     """The type of an argument in signatures.
 
     Args:
-        arg: the argument.
         specialize: whether the number 1 is a constant.
     """
     kind, _ = native_specialize_impl(BaseBackend, arg, False, specialize, True)
@@ -68,7 +66,6 @@ def create_function_from_signature(sig: inspect.Signature, kparams: Sequence[Ker
 
     Args:
         sig: not asked, the parameters say it all.
-        kparams: the parameters of a kernel.
         backend: not asked, as in `native_specialize_impl`.
     """
 

@@ -22,7 +22,6 @@ class Descriptor:
     """A tensor that kernels read and write block by block.
 
     Attributes:
-        base: the tensor.
         shape, strides: in elements; the last stride is 1.
         block_shape: what one load or store moves.
         padding: what loads give outside the tensor: `zero` or `nan`.
@@ -103,8 +102,6 @@ def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int
     """The descriptor of a tensor for `load_ragged` and its like.
 
     Args:
-        T: the tensor.
-        block_shape: what one load or store moves.
         ragged_dim: the axis that has slices.
 
     Raises:

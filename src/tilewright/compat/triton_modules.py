@@ -125,7 +125,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "triton.language": "semantic",
     },
     "triton.language.core": {
-        "tilewright.language.core_names": "*",
+        "tilewright.language.core": "*",
         "tilewright.language.callable": "must_use_result",
         "tilewright.compat.core_shims": "CONSTEXPR_0 get_int_dtype builtin is_builtin",
         "tilewright.language.aggregates": "_aggregate=aggregate aggregate_replace",

@@ -59,12 +59,7 @@ BITWIDTH_DICT = {name: get_primitive_bitwidth(name) for name in type_canonicalis
 
 
 def validate_block_shape(shape: Sequence[Any]) -> int:
-    """The number of elements of a block.
-
-    Raises:
-        TypeError: an extent is no whole number.
-        ValueError: an extent is no power of two, or there are too many elements.
-    """
+    """The number of elements of a block."""
     extents = [unwrap(extent) for extent in shape]
     for axis, extent in enumerate(extents):
         if not isinstance(extent, int):

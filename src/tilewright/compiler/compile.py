@@ -42,8 +42,6 @@ class Request:
         origin: the kernel; or the name and the text of the stage at which the pipeline is entered.
         name: the kernel's symbol in the object.
         source: gives the kernel's text, for `asm["source"]`.
-        signature: one entry per parameter.
-        digest: the digest of the cache key.
         backend, options: the back end of the machine, and its options.
         edit: may change the table of stages.
         replacement: may put text in the place of what a stage made.

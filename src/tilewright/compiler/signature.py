@@ -31,8 +31,6 @@ class ArgumentSpec(NamedTuple):
         name: the parameter; elements of tuples are called `shape.0`.
         type: `*fp32`, `*kfp32` (const), `i32`, `u64`, `fp32`, `u1`, `constexpr` or `tuple`.
         divisibility: what the value (or address) is known to be a multiple of.
-        constant: the value of a constexpr.
-        elements: the parts of a tuple.
         sequence: the class of a tuple, which may be a NamedTuple, or HostDescriptor.
     """
 
@@ -65,15 +63,7 @@ DESCRIPTOR: Final = "tensordesc<"
 
 
 def descriptor_spec(name: str, text: str) -> ArgumentSpec:
-    """A tensor descriptor that is made on the host, of whatever tensor.
-
-    Args:
-        name: the name of the parameter.
-        text: `tensordesc<fp16[64, 64]>`.
-
-    Raises:
-        ValueError: it is no such text.
-    """
+    """A tensor descriptor that is made on the host, of whatever tensor."""
     element, bracket, extents = text.removeprefix(DESCRIPTOR).removesuffix(">").partition("[")
     if not bracket or not extents.endswith("]"):
         raise ValueError(f"a tensor descriptor is written as tensordesc<fp16[64, 64]>, not {text}")

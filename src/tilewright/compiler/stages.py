@@ -26,8 +26,6 @@ def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) ->
     """Every stage by name, in order: the passes on TTIR, then what the back end puts there.
 
     Args:
-        backend: the back end of the machine.
-        options: its options.
         dump_ir: print the module before the passes on TTIR and after each one to stderr.
     """
     fuse = getattr(options, "enable_fp_fusion", True)  # other packages' options need not have it

@@ -27,8 +27,6 @@ class Described(NamedTuple):
     """A kernel in a text.
 
     Attributes:
-        name: its symbol.
-        specs: its arguments.
         signature: their types by number, as MLIR spells them.
         options: what the text says of how it was compiled: `num_warps` and `num_ctas` of TTGIR.
     """
@@ -41,12 +39,6 @@ class Described(NamedTuple):
 
 def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Described:
     """The kernel in the text of a stage.
-
-    Args:
-        backend: whose stage it is.
-        stage: its name.
-        text: the text.
-        file: where it comes from, for messages.
 
     Raises:
         ValueError: there is no such stage, no kernel, or the text does not say what arguments the kernel takes.

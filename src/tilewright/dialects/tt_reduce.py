@@ -90,22 +90,8 @@ class MapElementwise(Op):
     function = RegionOf()
 
 
-class Returned(Op):
-    """The end of a function of elements."""
-
-    __slots__ = ()
-    values = Operands()
-
-
-declare("tt.reduce", kind=Reduce, regions=1, required=("axis",), verify=_verify_reduce)
-declare("tt.scan", kind=Scan, regions=1, required=("axis", "reverse"), verify=_verify_scan)
-declare(
-    "tt.map_elementwise",
-    kind=MapElementwise,
-    regions=1,
-    required=("pack",),
-    effect=Effect.RECURSIVE,
-    verify=_verify_map,
-)
+declare("tt.reduce", kind=Reduce, regions=1, verify=_verify_reduce)
+declare("tt.scan", kind=Scan, regions=1, required=("reverse",), verify=_verify_scan)
+declare("tt.map_elementwise", kind=MapElementwise, regions=1, effect=Effect.RECURSIVE, verify=_verify_map)
 for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
-    declare(_name, kind=Returned, results=0, terminator=True, **VALUES)
+    declare(_name, results=0, terminator=True, **VALUES)

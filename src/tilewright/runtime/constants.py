@@ -25,7 +25,6 @@ def constant_key(value: Any, within: tuple[int, ...] = ()) -> Hashable:
     """A key that differs for constants that compile differently, also for `1`, `1.0` and `True`.
 
     Args:
-        value: the constant.
         within: the identities of the objects that it is an attribute of.
 
     Raises:
@@ -49,9 +48,7 @@ def _object_key(value: Any, key: Hashable, within: tuple[int, ...]) -> Hashable:
     """The key of an object, by its attributes, also of one that is compared by identity or by some of them.
 
     Args:
-        value: the object.
         key: what is its key if it has no attributes, or if those cannot be compared and its class can.
-        within: as of `constant_key`.
     """
     state = _state(value)
     if id(value) in within or state is None:

@@ -68,7 +68,6 @@ class Launch(NamedTuple):
 
     Attributes:
         facts: what the compiler said about the kernel and its checks, as JSON.
-        grid: its extents.
         names, values: those of the run-time arguments.
         run: runs the kernel with the table as one more argument.
     """

@@ -35,9 +35,7 @@ class ASTSource:
     """A kernel as a Python function, for one signature.
 
     Attributes:
-        fn: the kernel.
         name: its symbol in compiled code.
-        specs: one entry per parameter.
         ext: the first stage that is made of it.
     """
 
@@ -77,13 +75,7 @@ class ASTSource:
 
     @classmethod
     def of(cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec]) -> ASTSource:
-        """The source of a kernel whose parameters are known already.
-
-        Args:
-            fn: the kernel.
-            name: its symbol.
-            specs: one entry per parameter.
-        """
+        """The source of a kernel whose parameters are known already."""
         source = cls.__new__(cls)
         source._take(fn, name, tuple(specs))
         return source
@@ -153,12 +145,8 @@ class IRSource:
     """The text of a stage, from a file whose suffix names the stage.
 
     Attributes:
-        path: the file.
-        ext: the stage.
-        src: the text.
         name: the kernel's symbol, with `@` in front.
         signature: types of the kernel's arguments by number, as MLIR spells them.
-        specs: the arguments.
     """
 
     language = Language.TRITON
@@ -167,9 +155,7 @@ class IRSource:
         """Read a file.
 
         Args:
-            path: the file.
             context: not used; Triton needs one here.
-            backend: whose stage it is.
 
         Raises:
             OSError: the file cannot be read.

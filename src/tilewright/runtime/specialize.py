@@ -77,12 +77,7 @@ class Specialized(NamedTuple):
 
 
 def specialize(value: Any, param: KernelParam) -> Specialized:
-    """The specialisation of `param` when it gets `value`.
-
-    Raises:
-        ArgumentError: no kernel can take such a value; the message names the parameter.
-        TypeError: the value of a constexpr is not hashable.
-    """
+    """The specialisation of `param` when it gets `value`."""
     if param.is_constexpr:
         return _constant(value, param)
     try:
@@ -227,11 +222,7 @@ def _forbids_constant(annotation_type: str) -> bool:
 
 
 def _annotated(found: Specialized, kind: str) -> Specialized:
-    """The annotation decides the type.
-
-    Raises:
-        ArgumentError: a value that the type cannot hold.
-    """
+    """The annotation decides the type."""
     if isinstance(found.value, ArrayView) and not kind.startswith("*"):
         raise ArgumentError(f"the parameter is annotated {kind}, a number, and the argument is an array")
     check_fits(found.value, kind)

@@ -59,13 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def explain(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontends: Sequence[str] = FRONTENDS) -> Explained:
-    """Read and compile a kernel through each front end.
-
-    Args:
-        kernel: the kernel.
-        specs: what it is compiled for.
-        frontends: the front ends.
-    """
+    """Read and compile a kernel through each front end."""
     lines, first = inspect.getsourcelines(kernel.fn)
     source = Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(lines)])
     columns = {frontend: list(_stages(kernel, specs, frontend)) for frontend in frontends}

@@ -32,10 +32,6 @@ class Explained(NamedTuple):
     """A kernel, and for each front end what it reads and makes.
 
     Attributes:
-        name: the name of the kernel.
-        place: file and line.
-        signature: what it is compiled for.
-        source: its text.
         columns: the stages by front end.
     """
 

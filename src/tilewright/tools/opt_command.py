@@ -45,11 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the passes make of the text.
-
-    Raises:
-        UsageError: the file or a pass does not exist, or the text or what a pass made of it is wrong.
-    """
+    """Print what the passes make of the text."""
     if options.list:
         print("\n".join(listing()))
         return 0

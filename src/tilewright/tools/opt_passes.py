@@ -233,11 +233,7 @@ ROWS: tuple[Row | Report, ...] = (*PASSES, *CPU_PASSES, *REPORTS)
 
 
 def find_passes(text: str) -> list[Request]:
-    """The pass or the passes of the pipeline that `text` names.
-
-    Raises:
-        UsageError: there is none, or its options are not as they should be.
-    """
+    """The pass or the passes of the pipeline that `text` names."""
     match = _REQUEST.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"--pass {text}: expected a name such as licm or pipeline{{num-stages=3}}")

@@ -72,8 +72,6 @@ def read_module(text: str, file: str, *, unregistered: bool = False, names: bool
     """The verified module in `text`.
 
     Args:
-        text: MLIR text.
-        file: its name, for messages.
         unregistered: accept ops that nobody declared, in generic form.
         names: values keep their names; without, they are numbered, as MLIR does it.
 
@@ -107,8 +105,6 @@ def run_requests(
     """Run passes and reports over `module`, which the passes change in place.
 
     Args:
-        module: the module.
-        requests: what to run, in order.
         verify: check the module after every pass; without, only at the end.
         dump: called with the pass's name and the module after every pass.
         timings: gets the seconds each pass took.

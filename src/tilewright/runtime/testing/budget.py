@@ -78,12 +78,7 @@ class Line:
 
 
 class Budget:
-    """The time for one table.
-
-    Args:
-        name: the name of the table, for the warning.
-        lines: their number.
-    """
+    """The time for one table."""
 
     def __init__(self, name: str, lines: int) -> None:
         self._name = name

@@ -137,11 +137,7 @@ def summary(times: Sequence[float], quantiles: Sequence[float] | None, return_mo
 
 
 def quantile(times: Sequence[float], share: float) -> float:
-    """The time below which `share` of the times lie, interpolated between neighbours.
-
-    Raises:
-        ValueError: `share` is not between 0 and 1.
-    """
+    """The time below which `share` of the times lie, interpolated between neighbours."""
     if not 0 <= share <= 1:
         raise ValueError(f"a quantile is between 0 and 1, not {share}")
     ordered = sorted(times)

@@ -31,7 +31,6 @@ class Benchmark:
         line_arg: the parameter that tells the lines apart.
         line_vals, line_names: its values, and what they are called.
         plot_name: also the name of the files.
-        args: further arguments of the function.
         xlabel, ylabel, x_log, y_log: the axes' names, and whether they are logarithmic.
         styles: a colour and a line style for each line.
     """
@@ -50,11 +49,7 @@ class Benchmark:
     styles: Sequence[tuple[str, str]] | None = None
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """The sizes, as arguments by name.
-
-        Raises:
-            ValueError: a tuple of `x_vals` has not one value for each name.
-        """
+        """The sizes, as arguments by name."""
         for value in self.x_vals:
             values = value if isinstance(value, tuple | list) else [value] * len(self.x_names)
             if len(values) != len(self.x_names):
@@ -166,11 +161,7 @@ class Mark:
 
 
 def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callable[..., Any]], Mark]:
-    """Mark a function that measures one size of one implementation; `.run()` then measures all.
-
-    Args:
-        benchmarks: one or several plots.
-    """
+    """Mark a function that measures one size of one implementation; `.run()` then measures all."""
     return lambda fn: Mark(fn, benchmarks)
 
 

@@ -42,10 +42,6 @@ class Autotuner(KernelWrapper):
     """A kernel that chooses among configurations.
 
     Attributes:
-        configs: what may be chosen.
-        keys: parameters whose values make a difference.
-        cache: the choice by key.
-        best_config: the latest choice.
         configs_timings: milliseconds per configuration in the latest measurement: median, quantiles 0.2 and 0.8;
             infinite where it does not work.
         bench_time: seconds that the latest measurement took.
@@ -198,14 +194,7 @@ class Autotuner(KernelWrapper):
         self._do_bench = bench
 
     def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
-        """The configurations that `prune_configs_by` leaves for the launch whose positional arguments are `nargs`.
-
-        Args:
-            kwargs: its keywords, `grid` and `warmup` among them.
-
-        Raises:
-            AutotunerError: nothing is left.
-        """
+        """The configurations that `prune_configs_by` leaves for the launch whose positional arguments are `nargs`."""
         positional, configs = self.nargs or {}, self.configs
         if self.early_config_prune is not None:
             configs = list(self.early_config_prune(configs, positional, **kwargs))
@@ -223,8 +212,6 @@ class Autotuner(KernelWrapper):
         """Milliseconds of one configuration: median and quantiles 0.2 and 0.8; infinite where it does not suit.
 
         Args:
-            args: the arguments of the launch.
-            config: the configuration.
             meta: the keywords of the launch, `grid` and `warmup` among them.
 
         Raises:

@@ -21,9 +21,7 @@ class StoredResults:
     """The place on disk for the timings of one kernel and one tuning key.
 
     Args:
-        name: the name of the kernel.
         facts: everything that the timings depend on, as text: kernel, machine, compiler, key.
-        configs: the candidates.
     """
 
     def __init__(self, name: str, facts: Sequence[str], configs: Sequence[Config]) -> None:

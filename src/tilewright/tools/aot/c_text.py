@@ -184,19 +184,15 @@ class Stub(NamedTuple):
 
     Attributes:
         kernel: its name in Python.
-        name: the name of the C function.
-        entry: the symbol of the machine code.
         header, object: names of files.
         about: signature and constants, for readers.
         algorithm: which constants it was compiled for, for the linker.
-        parameters: the parameters of the C function.
         everything: those and the ones that are 1.
         aligned: parameters that must be multiples of 16.
         grid: three C expressions.
         constants: values that the grid may use.
         scratch_bytes: per thread.
         features: the features of the CPU, as LLVM names them; empty for other machines than x86.
-        prints: what the kernel prints.
     """
 
     kernel: str

@@ -38,12 +38,7 @@ _KEYWORDS = frozenset(_WORDS.split())
 
 
 class Parameter(NamedTuple):
-    """One argument of a C function.
-
-    Attributes:
-        name: the name in C.
-        type: one word.
-    """
+    """One argument of a C function."""
 
     name: str
     type: str
@@ -63,8 +58,6 @@ def parameter(name: str, kind: str, *, is_stored: bool) -> Parameter:
     """An argument as it appears in C.
 
     Args:
-        name: the name of the kernel's parameter.
-        kind: its type string.
         is_stored: the kernel stores through it.
     """
     safe = f"{name}_" if name in _KEYWORDS or name.lower().startswith("tt_") else name

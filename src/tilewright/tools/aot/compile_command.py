@@ -37,9 +37,6 @@ class CompileArgs:
     """The arguments of a compilation.
 
     Attributes:
-        path: the file with the kernel, which is executed.
-        kernel_name: the kernel in it.
-        signature: types and constants.
         grid: up to three C expressions over the arguments and the whole-number constants.
         target: `<backend>:<arch>:<warp size>`; this machine without it.
         num_warps, num_stages: part of the name of the result only.
@@ -87,9 +84,6 @@ def run(options: argparse.Namespace) -> int:
 
 def compile_kernel(args: CompileArgs) -> tuple[str, list[Path]]:
     """Compile a kernel to files.
-
-    Args:
-        args: what to compile.
 
     Returns:
         The name of the C function, and the files: header, source, object.

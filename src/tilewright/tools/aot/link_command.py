@@ -51,11 +51,7 @@ class HeaderParser:
     backend_name: str | None = None
 
     def extract_linker_meta(self, header: str) -> None:
-        """Take what one header says in its comments.
-
-        Raises:
-            LinkerError: it does not fit to the headers before, or cannot be read.
-        """
+        """Take what one header says in its comments."""
         features = 0
         for line in header.splitlines():
             if found := _DIRECTIVE.fullmatch(line.rstrip()):

@@ -43,7 +43,6 @@ def link(object_file: bytes) -> Blob:
     """Links one relocatable object into a blob.
 
     Args: object_file: ELF for x86-64 or AArch64, compiled position-independent with the small code model.
-    Returns: the blob.
     Errors: LinkError for other formats, undefined symbols (all are named), writable data and absolute addresses.
     """
     source = read_object(object_file)

@@ -84,7 +84,6 @@ class _Row:
 def read_object(data: bytes) -> ObjectFile:
     """Parses an ELF relocatable object.
 
-    Args: data: the whole object file.
     Returns: its run-time sections (`.eh_frame` left out), symbols and relocations.
     Errors: LinkError when it is no such file (Mach-O and COFF are named), or is cut short.
     """
