@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import VALUES
-from tilewright.dialects.layout_text import slice_text
 from tilewright.dialects.rules import axis_of, ends_with, number, tensor, types_match
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
@@ -37,7 +36,7 @@ def reduced_type(type: Type, axis: int) -> Type:
     left = (*shape[:axis], *shape[axis + 1 :])
     if not left or not isinstance(type, TensorType) or type.encoding is None:
         return with_shape(type, left)
-    return TensorType(left, type.element, slice_text(axis, type.encoding))
+    return TensorType(left, type.element, f"#ttg.slice<{{dim = {axis}, parent = {type.encoding}}}>")
 
 
 def _verify_scan(op: Op) -> None:

@@ -68,17 +68,7 @@ def trace_kernel(
     kernel = function_op(declared, name, block, public=True, noinline=False)
     kernel.argument_attributes = attributes
     tracer = Tracer(block)
-    context = emitting_into(
-        tracer,
-        call=_call,
-        debug=options.debug,
-        dot_precision=options.dot_precision,
-        imprecise_sums=options.imprecise_sums,
-        checks_overflow=options.debug and options.sanitize_overflow,
-        in_python=True,
-        capability=options.capability,
-        warps=options.warps,
-    )
+    context = emitting_into(tracer, call=_call, in_python=True, **options.facts())
     with context, explained(location):
         result = _called(python, *arguments_of(code, values))
         tracer.outside.check(tracer.knows)

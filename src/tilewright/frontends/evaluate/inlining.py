@@ -220,22 +220,11 @@ def evaluate_into(domain: TileDomain, function: hir.Function, block: Block, name
     for name, value in names.items():
         set_name(value, name)
     frame = Frame(domain, function, (Builder if function.annotated else SeeingBuilder)(block), names)
-    options = domain.options
 
     def call(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return call_in_place(frame, callee, arguments, keywords)
 
-    with emitting_into(
-        frame.emitter,
-        call=call,
-        debug=options.debug,
-        dot_precision=options.dot_precision,
-        imprecise_sums=options.imprecise_sums,
-        checks_overflow=options.debug and options.sanitize_overflow,
-        capability=options.capability,
-        warps=options.warps,
-        deprecated_fp8=options.deprecated_fp8,
-    ):
+    with emitting_into(frame.emitter, call=call, **domain.options.facts()):
         return frame.evaluate()
 
 
