@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tilewright.support.named_tuple import NamedTuple
 
 CONSTEXPR: Final = "constexpr"
 TUPLE: Final = "tuple"
 NO_CONSTANT: Final = object()
+Place: TypeAlias = tuple[int, ...]
 
 
 class HostDescriptor(tuple[Any, ...]):
@@ -49,13 +50,19 @@ class ArgumentSpec(NamedTuple):
     def is_pointer(self) -> bool:
         return self.type.startswith("*")
 
-    def leaves(self) -> Iterator[ArgumentSpec]:
-        """The values that the compiled kernel takes at run time, in order."""
-        if self.type == TUPLE:
-            for element in self.elements:
-                yield from element.leaves()
-        elif not self.is_constant:
-            yield self
+
+def places(specs: Sequence[ArgumentSpec], outer: Place = ()) -> Iterator[tuple[Place, ArgumentSpec]]:
+    """The parameters that are no tuples, parts of tuples included, by path: (2, 0) is a part of the third."""
+    for index, spec in enumerate(specs):
+        if spec.type == TUPLE:
+            yield from places(spec.elements, (*outer, index))
+        else:
+            yield (*outer, index), spec
+
+
+def run_time_arguments(specs: Sequence[ArgumentSpec]) -> list[ArgumentSpec]:
+    """The values that a compiled kernel takes, one per slot of the launch record."""
+    return [spec for _, spec in places(specs) if not spec.is_constant]
 
 
 DESCRIPTOR: Final = "tensordesc<"
@@ -86,8 +93,3 @@ def descriptor_type_string(spec: ArgumentSpec) -> str:
     """`tensordesc<fp16[64, 64]>` for the parts of a descriptor."""
     base, _, _, block, *_ = spec.elements
     return f"{DESCRIPTOR}{base.type.removeprefix('*').removeprefix('k')}{list(block.constant)}>"
-
-
-def run_time_arguments(specs: Sequence[ArgumentSpec]) -> list[ArgumentSpec]:
-    """The values that a compiled kernel takes, one per slot of the launch record."""
-    return [leaf for spec in specs for leaf in spec.leaves()]

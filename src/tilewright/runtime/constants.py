@@ -57,14 +57,11 @@ def _object_key(value: Any, key: Hashable, within: tuple[int, ...]) -> Hashable:
         found: Hashable = (type(value), _state_key(state, (*within, id(value))))
         hash(found)
     except TypeError:
-        if _is_compared_by_identity(type(value)):
+        kind: Any = type(value)
+        if kind.__hash__ is object.__hash__:  # it is compared by identity
             raise
         return key  # its class says what makes it equal to others
     return found
-
-
-def _is_compared_by_identity(kind: Any) -> bool:
-    return kind.__hash__ is object.__hash__
 
 
 def _state(value: Any) -> Any:

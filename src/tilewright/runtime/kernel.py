@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
-from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
+from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor, places, run_time_arguments
 from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.arrays import ArrayView, check_memory, view_of
 from tilewright.runtime.devices import Device, Figures
@@ -75,14 +75,15 @@ class CompiledKernel:
         self.name = artifact.name
         self.hash = artifact.hash
         self.signature = tuple(signature)
-        self.types: tuple[str, ...] = tuple(leaf.type for spec in signature for leaf in spec.leaves())
+        passed = run_time_arguments(signature)
+        self.types: tuple[str, ...] = tuple(spec.type for spec in passed)
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Mapping[str, Any]] = getattr(artifact.metadata, "reports", ())
         self.waits: bool = getattr(artifact.metadata, "waits", False)
         self.spins: Sequence[Sequence[Any]] = getattr(artifact.metadata, "spins", ())
         self.checks: str = getattr(artifact.metadata, "sanitizer", "")
-        self.names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
+        self.names = tuple(spec.name for spec in passed)
         self._stored = frozenset(artifact.metadata.stored)
         self.module: int | None = None
         self.function: int | None = None
@@ -314,7 +315,8 @@ class CompiledKernel:
 
     def slots(self) -> tuple[Slot, ...]:
         """The sources of the run-time arguments among the arguments."""
-        return tuple(_slots(self.signature))
+        named = ((path, spec) for path, spec in places(self.signature) if not spec.is_constant)
+        return tuple(Slot(path[0], spec.type, path[1:]) for path, spec in named)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         """A function that launches this kernel: it takes a value for each parameter, those of constants unused."""
@@ -367,15 +369,6 @@ def _extent(value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"a grid is made of whole numbers; {value!r} is a {type(value).__name__}") from None
-
-
-def _slots(specs: Sequence[ArgumentSpec], path: tuple[int, ...] = ()) -> Iterator[Slot]:
-    for index, spec in enumerate(specs):
-        place = (*path, index)
-        if spec.type == TUPLE:
-            yield from _slots(spec.elements, place)
-        elif not spec.is_constant:
-            yield Slot(place[0], spec.type, place[1:])
 
 
 def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:

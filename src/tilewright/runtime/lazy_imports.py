@@ -5,6 +5,7 @@ A process whose kernels all come from the disk cache, and neither print nor asse
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -34,8 +35,7 @@ def _imported(module: str, name: str) -> Any:
 
 
 evaluate = deferred("compiler.compile", "evaluate")
-describe_text = deferred("compiler.texts", "describe")
-is_own_group = deferred("runtime.cache.groups", "is_own_group")
+describe_text = deferred("compiler.stages", "describe")
 note_stored = deferred("runtime.cache.upkeep", "note_stored")
 link: Callable[[bytes], Blob] = deferred("runtime.drivers.cpu.blob", "link")
 deadlock = deferred("runtime.drivers.cpu.listener", "deadlock")
@@ -65,6 +65,22 @@ def run_checked(**launch: Any) -> None:
     run_checked(Launch(**launch))
 
 
+def is_own_group(number: int) -> bool:
+    """Whether a group is ours alone: it has our name, it is our first one, and it has no other members.
+
+    Many systems give each user such a group, which may write to their folders: that lets nobody else in.
+    """
+    with importing:
+        import grp
+        import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
 def busy_gpu() -> Any:
     """The current GPU, if this process has used one: see `drivers.cuda.device.is_in_use`; else None."""
     ours, torch = sys.modules.get(f"{__package__}.drivers.cuda.device"), sys.modules.get("torch")
@@ -76,7 +92,7 @@ def busy_gpu() -> Any:
 def native_blob(module: str, text: str, cpu: str, *arguments: str) -> Blob:
     """The LLVM IR that a function of this package gives, compiled for `cpu` and linked."""
     with importing:
-        from tilewright.runtime.drivers.cpu.elf import LinkError
+        from tilewright.runtime.drivers.cpu.blob import LinkError
 
     try:
         with importing:

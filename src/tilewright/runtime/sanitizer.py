@@ -40,9 +40,7 @@ class _Site(NamedTuple):
 
     @property
     def span(self) -> Span:
-        span: Span | None = None
-        for place in reversed(self.places):
-            span = Span(*place).called(span)
+        span = Span.of(self.places)
         assert span is not None, "an access has a place"
         return span
 

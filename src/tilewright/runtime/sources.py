@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget, Language
@@ -18,8 +18,10 @@ from tilewright.compiler.signature import (
     TUPLE,
     ArgumentSpec,
     HostDescriptor,
+    Place,
     descriptor_spec,
     descriptor_type_string,
+    places,
 )
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import lazy_imports
@@ -27,8 +29,6 @@ from tilewright.runtime.dependencies import value_text
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
-
-Place = tuple[int, ...]
 
 
 class ASTSource:
@@ -97,13 +97,13 @@ class ASTSource:
     @property
     def constants(self) -> dict[Place, Any]:
         """Values of constants by path."""
-        return {path: spec.constant for path, spec in _walk(self.specs) if spec.is_constant}
+        return {path: spec.constant for path, spec in places(self.specs) if spec.is_constant}
 
     @property
     def attrs(self) -> dict[Place, list[list[Any]]]:
         """Attributes of arguments by path."""
         return {
-            path: [["tt.divisibility", spec.divisibility]] for path, spec in _walk(self.specs) if spec.divisibility > 1
+            path: [["tt.divisibility", spec.divisibility]] for path, spec in places(self.specs) if spec.divisibility > 1
         }
 
     @property
@@ -254,11 +254,3 @@ def _types(spec: ArgumentSpec) -> Any:
         return descriptor_type_string(spec)
     parts = [_types(element) for element in spec.elements]
     return spec.sequence(*parts) if hasattr(spec.sequence, "_fields") else tuple(parts)
-
-
-def _walk(specs: Sequence[ArgumentSpec], outer: Place = ()) -> Iterator[tuple[Place, ArgumentSpec]]:
-    for index, spec in enumerate(specs):
-        if spec.type == TUPLE:
-            yield from _walk(spec.elements, (*outer, index))
-        else:
-            yield (*outer, index), spec

@@ -25,9 +25,8 @@ from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.testing.measure import do_bench
-from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.config import Config, StoredResults, Timings
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
-from tilewright.runtime.tuning.results import StoredResults, Timings
 from tilewright.runtime.tuning.trials import Call, Trials
 from tilewright.support import knobs
 from tilewright.support.locks import fork_safe_lock

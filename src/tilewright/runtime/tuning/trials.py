@@ -25,10 +25,9 @@ from tilewright.backends.cpu.options import parse_options
 from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import summary, timed
-from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.config import Config, Timings
 from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
 from tilewright.runtime.tuning.heuristics import Launchable
-from tilewright.runtime.tuning.results import Timings
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
 

@@ -25,8 +25,7 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.hashing import hash_of
-from tilewright.tools.aot.c_text import Stub, header_text, source_text
-from tilewright.tools.aot.c_types import parameter
+from tilewright.tools.aot.c_text import Stub, header_text, parameter, source_text
 from tilewright.tools.kernels import Argument, UsageError, find_kernel, parse_signature, split_signature
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

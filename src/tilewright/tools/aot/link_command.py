@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.tools.aot.c_types import CONST_POINTER, POINTER, Parameter
+from tilewright.tools.aot.c_text import CONST_POINTER, POINTER, Parameter
 from tilewright.tools.aot.link_text import Algorithm, Linked, Specialization, header_text, source_text
 from tilewright.tools.kernels import UsageError
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from string import Template
 from typing import NamedTuple
 
-from tilewright.tools.aot.c_text import PRELUDE
-from tilewright.tools.aot.c_types import Parameter, declared, passed
+from tilewright.tools.aot.c_text import PRELUDE, Parameter, declared, passed
 
 
 class Specialization(NamedTuple):

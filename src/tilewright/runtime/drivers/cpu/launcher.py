@@ -15,15 +15,11 @@ What `runtime/jit.py` needs, in the order of use:
 
     accelerate(JITFunction, "_native")                      # at import: has JITFunction.__getitem__ made native
 
-`miss` stands for what the native side saw of the arguments (their *key*). The key has everything that a signature may
-depend on. For a NumPy array: its dtype, whether the address is a multiple of 16, whether it is writable and aligned.
-For a torch tensor on the CPU: its dtype, whether the address is a multiple of 16. For an int: whether it is 1, whether
-it is a multiple of 16, its width (i32, i64, u64). For bool, float and None: that they are. For constants and options
-(keywords that are no parameters): the value of an int or float, the identity of anything else. For a tuple: its class
-and the same of its elements. A later call with an equal key runs the installed specialisation. `miss` is None when some
-argument is of a kind that the native side leaves to Python (subclasses, lists and changeable objects as constants, more
-than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and foreign arrays become Python's
-numbers and NumPy's arrays, and are tried again (`in_plain_forms`).
+`miss` stands for what the native side saw of the arguments: their *key*, in which everything is that a signature may
+depend on (`native/arguments.py` has the table). A later call with an equal key runs the installed specialisation.
+`miss` is None when some argument is of a kind that the native side leaves to Python (subclasses, lists and changeable
+objects as constants, more than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and
+foreign arrays become Python's numbers and NumPy's arrays, and are tried again (`in_plain_forms`).
 
 Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
 a RuntimeWarning says why.
@@ -248,7 +244,7 @@ class NativeKernel:
             return None
         runtime.know_torch()
         objects = Memory(struct.pack(f"<{len(values)}Q", *map(id, values)))
-        room = layout.bound_count + SPARE
+        room = len(layout.indices) + SPARE
         words, numbers = Memory(b"", 16 * room), Memory(b"", 8 * room)
         entries = runtime.classify(layout.address, objects.address, words.address, numbers.address)
         kept = layout.kept(values) if entries else None
