@@ -23,10 +23,9 @@ from tilewright.runtime.drivers.cpu.native.text import runtime_text
 
 SCRIPT = """
 import sys, time
-from tilewright.runtime.drivers.cpu.launcher import is_native
-from tilewright.runtime.drivers.cpu.launcher import (NativeKernel)
+from tilewright.runtime.drivers.cpu.launcher import create_native_kernel, is_native
 start = time.process_time()
-NativeKernel([], lambda *_: None)[(1,)]()
+create_native_kernel([], lambda *_: None)[(1,)]()
 print(is_native(), "llvmlite" in sys.modules, time.process_time() - start)
 """
 

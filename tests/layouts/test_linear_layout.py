@@ -106,7 +106,6 @@ def test_reshaping_keeps_the_row_major_index() -> None:
 def test_transposing_and_leaving_out() -> None:
     layout = example()
     assert layout.transpose_outs(["dim1", "dim0"]).apply(register=2, lane=1) == (2, 2)
-    assert layout.transpose_ins(["warp", "lane", "register"]).ins == ("warp", "lane", "register")
     part = layout.sublayout(["register", "warp"], ["dim0"])
     assert part.bases == {"register": ((0,), (2,)), "warp": ((1,),)}
     assert layout.is_zero(["warp"], ["dim1"])
@@ -116,7 +115,6 @@ def test_transposing_and_leaving_out() -> None:
 def test_free_bits_are_those_that_earlier_bits_can_replace() -> None:
     layout = from_bases({"register": [(1,), (0,)], "lane": [(2,), (3,), (4,)]}, [("dim0", 8)])
     assert layout.free_masks() == {"register": 2, "lane": 2}
-    assert layout.without_copies("lane").bases["lane"] == ((2,), (4,))
     assert not layout.is_injective
     assert layout.is_surjective
     assert layout.rank == 3
@@ -136,4 +134,4 @@ def test_trivial_parts_can_be_taken_away() -> None:
 def test_equal_layouts_have_equal_hashes() -> None:
     assert example() == example()
     assert hash(example()) == hash(example())
-    assert example() != example().transpose_ins(["lane", "register", "warp"])
+    assert example() != LinearLayout(dict(reversed(example().columns.items())), example().outs)

@@ -40,20 +40,16 @@ ASKED: tuple[Callable[..., Any], ...] = (
     queries.total_elements_per_thread,
     queries.unique_elements_per_thread,
     queries.contiguous_per_thread,
-    queries.contiguous_per_warp,
-    queries.size_per_thread,
     queries.threads_per_warp,
     queries.warps_per_cta,
     queries.shape_per_cta,
 )
 OF_LAYOUT: tuple[Callable[..., Any], ...] = (
-    queries.repeat_order,
     queries.num_warps,
     queries.num_ctas,
     queries.cga_layout,
     queries.cta_split,
     queries.ctas_per_cga,
-    queries.cta_order,
 )
 
 

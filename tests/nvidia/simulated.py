@@ -23,12 +23,13 @@ from tilewright.backends.nvidia.targets import find
 from tilewright.backends.nvidia.tools import find_ptxas
 from tilewright.backends.ptxsim import DeviceMemory, Launch, load
 from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import run_passes
 from tilewright.runtime.compile import ASTSource, compile
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.semantics.types import FP8_KINDS
 from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
-from tilewright.transforms.gpu.pipeline import TtgirOptions, optimize_ttgir
+from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "debug")
 NAMES = {
@@ -103,7 +104,7 @@ def _scratch(memory: DeviceMemory, made: CompiledKernel, programs: int) -> int:
 def run_module(module: Op, arrays: Sequence[np.ndarray[Any, Any]], *, capability: int = 80) -> None:
     """Compile TTIR whose arguments are pointers, run it as one program, and write what it stores into `arrays`."""
     device = find(capability)
-    optimize_ttgir(module, TtgirOptions(capability))
+    run_passes(module, ttgir_passes(TtgirOptions(capability)))
     allocate_shared_memory(module)
     membar(module)
     lowered = lower_module(module, LowerOptions(Target(capability, device.ptx)))

@@ -6,7 +6,8 @@ import tilewright.dialects
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import Lowered, LowerOptions, lower_module
 from tilewright.ir.parser import parse_module
-from tilewright.transforms.gpu.pipeline import TtgirOptions, optimize_ttgir
+from tilewright.ir.pass_manager import run_passes
+from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.pipeline import optimize_ttir
 
 assert tilewright.dialects.__all__
@@ -37,7 +38,8 @@ module {
 
 
 def lowered(text: str, capability: int = 80) -> Lowered:
-    module = optimize_ttgir(optimize_ttir(parse_module(text)), TtgirOptions(capability))
+    module = optimize_ttir(parse_module(text))
+    run_passes(module, ttgir_passes(TtgirOptions(capability)))
     return lower_module(module, LowerOptions(Target(capability, 80)))
 
 

@@ -23,7 +23,11 @@ from tilewright.layouts.linear_layout import LinearLayout
 def distance_of(gather: Gather) -> int | None:
     """The number that each index is XOR its own place along the axis; None if there is no such number."""
     distance = distance_of_indices(gather)
-    return distance if distance is not None and _layout(gather.source) == _layout(gather.indices) else None
+    return (
+        distance
+        if distance is not None and linear_layout_of(gather.source) == linear_layout_of(gather.indices)
+        else None
+    )
 
 
 def distance_of_indices(gather: Gather) -> int | None:
@@ -47,11 +51,12 @@ def stays_in_warp(gather: Gather) -> bool:
     distance = distance_of(gather)
     if distance is None:
         return False
-    step = step_of(_layout(gather.source), gather.axis, distance)
+    step = step_of(linear_layout_of(gather.source), gather.axis, distance)
     return not step["warp"] and not step["block"]
 
 
-def _layout(tile: Value) -> LinearLayout:
+def linear_layout_of(tile: Value) -> LinearLayout:
+    """Who holds which element of `tile`."""
     type = tile_type(tile)
     assert type.encoding is not None, "tiles of TTGIR have layouts"
     return to_linear_layout(encoding(type.encoding), type.shape)

@@ -29,7 +29,7 @@ from tilewright.layouts.encoding import Distributed
 from tilewright.layouts.errors import LayoutError
 from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import contiguous_per_thread, cta_split, threads_per_warp, warps_per_cta
-from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer
+from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer, in_one_dimension
 
 Shape = tuple[int, ...]
 Row = tuple[int, ...]
@@ -122,12 +122,6 @@ def cross_warp_elements(before: LinearLayout, after: LinearLayout, bits: int) ->
     """The elements that lie in that buffer at once."""
     buffer = cross_warp_buffer(before, after, bits).layout
     return int(1 << buffer.out_bits) // buffer.in_size("reps")
-
-
-def in_one_dimension(layout: LinearLayout) -> LinearLayout:
-    """The same columns with one output, in which dimension 0 is the fastest."""
-    turned = layout.transpose_outs(layout.out_names[::-1])
-    return LinearLayout(turned.columns, (("element", 1 << turned.out_bits),))
 
 
 class Run(NamedTuple):

@@ -30,7 +30,11 @@ CONSTEXPR_0 = constexpr(0)
 
 @constexpr_function
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integer type of `bitwidth` bits."""
+    """The integer type of `bitwidth` bits.
+
+    Raises:
+        ValueError: there are none.
+    """
     if bitwidth == 1:
         return int1
     if bitwidth not in (8, 16, 32, 64):

@@ -57,6 +57,7 @@ class Stages(Mapping[str, "Stage"]):
         """Products.
 
         Args:
+            sources: the stages.
             on_request: further texts by name: the stage that each is made of, and how.
             elsewhere: gives the stages of other machines, or raises KeyError for a name that is none.
         """
@@ -153,6 +154,8 @@ class Artifact(NamedTuple):
     """A compiled kernel that is not loaded yet.
 
     Attributes:
+        asm: the stages.
+        metadata: the facts.
         binary_ext: which stage holds the machine code.
     """
 

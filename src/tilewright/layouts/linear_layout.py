@@ -177,20 +177,18 @@ class LinearLayout:
         sizes = dict(self.outs)
         for name, size in outer.outs:
             sizes[name] = sizes.get(name, 1) * size
-        mine, other = dict(self.outs), {name: index for index, (name, _) in enumerate(outer.outs)}
         found = LinearLayout({}, tuple(sizes.items()))
-        places = {name: index for index, name in enumerate(sizes)}
-        columns = {name: [found.pack(self._spread(row, places)) for row in rows] for name, rows in self.bases.items()}
+        factors = [dict(self.outs).get(name, 1) for name in sizes]
+        columns = {name: [found.pack(self._named(row, sizes)) for row in rows] for name, rows in self.bases.items()}
         for name, rows in outer.bases.items():
-            scaled = [[row[other[out]] * mine.get(out, 1) if out in other else 0 for out in sizes] for row in rows]
+            scaled = ([a * b for a, b in zip(outer._named(row, sizes), factors, strict=True)] for row in rows)
             columns.setdefault(name, []).extend(map(found.pack, scaled))
         return LinearLayout({name: tuple(rows) for name, rows in columns.items()}, found.outs)
 
-    def _spread(self, row: Sequence[int], places: Mapping[str, int]) -> list[int]:
-        spread = [0] * len(places)
-        for name, value in zip(self.out_names, row, strict=True):
-            spread[places[name]] = value
-        return spread
+    def _named(self, row: Sequence[int], names: Iterable[str]) -> tuple[int, ...]:
+        """The coordinates of a step in outputs with these names; 0 where there is no such output."""
+        values = dict(zip(self.out_names, row, strict=True))
+        return tuple(values.get(name, 0) for name in names)
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
         """The layout that is this one first, then `outer`, whose inputs are this one's outputs."""
@@ -263,11 +261,6 @@ class LinearLayout:
         """Whether these inputs do not change these outputs."""
         return not any(self.sublayout(ins, outs).all_columns)
 
-    def transpose_ins(self, names: Sequence[str]) -> LinearLayout:
-        """The inputs in another order."""
-        assert sorted(names) == sorted(self.ins), f"{names} are not {self.ins}"
-        return LinearLayout({name: self.columns[name] for name in names}, self.outs)
-
     def transpose_outs(self, names: Sequence[str]) -> LinearLayout:
         """The outputs in another order."""
         if tuple(names) == self.out_names:
@@ -295,10 +288,6 @@ class LinearLayout:
         assert found.out_bits == self.out_bits, "the new outputs have as many values as the old ones"
         return found
 
-    def renamed(self, ins: Sequence[str]) -> LinearLayout:
-        """The inputs with other names."""
-        return LinearLayout(dict(zip(ins, self.columns.values(), strict=True)), self.outs)
-
     def with_columns(self, **columns: Columns) -> LinearLayout:
         """The layout with other columns for some inputs."""
         return LinearLayout({**self.columns, **columns}, self.outs)
@@ -306,12 +295,6 @@ class LinearLayout:
     def without_zeros(self, name: str) -> LinearLayout:
         """The input without its bits that change nothing."""
         return self.with_columns(**{name: tuple(filter(None, self.columns[name]))})
-
-    def without_copies(self, name: str) -> LinearLayout:
-        """The input without its bits that do not matter (those of `free_masks`)."""
-        mask = self.free_masks()[name]
-        kept = (column for bit, column in enumerate(self.columns[name]) if not mask >> bit & 1)
-        return self.with_columns(**{name: tuple(kept)})
 
     def is_trivial_over(self, names: Sequence[str]) -> bool:
         """Whether inputs and outputs of these names are passed on as they are, and nothing else mixes with them."""
@@ -334,14 +317,14 @@ class LinearLayout:
 
     def divide_left(self, inner: LinearLayout) -> LinearLayout | None:
         """The layout with inner * result = self; None if there is none."""
-        sizes = {name: size // inner_size for name, size, inner_size in self._paired(inner)}
+        factors = [dict(inner.outs).get(name, 1) for name in self.out_names]
+        sizes = {name: size // factor for (name, size), factor in zip(self.outs, factors, strict=True)}
         if not all(sizes.values()) or not {*inner.ins, *inner.out_names} <= {*self.ins, *self.out_names}:
             return None
-        factors = [size for _, _, size in self._paired(inner)]
         quotient, columns = LinearLayout({}, tuple(sizes.items())), {}
         inner_rows = inner.bases
         for name, rows in self.bases.items():
-            low = [self._spread_of(inner, row) for row in inner_rows.get(name, ())]
+            low = [inner._named(row, self.out_names) for row in inner_rows.get(name, ())]
             if list(rows[: len(low)]) != low:
                 return None
             rest = rows[len(low) :]
@@ -351,14 +334,6 @@ class LinearLayout:
                 quotient.pack([value // factor for value, factor in zip(row, factors, strict=True)]) for row in rest
             )
         return LinearLayout(columns, quotient.outs)
-
-    def _paired(self, inner: LinearLayout) -> list[tuple[str, int, int]]:
-        sizes = dict(inner.outs)
-        return [(name, size, sizes.get(name, 1)) for name, size in self.outs]
-
-    def _spread_of(self, inner: LinearLayout, row: Sequence[int]) -> tuple[int, ...]:
-        values = dict(zip(inner.out_names, row, strict=True))
-        return tuple(values.get(name, 0) for name in self.out_names)
 
 
 class Subspace:

@@ -109,18 +109,13 @@ def bank_conflicts(registers: LinearLayout, memory: LinearLayout, bits: int) -> 
     """The number of further passes over the banks that each access of a warp takes; 0 is the best."""
     registers = registers.without_zeros("register")
     vector = vector_of(registers, memory, bits).width
-    size = prod_of(memory)
+    size = 1 << len(memory.all_columns)
     banks = min(BANKS * BANK_BITS // (vector * bits), size)
     parts = memory.reshape_ins((("vector", vector), ("bank", banks), ("segment", max(size // (banks * vector), 1))))
     lanes = registers.columns["lane"]
     if registers.outs != memory.outs:
         registers = registers.transpose_outs(memory.out_names)
     return conflicts_between(parts.columns["segment"], lanes_together(lanes, vector, bits))
-
-
-def prod_of(layout: LinearLayout) -> int:
-    """The number of indices of the layout."""
-    return 1 << len(layout.all_columns)
 
 
 def lanes_together(lanes: Sequence[int], vector: int, bits: int) -> Sequence[int]:

@@ -64,11 +64,6 @@ def reorders_registers(source: Distributed, result: Distributed, shape: Shape) -
     return movement(source, result, shape) in (Movement.NOTHING, Movement.REGISTERS)
 
 
-def needs_shuffles(source: Distributed, result: Distributed, shape: Shape) -> bool:
-    """Whether lanes exchange values, but no value leaves its warp."""
-    return movement(source, result, shape) is Movement.LANES
-
-
 def needs_shared_memory(source: Distributed, result: Distributed, shape: Shape) -> bool:
     """Whether values go through shared memory: from warp to warp, or where shuffles would cost more."""
     return movement(source, result, shape) is Movement.SHARED

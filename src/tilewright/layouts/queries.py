@@ -21,11 +21,10 @@ from functools import cache
 from math import prod
 
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.distributed import Blocked, DotOperand, Linear, NvidiaMma, Slice
+from tilewright.layouts.distributed import DotOperand, Linear, Slice
 from tilewright.layouts.encoding import Distributed, Encoding, Shared
 from tilewright.layouts.errors import LayoutError, demand
 from tilewright.layouts.keys import Bases
-from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.shared import (
     NvmmaShared,
     PaddedShared,
@@ -103,22 +102,6 @@ def memory_order(layout: Distributed, shape: Shape) -> Shape:
     return threads if elements_per_thread(layout, shape)[threads[0]] == 1 else order(layout, shape)
 
 
-def repeat_order(layout: Distributed) -> Shape:
-    """The order in which registers walk a tile that is larger than the layout."""
-    match layout:
-        case Blocked():
-            return layout.order
-        case Slice(dim=dim, parent=parent):
-            return tuple(axis - (axis > dim) for axis in repeat_order(parent) if axis != dim)
-        case DotOperand(parent=Blocked() as parent):
-            return parent.order
-        case DotOperand(op_index=index):
-            return operand_order(index, layout.rank)
-        case Linear():
-            return order_of(layout.register, row_major(layout.rank))
-    return row_major(layout.rank)
-
-
 @cache
 def elements_per_thread(layout: Distributed, shape: Shape) -> Shape:
     """The number of registers of one thread, with copies."""
@@ -139,19 +122,8 @@ def unique_elements_per_thread(layout: Distributed, shape: Shape) -> int:
 def contiguous_per_thread(layout: Distributed, shape: Shape) -> Shape:
     """The number of neighbours along each dimension that a thread has in consecutive registers."""
     rows = to_linear_layout(layout, shape).bases["register"]
-    return _contiguous(rows, (1,) * len(shape), order(layout, shape))
-
-
-@cache
-def contiguous_per_warp(layout: Distributed, shape: Shape) -> Shape:
-    """The number of neighbours along each dimension that consecutive lanes have."""
-    rows = to_linear_layout(layout, shape).bases["lane"]
-    return _contiguous(rows, contiguous_per_thread(layout, shape), order(layout, shape))
-
-
-def _contiguous(rows: Sequence[Sequence[int]], start: Shape, dims: Shape) -> Shape:
-    extents, index = list(start), 0
-    for dim in dims:
+    extents, index = [1] * len(shape), 0
+    for dim in order(layout, shape):
         while index < len(rows) and all(
             step == (extents[dim] if at == dim else 0) for at, step in enumerate(rows[index])
         ):
@@ -170,25 +142,6 @@ def threads_per_warp(layout: Distributed, shape: Shape) -> Shape:
 def warps_per_cta(layout: Distributed, shape: Shape) -> Shape:
     """The number of warps along each dimension that have different elements."""
     return extents_of(to_linear_layout(layout, shape).bases["warp"], len(shape))
-
-
-@cache
-def size_per_thread(layout: Distributed, shape: Shape) -> Shape:
-    """The number of registers along each dimension, before the layout repeats itself to fill the tile."""
-    rows = list(to_linear_layout(layout, shape).bases["register"])
-    inside, repeated = list(shape_per_cta(layout, shape)), []
-    while rows:
-        dim = moving_dimension(rows[-1])
-        if dim is None:
-            break
-        if dim not in repeated:
-            repeated.append(dim)
-        # Repetitions walk one dimension to its end before the next; anything else belongs to the layout.
-        if dim != repeated[-1] or 2 * rows[-1][dim] != inside[dim]:
-            break
-        inside[dim] //= 2
-        rows.pop()
-    return extents_of(rows, len(shape))
 
 
 def num_warps(layout: Distributed) -> int:
@@ -249,11 +202,6 @@ def ctas_per_cga(layout: Encoding) -> Shape:
     return extents_of(block_steps(layout), layout.rank, with_copies=True)
 
 
-def cta_order(layout: Encoding) -> Shape:
-    """The dimensions, the one that blocks walk first first."""
-    return order_of(block_steps(layout), range(layout.rank))
-
-
 def shape_per_cta(layout: Encoding, shape: Sequence[int]) -> Shape:
     """The part of a tile that one block has.
 
@@ -310,16 +258,6 @@ def is_legal_cat(operand: Distributed, operand_shape: Shape, result: Distributed
     """`tt.cat` can put the registers of its operands one behind the other."""
     wanted = unique_elements_per_thread(operand, operand_shape) * 2
     return wanted == unique_elements_per_thread(result, result_shape)
-
-
-def is_mma_v3(layout: Encoding) -> bool:
-    """The result of `wgmma`."""
-    return isinstance(layout, NvidiaMma) and layout.version_major == 3
-
-
-def within_block(layout: LinearLayout) -> LinearLayout:
-    """The layout of the first block alone."""
-    return layout.with_columns(block=())
 
 
 def stored_shape(layout: Encoding, shape: Sequence[int]) -> tuple[int, ...]:

@@ -82,8 +82,8 @@ def conversion_buffer(
         stores: the machine has `stmatrix`.
         loads: the machine has `ldmatrix`.
     """
-    before = _flat(to_linear_layout(source, shape).without_zeros("register"))
-    after = _flat(to_linear_layout(result, shape).without_zeros("register"))
+    before = in_one_dimension(to_linear_layout(source, shape).without_zeros("register"))
+    after = in_one_dimension(to_linear_layout(result, shape).without_zeros("register"))
     crosses = not after.invert_and_compose(before).is_trivial_over(("block",))
     flat = best_buffer(
         before, after, bits, instructions(bits, matrix=stores), instructions(bits, matrix=loads and not crosses)
@@ -101,7 +101,7 @@ def scratch_elements(
     return (1 << layout.out_bits) // (layout.in_size("reps") * prod(cta_split(source)))
 
 
-def _flat(layout: LinearLayout) -> LinearLayout:
+def in_one_dimension(layout: LinearLayout) -> LinearLayout:
     """The same columns with one output, in which dimension 0 is the fastest."""
     turned = layout.transpose_outs(layout.out_names[::-1])
     return LinearLayout(turned.columns, (("element", 1 << turned.out_bits),))

@@ -28,6 +28,7 @@ class FunctionSource(NamedTuple):
 
     Attributes:
         raw: its lines in the file, decorators included.
+        first_line: number of the first of them.
         def_line, def_column: where `def` stands; both count from 1.
         text: from `def` on, not indented.
     """
@@ -73,6 +74,7 @@ def with_text(fn: FunctionType, text: str) -> FunctionType:
     """A function that has the code of `text` and everything else from `fn`.
 
     Args:
+        fn: the function as it is.
         text: a whole `def` that is not indented; it may read what `fn` reads from enclosing functions.
 
     Raises:

@@ -94,7 +94,11 @@ def _run_time(value: Any, param: KernelParam) -> Specialized:
 
 
 def check_used(function: Any) -> None:
-    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function."""
+    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function.
+
+    Raises:
+        SemanticError: the function is marked, and the call is a statement of its own.
+    """
     words = getattr(function, MUST_USE, False)
     if words and is_running():
         caller = sys._getframe(2)

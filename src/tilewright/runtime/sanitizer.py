@@ -40,7 +40,9 @@ class _Site(NamedTuple):
 
     @property
     def span(self) -> Span:
-        span = Span.of(self.places)
+        span: Span | None = None
+        for place in reversed(self.places):
+            span = Span(*place).called(span)
         assert span is not None, "an access has a place"
         return span
 
@@ -66,6 +68,7 @@ class Launch(NamedTuple):
 
     Attributes:
         facts: what the compiler said about the kernel and its checks, as JSON.
+        grid: its extents.
         names, values: those of the run-time arguments.
         run: runs the kernel with the table as one more argument.
     """

@@ -31,7 +31,7 @@ from tilewright.transforms.gpu.layout_transfer import (
     moves_data,
     tile_layout,
 )
-from tilewright.transforms.gpu.workers import warps_of
+from tilewright.transforms.gpu.tile_ops import warps_of
 from tilewright.transforms.matching import number_of
 
 # --- conversions of results ---------------------------------------------------------------------------------------

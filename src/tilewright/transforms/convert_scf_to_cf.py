@@ -23,6 +23,7 @@ from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i1
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import following
 
 
 def convert_scf_to_cf(module: Op) -> bool:
@@ -57,12 +58,9 @@ def _convert(region: Region) -> bool:
 def _split_after(op: Op) -> Block:
     """A block with everything that follows `op`."""
     rest = Block()
-    following = op.next
-    while following is not None:
-        after = following.next
-        following.unlink()
-        rest.append(following)
-        following = after
+    for later in following(op):
+        later.unlink()
+        rest.append(later)
     return rest
 
 

@@ -31,11 +31,7 @@ def peel_marked_loops(module: Op) -> bool:
 
 
 def peel_last_step(loop: For) -> Op:
-    """Let the last step of an `scf.for` run behind the loop.
-
-    Returns:
-        the `scf.if` whose first region is that step.
-    """
+    """Let the last step of an `scf.for` run behind the loop; returns the `scf.if` whose first region is that step."""
     shortened = OpBuilder(loop).compute("arith.subi", loop.high, loop.step)
     behind = OpBuilder.behind(loop)
     last = _last_counter(loop, behind)

@@ -25,11 +25,7 @@ STAGES = "tt.num_stages"
 
 
 def loop_unroll(module: Op) -> bool:
-    """Unroll the loops of `module` that carry a factor, inner loops first.
-
-    Returns:
-        whether there were any.
-    """
+    """Unroll the loops of `module` that carry a factor, inner loops first; returns whether there were any."""
     loops = [op for op in module.walk() if isinstance(op, For) and FACTOR in op.attributes]
     for loop in reversed(loops):
         factor = loop.attributes.pop(FACTOR)

@@ -53,6 +53,11 @@ def has_one_use(value: Value) -> bool:
     return sum(value.uses.values()) == 1
 
 
+def uses_of(value: Value) -> list[tuple[Op, int]]:
+    """The operands that are `value`: the ops and the positions."""
+    return [(user, i) for user in value.uses for i, operand in enumerate(user.operands) if operand is value]
+
+
 def is_inside(value: Value, op: Op) -> bool:
     """Whether `value` is defined in a region of `op`."""
     owner = value.owner

@@ -17,7 +17,7 @@ from tilewright.layouts.encodings import NvidiaMma
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
-from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.gpu.tile_ops import layout_of
 
 assert tilewright.dialects.__all__
 

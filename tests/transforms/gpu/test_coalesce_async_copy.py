@@ -11,7 +11,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.layouts.encodings import Blocked, Encoding
 from tilewright.transforms.gpu.coalesce import coalesce_async_copy
-from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.gpu.tile_ops import layout_of
 
 assert tilewright.dialects.__all__
 

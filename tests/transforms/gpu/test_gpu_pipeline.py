@@ -9,9 +9,10 @@ import pytest
 import tilewright.dialects
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import TensorType
-from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, optimize_ttgir
+from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.pipeline import optimize_ttir
 
 assert tilewright.dialects.__all__
@@ -27,7 +28,8 @@ def every_tile_has_a_layout(module: Op) -> bool:
 
 def compiled(path: Path, capability: int) -> Op:
     module = optimize_ttir(parse_module(path.read_text(), str(path)))
-    return optimize_ttgir(module, TtgirOptions(capability))
+    run_passes(module, ttgir_passes(TtgirOptions(capability)))
+    return module
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

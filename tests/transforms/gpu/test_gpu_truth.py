@@ -17,7 +17,8 @@ import tilewright.dialects
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
-from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, optimize_ttgir
+from tilewright.ir.pass_manager import run_passes
+from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
 from tilewright.transforms.pipeline import optimize_ttir
 
 assert tilewright.dialects.__all__
@@ -27,7 +28,7 @@ MODULES = Path(__file__).parents[1] / "modules"
 
 def steps_for(capability: int) -> Steps:
     def steps(module: Op, dump: Dump | None) -> None:
-        optimize_ttgir(optimize_ttir(module), TtgirOptions(capability), dump=dump)
+        run_passes(optimize_ttir(module), ttgir_passes(TtgirOptions(capability)), dump=dump)
 
     return steps
 
@@ -53,7 +54,7 @@ def test_kernels(name: str, capability: int) -> None:
     before: dict[str, Any] = arguments()
     run_ir(module, before, grid)
 
-    optimize_ttgir(module, TtgirOptions(capability))
+    run_passes(module, ttgir_passes(TtgirOptions(capability)))
     after: dict[str, Any] = arguments()
     run_ir(module, after, grid)
 

@@ -42,8 +42,8 @@ from tilewright.transforms.gpu.combine_select_if import nested_selects
 from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.tile_ops import target_of
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
-from tilewright.transforms.gpu.workers import target_of
 from tilewright.transforms.pipeline import device_passes, run_stage
 from tilewright.transforms.structure_control_flow import structure_control_flow
 

@@ -33,6 +33,7 @@ class CacheManager(ABC):
     """Keeps the files of one key.
 
     Args:
+        key: name of the folder.
         override: the files are those that a user put in the place of stages.
         dump: the files are stages written for a user to read.
     """
@@ -58,7 +59,11 @@ class CacheManager(ABC):
 
 
 class FileCacheManager(CacheManager):
-    """Keeps files in folders."""
+    """Keeps files in folders.
+
+    Attributes:
+        cache_dir: the folder of the key.
+    """
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key)
@@ -179,7 +184,11 @@ def _manager_class() -> type[CacheManager]:
 
 
 def _plain(name: str) -> str:
-    """The name, if it is that of something in a folder."""
+    """The name, if it is that of something in a folder.
+
+    Raises:
+        ValueError: it leads elsewhere.
+    """
     if name in ("", ".", "..") or "/" in name or os.sep in name or "\0" in name:
         raise ValueError(f"{name!r} is not the name of a file")
     return name

@@ -41,7 +41,11 @@ Result = TypeVar("Result")
 
 
 class RemoteCacheBackend:
-    """Talks to where the files of one key are; the interface is Triton's."""
+    """Talks to where the files of one key are; the interface is Triton's.
+
+    Args:
+        key: the key of the cache.
+    """
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -56,7 +60,11 @@ class RemoteCacheBackend:
 
 
 class RemoteCacheManager(CacheManager):
-    """Keeps files with the backend that TRITON_REMOTE_CACHE_BACKEND names, and in the local cache folder."""
+    """Keeps files with the backend that TRITON_REMOTE_CACHE_BACKEND names, and in the local cache folder.
+
+    Raises:
+        RuntimeError: no backend is named.
+    """
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key)

@@ -45,7 +45,12 @@ class Entry(NamedTuple):
 
 
 class StoredEntry:
-    """An entry in the cache; a file is read, and checked against its digest, when it is asked for."""
+    """An entry in the cache; a file is read, and checked against its digest, when it is asked for.
+
+    Attributes:
+        facts: the metadata.
+        suffixes: the suffixes of the files.
+    """
 
     def __init__(
         self,
@@ -98,7 +103,12 @@ class _Group(Mapping[str, str]):
 
 
 def load(digest: str, name: str) -> StoredEntry | None:
-    """The entry for a cache key, or None when there is none that is whole."""
+    """The entry for a cache key, or None when there is none that is whole.
+
+    Args:
+        digest: the digest of the cache key.
+        name: the name of the kernel.
+    """
     stem = file_stem(name)
     manager = get_cache_manager(digest)
     try:
@@ -138,6 +148,11 @@ def _index(body: bytes) -> bytes:
 
 def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
     """Keep an entry; where that is not possible, warn once and go on without.
+
+    Args:
+        digest: the digest of the cache key.
+        name: the name of the kernel.
+        entry: what to keep.
 
     Returns:
         The path of each file by its name; empty where the entry could not be kept.

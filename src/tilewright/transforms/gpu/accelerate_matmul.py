@@ -38,12 +38,10 @@ from tilewright.transforms.gpu.matrix_instructions import (
     result_per_cta,
     version_for,
 )
-from tilewright.transforms.gpu.relayout import layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import decompose_scaled, scaled_dot, turn_around
 from tilewright.transforms.gpu.shared_operands import comes_from_load, in_shared_memory, is_turned
 from tilewright.transforms.gpu.slices import forward_slice
-from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.gpu.workers import capability_of, warps_of
+from tilewright.transforms.gpu.tile_ops import TileOps, capability_of, layout_of, warps_of, with_layout
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 """Numbers of the input precisions in attributes of `ttng` ops."""

@@ -20,8 +20,7 @@ from tilewright.ir.types import TensorType
 from tilewright.layouts.encodings import Blocked, DotOperand
 from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import cga_layout, num_ctas
-from tilewright.transforms.gpu.relayout import convert_operand, layout_of, with_layout
-from tilewright.transforms.gpu.tile_ops import TileOps
+from tilewright.transforms.gpu.tile_ops import TileOps, convert_operand, layout_of, with_layout
 from tilewright.transforms.matching import has_one_use
 
 

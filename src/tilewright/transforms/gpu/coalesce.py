@@ -43,8 +43,14 @@ from tilewright.layouts.encodings import Blocked, Encoding, SwizzledShared, enco
 from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import cga_layout, contiguous_per_thread, order
 from tilewright.layouts.walk import shape_of_block
-from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, layout_of_type, with_layout
-from tilewright.transforms.gpu.workers import capability_of, target_of, workers_of
+from tilewright.transforms.gpu.tile_ops import (
+    capability_of,
+    layout_of,
+    layout_of_type,
+    relayout,
+    target_of,
+    workers_of,
+)
 
 WIDEST_ACCESS = 128
 """Max width of one access, in bits."""
@@ -61,25 +67,14 @@ def coalesce(module: Op) -> bool:
         elif (tile := descriptor_tile(op)) is not None:
             chosen[op] = descriptor_layout(tile, workers_of(op))
     for op, layout in chosen.items():
-        relayout(op, layout)
+        rows = op.rows if isinstance(op, RowAccess) else None  # they have a layout of their own
+        relayout(op, layout, but=rows)
     return bool(chosen)
 
 
 def is_tile_access(op: Op) -> TypeGuard[PointerAccess]:
     """Whether `op` accesses memory through a tile of pointers."""
     return isinstance(op, PointerAccess) and op.pointer.type.shape is not None
-
-
-def relayout(op: Op, layout: Blocked) -> None:
-    """Let `op` take and give tiles with `layout`; others see no difference."""
-    own = op.rows if isinstance(op, RowAccess) else None
-    for index, value in enumerate(op.operands):
-        if isinstance(value.type, TensorType) and value is not own:  # rows have a layout of their own
-            convert_operand(op, index, layout)
-    for value in op.results:
-        if isinstance(value.type, TensorType):
-            before, value.type = value.type, with_layout(value.type, layout)
-            convert_result(value, before)
 
 
 # --- pointers -----------------------------------------------------------------------------------------------------
@@ -269,7 +264,5 @@ def _contiguity(copy: AsyncCopyGlobalToLocal, layout: Encoding, accesses: Access
 
 
 def _relayout_copy(copy: AsyncCopyGlobalToLocal, layout: Encoding, contiguity: int) -> None:
-    for index, value in enumerate(copy.operands):
-        if isinstance(value.type, TensorType):
-            convert_operand(copy, index, layout)
+    relayout(copy, layout)
     copy.attributes = {**copy.attributes, "contiguity": Number(contiguity, i32)}

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.analysis.gather_distance import linear_layout_of
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.arith import Select
 from tilewright.dialects.scf import If
@@ -34,9 +35,7 @@ from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType
-from tilewright.layouts.conversion import to_linear_layout
 from tilewright.transforms.carried_values import add_result
-from tilewright.transforms.gpu.relayout import layout_of
 from tilewright.transforms.matching import following, has_one_use
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -119,7 +118,7 @@ def nested_selects(module: Op) -> None:
 def _is_large(value: Value) -> bool:
     if not isinstance(value.type, TensorType):
         return False
-    return to_linear_layout(layout_of(value), value.type.shape).in_size("register") >= LARGE
+    return linear_layout_of(value).in_size("register") >= LARGE
 
 
 def _merge(outer: Select) -> None:

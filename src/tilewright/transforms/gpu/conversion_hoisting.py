@@ -20,11 +20,10 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.layouts.encodings import Distributed, DotOperand
 from tilewright.transforms.gpu.conversion_slices import ConversionSlice, Use, trace
-from tilewright.transforms.gpu.layout_propagation import converted_behind
 from tilewright.transforms.gpu.layout_transfer import MATRIX, VIEWS, layout_of_operands, tile_layout
-from tilewright.transforms.gpu.relayout import with_layout
 from tilewright.transforms.gpu.rematerialization import Rematerialization, conversion_cost, is_worthwhile, wanted_layout
 from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.tile_ops import converted_behind, with_layout
 from tilewright.transforms.matching import is_behind
 
 STAYING = (*VIEWS, Broadcast, Fp4ToFp, ConvertLayout)

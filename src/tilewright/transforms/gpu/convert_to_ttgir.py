@@ -37,7 +37,7 @@ from tilewright.layouts.blocked import (
 )
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding, Slice
 from tilewright.layouts.queries import total_elements_per_thread
-from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_as, layout_of, with_layout
+from tilewright.transforms.gpu.tile_ops import convert_operand, convert_result, layout_as, layout_of, with_layout
 
 
 @dataclass(frozen=True)

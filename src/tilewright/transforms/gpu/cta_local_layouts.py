@@ -19,16 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.analysis.gather_distance import distance_of, step_of
+from tilewright.analysis.gather_distance import distance_of, linear_layout_of, step_of
 from tilewright.dialects.tt_reduce import MapElementwise, Scan
 from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.layouts.blocked import fill, fill_cta
-from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding
-from tilewright.layouts.linear_layout import LinearLayout
-from tilewright.transforms.gpu.relayout import convert_operand, convert_result, layout_of, with_layout
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tile_ops import (
+    convert_operand,
+    relayout,
+    workers_of,
+)
 
 BLOCK = ("block",)
 
@@ -42,19 +43,13 @@ def cta_local_layouts(module: Op) -> None:
 
 def _scan(op: Scan) -> None:
     first = op.sources[0]
-    if _linear(first).is_zero(BLOCK, (f"dim{op.axis}",)):
+    if linear_layout_of(first).is_zero(BLOCK, (f"dim{op.axis}",)):
         return
-    whole = _cta_local(op, first)
-    for index in range(len(op.operands)):
-        convert_operand(op, index, whole)
-    for result in op.results:
-        wanted = result.type
-        result.type = with_layout(wanted, whole)
-        convert_result(result, wanted)
+    relayout(op, _cta_local(op, first))
 
 
 def _gather(op: Gather) -> None:
-    source, indices = _linear(op.source), _linear(op.indices)
+    source, indices = linear_layout_of(op.source), linear_layout_of(op.indices)
     axis, distance = op.axis, distance_of(op)
     if distance is not None and not step_of(source, axis, distance)["block"]:
         return
@@ -78,10 +73,6 @@ def _cta_local(op: Op, tile: Value) -> Encoding:
     return fill_cta(shape, (1,) * rank, tuple(reversed(range(rank))), workers, ((0,) * rank,) * copies)
 
 
-def _linear(tile: Value) -> LinearLayout:
-    return to_linear_layout(layout_of(tile), tile_type(tile).shape)
-
-
 _RULES: Mapping[str, Callable[[Any], None]] = {"tt.gather": _gather, "tt.histogram": _histogram, "tt.scan": _scan}
 
 
@@ -95,8 +86,7 @@ def packs_in_threads(module: Op) -> None:
 def _holds_packs(op: MapElementwise) -> bool:
     """Whether the first registers of each thread number the elements of a pack."""
     tile, bits = op.sources[0], op.pack.bit_length() - 1
-    registers = to_linear_layout(layout_of(tile), tile.type.shape or ()).columns["register"]
-    return tuple(registers[:bits]) == tuple(1 << bit for bit in range(bits))
+    return linear_layout_of(tile).columns["register"][:bits] == tuple(1 << bit for bit in range(bits))
 
 
 def _hand_out_packs(op: MapElementwise) -> None:
@@ -104,9 +94,4 @@ def _hand_out_packs(op: MapElementwise) -> None:
     assert shape is not None, "scalars have a pack of 1"
     rank = len(shape)
     layout = fill(shape, (*(1,) * (rank - 1), op.pack), tuple(reversed(range(rank))), workers_of(op))
-    for index in range(len(op.operands)):
-        convert_operand(op, index, layout)
-    for result in op.results:
-        wanted = result.type
-        result.type = with_layout(wanted, layout)
-        convert_result(result, wanted)
+    relayout(op, layout)

@@ -13,8 +13,9 @@ place, with conversions where an op needs what it had before.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
+from tilewright.analysis.live_ranges import inner_first
 from tilewright.analysis.value_flow import flows_into
 from tilewright.dialects.scf import Condition, For, If, While, Yield
 from tilewright.dialects.traits import LayoutAnchor, PointerAccess
@@ -37,7 +38,8 @@ from tilewright.transforms.gpu.layout_transfer import (
     layout_of_results,
     tile_layout,
 )
-from tilewright.transforms.gpu.relayout import with_layout
+from tilewright.transforms.gpu.tile_ops import converted_behind, with_layout
+from tilewright.transforms.matching import uses_of
 
 Candidates = dict[Value, dict[Distributed, None]]
 SPREADING = (*VIEWS, Reduce, ConvertLayout)
@@ -71,18 +73,10 @@ def is_anchor(op: Op) -> bool:
 def anchors(function: Op) -> Candidates:
     """The values whose layouts matter, with these layouts."""
     values = list(function.regions[0].block.args)
-    for op in _inner_first(function.regions[0]):
+    for op in inner_first(function):
         if is_anchor(op):
             values += op.results
     return {value: {layout: None} for value in values if (layout := tile_layout(value)) is not None}
-
-
-def _inner_first(region: Region) -> Iterator[Op]:
-    for block in region.blocks:
-        for op in block:
-            for inner in op.regions:
-                yield from _inner_first(inner)
-            yield op
 
 
 # --- how they spread ----------------------------------------------------------------------------------------------
@@ -94,18 +88,10 @@ def spread(candidates: Candidates) -> None:
     while waiting:
         value = waiting.pop()
         layouts = list(candidates[value])
-        for user, index in _uses(value):
+        for user, index in reversed(uses_of(value)):  # in doubt the first layout to arrive wins
             for target in _reached(user, index):
                 if tile_layout(target) is not None and _add(candidates, target, user, layouts):
                     waiting.append(target)
-
-
-def _uses(value: Value) -> Iterator[tuple[Op, int]]:
-    """The operands that are `value`, the latest first: in doubt the first layout to arrive wins."""
-    for user in reversed(value.uses):
-        for index in reversed(range(len(user.operands))):
-            if user.operands[index] is value:
-                yield user, index
 
 
 def _add(candidates: Candidates, target: Value, user: Op, layouts: list[Distributed]) -> bool:
@@ -266,14 +252,3 @@ def _wanted_from_yield(op: Yield) -> list[Value]:
     parent = op.parent
     assert parent is not None, "a yield is in a region"
     return parent.before.args if isinstance(parent, While) else parent.results
-
-
-def converted_behind(value: Value, layout: Distributed) -> Value:
-    """A conversion of `value` to `layout`, right behind what makes it."""
-    new = Op.create("ttg.convert_layout", (value,), (with_layout(value.type, layout),))
-    owner = value.owner
-    if isinstance(owner, Op):
-        assert owner.block is not None, "an op of a function is in a block"
-        new.location = owner.location
-        return owner.block.insert(new, owner.next).result
-    return owner.insert(new, owner.first).result

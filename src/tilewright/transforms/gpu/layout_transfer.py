@@ -9,9 +9,9 @@ None: the op cannot work that way, so a conversion has to stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.scf import Condition, For, While, Yield
@@ -51,7 +51,7 @@ from tilewright.layouts.encodings import (
 )
 from tilewright.layouts.movement import reorders_registers
 from tilewright.layouts.queries import is_expensive_view, is_legal_cat
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tile_ops import workers_of
 
 SAME_LAYOUT = (Splat, Broadcast, Scan, MapElementwise, Atomic)
 """Ops whose operands and results share one layout, besides elementwise ones."""
@@ -63,6 +63,7 @@ VIEWS = (ExpandDims, Reshape, Trans, Join, Split)
 """Ops after which each thread has the same elements, under other names."""
 FREE_RESULTS = (ConvertLayout, Constant, MakeRange, Splat, Histogram, LocalAlloc, LocalLoad, LocalStore)
 """Ops that can give their result in any layout, whatever the operands have."""
+Rule: TypeAlias = Callable[[Any, Distributed], Encoding | None]
 MATRIX = (NvidiaMma, AmdMfma, AmdWmma)
 """Layouts of results of matrix instructions."""
 
@@ -87,17 +88,20 @@ def keeps_layout(op: Op) -> bool:
 
 def layout_of_results(op: Op, layout: Distributed) -> Distributed | None:
     """The layout of the results of `op` if its operands have `layout`; None if it cannot have operands like that."""
+    return _through(op, layout, FORWARDED, _FORWARDS)
+
+
+def _through(
+    op: Op, layout: Distributed, passing: tuple[type[Op], ...], rules: Mapping[str, Rule]
+) -> Distributed | None:
     if isinstance(op, Scan) and not isinstance(layout, Blocked):
         return None
-    if op.definition.elementwise or isinstance(op, FORWARDED):
+    if op.definition.elementwise or isinstance(op, passing):
         return layout
-    rule = _FORWARDS.get(op.name)
-    return None if rule is None else _inferred(rule, op, layout)
-
-
-def _inferred(rule: Callable[[Any, Distributed], Encoding | None], op: Op, layout: Distributed) -> Distributed | None:
+    if op.name not in rules:
+        return None
     try:
-        found = rule(op, layout)
+        found = rules[op.name](op, layout)
     except LayoutError:
         return None
     assert found is None or isinstance(found, Distributed), "tiles have layouts of registers"
@@ -151,7 +155,7 @@ def _unpacked(op: Fp4ToFp, layout: Distributed) -> Encoding | None:
     return inference.unpacked_fp4(layout, _shape(op.source), op.axis)
 
 
-_FORWARDS: dict[str, Callable[[Any, Distributed], Encoding | None]] = {
+_FORWARDS: dict[str, Rule] = {
     "tt.reduce": _reduced,
     "tt.expand_dims": _parent,
     "tt.join": _joined,
@@ -167,15 +171,10 @@ _FORWARDS: dict[str, Callable[[Any, Distributed], Encoding | None]] = {
 
 def layout_of_operands(op: Op, layout: Distributed) -> Distributed | None:
     """The layout that operands of `op` need so that its results have `layout`; None if there is none."""
-    if isinstance(op, Scan) and not isinstance(layout, Blocked):
-        return None
-    if op.definition.elementwise or isinstance(op, PASSING):
-        return layout
-    rule = _BACKWARDS.get(op.name)
-    return None if rule is None else _inferred(rule, op, layout)
+    return _through(op, layout, PASSING, _BACKWARDS)
 
 
-_BACKWARDS: dict[str, Callable[[Any, Distributed], Encoding | None]] = {
+_BACKWARDS: dict[str, Rule] = {
     "tt.reduce": _parent,
     "tt.expand_dims": _sliced,
     "tt.join": lambda op, layout: inference.split(layout, _shape(op.result)),

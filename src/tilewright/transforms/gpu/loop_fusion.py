@@ -165,11 +165,7 @@ class Fusion:
         return self.front.number(1, self.type)
 
     def run(self) -> For:
-        """Build the fused loop in the place of the outer one.
-
-        Returns:
-            the fused loop.
-        """
+        """Build the fused loop in the place of the outer one; returns the fused loop."""
         total = self._total()
         inits = self._inits()
         for value in (self.zero, *inits):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.buffer_aliases import BARRIER_OPS, TMA_LOADS, WAITS, shared_accesses, synchronizes
+from tilewright.analysis.gather_distance import linear_layout_of
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import Allocation, ScratchSize, SharedBuffer, allocate
@@ -27,11 +28,8 @@ from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
 from tilewright.dialects.ttng_barriers import WaitBarrier
 from tilewright.ir.attributes import Keyword
-from tilewright.ir.core import Block, Op, Value, buffer_type, tile_type, typed
+from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import MemDescType
-from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import encoding
-from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.transforms.matching import integer_of
 
 
@@ -187,20 +185,20 @@ class _Membar:
         pending = State()
         self.calls[self.allocation.function] = Calls(self.first, pending)
         entry: dict[Place, State] = {(region.block, None): State(from_start=True)} if region.blocks else {}
-        leaving: dict[Place, State] = {}
+        leaving: dict[Place, tuple[State, Op]] = {}
         waiting: deque[Place] = deque([(region.block, None)] if region.blocks else [])
         while waiting:
             place = waiting.popleft()
             state = entry.setdefault(place, State()).copy()
             end = self._follow(place, state)
-            if leaving.get(place) == state:
+            if leaving.get(place) == (state, end):
                 continue
-            leaving[place] = state
+            leaving[place] = state, end
             for following in _following(end):
                 entry.setdefault(following, State()).join(state)
                 waiting.append(following)
-        for (block, start), state in leaving.items():
-            if isinstance(_end_of(block, start), Return):
+        for state, end in leaving.values():
+            if isinstance(end, Return):
                 pending.join(state)
         return self.inserted
 
@@ -262,17 +260,11 @@ def stays_in_warp(op: Op) -> bool:
     """Whether `op` is a conversion between layouts that moves elements between the lanes of a warp only."""
     if not isinstance(op, ConvertLayout):
         return False
-    source, result = _linear(op.source), _linear(op.result)
+    source, result = linear_layout_of(op.source), linear_layout_of(op.result)
     moved = result.invert_and_compose(source)
     # A warp that has copies of another's elements reads what that one wrote.
     copies = source.free_masks()["warp"] or result.free_masks()["warp"]
     return moved.is_trivial_over(("block",)) and moved.is_trivial_over(("warp",)) and not copies
-
-
-def _linear(value: Value) -> LinearLayout:
-    type = tile_type(value)
-    assert type.encoding is not None, "a conversion is between tiles with layouts"
-    return to_linear_layout(encoding(type.encoding), type.shape)
 
 
 def _slice(value: Value, buffer: SharedBuffer) -> Slice:
@@ -297,14 +289,6 @@ def _stage(value: Value) -> tuple[MemDescType, int] | None:
 
 def _ends(op: Op) -> bool:
     return op.definition.terminator or isinstance(op, (For, If, While, WarpSpecialize))
-
-
-def _end_of(block: Block, start: Op | None) -> Op:
-    op = block.first if start is None else start.next
-    while op is not None and not _ends(op):
-        op = op.next
-    assert op is not None, "a block ends with a terminator"
-    return op
 
 
 def _following(op: Op) -> Iterator[Place]:

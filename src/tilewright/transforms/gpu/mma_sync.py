@@ -25,12 +25,10 @@ from tilewright.transforms.gpu.matrix_instructions import (
     instruction_shape,
     result_per_cta,
 )
-from tilewright.transforms.gpu.relayout import layout_as, layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.slices import backward_slice, connected_ops
-from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.gpu.workers import warps_of, workers_of
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_as, layout_of, warps_of, with_layout, workers_of
 
 VIEWS = (ExpandDims, Reshape, Trans, Join, Split, Cat, Broadcast, ConvertLayout)
 ORIGINS = (*LOADS, *VIEWS, Fp4ToFp)

@@ -29,8 +29,7 @@ from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import buffer_order, cga_layout, equivalent
 from tilewright.layouts.shared_choice import cga_with_rank, nvmma_for, with_rank
 from tilewright.transforms.functions import functions_of, is_public
-from tilewright.transforms.gpu.relayout import layout_of_type
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tile_ops import layout_of_type, workers_of
 
 BOUNDARIES = (Call, Return, ReinterpretTensorDescriptor)
 """Ops whose descriptors another function knows too."""

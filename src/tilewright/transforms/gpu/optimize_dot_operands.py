@@ -42,8 +42,8 @@ from tilewright.layouts.shared_choice import contiguous_offsets, reshaped_buffer
 from tilewright.transforms import conversion_rules
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.functions import rewrite_functions
-from tilewright.transforms.gpu.relayout import distributed_of, layout_of
 from tilewright.transforms.gpu.shared_operands import before_conversions
+from tilewright.transforms.gpu.tile_ops import distributed_of, layout_of
 from tilewright.transforms.matching import has_one_use
 
 TURNED = (1, 0)

@@ -38,8 +38,14 @@ from tilewright.layouts.queries import (
     warp_order,
 )
 from tilewright.transforms.carried_values import add_carried
-from tilewright.transforms.gpu.relayout import convert_operand, convert_result, distributed_of, layout_as, with_layout
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tile_ops import (
+    convert_result,
+    distributed_of,
+    layout_as,
+    relayout,
+    with_layout,
+    workers_of,
+)
 from tilewright.transforms.op_builder import OpBuilder
 
 NEUTRAL = {
@@ -120,12 +126,8 @@ def _gather_in_warps(op: Gather) -> bool:
     lanes[axis] *= left
     warps[axis] *= free
     layout = Blocked(tuple(sizes), tuple(lanes), tuple(warps), (axis, *others), cga_layout(source))
-    result = op.result.type
-    convert_operand(op, 0, layout)
-    convert_operand(op, 1, layout)
-    op.result.type = with_layout(result, layout)
+    relayout(op, layout)
     op.attributes = {**op.attributes, "efficient_layout": UNIT}
-    convert_result(op.result, result)
     return True
 
 

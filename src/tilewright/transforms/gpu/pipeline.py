@@ -5,12 +5,10 @@ The order is that of Triton 3.9 for compute capabilities 8.x, 9.x, 10.x and 12.x
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.ir.core import Op
-from tilewright.ir.pass_manager import Pass, run_passes
+from tilewright.ir.pass_manager import Pass
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
@@ -175,28 +173,3 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
     )
-
-
-def optimize_ttgir(
-    module: Op,
-    options: TtgirOptions,
-    *,
-    dump: Callable[[str, Op], None] | None = None,
-    timings: dict[str, float] | None = None,
-) -> Op:
-    """Turn `module` from TTIR into TTGIR, in place.
-
-    Args:
-        module: optimised TTIR.
-        options: whom it is for.
-        dump: called with the pass's name and the module after every pass.
-        timings: gets the seconds each pass took.
-
-    Returns:
-        the module.
-
-    Raises:
-        VerificationError: when a pass leaves malformed IR behind.
-    """
-    run_passes(module, ttgir_passes(options), dump=dump, timings=timings)
-    return module

@@ -29,7 +29,7 @@ from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.encodings import AmdMfma, DotOperand, Encoding, NvidiaMma, encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.carried_values import add_carried
-from tilewright.transforms.gpu.relayout import layout_as, layout_of
+from tilewright.transforms.gpu.tile_ops import layout_as, layout_of
 from tilewright.transforms.matching import following
 from tilewright.transforms.op_builder import OpBuilder
 

@@ -17,7 +17,7 @@ from tilewright.layouts.encodings import DotOperand
 from tilewright.layouts.movement import needs_shared_memory
 from tilewright.layouts.queries import cga_layout, memory_order
 from tilewright.layouts.shared_choice import swizzled_for
-from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.tile_ops import distributed_of
 
 
 def reduce_data_duplication(module: Op) -> bool:

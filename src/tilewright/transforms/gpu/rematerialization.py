@@ -30,7 +30,8 @@ from tilewright.layouts.queries import threads_per_warp, unique_elements_per_thr
 from tilewright.transforms.carried_values import add_carried, add_result
 from tilewright.transforms.gpu.conversion_slices import ConversionSlice, Stop, Use, can_recompute, never, trace
 from tilewright.transforms.gpu.layout_transfer import free_between, tile_layout
-from tilewright.transforms.gpu.relayout import with_layout
+from tilewright.transforms.gpu.tile_ops import with_layout
+from tilewright.transforms.matching import uses_of
 from tilewright.transforms.op_builder import OpBuilder
 
 _SLOW = (
@@ -140,14 +141,11 @@ def _kept(conversion: Op, found: ConversionSlice, ops: dict[Op, None]) -> set[Va
 
 
 def _is_needed_elsewhere(value: Value, conversion: Op, found: ConversionSlice, ops: dict[Op, None]) -> bool:
-    for user in value.uses:
-        if user is conversion or user in ops:
-            continue
-        for index, operand in enumerate(user.operands):
-            if operand is value:
-                targets = flows_into(user, index)
-                if not targets or any(target.uses and target not in found.values for target in targets):
-                    return True
+    for user, index in uses_of(value):
+        if user is not conversion and user not in ops:
+            targets = flows_into(user, index)
+            if not targets or any(target.uses and target not in found.values for target in targets):
+                return True
     return False
 
 

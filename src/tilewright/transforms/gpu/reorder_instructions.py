@@ -21,7 +21,7 @@ from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import DotOperand
-from tilewright.transforms.gpu.relayout import layout_of
+from tilewright.transforms.gpu.tile_ops import layout_of
 from tilewright.transforms.matching import following
 from tilewright.transforms.op_builder import OpBuilder
 

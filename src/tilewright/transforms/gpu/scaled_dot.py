@@ -30,9 +30,7 @@ from tilewright.ir.types import FLOATS, FloatType, TensorType, Type, bf16, f16, 
 from tilewright.layouts.blocked import default_blocked
 from tilewright.layouts.encodings import DotOperand, Slice
 from tilewright.layouts.inference import unpacked_fp4
-from tilewright.transforms.gpu.relayout import distributed_of, layout_of
-from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_of, workers_of
 
 ROWS_AND_COLUMNS = (1, 0)
 PACKED = ("lhs_k_pack", "rhs_k_pack")

@@ -17,7 +17,7 @@ from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared
 from tilewright.layouts.queries import cga_layout, memory_order
 from tilewright.layouts.shared_choice import nvmma_for
-from tilewright.transforms.gpu.relayout import distributed_of, layout_of
+from tilewright.transforms.gpu.tile_ops import distributed_of, layout_of, put_behind
 
 LOADS = (Load, DescriptorRead)
 INNER_FIRST = ((1, 0), (0, 1))
@@ -69,7 +69,9 @@ def in_shared_memory(
     tile = tile_type(value)
     cga = cga_layout(layout_of(value))
     shared = nvmma_for(tile.shape, order, bits=tile.bits, cga=cga, fp4_padded=fp4_padded)
-    return behind(value, Op.create("ttg.local_alloc", (value,), (MemDescType(tile.shape, tile.element, shared.text),)))
+    return put_behind(
+        value, Op.create("ttg.local_alloc", (value,), (MemDescType(tile.shape, tile.element, shared.text),))
+    )
 
 
 def with_stop_in_shared_memory(scale: Value) -> Value:
@@ -86,18 +88,8 @@ def with_stop_in_shared_memory(scale: Value) -> Value:
     tile = tile_type(loaded)
     layout = NvmmaShared(0, False, tile.bits, False, len(tile.shape), cga_layout(layout_of(loaded)))
     buffer = Op.create("ttg.local_alloc", (), (MemDescType(tile.shape, tile.element, layout.text),))
-    kept = behind(loaded, buffer)
-    again = behind(kept, Op.create("ttg.local_load", (kept,), (tile,)))
+    kept = put_behind(loaded, buffer)
+    again = put_behind(kept, Op.create("ttg.local_load", (kept,), (tile,)))
     loaded.replace_by(again)
     buffer.set_operands([loaded])
     return again if scale is loaded else scale
-
-
-def behind(value: Value, op: Op) -> Value:
-    """The result of `op`, put where `value` is known from on."""
-    owner = value.owner
-    if isinstance(owner, Op):
-        assert owner.block is not None, "an op of a function is in a block"
-        op.location = owner.location
-        return owner.block.insert(op, owner.next).result
-    return owner.insert(op, owner.first).result

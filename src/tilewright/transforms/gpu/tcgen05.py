@@ -28,11 +28,9 @@ from tilewright.layouts.encodings import Encoding, Linear, TensorMemory, TensorM
 from tilewright.layouts.queries import cga_layout, cta_split
 from tilewright.layouts.tensor_memory import Access, access_layout
 from tilewright.transforms.gpu.matrix_instructions import NEWEST, MatmulOptions, instruction_shape, result_per_cta
-from tilewright.transforms.gpu.relayout import layout_of, with_layout
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import in_shared_memory, with_stop_in_shared_memory
-from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.gpu.workers import warps_of
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, warps_of, with_layout
 
 TENSOR_MEMORY = "#ttng.tensor_memory"
 WORD = 32

@@ -1,5 +1,8 @@
-"""Making ops on tiles in front of another op; types of views follow from what they are views of.
+"""Tiles of TTGIR: who works on them, what layouts they have and get, and new ops on them.
 
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", …}
+
+convert_operand(op, 0, layout)            # %c = ttg.convert_layout %a : … -> tensor<64xf32, layout>; op %c, …
 ops = TileOps(dot)
 turned = ops.transposed(a, (1, 0))        # %t = tt.trans %a {order = array<i32: 1, 0>} : …, its layout transposed
 wide = ops.cast("arith.extf", turned, f32)
@@ -8,14 +11,145 @@ wide = ops.cast("arith.extf", turned, f32)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType, Type, i32
-from tilewright.layouts.encodings import Encoding
+from tilewright.layouts.blocked import Workers
+from tilewright.layouts.encodings import Distributed, Encoding, encoding
 from tilewright.layouts.inference import expanded, permuted, reshaped, transposed
-from tilewright.transforms.gpu.relayout import distributed_of, layout_of, with_layout
 from tilewright.transforms.op_builder import OpBuilder
+
+
+def _number(module: Op, name: str, default: int) -> int:
+    value = module.attributes.get(name)
+    return int(value.value) if isinstance(value, Number) else default
+
+
+def module_of(op: Op) -> Op:
+    """The module that `op` is in, or is."""
+    while (parent := op.parent) is not None:
+        op = parent
+    return op
+
+
+def warps_of(op: Op) -> int:
+    """The number of warps that execute `op`: those of its partition, or all."""
+    inner, parent = op, op.parent
+    while parent is not None:
+        if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
+            index = next(i for i, region in enumerate(parent.regions) if region is _region_of(inner))
+            return parent.parent.partition_warps[index]
+        own = parent.attributes.get("ttg.num-warps")
+        if isinstance(own, Number):
+            return int(own.value)
+        inner, parent = parent, parent.parent
+    return _number(inner, "ttg.num-warps", 4)
+
+
+def _region_of(op: Op) -> object:
+    return op.block.region if op.block is not None else None
+
+
+def workers_of(op: Op) -> Workers:
+    """The warps, lanes and CTAs that execute `op`."""
+    module = module_of(op)
+    return Workers(warps_of(op), _number(module, "ttg.threads-per-warp", 32), _number(module, "ttg.num-ctas", 1))
+
+
+def target_of(module: Op) -> str:
+    """The device, as `cuda:90`; empty if the module does not say."""
+    target = module.attributes.get("ttg.target")
+    return target if isinstance(target, str) else ""
+
+
+def capability_of(module: Op) -> int:
+    """The compute capability of an NVIDIA device: 90 for `cuda:90`; 0 for anything else."""
+    kind, _, number = target_of(module).partition(":")
+    return int(number) if kind == "cuda" and number.isdigit() else 0
+
+
+AnyLayout = TypeVar("AnyLayout", bound=Encoding)
+
+
+def layout_of_type(type: Type) -> Encoding:
+    """The layout of tiles of `type`, which must have one."""
+    encoded = type.encoding if isinstance(type, TensorType) else None
+    assert encoded, f"{type} has no layout"
+    return encoding(encoded)
+
+
+def layout_of(value: Value) -> Encoding:
+    """The layout of the tile `value`, which must have one."""
+    return layout_of_type(value.type)
+
+
+def layout_as(value: Value, kind: type[AnyLayout]) -> AnyLayout:
+    """The layout of the tile `value`, which is of this class."""
+    layout = layout_of(value)
+    assert isinstance(layout, kind), f"{layout} is no {kind.__name__}"
+    return layout
+
+
+def distributed_of(value: Value) -> Distributed:
+    """The layout of the tile `value`, whose elements are in registers."""
+    return layout_as(value, Distributed)
+
+
+def with_layout(type: Type, layout: Encoding) -> TensorType:
+    """The tile `type` with another layout."""
+    assert isinstance(type, TensorType), f"{type} is no tile"
+    return TensorType(type.shape, type.element, layout.text)
+
+
+def convert_operand(op: Op, index: int, layout: Encoding) -> None:
+    """Let `op` take its operand `index` with `layout`, through a conversion even if that changes nothing."""
+    value = op.operands[index]
+    converted = Op(OPS["ttg.convert_layout"], (value,), (with_layout(value.type, layout),), location=op.location)
+    assert op.block is not None, f"{op.name} is in no block"
+    op.block.insert(converted, op)
+    op.set_operand(index, converted.result)
+
+
+def convert_result(value: Value, wanted: Type) -> None:
+    """Let the users of the result `value`, which has its final type, see one of type `wanted`."""
+    if value.type is wanted or not value.uses:
+        return
+    op = value.owner
+    assert isinstance(op, Op), "a result"
+    assert op.block is not None, f"{op.name} is in no block"
+    converted = Op(OPS["ttg.convert_layout"], (), (wanted,), location=op.location)
+    op.block.insert(converted, op.next)
+    value.replace_by(converted.result)
+    converted.set_operands([value])
+
+
+def converted_behind(value: Value, layout: Encoding) -> Value:
+    """A conversion of `value` to `layout`, right behind what makes it."""
+    return put_behind(value, Op(OPS["ttg.convert_layout"], (value,), (with_layout(value.type, layout),)))
+
+
+def put_behind(value: Value, op: Op) -> Value:
+    """The result of `op`, put where `value` is known from on."""
+    owner = value.owner
+    if isinstance(owner, Op):
+        op.location = owner.location
+        return OpBuilder.behind(owner).insert(op).result
+    return owner.insert(op, owner.first).result
+
+
+def relayout(op: Op, layout: Encoding, but: Value | None = None) -> None:
+    """Let `op` take tiles (`but` one) and give tiles with `layout`; others see no difference."""
+    for index, value in enumerate(op.operands):
+        if isinstance(value.type, TensorType) and value is not but:
+            convert_operand(op, index, layout)
+    for value in op.results:
+        if isinstance(value.type, TensorType):
+            before, value.type = value.type, with_layout(value.type, layout)
+            convert_result(value, before)
 
 
 class TileOps(OpBuilder):

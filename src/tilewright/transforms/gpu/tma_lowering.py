@@ -40,7 +40,7 @@ from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.shared_choice import cga_with_rank, with_rank
 from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.gpu.workers import workers_of
+from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.op_builder import OpBuilder
 
 DESCRIPTOR_BYTES = 128

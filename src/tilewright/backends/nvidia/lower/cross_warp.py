@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from tilewright.analysis.reduction_plan import cross_warp_buffer, cross_warp_bytes, in_one_dimension
+from tilewright.analysis.reduction_plan import cross_warp_buffer, cross_warp_bytes
 from tilewright.backends.nvidia.lower.combine import Row
 from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
@@ -22,6 +22,7 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     store_tile,
 )
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.swizzle import in_one_dimension
 
 
 @cache

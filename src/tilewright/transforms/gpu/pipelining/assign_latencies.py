@@ -12,11 +12,12 @@ small for an asynchronous copy, or whose users need different buffers, gets none
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.gather_distance import linear_layout_of
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import DotLike, Loop
 from tilewright.dialects.tt_descriptors import DescriptorRead
@@ -41,8 +42,9 @@ from tilewright.layouts.queries import (
 )
 from tilewright.layouts.shared_choice import swizzled_for, swizzled_rows
 from tilewright.layouts.walk import operand_order
-from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.pipelining.schedule import values_used
 from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.tile_ops import distributed_of
 
 
 class IncompatibleUsersError(Exception):
@@ -216,7 +218,7 @@ class LoadLevels:
                 return
             level += 1
         accumulator = op.accumulator if isinstance(op, DotLike) else None
-        for value in _operands(op):
+        for value in values_used(op):
             if value.op is not None and value.op.block is op.block and value is not accumulator:
                 self._visit(value.op, level)
 
@@ -232,7 +234,7 @@ class LoadLevels:
         encodings = {type.encoding for type in layouts if isinstance(type, MemDescType)}
         if len(encodings) > 1:
             return False
-        return not encodings or _bits_into(result, encoding(encodings.pop())) >= SMALLEST_COPY
+        return not encodings or bits_into(result, encoding(encodings.pop())) >= SMALLEST_COPY
 
 
 def elements_at_once(load: Load, facts: Mapping[Value, AxisInfo]) -> int:
@@ -250,14 +252,8 @@ def elements_at_once(load: Load, facts: Mapping[Value, AxisInfo]) -> int:
     return count
 
 
-def _bits_into(value: Value, layout: Encoding) -> int:
+def bits_into(value: Value, layout: Encoding) -> int:
     """The number of bits of the tile `value` that one thread writes to neighbouring places of a buffer."""
     type = tile_type(value)
-    registers, memory = to_linear_layout(distributed_of(value), type.shape), to_linear_layout(layout, type.shape)
-    return vector_of(registers, memory, type.bits).width * type.bits
-
-
-def _operands(op: Op) -> Iterator[Value]:
-    """The values that `op` uses, also within its regions."""
-    for inner in op.walk():
-        yield from inner.operands
+    memory = to_linear_layout(layout, type.shape)
+    return vector_of(linear_layout_of(value), memory, type.bits).width * type.bits

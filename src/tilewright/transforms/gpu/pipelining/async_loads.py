@@ -18,19 +18,18 @@ from tilewright.dialects.ttng_barriers import WaitBarrier
 from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.core import Op, Value, buffer_type, tile_type
 from tilewright.ir.types import TensorDescType, TensorType
-from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, SwizzledShared, encoding
-from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import cga_layout, order
 from tilewright.transforms.gpu.pipelining.assign_latencies import (
     SMALLEST_COPY,
     IncompatibleUsersError,
+    bits_into,
     elements_at_once,
     shared_layout_for,
 )
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
-from tilewright.transforms.gpu.relayout import distributed_of
 from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.tile_ops import distributed_of
 from tilewright.transforms.gpu.tma_lowering import buffer_layout, line_of_ctas
 from tilewright.transforms.matching import has_one_use, is_zero
 
@@ -72,8 +71,7 @@ def _async_load(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, A
         return AsyncLoad(op, buffers, line_of_ctas(op)) if type.bits >= SMALLEST_COPY else None
     layout = _layout(op)
     count = elements_at_once(op, facts)
-    registers, memory = to_linear_layout(distributed_of(op.result), type.shape), to_linear_layout(layout, type.shape)
-    narrow = min(count, vector_of(registers, memory, type.bits).width) * type.bits < SMALLEST_COPY
+    narrow = min(count * type.bits, bits_into(op.result, layout)) < SMALLEST_COPY
     return None if narrow else AsyncLoad(op, buffers, layout, count)
 
 

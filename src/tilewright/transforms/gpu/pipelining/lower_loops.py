@@ -39,9 +39,8 @@ from tilewright.transforms.gpu.pipelining.async_loads import (
 from tilewright.transforms.gpu.pipelining.descriptors import lower_descriptors
 from tilewright.transforms.gpu.pipelining.schedule import LAST_STAGE, Schedule, Slot, loops_of
 from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
-from tilewright.transforms.gpu.relayout import distributed_of
+from tilewright.transforms.gpu.tile_ops import distributed_of, workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, start_reading
-from tilewright.transforms.gpu.workers import workers_of
 from tilewright.transforms.matching import following, is_zero
 
 

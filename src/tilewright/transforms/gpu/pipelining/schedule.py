@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+from tilewright.analysis.live_ranges import inner_first
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.ir.attributes import Number
@@ -164,15 +165,7 @@ class Schedule:
 
 def loops_of(op: Op, kind: type[AnyLoop]) -> list[AnyLoop]:
     """The loops in `op` of this class, inner ones before those around them."""
-    found: list[AnyLoop] = []
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block:
-                if inner.regions:
-                    found += loops_of(inner, kind)
-                if isinstance(inner, kind):
-                    found.append(inner)
-    return found
+    return [inner for inner in inner_first(op) if isinstance(inner, kind)]
 
 
 def body_of(loop: For) -> Iterator[Op]:

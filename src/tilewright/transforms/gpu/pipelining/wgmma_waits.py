@@ -20,7 +20,7 @@ While the second half runs, the registers of the first may be written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tilewright.dialects.scf import For, If, Yield
 from tilewright.dialects.tt_shape import Reshape, Trans
@@ -35,9 +35,8 @@ from tilewright.layouts.inference import split
 from tilewright.layouts.movement import Movement, movement
 from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.pipelining.schedule import body_of
-from tilewright.transforms.gpu.relayout import distributed_of, layout_as
-from tilewright.transforms.gpu.tile_ops import TileOps
-from tilewright.transforms.matching import is_behind, is_inside
+from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_as
+from tilewright.transforms.matching import is_behind, is_inside, uses_of
 from tilewright.transforms.op_builder import OpBuilder
 
 BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
@@ -104,12 +103,12 @@ def _is_kept(operand: Value, loop: For) -> bool:
 def _yielded_as(product: WarpGroupDot, loop: For) -> int | None:
     """The index of the yielded value that is the result of `product`; None if something else in the loop needs it."""
     body, found = loop.body, None
-    waiting = list(_uses(product.result))
+    waiting = list(uses_of(product.result))
     while waiting:
         user, index = waiting.pop()
         if user.block is body:
             if _is_free(user):
-                waiting += _uses(user.result)
+                waiting += uses_of(user.result)
             elif user.definition.terminator and found is None:
                 found = index
             else:
@@ -119,15 +118,8 @@ def _yielded_as(product: WarpGroupDot, loop: For) -> int | None:
         if not isinstance(branch, If):
             return None
         if user.definition.terminator:
-            waiting += _uses(branch.results[index])
+            waiting += uses_of(branch.results[index])
     return found
-
-
-def _uses(value: Value) -> Iterator[tuple[Op, int]]:
-    for user in value.uses:
-        for index, operand in enumerate(user.operands):
-            if operand is value:
-                yield user, index
 
 
 def _is_free(op: Op) -> bool:
@@ -209,7 +201,7 @@ def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
 def _wait_in_front_of_users(product: WarpGroupDot) -> None:
     """Wait in every block in front of the first op that uses the result other than by adding to it."""
     users: dict[Block, list[Op]] = {}
-    for user, index in _uses(product.result):
+    for user, index in uses_of(product.result):
         accumulates = isinstance(user, WarpGroupDot) and index == 2
         if user.block is not None and not isinstance(user, Yield) and not accumulates:
             users.setdefault(user.block, []).append(user)
