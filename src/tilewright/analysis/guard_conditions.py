@@ -1,0 +1,261 @@
+"""Conditions that only the run can decide, as data: sums, minima, maxima and products of what the run tells.
+
+    y - x >= 256 or x - y >= 256        Connection("or", (Comparison(">=", y - x - 256), Comparison(">=", x - y - 256)))
+
+A pass that makes IR of one needs i64 additions, multiplications, minima, maxima and comparisons. The numbers are those
+of the symbols as i64, scalars extended with their signs; 64-bit sums are taken not to wrap, as addresses beyond 2^63
+lead nowhere. What the ranges of the symbols decide is decided when the condition is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from tilewright.analysis.index_tables import Interval
+from tilewright.analysis.integer_forms import Monomial, Symbol
+
+
+class Extreme(NamedTuple):
+    """The least (`sign` -1) or the greatest (`sign` 1) of several sums."""
+
+    sign: int
+    among: tuple[Sum, ...]
+
+
+class Scaled(NamedTuple):
+    """The product of two sums."""
+
+    left: Sum
+    right: Sum
+
+
+class Sum(NamedTuple):
+    """A polynomial of symbols, plus multiples of minima, maxima and products."""
+
+    terms: Mapping[Monomial, int]
+    parts: tuple[tuple[int, Extreme | Scaled], ...] = ()
+
+    @property
+    def number(self) -> int | None:
+        """The sum, if it is known now."""
+        if self.parts or any(self.terms.keys() - {()}):
+            return None
+        return self.terms.get((), 0)
+
+
+class Comparison(NamedTuple):
+    """`sum` is not negative (`>=`), or it is zero (`==`)."""
+
+    relation: str
+    sum: Sum
+
+
+class Connection(NamedTuple):
+    """All of these hold (`and`), or at least one does (`or`)."""
+
+    word: str
+    of: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Comparison | Connection
+ALWAYS, NEVER = Connection("and", ()), Connection("or", ())
+
+
+def not_negative(sum: Sum) -> Condition:
+    return simplified(Comparison(">=", sum))
+
+
+def is_zero(sum: Sum) -> Condition:
+    return simplified(Comparison("==", sum))
+
+
+def whole(number: int) -> Sum:
+    return Sum({(): number} if number else {})
+
+
+ZERO = whole(0)
+
+
+def plus(*sums: Sum) -> Sum:
+    terms: dict[Monomial, int] = {}
+    parts: tuple[tuple[int, Extreme | Scaled], ...] = ()
+    for one in sums:
+        if one.parts:
+            parts = _merged(parts, one.parts) if parts else one.parts
+        for monomial, factor in one.terms.items():
+            if total := terms.get(monomial, 0) + factor:
+                terms[monomial] = total
+            else:
+                del terms[monomial]
+    return Sum(terms, parts)
+
+
+def _merged(
+    parts: tuple[tuple[int, Extreme | Scaled], ...], more: tuple[tuple[int, Extreme | Scaled], ...]
+) -> tuple[tuple[int, Extreme | Scaled], ...]:
+    """Both, without those that cancel."""
+    found = list(parts)
+    for factor, part in more:
+        same = next((place for place, (_, known) in enumerate(found) if known is part or known == part), None)
+        if same is None:
+            found.append((factor, part))
+        elif total := found[same][0] + factor:
+            found[same] = (total, part)
+        else:
+            del found[same]
+    return tuple(found)
+
+
+def scaled(sum: Sum, factor: int) -> Sum:
+    if not factor:
+        return ZERO
+    terms = {monomial: number * factor for monomial, number in sum.terms.items()}
+    return Sum(terms, tuple((number * factor, part) for number, part in sum.parts) if sum.parts else ())
+
+
+def minus(a: Sum, b: Sum) -> Sum:
+    return plus(a, scaled(b, -1))
+
+
+def times(a: Sum, b: Sum) -> Sum:
+    for one, other in ((a, b), (b, a)):
+        if one.number is not None:
+            return scaled(other, one.number)
+    if not (a.parts or b.parts):
+        products = (Sum({tuple(sorted(x + y)): m * n}) for x, m in a.terms.items() for y, n in b.terms.items())
+        return plus(*products)
+    return Sum({}, ((1, Scaled(a, b)),))
+
+
+def least(*sums: Sum) -> Sum:
+    return _extreme(-1, sums)
+
+
+def greatest(*sums: Sum) -> Sum:
+    return _extreme(1, sums)
+
+
+def _extreme(sign: int, sums: Iterable[Sum]) -> Sum:
+    """The least or greatest sum, without those that another one always beats."""
+    found = list[Sum]()
+    for one in sums:
+        if any(decided(Comparison(">=", scaled(minus(one, known), -sign))) for known in found):
+            continue
+        found = [known for known in found if not decided(Comparison(">=", scaled(minus(one, known), sign)))]
+        found.append(one)
+    return found[0] if len(found) == 1 else Sum({}, ((1, Extreme(sign, tuple(found))),))
+
+
+def size(sum: Sum) -> Sum:
+    """The sum without its sign."""
+    return greatest(sum, scaled(sum, -1))
+
+
+def interval_of(sum: Sum) -> Interval:
+    """The least and the greatest value that the ranges of symbols allow."""
+    low = high = 0
+    for monomial, factor in sum.terms.items():
+        least, most = _range_of(monomial)
+        low, high = low + min(least * factor, most * factor), high + max(least * factor, most * factor)
+    for factor, part in sum.parts:
+        least, most = _range_of_part(part)
+        low, high = low + min(least * factor, most * factor), high + max(least * factor, most * factor)
+    return low, high
+
+
+def _range_of(monomial: Monomial) -> Interval:
+    low = high = 1
+    for symbol in monomial:
+        low, high = _range_of_product((low, high), (symbol.low, symbol.high))
+    return low, high
+
+
+def _range_of_part(part: Extreme | Scaled) -> Interval:
+    if isinstance(part, Scaled):
+        return _range_of_product(interval_of(part.left), interval_of(part.right))
+    lows, highs = zip(*(interval_of(sum) for sum in part.among), strict=True)
+    return (min(lows), min(highs)) if part.sign < 0 else (max(lows), max(highs))
+
+
+def _range_of_product(a: Interval, b: Interval) -> Interval:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def decided(condition: Comparison) -> bool | None:
+    """Whether the condition holds, if the ranges of its symbols tell."""
+    low, high = interval_of(condition.sum)
+    if condition.relation == ">=":
+        return True if low >= 0 else False if high < 0 else None
+    return True if low == high == 0 else False if low > 0 or high < 0 else None
+
+
+def simplified(condition: Comparison) -> Condition:
+    holds = decided(condition)
+    return condition if holds is None else ALWAYS if holds else NEVER
+
+
+def every(conditions: Iterable[Condition]) -> Condition:
+    """All of the conditions."""
+    return _connected("and", conditions)
+
+
+def either(conditions: Iterable[Condition]) -> Condition:
+    """At least one of the conditions."""
+    return _connected("or", conditions)
+
+
+def _connected(word: str, conditions: Iterable[Condition]) -> Condition:
+    found = list[Condition]()
+    for condition in conditions:
+        if isinstance(condition, Connection) and condition.word != word and not condition.of:
+            return condition  # never is the end of `and`, always that of `or`
+        parts = condition.of if isinstance(condition, Connection) and condition.word == word else (condition,)
+        for part in parts:
+            if part not in found:
+                found.append(part)
+    return found[0] if len(found) == 1 else Connection(word, tuple(found))
+
+
+def symbols_of(condition: Condition) -> set[Symbol]:
+    """The symbols that the condition needs."""
+    if isinstance(condition, Connection):
+        return set[Symbol]().union(*map(symbols_of, condition.of))
+    return _symbols_in(condition.sum)
+
+
+def _symbols_in(sum: Sum) -> set[Symbol]:
+    found = {symbol for monomial in sum.terms for symbol in monomial}
+    for _, part in sum.parts:
+        inner = part.among if isinstance(part, Extreme) else part
+        found = found.union(*map(_symbols_in, inner))
+    return found
+
+
+def condition_text(condition: Condition) -> str:
+    """The condition as people write it."""
+    if isinstance(condition, Comparison):
+        return f"{sum_text(condition.sum)} {condition.relation} 0"
+    if not condition.of:
+        return "always" if condition == ALWAYS else "never"
+    parts = [(condition_text(c), isinstance(c, Connection)) for c in condition.of]
+    return f" {condition.word} ".join(f"({text})" if nested else text for text, nested in parts)
+
+
+def sum_text(sum: Sum) -> str:
+    words = [_product_text(factor, [symbol.text for symbol in monomial]) for monomial, factor in sum.terms.items()]
+    words += [_product_text(factor, [_part_text(part)]) for factor, part in sum.parts]
+    return " + ".join(words).replace("+ -", "- ") or "0"
+
+
+def _product_text(factor: int, words: list[str]) -> str:
+    if factor == -1 and words:
+        return "-" + "·".join(words)
+    return "·".join([str(factor)] * (factor != 1 or not words) + words)
+
+
+def _part_text(part: Extreme | Scaled) -> str:
+    if isinstance(part, Scaled):
+        return f"({sum_text(part.left)})·({sum_text(part.right)})"
+    return f"{'min' if part.sign < 0 else 'max'}({', '.join(map(sum_text, part.among))})"

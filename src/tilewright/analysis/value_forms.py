@@ -1,0 +1,466 @@
+"""The forms of the integers and pointers of a function: one rule per op.
+
+    %o = arith.muli %pid, 64 ; %i = %o + range ; %p = tt.addptr %x, %i      x + 256·pid + 4·i0 (mod 2^34)
+
+What no rule describes is a symbol. Tiles that hang on nothing that the run tells are evaluated by the reference
+semantics of their ops: `//`, `%`, `^`, `tl.where`, `tl.minimum` of ranges and constants, and truth values among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.analysis.index_tables import (
+    ENUMERATED,
+    Interval,
+    Table,
+    broadcast,
+    expand_dims,
+    from_array,
+    reshape,
+    transpose,
+)
+from tilewright.analysis.integer_forms import (
+    Form,
+    Symbol,
+    added,
+    extended,
+    fits,
+    interval_of,
+    is_small,
+    multiplied,
+    number_form,
+    scaled,
+    subtracted,
+    symbol_form,
+    table_form,
+)
+from tilewright.dialects.arith import Binary, Constant, IntegerCast, Select
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import AddPtr, PointerCast
+from tilewright.dialects.tt_program import MakeRange, ProgramId
+from tilewright.dialects.tt_shape import ExpandDims, Reshape, ShapeOp, Trans
+from tilewright.ir.attributes import Dense, Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import IndexType, IntType, PointerType, TensorType
+from tilewright.support.exact_rounding import Array
+
+ADDRESSES: Interval = (0, (1 << 63) - 1)
+COUNTS: Interval = (0, (1 << 31) - 1)
+
+
+class ValueForms:
+    """The forms of values, each computed when it is first asked for.
+
+    Attributes:
+        symbols: what the run tells.
+        advances: what a scalar symbol that a loop carries grows by from one round of that loop to the next.
+    """
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.advances: dict[Symbol, tuple[For, Form]] = {}
+        self._forms: dict[Value, Form] = {}
+        self._of_values: dict[Value, Symbol] = {}
+        self._arrays: dict[Value, Array | None] = {}
+        self._rounds: dict[For, Symbol] = {}
+
+    def of(self, value: Value) -> Form:
+        """The form of an integer, of a pointer, or of a tile of them."""
+        for operand in _operands_first(value, self._forms, is_integral):
+            self._forms[operand] = self._new_form(operand)
+        return self._forms[value]
+
+    def array(self, value: Value) -> Array | None:
+        """The elements of an integer or truth value, or of a tile of them, that nothing at run time tells."""
+        for operand in _operands_first(value, self._arrays, lambda _: True):
+            self._arrays[operand] = self._new_array(operand)
+        return self._arrays[value]
+
+    def symbol(self, value: Value, interval: Interval | None = None) -> Form:
+        """The form of a value that is a symbol."""
+        scalar, shape = value.type.scalar, value.type.shape
+        whole = _interval_of_type(value)
+        is_bounded = interval is not None and isinstance(scalar, IntType) and fits(interval, scalar.bits)
+        is_bounded = is_bounded and interval != whole
+        known = interval if is_bounded and interval is not None else whole
+        if value not in self._of_values:
+            symbol = self.new_symbol(value, known, is_lane=shape is not None, is_bounded=is_bounded)
+            self._of_values[value] = symbol
+        return symbol_form(self._of_values[value], shape or ())
+
+    def new_symbol(
+        self, source: Value | For, interval: Interval, *, is_lane: bool = False, is_bounded: bool = False
+    ) -> Symbol:
+        symbol = Symbol(len(self.symbols), source, interval, is_lane=is_lane, is_bounded=is_bounded)
+        self.symbols.append(symbol)
+        return symbol
+
+    def rounds(self, loop: For) -> Symbol:
+        """The number of rounds that a loop has made."""
+        if loop not in self._rounds:
+            self._rounds[loop] = self.new_symbol(loop, COUNTS, is_bounded=True)
+            self.advances[self._rounds[loop]] = (loop, number_form(1))
+        return self._rounds[loop]
+
+    # ------------------------------------------------------------------ forms
+
+    def _new_form(self, value: Value) -> Form:
+        op = value.op
+        if op is None:
+            return self._argument(value)
+        rule = RULES.get(op.name)
+        form = rule(self, op) if rule is not None else None
+        if form is not None and is_small(form) and not self._may_wrap_constant(value, form):
+            return form
+        array = self.array(value)
+        if array is not None and array.dtype != np.bool_:
+            found = table_form(from_array(array))
+            if is_small(found):
+                return found
+        interval = INTERVALS.get(op.name)
+        return self.symbol(value, interval(self, op) if interval is not None else None)
+
+    def _may_wrap_constant(self, value: Value, form: Form) -> bool:
+        """Whether a tile of numbers might be known exactly, but its form is not that."""
+        scalar = value.type.scalar
+        if not isinstance(scalar, IntType) or not all(not monomial for monomial in form.terms):
+            return False
+        return bool(form.modulus) or not fits(interval_of(form.terms), scalar.bits)
+
+    def _argument(self, value: Value) -> Form:
+        block = value.owner
+        loop = block.region.op if isinstance(block, Block) and block.region is not None else None
+        if not isinstance(loop, For):
+            return self.symbol(value)
+        if value is loop.induction_variable:
+            return self._induction_variable(value, loop)
+        form = self.symbol(value)
+        (symbol,) = form.symbols
+        self._forms[value] = form
+        step = self._step(loop, value, symbol)
+        if step is None:
+            return form
+        if not symbol.is_lane:
+            self.advances[symbol] = (loop, step)
+            return form
+        moved = multiplied(step, symbol_form(self.rounds(loop)))
+        start = self.of(loop.inits[value.index - 1])
+        return form if moved is None else added(start, moved)
+
+    def _induction_variable(self, value: Value, loop: For) -> Form:
+        low, high = (interval_of(self.of(bound).terms) for bound in (loop.low, loop.high))
+        step = self.of(loop.step)
+        rising = interval_of(step.terms)[0] >= 0
+        form = self.symbol(value, (low[0], high[1] - 1) if rising else None)
+        self.advances[next(iter(form.symbols))] = (loop, step)
+        return form
+
+    def _step(self, loop: For, value: Value, symbol: Symbol) -> Form | None:
+        """What `value`, now `symbol`, grows by from round to round, if no round changes that."""
+        trial = ValueForms()
+        trial.symbols, trial._of_values = self.symbols, self._of_values
+        trial._forms = dict(self._forms)  # what hangs on the symbol is forgotten again
+        trial._rounds, trial.advances, trial._arrays = self._rounds, self.advances, self._arrays
+        grown = subtracted(trial.of(loop.yielded[value.index - 1]), symbol_form(symbol, value.type.shape or ()))
+        return None if any(_changes_in(loop, other) for other in grown.symbols) else grown
+
+    # ------------------------------------------------------------------ arrays
+
+    def _new_array(self, value: Value) -> Array | None:
+        op = value.op
+        semantics = None if op is None else op.definition.semantics
+        if op is None or (value.type.shape is not None and prod(value.type.shape) > ENUMERATED):
+            return None
+        if isinstance(op, Constant):
+            return _constant_array(value, op)
+        if semantics is None or op.regions or len(op.results) > 1 or isinstance(value.type.scalar, PointerType):
+            return None
+        operands = [self._arrays.get(operand) for operand in op.operands]
+        if any(operand is None for operand in operands):
+            return None
+        return np.asarray(semantics(op, *operands))
+
+
+def is_integral(value: Value) -> bool:
+    """Whether `value` is an integer of more than one bit, a pointer to a scalar, or a tile of them."""
+    scalar = value.type.scalar
+    if isinstance(scalar, PointerType):
+        return not isinstance(scalar.pointee, TensorType)
+    return isinstance(scalar, IndexType) or (isinstance(scalar, IntType) and scalar.bits > 1)
+
+
+def size_of(pointers: Value) -> int:
+    """Bytes from one element to the next of what `pointers` point at."""
+    scalar = pointers.type.scalar
+    assert isinstance(scalar, PointerType), f"{pointers.type} holds no pointers"
+    return max(1, scalar.pointee.bits // 8)
+
+
+def _operands_first(value: Value, known: dict[Value, Any], wanted: Callable[[Value], bool]) -> Iterable[Value]:
+    """`value` and what it is computed from, as far as that is not known, operands before users."""
+    stack = [value]
+    while stack:
+        value = stack[-1]
+        if value in known:
+            stack.pop()
+            continue
+        op = value.op
+        waiting = [v for v in op.operands if v not in known and wanted(v)] if op is not None else []
+        if waiting and op is not None and not op.regions:
+            stack += waiting
+        else:
+            stack.pop()
+            yield value
+
+
+def _constant_array(value: Value, op: Constant) -> Array | None:
+    if not isinstance(value.type.scalar, IntType):
+        return None
+    dtype, numbers = numpy_dtype(value.type.scalar), op.value
+    values = [numbers.value] if isinstance(numbers, Number) else numbers.values
+    whole = np.array([int(number) for number in values], object)
+    bits = value.type.scalar.bits
+    if bits > 1:
+        half = 1 << (bits - 1)
+        whole = (whole + half) % (2 * half) - half
+    shape = value.type.shape or ()
+    return np.broadcast_to(whole.astype(dtype).reshape(shape if isinstance(numbers, Dense) else ()), shape)
+
+
+def _interval_of_type(value: Value) -> Interval:
+    scalar = value.type.scalar
+    if isinstance(scalar, IntType):
+        half = 1 << (scalar.bits - 1)
+        return -half, half - 1
+    return ADDRESSES if isinstance(scalar, PointerType) else (-(1 << 63), (1 << 63) - 1)
+
+
+def _changes_in(loop: For, symbol: Symbol) -> bool:
+    """Whether `symbol` is another number in another round of `loop`."""
+    source = symbol.source
+    inside: Op | None = source if isinstance(source, For) else source.op
+    if inside is None and isinstance(source, Value):
+        block = source.owner
+        inside = block.region.op if isinstance(block, Block) and block.region is not None else None
+        return _is_within(loop, inside)
+    return inside is loop or _is_within(loop, None if inside is None else inside.parent)
+
+
+def _is_within(loop: For, op: Op | None) -> bool:
+    while op is not None:
+        if op is loop:
+            return True
+        op = op.parent
+    return False
+
+
+# --- rules ------------------------------------------------------------------------------------------------------
+
+
+def _constant(forms: ValueForms, op: Constant) -> Form | None:
+    if isinstance(op.value, Number) and isinstance(op.value.value, int):
+        return number_form(int(op.value.value), op.result.type.shape or ())
+    return None
+
+
+def _range(forms: ValueForms, op: MakeRange) -> Form:
+    extent = op.end - op.start
+    return table_form(Table((extent,), op.start, (1 if extent > 1 else 0,)))
+
+
+def _sum(forms: ValueForms, op: Binary) -> Form:
+    return added(forms.of(op.lhs), forms.of(op.rhs))
+
+
+def _difference(forms: ValueForms, op: Binary) -> Form:
+    return subtracted(forms.of(op.lhs), forms.of(op.rhs))
+
+
+def _product(forms: ValueForms, op: Binary) -> Form | None:
+    return multiplied(forms.of(op.lhs), forms.of(op.rhs))
+
+
+def _shifted(forms: ValueForms, op: Binary) -> Form | None:
+    by = forms.of(op.rhs)
+    first = by.terms[()].interval if by.is_constant and by.terms else (0, 0)
+    bits = op.lhs.type.scalar.bits
+    if not by.is_constant or first[0] != first[1] or not 0 <= first[0] < min(bits, 40):
+        return None
+    return scaled(forms.of(op.lhs), 1 << first[0])
+
+
+def _widened(forms: ValueForms, op: IntegerCast) -> Form | None:
+    if not isinstance(op.operand.type.scalar, IntType):
+        return forms.of(op.operand)
+    return extended(forms.of(op.operand), op.operand.type.scalar.bits) if is_integral(op.operand) else None
+
+
+def _zero_extended(forms: ValueForms, op: IntegerCast) -> Form | None:
+    if not is_integral(op.operand):
+        return None
+    form = extended(forms.of(op.operand), op.operand.type.scalar.bits)
+    return form if not form.modulus and interval_of(form.terms)[0] >= 0 else None
+
+
+def _truncated(forms: ValueForms, op: IntegerCast) -> Form | None:
+    return forms.of(op.operand) if is_integral(op.result) else None
+
+
+def _moved(forms: ValueForms, op: ShapeOp) -> Form | None:
+    return moved(forms.of(op.source), op) if is_integral(op.source) else None
+
+
+def moved(form: Form, op: ShapeOp) -> Form | None:
+    """The form after `op` has moved the elements. Symbols that each element has for itself do not move."""
+    if any(symbol.is_lane for symbol in form.symbols):
+        return None
+    move = MOVES[op.name]
+    terms = {monomial: move(op, table) for monomial, table in form.terms.items()}
+    found = {monomial: table for monomial, table in terms.items() if table is not None}
+    return form._replace(shape=op.result.type.shape or (), terms=found) if len(found) == len(terms) else None
+
+
+def _repeated(op: ShapeOp, table: Table) -> Table:
+    return broadcast(table, op.result.type.shape or ())
+
+
+def _with_axis(op: ExpandDims, table: Table) -> Table:
+    return expand_dims(table, op.axis % len(op.result.type.shape or ()))
+
+
+def _transposed(op: Trans, table: Table) -> Table:
+    return transpose(table, tuple(op.order))
+
+
+def _reshaped(op: Reshape, table: Table) -> Table | None:
+    return None if op.allow_reorder else reshape(table, op.result.type.shape or ())
+
+
+MOVES: dict[str, Callable[[Any, Table], Table | None]] = {
+    "tt.broadcast": _repeated,
+    "tt.expand_dims": _with_axis,
+    "tt.reshape": _reshaped,
+    "tt.splat": _repeated,
+    "tt.trans": _transposed,
+}
+
+
+def _add_pointer(forms: ValueForms, op: AddPtr) -> Form:
+    offset = forms.of(op.offset)
+    if isinstance(op.offset.type.scalar, IntType):
+        offset = extended(offset, op.offset.type.scalar.bits) if op.offset.type.scalar.bits < 64 else offset
+    return added(forms.of(op.pointer), scaled(offset, size_of(op.pointer)))
+
+
+def _recast(forms: ValueForms, op: Bitcast | PointerCast) -> Form | None:
+    """Bits that stay: of pointers, and of integers."""
+    known, made = op.operand.type.scalar, op.result.type.scalar
+    if not (is_integral(op.operand) and is_integral(op.result)):
+        return None
+    bits = [64 if isinstance(scalar, PointerType) else scalar.bits for scalar in (known, made)]
+    return forms.of(op.operand) if bits[0] == bits[1] else None
+
+
+def _program_id(forms: ValueForms, op: ProgramId) -> Form:
+    return forms.symbol(op.result, COUNTS)
+
+
+RULES: dict[str, Callable[[ValueForms, Any], Form | None]] = {
+    "arith.addi": _sum,
+    "arith.constant": _constant,
+    "arith.extsi": _widened,
+    "arith.extui": _zero_extended,
+    "arith.index_cast": _widened,
+    "arith.muli": _product,
+    "arith.shli": _shifted,
+    "arith.subi": _difference,
+    "arith.trunci": _truncated,
+    "tt.addptr": _add_pointer,
+    "tt.bitcast": _recast,
+    "tt.get_num_programs": _program_id,
+    "tt.get_program_id": _program_id,
+    "tt.int_to_ptr": _recast,
+    "tt.make_range": _range,
+    "tt.ptr_to_int": _recast,
+    **dict.fromkeys(MOVES, _moved),
+}
+
+
+# --- ranges of symbols ------------------------------------------------------------------------------------------
+
+
+def _known(forms: ValueForms, value: Value) -> Interval:
+    """The range of `value` as its type has it, or less."""
+    scalar = value.type.scalar
+    if not isinstance(scalar, IntType) or not is_integral(value):
+        return _interval_of_type(value) if isinstance(scalar, IntType) and scalar.bits > 1 else (-1, 1)
+    form = forms.of(value)
+    found = interval_of(form.terms)
+    return found if not form.modulus and fits(found, scalar.bits) else _interval_of_type(value)
+
+
+def _least(forms: ValueForms, op: Binary) -> Interval:
+    a, b = _known(forms, op.lhs), _known(forms, op.rhs)
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _greatest(forms: ValueForms, op: Binary) -> Interval:
+    a, b = _known(forms, op.lhs), _known(forms, op.rhs)
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _remainder(forms: ValueForms, op: Binary) -> Interval:
+    """Of a division that rounds towards zero; the remainder by zero is zero."""
+    a, b = _known(forms, op.lhs), _known(forms, op.rhs)
+    most = max(abs(b[0]), abs(b[1]), 1) - 1
+    return max(-most, min(a[0], 0)), min(most, max(a[1], 0))
+
+
+def _quotient(forms: ValueForms, op: Binary) -> Interval | None:
+    a, b = _known(forms, op.lhs), _known(forms, op.rhs)
+    if b[0] < 1:
+        return None
+    corners = [_towards_zero(x, y) for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _towards_zero(x: int, y: int) -> int:
+    return -(-x // y) if x < 0 else x // y
+
+
+def _conjunction(forms: ValueForms, op: Binary) -> Interval | None:
+    a, b = _known(forms, op.lhs), _known(forms, op.rhs)
+    tops = [high for low, high in (a, b) if low >= 0]
+    return (0, min(tops)) if tops else None
+
+
+def _joined(forms: ValueForms, op: Select) -> Interval:
+    a, b = _known(forms, op.chosen), _known(forms, op.other)
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _truth(forms: ValueForms, op: IntegerCast) -> Interval | None:
+    return None if is_integral(op.operand) else (0, 1) if op.name == "arith.extui" else (-1, 0)
+
+
+def _unsigned(forms: ValueForms, op: IntegerCast) -> Interval | None:
+    return _truth(forms, op) or (0, (1 << op.operand.type.scalar.bits) - 1)
+
+
+INTERVALS: dict[str, Callable[[ValueForms, Any], Interval | None]] = {
+    "arith.andi": _conjunction,
+    "arith.divsi": _quotient,
+    "arith.extsi": _truth,
+    "arith.extui": _unsigned,
+    "arith.maxsi": _greatest,
+    "arith.minsi": _least,
+    "arith.remsi": _remainder,
+    "arith.select": _joined,
+}
