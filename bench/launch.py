@@ -19,17 +19,9 @@ import numpy as np
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.launcher import (
-    Miss,
-    NativeKernel,
-    Parameter,
-    Slot,
-    Specialization,
-    create_native_kernel,
-    launch_record,
-    run_grid,
-)
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, run_grid
 from tilewright.runtime.drivers.cpu.loader import map_code
+from tilewright.runtime.drivers.cpu.records import Parameter, Slot, launch_record
 
 SIGNATURE = "define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch)"
 EMPTY = f"{SIGNATURE} {{\n ret i64 %end\n}}"
@@ -104,7 +96,7 @@ def native(ir: str, types: list[str], constants: list[str]) -> NativeKernel:
         made.install(miss, Specialization(address, None, slots))
         return None
 
-    made = create_native_kernel(parameters, slow)
+    made = NativeKernel(parameters, slow)
     return made
 
 
@@ -178,7 +170,7 @@ def loading() -> None:
     show("load_kernel", microseconds(lambda: map_code(blob.image).unmap()), "µs")
     code = (
         "import time, tilewright.runtime.drivers.cpu.launcher as l\n"
-        "k = l.create_native_kernel([], lambda *_: None)\n"
+        "k = l.NativeKernel([], lambda *_: None)\n"
         "start = time.perf_counter(); k[(1,)](); print((time.perf_counter() - start) * 1e6)"
     )
     costs = sorted(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(8))

@@ -16,7 +16,7 @@ from tilewright.compat.c_modules import (
     compile_so_from_src,
     compiler,
 )
-from tilewright.compat.descriptor_arguments import expand_signature, wrap_handle_tensordesc_impl
+from tilewright.compat.tensor_descriptor import expand_signature, wrap_handle_tensordesc_impl
 from tilewright.support import knobs
 
 SOURCE = """

@@ -11,8 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.dependencies import DependenciesFinder
-from tilewright.compat.signatures import compute_cache_key, create_function_from_signature
+from tilewright.compat.signatures import DependenciesFinder, compute_cache_key, create_function_from_signature
 
 SIZE = tl.constexpr(4)
 

@@ -12,8 +12,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
 from tilewright.compat.bindings import ASTSource
-from tilewright.compat.cuda_driver import CudaDriver
-from tilewright.compat.driver import CpuDriver, DriverConfig, driver, max_shared_mem
+from tilewright.compat.driver import CpuDriver, CudaDriver, DriverConfig, driver, max_shared_mem
 from tilewright.compat.internal_testing import (
     is_ampere_or_newer,
     is_blackwell,

@@ -15,8 +15,8 @@ from tilewright.compat.gluon import NVMMASharedLayout
 from tilewright.compat.gluon import TensorDescriptor as GluonDescriptor
 from tilewright.compat.internal_testing import numpy_random, to_numpy, to_triton
 from tilewright.compat.mxfp import E2M1, MXFP4Tensor, MXScaleTensor
+from tilewright.compat.signatures import canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth
 from tilewright.compat.tensor_descriptor import TensorDescriptor
-from tilewright.compat.types import canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth
 from tilewright.compat.unavailable import HIPBackend, NotOnCpu
 
 pytestmark = pytest.mark.needs_torch

@@ -19,8 +19,14 @@ from tilewright.compat.deprecated import (
     create_2d_tma_descriptor,
 )
 from tilewright.compat.driver import DriverConfig
-from tilewright.compat.signatures import apply_with_path, find_paths_if, get_iterable_path, set_iterable_path
-from tilewright.compat.types import BITWIDTH_DICT, validate_block_shape
+from tilewright.compat.signatures import (
+    BITWIDTH_DICT,
+    apply_with_path,
+    find_paths_if,
+    get_iterable_path,
+    set_iterable_path,
+    validate_block_shape,
+)
 from tilewright.support import knobs
 
 DECORATED = """

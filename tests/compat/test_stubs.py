@@ -33,7 +33,7 @@ driver.nothing
 """
 SEEN = """\
 program.py:9: note: Revealed type is "tilewright.semantics.types.dtype"
-program.py:10: note: Revealed type is "tilewright.compat.driver_base.DriverBase"
+program.py:10: note: Revealed type is "tilewright.compat.driver.DriverBase"
 program.py:11: note: Revealed type is "def (*Any, **Any) -> Any"
 program.py:13: error: Module has no attribute "nothing"  [attr-defined]
 program.py:14: error: Module has no attribute "nothing"  [attr-defined]

@@ -8,7 +8,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compiler.collector import resting
+from tilewright.compiler.compile import resting
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -9,17 +9,9 @@ import numpy as np
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.launcher import (
-    Miss,
-    NativeKernel,
-    Parameter,
-    Slot,
-    Specialization,
-    create_native_kernel,
-    launch_record,
-    run_grid,
-)
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, run_grid
 from tilewright.runtime.drivers.cpu.loader import map_code
+from tilewright.runtime.drivers.cpu.records import Parameter, Slot, launch_record
 
 ADD = """
 define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
@@ -126,7 +118,7 @@ class Jit:
         ]
         self.result = object()
         self.slow_calls: list[Miss | None] = []
-        self.native: NativeKernel = create_native_kernel(self.parameters, self.slow)
+        self.native: NativeKernel = NativeKernel(self.parameters, self.slow)
 
     def slow(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], miss: Miss | None) -> object:
         self.slow_calls.append(miss)

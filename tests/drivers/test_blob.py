@@ -10,10 +10,8 @@ import time
 import pytest
 
 from tilewright.backends.llvm.machine import compile_object, host_target
-from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, link
-from tilewright.runtime.drivers.cpu.elf import LinkError, read_object
+from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, LinkError, apply, link, read_object
 from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine, map_code
-from tilewright.runtime.drivers.cpu.relocate import apply
 
 BOTH = ("x86-64-v3", "neoverse-n1")
 X86_ONLY = pytest.mark.skipif(host_machine() != "x86-64", reason="runs x86-64 code")

@@ -13,14 +13,9 @@ import pytest
 from driver_kernels import ADD, COPY_SLOTS, COUNT, Jit, adder, arrays, entry, slow_calls
 
 from tilewright.runtime.drivers.cpu import launcher
-from tilewright.runtime.drivers.cpu.launcher import (
-    Parameter,
-    Slot,
-    Specialization,
-    create_native_kernel,
-    is_native,
-)
+from tilewright.runtime.drivers.cpu.launcher import NativeKernel, Specialization, is_native
 from tilewright.runtime.drivers.cpu.native.structs import TABLE
+from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -91,7 +86,7 @@ def test_calls_that_do_not_fit_are_left_to_python() -> None:
     def slow(grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], miss: Any) -> object:
         return args, kwargs, miss
 
-    kernel = create_native_kernel([Parameter("x"), Parameter("n", default=3)], slow)
+    kernel = NativeKernel([Parameter("x"), Parameter("n", default=3)], slow)
 
     assert kernel[(1,)]() == ((), {}, None)
     assert kernel[(1,)](1, 2, 3) == ((1, 2, 3), {}, None)
@@ -106,7 +101,7 @@ def test_calls_that_do_not_fit_are_left_to_python() -> None:
 )
 def test_arguments_of_other_kinds_always_go_to_python(value: Any) -> None:
     misses = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel = NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
 
     kernel[(1,)](value)
     kernel[(1,)](value)
@@ -122,7 +117,7 @@ def test_subclasses_are_not_taken_for_their_bases() -> None:
         pass
 
     misses = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel = NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
     kernel[(1,)](np.zeros(3).view(Array))
     kernel[(1,)](Number(3))
 
@@ -139,7 +134,7 @@ def test_read_only_arrays_have_a_key_of_their_own() -> None:
 def test_parameters_that_are_not_specialised() -> None:
     seen = []
     parameters = [Parameter("x", by_alignment=False), Parameter("n", by_value=False, by_alignment=False)]
-    kernel = create_native_kernel(parameters, lambda grid, args, kwargs, miss: seen.append(miss.key))
+    kernel = NativeKernel(parameters, lambda grid, args, kwargs, miss: seen.append(miss.key))
     (x,) = arrays(1)
     kernel[(1,)](x, 5)
     kernel[(1,)](x[1:], 16)
@@ -185,7 +180,7 @@ def test_grids_that_are_not_understood_come_to_python_as_they_are(grid: Any) -> 
         kernel.install(miss, Specialization(entry(ADD), None, ()))
         return None
 
-    kernel = create_native_kernel([Parameter("n")], slow)
+    kernel = NativeKernel([Parameter("n")], slow)
     kernel[(0,)](3)
     kernel[grid](3)
     kernel[lambda meta: grid](3)
@@ -204,7 +199,7 @@ def test_exceptions_come_through() -> None:
         raise KeyError("slow")
 
     with pytest.raises(KeyError, match="slow"):
-        create_native_kernel([], slow)[(1,)]()
+        NativeKernel([], slow)[(1,)]()
 
 
 def test_slots_are_filled_as_the_machine_code_expects() -> None:
@@ -262,7 +257,7 @@ def test_references_are_neither_lost_nor_kept() -> None:
 
 
 def test_references_on_the_slow_path() -> None:
-    kernel = create_native_kernel([Parameter("x"), Parameter("n")], lambda grid, args, kwargs, miss: None)
+    kernel = NativeKernel([Parameter("x"), Parameter("n")], lambda grid, args, kwargs, miss: None)
     value, grid = object(), (1, 2, 3, 4)
     kernel[grid](value, n=value)
     before = sys.getrefcount(value), sys.getrefcount(grid)
@@ -296,7 +291,7 @@ class Holder:
 def test_cycles_through_bound_launches_are_collected(bound_before: int) -> None:
     """A kernel calls what holds its launch. Bound launches are tracked from the first, and when one is used again."""
     holder = Holder()
-    kernel = create_native_kernel([], lambda grid, args, kwargs, miss, keeps=holder: keeps)
+    kernel = NativeKernel([], lambda grid, args, kwargs, miss, keeps=holder: keeps)
     for _ in range(bound_before):
         assert kernel[(1,)]() is holder
     holder.launch = kernel[(1,)]
@@ -314,7 +309,7 @@ def test_a_bound_launch_whose_launch_is_under_way_is_not_collected() -> None:
         gc.collect()
         return len(grid) + len(args)
 
-    kernel = create_native_kernel([Parameter("x")], slow_path)
+    kernel = NativeKernel([Parameter("x")], slow_path)
     launch, grid = kernel[(3, 4)], [5]
     for _ in range(20):
         assert kernel[grid](7) == 2
@@ -397,7 +392,7 @@ def test_a_list_that_changes_while_it_is_read_goes_to_python() -> None:
             return 1
 
     grids: list[Any] = []
-    kernel = create_native_kernel([Parameter("n")], lambda grid, args, kwargs, miss: grids.append(grid))
+    kernel = NativeKernel([Parameter("n")], lambda grid, args, kwargs, miss: grids.append(grid))
     grid = [Extent(), Extent()]
     kernel[grid](3)
 
@@ -484,7 +479,7 @@ def test_slots_that_cannot_be_filled_natively_are_not_installed() -> None:
         misses.append(miss)
         kernel.install(miss, Specialization(entry(ADD), None, (Slot(0, "i32"),)))
 
-    kernel = create_native_kernel([Parameter("x")], slow)
+    kernel = NativeKernel([Parameter("x")], slow)
     kernel[(0,)](1.5)
     kernel[(0,)](1.5)
 

@@ -11,14 +11,8 @@ import numpy as np
 import pytest
 from driver_kernels import entry
 
-from tilewright.runtime.drivers.cpu.launcher import (
-    Miss,
-    Parameter,
-    Slot,
-    Specialization,
-    create_native_kernel,
-    is_native,
-)
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, is_native
+from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -58,7 +52,7 @@ class Kernel:
         self.names = ["a", "b", "c", "d", "E", "F"]
         parameters = [Parameter(n, is_constant=n in "EF") for n in self.names[:3]]
         parameters += [Parameter(n, defaults[n], is_constant=n in "EF") for n in self.names[3:]]
-        self.native = create_native_kernel(parameters, self.slow)
+        self.native = NativeKernel(parameters, self.slow)
 
     def slow(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], miss: Miss | None) -> object:
         kinds = kinds_of(args, kwargs)

@@ -15,7 +15,8 @@ import pytest
 from driver_kernels import ADD, COUNT, Jit, entry
 
 from tilewright.runtime.drivers.cpu import launcher
-from tilewright.runtime.drivers.cpu.launcher import is_native, launch_record, run_grid, set_num_threads
+from tilewright.runtime.drivers.cpu.launcher import is_native, run_grid, set_num_threads
+from tilewright.runtime.drivers.cpu.records import launch_record
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 

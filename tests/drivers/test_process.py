@@ -23,9 +23,10 @@ from tilewright.runtime.drivers.cpu.native.text import runtime_text
 
 SCRIPT = """
 import sys, time
-from tilewright.runtime.drivers.cpu.launcher import create_native_kernel, is_native
+from tilewright.runtime.drivers.cpu.launcher import is_native
+from tilewright.runtime.drivers.cpu.launcher import (NativeKernel)
 start = time.process_time()
-create_native_kernel([], lambda *_: None)[(1,)]()
+NativeKernel([], lambda *_: None)[(1,)]()
 print(is_native(), "llvmlite" in sys.modules, time.process_time() - start)
 """
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from driver_kernels import COUNT, entry
 
-from tilewright.runtime.drivers.cpu.launcher import is_native, launch_record, set_num_threads
+from tilewright.runtime.drivers.cpu.launcher import is_native, set_num_threads
 from tilewright.runtime.drivers.cpu.native.structs import POOL, TABLE
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
+from tilewright.runtime.drivers.cpu.records import launch_record
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 

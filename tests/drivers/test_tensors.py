@@ -9,7 +9,8 @@ import pytest
 from driver_kernels import adder, arrays, slow_calls
 
 import optional_peers
-from tilewright.runtime.drivers.cpu.launcher import Parameter, create_native_kernel, is_native
+from tilewright.runtime.drivers.cpu.launcher import NativeKernel, is_native
+from tilewright.runtime.drivers.cpu.records import Parameter
 
 torch = optional_peers.module("torch")
 pytestmark = [
@@ -42,7 +43,7 @@ def test_tensors_elsewhere_and_of_other_classes_go_to_python() -> None:
         pass
 
     misses: list[Any] = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel = NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
     kernel[(1,)](torch.empty(3))
     kernel[(1,)](torch.empty(3, device="meta"))
     kernel[(1,)](torch.empty(3).as_subclass(Tensor))
@@ -52,7 +53,7 @@ def test_tensors_elsewhere_and_of_other_classes_go_to_python() -> None:
 
 def test_what_torch_refuses_goes_to_python() -> None:
     misses: list[Any] = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel = NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
     kernel[(1,)](torch.eye(3).to_sparse())
     torch.func.vmap(lambda row: kernel[(1,)](row) or row)(torch.eye(3))
     assert misses == [None, None]
@@ -85,7 +86,7 @@ def test_references_to_tensors() -> None:
 
 def test_tensors_that_are_not_what_is_in_their_memory_go_to_python() -> None:
     misses: list[Any] = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel = NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
     plain = torch.arange(16.0)
     freed = torch.arange(64.0)[32:]
     freed.untyped_storage().resize_(0)
@@ -103,7 +104,7 @@ def test_tensors_that_are_not_what_is_in_their_memory_go_to_python() -> None:
 
 def test_keys_have_the_numbers_of_torchs_dtypes() -> None:
     misses: list[Any] = []
-    kernel = create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
+    kernel = NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))
     dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype) and not value.is_complex}
     dtypes -= {dtype for dtype in dtypes if "q" in str(dtype).rpartition(".")[2] or "bits" in str(dtype)}
     for dtype in dtypes:

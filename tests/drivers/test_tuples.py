@@ -12,15 +12,8 @@ import numpy as np
 import pytest
 from driver_kernels import COPY_SLOTS, entry
 
-from tilewright.runtime.drivers.cpu.launcher import (
-    Miss,
-    NativeKernel,
-    Parameter,
-    Slot,
-    Specialization,
-    create_native_kernel,
-    is_native,
-)
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, is_native
+from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -44,7 +37,7 @@ def recording(slots: tuple[Slot, ...] = (), **options: Any) -> tuple[NativeKerne
         kernel.install(miss, Specialization(entry(COPY_SLOTS), str(len(misses)), slots))
         return str(len(misses))
 
-    kernel = create_native_kernel([Parameter("out"), Parameter("x", **options)], slow)
+    kernel = NativeKernel([Parameter("out"), Parameter("x", **options)], slow)
     return kernel, misses
 
 

@@ -24,10 +24,28 @@ from tilewright.support.diagnostics import CompilationError
 from tilewright.transforms.pipeline import optimize_ttir
 
 BRANCHES_AT_RUN_TIME = {
-    "carried_object", "carried_tuple", "collatz", "constant_parameter_changes", "constant_parameter_stays",
-    "count_down", "early_return", "early_return_in_helper", "elif_chain", "hinted_while", "hints", "matmul",
-    "merged", "nested", "only_side_effects", "perhaps_returned", "softmax", "sum_rows", "swapped", "ternary",
-    "two_early_returns", "wide_counter",
+    "carried_object",
+    "carried_tuple",
+    "collatz",
+    "constant_parameter_changes",
+    "constant_parameter_stays",
+    "count_down",
+    "early_return",
+    "early_return_in_helper",
+    "elif_chain",
+    "hinted_while",
+    "hints",
+    "matmul",
+    "merged",
+    "nested",
+    "only_side_effects",
+    "perhaps_returned",
+    "softmax",
+    "sum_rows",
+    "swapped",
+    "ternary",
+    "two_early_returns",
+    "wide_counter",
 }
 """Kernels whose Python control flow depends on values at run time."""
 DIFFERENT = {"logic", "call_stays"}

@@ -55,4 +55,4 @@ def test_every_op_has_semantics_or_an_executor() -> None:
 def test_other_ops_are_refused_by_name() -> None:
     machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
     with pytest.raises(Unsupported, match=r"tt\.elementwise_inline_asm is not supported"):
-        machine.execute(Op.create("tt.elementwise_inline_asm"), [], {})
+        machine.execute(Op.create("tt.elementwise_inline_asm"), [])

@@ -54,11 +54,13 @@ def test_every_file_may_be_imported_first() -> None:
 
 
 def test_names_are_those_of_the_module() -> None:
-    assert tl.__all__ == names.__all__
-    assert all(getattr(tl, name) is getattr(names, name) for name in names.__all__)
+    assert tl.__all__ == sorted(names.ALL)
+    assert all(getattr(tl, name) is value for name, value in names.ALL.items())
+    assert tl.core.__all__ == sorted(names.CORE)
+    assert all(getattr(tl.core, name) is value for name, value in names.CORE.items())
 
 
 def test_no_file_has_the_name_of_a_function_or_class() -> None:
     """Importing it would put the module in the place of that name."""
     files = {path.stem for path in Path(names.__file__).parent.iterdir()}
-    assert [name for name in names.__all__ if name in files and not isinstance(getattr(tl, name), ModuleType)] == []
+    assert [name for name in names.ALL if name in files and not isinstance(getattr(tl, name), ModuleType)] == []

@@ -23,8 +23,9 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.launcher import launch_record, run_grid
+from tilewright.runtime.drivers.cpu.launcher import run_grid
 from tilewright.runtime.drivers.cpu.loader import map_code
+from tilewright.runtime.drivers.cpu.records import launch_record
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.semantics.types import FP8_KINDS

@@ -15,8 +15,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright import testing
 from tilewright.runtime.build import PreparationCounter
-from tilewright.runtime.testing import budget, measure
-from tilewright.runtime.testing.budget import Line, current_line
+from tilewright.runtime.testing import measure
+from tilewright.runtime.testing.measure import Line, current_line
 
 Limit = Callable[[int], None]
 
@@ -41,7 +41,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(budget, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(measure, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(measure, "perf_counter_ns", lambda: round(clock.now * 1e9))
     return clock
 

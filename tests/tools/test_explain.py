@@ -19,8 +19,7 @@ import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.hir_text import listing
-from tilewright.tools.explain import explain
-from tilewright.tools.explain_page import Explained, page
+from tilewright.tools.explain import Explained, explain, page
 from tilewright.tools.main import main
 
 ROOT = Path(__file__).parents[2]

@@ -43,7 +43,7 @@ from tilewright.ir.types import (
 from tilewright.ir.verifier import verify
 from tilewright.transforms.equations import KNOWN, LITERALS, Equation
 
-INTEGERS, FLOATS, INDEX = (i1, i8, i16, i32, i64), (f16, bf16, f32, f64), IndexType()
+INTEGERS, FLOATS, INDEX = (i1, i8, i16, i32, i64), (f16, bf16, f32, f64), IndexType("index")
 ELEMENTS = 128
 PROGRAMS = 8
 LETTERS = 8

@@ -112,11 +112,7 @@ def platform_key() -> str:
 
 
 def load(name: str, path: str) -> ModuleType:
-    """The module in a shared library.
-
-    Raises:
-        ImportError: it is none.
-    """
+    """The module in a shared library."""
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python module")
@@ -176,11 +172,7 @@ class Build:
 
 
 def compiler(language: str) -> str:
-    """The compiler: what CC names, or the first one that is installed.
-
-    Raises:
-        RuntimeError: there is none.
-    """
+    """The compiler: what CC names, or the first one that is installed."""
     if language == "c" and knobs.build.cc is not None:
         return knobs.build.cc
     found = next(filter(None, map(which, COMPILERS[language])), None)

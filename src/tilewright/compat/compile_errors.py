@@ -17,41 +17,10 @@ import ast
 from functools import lru_cache
 from types import TracebackType
 
-from tilewright.frontends.errors import (
-    BadArguments,
-    BranchTypeMismatch,
-    ChoiceTypeMismatch,
-    ConstantRedefined,
-    ReturnTypeMismatch,
-)
+from tilewright.frontends import errors as syntax
 from tilewright.language import core
 from tilewright.language.python_code import UnsupportedSyntax
-from tilewright.semantics.errors import (
-    AxisOutOfRange,
-    BadArgument,
-    BadIndex,
-    BlockTooNarrow,
-    CombineChangesType,
-    DotShapesDiffer,
-    DotTooShallow,
-    ExtentNotPowerOfTwo,
-    MixedSigns,
-    MustBeConstant,
-    MustBeWhole,
-    NoSuchProgramAxis,
-    NotAPointer,
-    NotATile,
-    NoWayBetween,
-    PointerMeetsPointer,
-    RangeNotPowerOfTwo,
-    ResultUnused,
-    SameAxisTwice,
-    ScaleFactorsDiffer,
-    ShapesDiffer,
-    StoreToConst,
-    TooManyImpreciseSums,
-    WrongOperandType,
-)
+from tilewright.semantics import errors as semantic
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, advice, callers
 from tilewright.support.source import Span, source_line, source_text
@@ -62,38 +31,40 @@ class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
 
 
 SENTENCES: dict[type[Diagnostic], str] = {
-    AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
-    BadIndex: "unsupported tensor index: {index}",
-    BlockTooNarrow: "Descriptor block shape must have at least {least} bytes in the last dimension, and has {size}",
-    BranchTypeMismatch: "Mismatched type for {name}: {then} if the condition holds, {orelse} otherwise",
-    ChoiceTypeMismatch: "Ternary expression with dynamic condition has inconsistent types: {then} and {orelse}",
-    ConstantRedefined: "{name} is already defined. constexpr cannot be reassigned.",
-    ExtentNotPowerOfTwo: "Shape element {axis} must be a power of 2",
-    MixedSigns: "Cannot use / or % on {left} and {right} because they have different signedness",
-    NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",
-    RangeNotPowerOfTwo: "arange's range must be a power of 2",
-    ResultUnused: "The result of {function} is not being used. {advice}",
-    ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
-    SameAxisTwice: "duplicate axes, normalized axes = {positions}",
-    ScaleFactorsDiffer: "Operands must have the same scale factor; (lhs: {left} vs rhs: {right})",
-    StoreToConst: "Cannot store to a constant pointer",
-    TooManyImpreciseSums: TooManyImpreciseSums.title,
-    WrongOperandType: "invalid operands of type {type} for {operation}: expected {expected}",
+    semantic.AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
+    semantic.BadIndex: "unsupported tensor index: {index}",
+    semantic.BlockTooNarrow: (
+        "Descriptor block shape must have at least {least} bytes in the last dimension, and has {size}"
+    ),
+    syntax.BranchTypeMismatch: "Mismatched type for {name}: {then} if the condition holds, {orelse} otherwise",
+    syntax.ChoiceTypeMismatch: "Ternary expression with dynamic condition has inconsistent types: {then} and {orelse}",
+    syntax.ConstantRedefined: "{name} is already defined. constexpr cannot be reassigned.",
+    semantic.ExtentNotPowerOfTwo: "Shape element {axis} must be a power of 2",
+    semantic.MixedSigns: "Cannot use / or % on {left} and {right} because they have different signedness",
+    semantic.NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",
+    semantic.RangeNotPowerOfTwo: "arange's range must be a power of 2",
+    semantic.ResultUnused: "The result of {function} is not being used. {advice}",
+    syntax.ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
+    semantic.SameAxisTwice: "duplicate axes, normalized axes = {positions}",
+    semantic.ScaleFactorsDiffer: "Operands must have the same scale factor; (lhs: {left} vs rhs: {right})",
+    semantic.StoreToConst: "Cannot store to a constant pointer",
+    semantic.TooManyImpreciseSums: semantic.TooManyImpreciseSums.title,
+    semantic.WrongOperandType: "invalid operands of type {type} for {operation}: expected {expected}",
 }
 """Diagnostics for which programs look for certain words."""
 CAUSES: dict[type[Diagnostic], type[Exception]] = {
-    CombineChangesType: AssertionError,
-    DotShapesDiffer: AssertionError,
-    DotTooShallow: AssertionError,
-    MixedSigns: TypeError,
-    NotATile: TypeError,
-    NoWayBetween: AssertionError,
-    PointerMeetsPointer: TypeError,
+    semantic.CombineChangesType: AssertionError,
+    semantic.DotShapesDiffer: AssertionError,
+    semantic.DotTooShallow: AssertionError,
+    semantic.MixedSigns: TypeError,
+    semantic.NotATile: TypeError,
+    semantic.NoWayBetween: AssertionError,
+    semantic.PointerMeetsPointer: TypeError,
 }
 """The exception that an operation raises in Triton; ValueError where nothing is said."""
 _OF_CONSTANTS = ("num_bins", "num_stages", "shape", "values")
 CAUSES_OF_OPERATIONS: dict[type[Diagnostic], dict[str, type[Exception]]] = {
-    BadArgument: {
+    semantic.BadArgument: {
         "descriptor offsets": AssertionError,
         "device_print prefix": AssertionError,
         "dot allow_tf32": AssertionError,
@@ -110,11 +81,11 @@ CAUSES_OF_OPERATIONS: dict[type[Diagnostic], dict[str, type[Exception]]] = {
         "split shape": AssertionError,
         "store a value of shape": AssertionError,
     },
-    MustBeConstant: dict.fromkeys(_OF_CONSTANTS, TypeError),
-    MustBeWhole: dict.fromkeys(_OF_CONSTANTS, TypeError),
-    NotAPointer: {"make_tensor_descriptor": AssertionError},
-    ShapesDiffer: {"dot": AssertionError, "gather": AssertionError, "reduce": AssertionError},
-    WrongOperandType: {
+    semantic.MustBeConstant: dict.fromkeys(_OF_CONSTANTS, TypeError),
+    semantic.MustBeWhole: dict.fromkeys(_OF_CONSTANTS, TypeError),
+    semantic.NotAPointer: {"make_tensor_descriptor": AssertionError},
+    semantic.ShapesDiffer: {"dot": AssertionError, "gather": AssertionError, "reduce": AssertionError},
+    semantic.WrongOperandType: {
         **dict.fromkeys(("%", "&", "*", "+", "-", "/", "<<", ">>", "^", "|"), IncompatibleTypeErrorImpl),
         **dict.fromkeys(("!=", "<", "<=", "==", ">", ">="), IncompatibleTypeErrorImpl),
         **dict.fromkeys(("maximum", "minimum", "pointer + offset"), IncompatibleTypeErrorImpl),
@@ -129,7 +100,7 @@ SENTENCES_OF_SYNTAX = {
 """The same for parts of Python that kernels do not have."""
 LINES_OF_FUNCTION = 4
 """Max lines of a function that are shown: that of `def`, and the last ones up to the place."""
-OF_WHOLE_FUNCTIONS = (ReturnTypeMismatch,)
+OF_WHOLE_FUNCTIONS = (syntax.ReturnTypeMismatch,)
 """Diagnostics of a function as a whole: the place is its beginning."""
 
 
@@ -164,7 +135,6 @@ def place_text(span: Span, *, whole: bool = False) -> str:
     """The place in the file and in the function around it, how this begins, the lines as far as there, and a mark.
 
     Args:
-        span: the place in the file.
         whole: the function itself is meant.
     """
     start, indent = function_around(span)
@@ -203,7 +173,7 @@ def _refusal(error: CompilationError, sentence: str) -> Exception | None:
         return None
     if isinstance(raised, SemanticError):
         return _class_of(error.diagnostic)(sentence).with_traceback(_builtin_frame(raised))
-    is_call = isinstance(error.diagnostic, BadArguments) and isinstance(raised, TypeError)
+    is_call = isinstance(error.diagnostic, syntax.BadArguments) and isinstance(raised, TypeError)
     return TypeError(sentence).with_traceback(_builtin_frame(raised)) if is_call else None
 
 

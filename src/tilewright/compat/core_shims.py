@@ -30,11 +30,7 @@ CONSTEXPR_0 = constexpr(0)
 
 @constexpr_function
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integer type of `bitwidth` bits.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """The integer type of `bitwidth` bits."""
     if bitwidth == 1:
         return int1
     if bitwidth not in (8, 16, 32, 64):

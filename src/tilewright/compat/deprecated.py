@@ -9,6 +9,7 @@ kernel[grid](desc, …)                       # tl._experimental_descriptor_load
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,22 +56,17 @@ def create_2d_tma_descriptor(
     return TensorDescriptor(Memory(ptr, element_size), [dim1, dim0], [dim0, 1], [block_dim1, block_dim0])
 
 
-def default_cache_dir() -> str:
-    """The folder in which kernels are kept."""
-    warn_deprecated("triton.runtime.cache.default_cache_dir()", "triton.knobs.cache.dir")
-    return knobs.cache.dir
+def _folder(old: str, knob: str) -> Callable[[], str]:
+    def folder() -> str:
+        warn_deprecated(f"triton.runtime.cache.{old}()", f"triton.knobs.cache.{knob}")
+        return str(getattr(knobs.cache, knob))
+
+    return folder
 
 
-def default_dump_dir() -> str:
-    """The folder to which texts of stages are dumped."""
-    warn_deprecated("triton.runtime.cache.default_dump_dir()", "triton.knobs.cache.dump_dir")
-    return knobs.cache.dump_dir
-
-
-def default_override_dir() -> str:
-    """The folder of texts that override stages."""
-    warn_deprecated("triton.runtime.cache.default_override_dir()", "triton.knobs.cache.override_dir")
-    return knobs.cache.override_dir
+default_cache_dir = _folder("default_cache_dir", "dir")
+default_dump_dir = _folder("default_dump_dir", "dump_dir")
+default_override_dir = _folder("default_override_dir", "override_dir")
 
 
 def assert_almost_equal(x: Any, y: Any, decimal: int = 2, err_msg: str = "") -> None:

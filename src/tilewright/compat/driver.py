@@ -4,28 +4,183 @@
     driver.active.get_current_target()             # GPUTarget(backend='cpu', arch='x86_64', warp_size=1)
 
 Launches do not go through here: they run where their arguments are. Where a program divides by a figure that only GPUs
-have, it is not zero.
+have, it is not zero. The base classes have Triton's names: subclasses may come from other packages.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import cuda
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.backends.nvidia.backend import NvidiaBackend
-from tilewright.compat.cuda_driver import CudaDriver
-from tilewright.compat.driver_base import Benchmarker, DriverBase
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.unavailable import unavailable
 from tilewright.runtime import devices
 from tilewright.runtime.build import current_target
+from tilewright.runtime.drivers.cuda import streams
+from tilewright.runtime.drivers.cuda.gpu import maximal_clusters, set_printf_memory
+from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES
 from tilewright.runtime.testing.measure import do_bench
+from tilewright.runtime.tuning.forked import usable_cpus
 from tilewright.support import knobs
 from tilewright.support.deprecation import warn_deprecated
+
+Benchmarker = Callable[..., Any]
+"""A function that measures a call."""
+
+
+class DriverBase(ABC):
+    """A driver: what a program may ask of a machine."""
+
+    @classmethod
+    @abstractmethod
+    def is_active(cls) -> bool:
+        """Whether there is such a machine."""
+
+    @abstractmethod
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """The C type of an argument whose type in signatures is `ty`."""
+
+    @abstractmethod
+    def get_current_target(self) -> Any:
+        """The target that kernels are compiled for."""
+
+    @abstractmethod
+    def get_active_torch_device(self) -> Any:
+        """The device on which torch should put tensors."""
+
+    @abstractmethod
+    def get_benchmarker(self) -> Benchmarker:
+        """The function that measures a call."""
+
+
+class GPUDriver(DriverBase):
+    """A GPU, for back ends that other packages bring along."""
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: int | None) -> Any:
+        """The zeroed memory that a profiler inside kernels writes to, ordered behind the work of a stream.
+
+        Args:
+            size: bytes.
+            alignment: torch's memory is aligned well enough.
+            stream: the handle of the stream, 0 for the default one; None: no order is needed.
+        """
+        library, device = torch(), self.get_active_torch_device()
+        if stream is None:
+            return library.zeros(size, dtype=library.int8, device=device)
+        streams = self.get_device_interface()
+        chosen = streams.ExternalStream(stream, device=device) if stream else streams.default_stream(device)
+        with streams.stream(chosen):
+            scratch = library.zeros(size, dtype=library.int8, device=device)
+        if stream:
+            scratch.record_stream(chosen)
+        return scratch
+
+    def get_device_interface(self) -> Any:
+        """torch's module for this kind of device."""
+        return torch().cuda
+
+
+class Gpus:
+    """Questions about NVIDIA's GPUs that a driver and its utilities answer."""
+
+    def get_current_device(self) -> int:
+        """The number of the current GPU."""
+        return streams.current_device()
+
+    def set_current_device(self, device: int) -> None:
+        """Make another GPU the current one."""
+        streams.use_device(device)
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The handle of the current stream of a GPU."""
+        return streams.current(cuda.device(device).ordinal)
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        """Major and minor."""
+        return cuda.device(device).capability
+
+    get_default_stream = get_current_stream  # that launches go to when they do not say
+
+
+class CudaUtilities(Gpus):
+    """`driver.active.utils`."""
+
+    load_binary = staticmethod(unavailable("driver.active.utils.load_binary", "kernels are loaded by Tilewright"))
+    unload_module = staticmethod(unavailable("driver.active.utils.unload_module", "kernels are unloaded by Tilewright"))
+
+    def get_device_properties(self, device: int | None = None) -> dict[str, int]:
+        """Figures of a GPU, under Triton's names."""
+        return cuda.device(device).properties()
+
+    def set_printf_fifo_size(self, size: int) -> None:
+        """Set the number of bytes that kernels may print before somebody waits for them.
+
+        Raises:
+            ValueError: it is negative.
+            CudaError: kernels have printed already.
+        """
+        set_printf_memory(cuda.device(), size)
+
+    def cuOccupancyMaxActiveClusters(self, function: int, shared: int, programs: int) -> int:  # noqa: N802 - Triton's
+        """The number of clusters of a loaded kernel that run at a time: `programs` programs, `shared` bytes each."""
+        return maximal_clusters(cuda.device(), function, shared, programs)
+
+
+class CudaDriver(Gpus, GPUDriver):
+    """NVIDIA's GPUs."""
+
+    def __init__(self) -> None:
+        self.utils = CudaUtilities()
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Whether torch has a GPU or, without torch, the machine."""
+        library = streams.imported_torch()
+        return cuda.is_available() if library is None else streams.torch_with_gpus() is not None
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """The type of the driver's interface for C."""
+        if ty.startswith("*"):
+            return "CUdeviceptr"
+        if ty.startswith("tensordesc") or ty == "nvTmaDesc":
+            return "CUtensorMap"
+        return CUDA_C_TYPES[ty]
+
+    def get_current_target(self) -> GPUTarget:
+        return cuda.device().target
+
+    def get_active_torch_device(self) -> Any:
+        return torch().device("cuda", streams.current_device())
+
+    def get_benchmarker(self) -> Benchmarker:
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Memory for `clear_cache`."""
+        return cuda.empty(CACHE_BYTES, "int8")
+
+    def clear_cache(self, cache: Any) -> None:
+        """Drive everything out of the caches."""
+        clear: Callable[[], object] = cache.clear if isinstance(cache, cuda.DeviceArray) else cache.zero_
+        clear()
+
+
+CUDA_C_TYPES = {
+    **{f"i{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("bf16", "f32", "fp16", "fp32", "fp64"), "double"),
+    "i1": "int8_t",
+    "u1": "uint8_t",
+}
+
 
 BENCHMARK_CACHE_BYTES = 256 << 20
 """Bytes to write so that nothing else is left in the caches."""
@@ -48,7 +203,7 @@ class CpuUtilities:
         second-level cache: larger tiles work, but not fast. The others let computations for a GPU end well.
         """
         return {
-            "multiprocessor_count": _cores(),
+            "multiprocessor_count": usable_cpus(),
             "max_shared_mem": max(_second_level_cache(), MIN_TILE_BYTES),
             "max_num_regs": REGISTERS,
             "warpSize": 1,
@@ -209,11 +364,6 @@ def get_device_key() -> str:
     """The key of the current device in `JITFunction.device_caches`."""
     device = devices.chosen_device()
     return "cpu:0" if device is None else device.name
-
-
-def _cores() -> int:
-    """The cores that the process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _second_level_cache() -> int:

@@ -55,7 +55,6 @@ def run_filecheck(name: str, module_str: str, check_template: str) -> None:
 
     Args:
         name: not used; programs give one.
-        module_str: the text.
         check_template: has lines with `CHECK`.
 
     Raises:
@@ -96,9 +95,7 @@ def run_parser(
     """A kernel as TTIR before any pass, for a call with these arguments.
 
     Args:
-        kernel_fn: the kernel.
         args, kwargs: what it is called with; options of the target among them.
-        target: whom it is for.
 
     Raises:
         CompilationError: the kernel is wrong.

@@ -25,8 +25,8 @@ import pytest
 
 from tilewright.backends.base import GPUTarget
 from tilewright.compat.driver import driver
+from tilewright.compat.signatures import canonicalize_dtype
 from tilewright.compat.torch_bridge import torch
-from tilewright.compat.types import canonicalize_dtype
 from tilewright.language import dtype as language_dtype
 from tilewright.language import str_to_ty
 from tilewright.runtime.array_shims import TensorWrapper, reinterpret
@@ -78,49 +78,20 @@ def capability() -> int:
     return int(target.arch) if target.backend == "cuda" else 0
 
 
-def is_cuda() -> bool:
-    """Whether kernels are launched on an NVIDIA GPU."""
-    return capability() > 0
+def _if_capability(suits: Callable[[int], bool]) -> Callable[[], bool]:
+    """A question about the capability of that GPU, which is answered with no on a CPU."""
+    return lambda: suits(capability())
 
 
-def is_ampere_or_newer() -> bool:
-    """Whether that has capability 8.0 or more."""
-    return capability() >= 80
-
-
-def is_hopper() -> bool:
-    """Whether that has capability 9.x."""
-    return capability() // 10 == 9
-
-
-def is_hopper_or_newer() -> bool:
-    """Whether that has capability 9.0 or more."""
-    return capability() >= 90
-
-
-def is_blackwell() -> bool:
-    """Whether that has capability 10.x or 11.x."""
-    return capability() // 10 in (10, 11)
-
-
-def is_blackwell_ultra() -> bool:
-    """Whether that has capability 10.3."""
-    return capability() == 103
-
-
-def is_rubin() -> bool:
-    """Whether that has capability 10.7."""
-    return capability() == 107
-
-
-def is_sm12x() -> bool:
-    """Whether that has capability 12.x."""
-    return capability() // 10 == 12
-
-
-def supports_clc() -> bool:
-    """Whether programs can take over others that have not begun."""
-    return capability() >= 100
+is_cuda = _if_capability(lambda number: number > 0)
+is_ampere_or_newer = _if_capability(lambda number: number >= 80)
+is_hopper = _if_capability(lambda number: number // 10 == 9)
+is_hopper_or_newer = _if_capability(lambda number: number >= 90)
+is_blackwell = _if_capability(lambda number: number // 10 in (10, 11))
+is_blackwell_ultra = _if_capability(lambda number: number == 103)
+is_rubin = _if_capability(lambda number: number == 107)
+is_sm12x = _if_capability(lambda number: number // 10 == 12)
+supports_clc = _if_capability(lambda number: number >= 100)  # programs can take over others that have not begun
 
 
 def supports_ws() -> bool:
@@ -161,13 +132,9 @@ def numpy_random(
     """Random numbers: integers of all sizes but 0, which one cannot divide by; floats around 0.
 
     Args:
-        shape: the shape of the array.
         dtype_str: the element type, as torch names it; float8 gives bytes.
         rs: where the numbers come from; without it, every call gives the same ones.
         low, high: bounds for integers.
-
-    Raises:
-        RuntimeError: there is no such element type.
     """
     rs = np.random.RandomState(DEFAULT_SEED) if rs is None else rs
     if dtype_str in integral_dtypes:
@@ -193,8 +160,6 @@ def to_triton(x: np.ndarray[Any, Any], device: Any, dst_type: str | None = None)
     """An argument for a kernel with the numbers of `x`.
 
     Args:
-        x: the numbers.
-        device: where torch puts them.
         dst_type: their type, where NumPy has no name for it: `bfloat16`, `float8e5` …
     """
     library, name = torch(), x.dtype.name
@@ -207,11 +172,7 @@ def to_triton(x: np.ndarray[Any, Any], device: Any, dst_type: str | None = None)
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
-    """The numbers of a kernel's argument; bfloat16 becomes float32.
-
-    Raises:
-        ValueError: it is no tensor.
-    """
+    """The numbers of a kernel's argument; bfloat16 becomes float32."""
     if isinstance(x, TensorWrapper):
         found: np.ndarray[Any, Any] = x.base.cpu().numpy().astype(torch_dtype_name(x.dtype))
         return found
@@ -227,11 +188,7 @@ def str_to_triton_dtype(x: str) -> Any:
 
 
 def torch_dtype_name(dtype: Any) -> str:
-    """The name of an element type of torch or the language.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """The name of an element type of torch or the language."""
     if isinstance(dtype, language_dtype):
         return dtype.name
     if isinstance(dtype, torch().dtype):
@@ -263,11 +220,7 @@ def run_in_process(
     kwargs: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> ProcessResult:
-    """Call `client_fn` in a process of its own, with additional environment variables `env`.
-
-    Raises:
-        RuntimeError: the process died.
-    """
+    """Call `client_fn` in a process of its own, with additional environment variables `env`."""
     context = multiprocessing.get_context("forkserver")
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:

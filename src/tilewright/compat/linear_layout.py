@@ -47,11 +47,7 @@ class LinearLayout:
 
     @classmethod
     def strided_1d(cls, size: int, stride: int, inDim: str, outDim: str) -> LinearLayout:  # noqa: N803 - Triton's names
-        """The output is the input times a stride.
-
-        Raises:
-            ValueError: size or stride is no power of two.
-        """
+        """The output is the input times a stride."""
         _power_of_two(size, "the size of an input")
         _power_of_two(stride, "a stride")
         bits = own.log2(size)
@@ -59,11 +55,7 @@ class LinearLayout:
 
     @classmethod
     def zeros_1d(cls, size: int, inDim: str, outDim: str, outDimSize: int = 1) -> LinearLayout:  # noqa: N803 - Triton's
-        """The output is 0, whatever the input.
-
-        Raises:
-            ValueError: a size is no power of two.
-        """
+        """The output is 0, whatever the input."""
         _power_of_two(size, "the size of an input")
         _power_of_two(outDimSize, "the size of an output")
         return cls(own.from_bases({inDim: [(0,)] * own.log2(size)}, [(outDim, outDimSize)]))
@@ -80,7 +72,6 @@ class LinearLayout:
 
         Args:
             bases: per input, what each of its bits adds to the outputs.
-            out_dim_names: names of the outputs.
             out_dim_sizes: their sizes; without them as small as they can be.
             require_surjective: every value of the outputs is to be reached.
 
@@ -136,11 +127,7 @@ class LinearLayout:
         ]
 
     def apply(self, inputs: Mapping[str, int]) -> dict[str, int]:
-        """The outputs for a value of each input.
-
-        Raises:
-            ValueError: the names are not those of the inputs.
-        """
+        """The outputs for a value of each input."""
         given, wanted = sorted(inputs), sorted(self._layout.ins)
         _demand(given == wanted, f"the inputs are {', '.join(wanted)}, and these are {', '.join(given)}")
         return dict(zip(self._layout.out_names, self._layout.apply(**inputs), strict=True))
@@ -158,39 +145,23 @@ class LinearLayout:
         return self._layout.is_invertible
 
     def compose(self, outer: LinearLayout) -> LinearLayout:
-        """The composition: first this layout, then `outer`.
-
-        Raises:
-            ValueError: the inputs of `outer` are not the outputs of this one.
-        """
+        """The composition: first this layout, then `outer`."""
         fits = set(self._layout.out_names) == set(outer._layout.ins)
         _demand(fits, f"the outputs are {self._layout.out_names}, and the other's inputs {outer._layout.ins}")
         return LinearLayout(self._layout.compose(outer._layout))
 
     def invert(self) -> LinearLayout:
-        """The inverse, from outputs to inputs.
-
-        Raises:
-            ValueError: the layout has copies or holes.
-        """
+        """The inverse, from outputs to inputs."""
         _demand(self.is_invertible(), "a layout with copies or holes has no inverse")
         return LinearLayout(self._layout.invert())
 
     def pseudoinvert(self) -> LinearLayout:
-        """The pseudo-inverse, from outputs to inputs: one place of each element.
-
-        Raises:
-            ValueError: the layout has holes.
-        """
+        """The pseudo-inverse, from outputs to inputs: one place of each element."""
         _demand(self.is_surjective(), "a layout with holes has no pseudo-inverse")
         return LinearLayout(self._layout.pseudo_invert())
 
     def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
-        """The layout that gives the places of this layout's elements in `outer`: outer(result(x)) = self(x).
-
-        Raises:
-            ValueError: the outputs differ, or `outer` has holes.
-        """
+        """The layout that gives the places of this layout's elements in `outer`: outer(result(x)) = self(x)."""
         fits = sorted(self._layout.outs) == sorted(outer._layout.outs) and outer.is_surjective()
         _demand(fits, "the other layout reaches every value of the same outputs")
         return LinearLayout(self._layout.invert_and_compose(outer._layout))

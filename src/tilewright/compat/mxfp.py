@@ -26,7 +26,6 @@ class _Coded:
     Attributes:
         data: one code per byte.
         size: the shape that `random` fills.
-        device: where torch keeps it.
     """
 
     def __init__(self, data: Any = None, size: Any = None, device: Any = None) -> None:
@@ -42,13 +41,7 @@ class _Coded:
 
 
 class MXFP4Tensor(_Coded):
-    """Floats of 4 bits: a sign, two bits of exponent, one of mantissa.
-
-    Args:
-        data: float32 numbers to convert; or
-        size: the shape, for `random`.
-        device: where torch keeps it.
-    """
+    """Floats of 4 bits: a sign, two bits of exponent, one of mantissa."""
 
     def random(self) -> MXFP4Tensor:
         """Fill with any codes."""
@@ -94,13 +87,7 @@ class MXFP4Tensor(_Coded):
 
 
 class MXScaleTensor(_Coded):
-    """Scales of 8 bits: code n stands for 2 to the power of n - 127, 255 for NaN.
-
-    Args:
-        data: float32 numbers to convert; or
-        size: the shape, for `random`.
-        device: where torch keeps it.
-    """
+    """Scales of 8 bits: code n stands for 2 to the power of n - 127, 255 for NaN."""
 
     def random(self, low: float | None = None, high: float | None = None) -> MXScaleTensor:
         """Fill with any scales from `low` to `high`, both powers of two; without NaN."""

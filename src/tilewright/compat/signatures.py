@@ -1,29 +1,103 @@
-"""The specialisation of kernels and the keys of caches, asked for the way Triton's own code asks.
+"""Element types, the specialisation of kernels and the keys of caches, asked for the way Triton's own code asks.
 
+canonicalize_dtype(torch.float32)                                 # "fp32"
 native_specialize_impl(BaseBackend, 64, False, True, True)       # ("i32", "D")
 mangle_type(torch.zeros(4))                                       # "*fp32"
 find_paths_if((1, (2, 3)), lambda path, value: value > 1)         # [(1, 0), (1, 1)]: indices in nested tuples
 get_iterable_path((1, (2, 3)), (1, 0))                            # 2
+
+finder = DependenciesFinder(name, fn.__globals__, inspect.getclosurevars(fn).nonlocals, fn.src)
+finder.visit(fn.parse())
+finder.ret                     # 64 digits; other when the text, a callee or a constant changes
+finder.used_global_vals        # {(name, id(namespace)): (value, namespace)}
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import reduce
+from math import prod
 from operator import getitem
+from types import CodeType, FunctionType
 from typing import Any
 
 from tilewright.backends.base import BaseBackend
 from tilewright.compat.tensor_descriptor import Descriptor
-from tilewright.compat.types import canonicalize_dtype
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
 from tilewright.compiler.signature import CONSTEXPR
 from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.cache.managers import base32
-from tilewright.runtime.parameters import MISSING, KernelParam, bind
+from tilewright.runtime.dependencies import UsedGlobals, dependencies
+from tilewright.runtime.parameters import ANNOTATION_TYPES, MISSING, KernelParam, bind
 from tilewright.runtime.specialize import specialize
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.types import MAX_TILE_ELEMENTS
 from tilewright.support.hashing import hash_of
+
+_LONG_NAMES = {
+    **ANNOTATION_TYPES,
+    "bool": "u1",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2": "fp8e5",
+    "float8_e5m2fnuz": "fp8e5b16",
+    "i1": "u1",
+    "int1": "u1",
+    "uint1": "u1",
+    "void": "void",
+}
+type_canonicalisation_dict = _LONG_NAMES | {name: name for name in _LONG_NAMES.values()}
+"""Names of element types in torch, NumPy, C and the language -> those in signatures."""
+
+_BITS = {"bf16": 16, "fp16": 16, "fp32": 32, "fp64": 64, "i1": 1, "u1": 1, "void": 0}
+
+
+def canonicalize_dtype(dtype: Any) -> str:
+    """The name in signatures of an element type, given as text or as a dtype of torch, NumPy or the language.
+
+    Raises:
+        KeyError: there is no such element type.
+    """
+    return type_canonicalisation_dict[str(dtype).rpartition(".")[2]]
+
+
+def canonicalize_ptr_dtype(dtype: Any, is_const: bool) -> str:
+    """The name in signatures of a pointer to elements of this type."""
+    return f"{'*k' if is_const else '*'}{canonicalize_dtype(dtype)}"
+
+
+def get_primitive_bitwidth(dtype: str) -> int:
+    """Bits of an element of a type."""
+    name = canonicalize_dtype(dtype)
+    if name.startswith("fp8"):
+        return 8
+    return _BITS[name] if name in _BITS else int(name[1:])
+
+
+BITWIDTH_DICT = {name: get_primitive_bitwidth(name) for name in type_canonicalisation_dict}
+"""Bits of every element type, by all its names."""
+
+
+def validate_block_shape(shape: Sequence[Any]) -> int:
+    """The number of elements of a block."""
+    extents = [unwrap(extent) for extent in shape]
+    for axis, extent in enumerate(extents):
+        if not isinstance(extent, int):
+            raise TypeError(f"extent {axis} of the block is {extent!r}, which is no whole number")
+        if extent < 1 or not is_power_of_two(extent):
+            raise ValueError(f"extent {axis} of the block is {extent}, which is no power of 2")
+    elements: int = prod(extents)
+    if elements > MAX_TILE_ELEMENTS:
+        raise ValueError(f"the block has {elements} elements; at most {MAX_TILE_ELEMENTS} are possible")
+    return elements
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether `number` has one bit (or none)."""
+    return (number & (number - 1)) == 0
+
 
 TRITON_MODULE = "triton.language"
 GLUON_MODULE = "triton.experimental.gluon.language"
@@ -34,7 +108,6 @@ def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_va
 
     Args:
         backend: not asked: arguments are specialised the same way for all of them.
-        arg: the argument.
         is_const: the kernel does not store through it.
         specialize_value: whether the value 1 and divisibility make kernels of their own.
         align: whether divisibility does.
@@ -56,7 +129,6 @@ def mangle_type(arg: Any, specialize: bool = False) -> Any:
     """The type of an argument in signatures.
 
     Args:
-        arg: the argument.
         specialize: whether the number 1 is a constant.
     """
     kind, _ = native_specialize_impl(BaseBackend, arg, False, specialize, True)
@@ -68,7 +140,6 @@ def create_function_from_signature(sig: inspect.Signature, kparams: Sequence[Ker
 
     Args:
         sig: not asked, the parameters say it all.
-        kparams: the parameters of a kernel.
         backend: not asked, as in `native_specialize_impl`.
     """
 
@@ -180,3 +251,45 @@ def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
             yield from _leaves((*path, index), part)
     else:
         yield path, value
+
+
+class DependenciesFinder:
+    """Digests a function and all that it refers to.
+
+    Attributes:
+        used_global_vals: the outer values that it reads, and those that its callees read.
+    """
+
+    def __init__(self, name: str, globals: dict[str, Any], nonlocals: Mapping[str, Any], src: str) -> None:
+        self.name, self.globals, self.nonlocals = name, globals, nonlocals
+        self.used_global_vals: UsedGlobals = {}
+        self._hasher = hash_of()
+        self._hasher.update(src.encode())
+
+    def visit(self, node: ast.Module | ast.FunctionDef) -> None:
+        """Follow what a function refers to.
+
+        Raises:
+            RuntimeError: two functions saw one global with different values, or one belongs to another package.
+        """
+        definition = node.body[0] if isinstance(node, ast.Module) else node
+        assert isinstance(definition, ast.FunctionDef), "finds the dependencies of functions"
+        found = dependencies(self._function(definition))
+        self._hasher.update(found.digest.encode())
+        self.used_global_vals.update(found.globals)
+
+    @property
+    def ret(self) -> str:
+        """The digest."""
+        return self._hasher.hexdigest()
+
+    def _function(self, definition: ast.FunctionDef) -> FunctionType:
+        """The function that the text means, among these globals and in these variables."""
+        text = f"def enclosing({', '.join(self.nonlocals)}): return {definition.name}"
+        (outer,) = (part for part in ast.parse(text).body if isinstance(part, ast.FunctionDef))
+        outer.body.insert(0, ast.FunctionDef(**dict(ast.iter_fields(definition)) | {"decorator_list": []}))
+        tree = ast.fix_missing_locations(ast.Module([outer], []))
+        module = compile(tree, f"<{self.name}>", "exec", dont_inherit=True)
+        (code,) = (constant for constant in module.co_consts if isinstance(constant, CodeType))
+        made: FunctionType = FunctionType(code, self.globals)(*self.nonlocals.values())
+        return made

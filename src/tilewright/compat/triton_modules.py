@@ -38,26 +38,23 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton._internal_testing": {"tilewright.compat.internal_testing": "* _fresh_knobs_impl"},
     "triton._utils": {
         "tilewright.compat.signatures": (
-            "apply_with_path find_paths_if get_iterable_path is_iterable is_namedtuple set_iterable_path"
-        ),
-        "tilewright.compat.types": (
-            "BITWIDTH_DICT canonicalize_dtype canonicalize_ptr_dtype get_primitive_bitwidth is_power_of_two "
+            "apply_with_path find_paths_if get_iterable_path is_iterable is_namedtuple set_iterable_path BITWIDTH_DICT"
+            " canonicalize_dtype canonicalize_ptr_dtype get_primitive_bitwidth is_power_of_two "
             "type_canonicalisation_dict validate_block_shape"
         ),
         "tilewright.semantics.types": "TRITON_MAX_TENSOR_NUMEL=MAX_TILE_ELEMENTS",
     },
     "triton.backends": {
-        "tilewright.compat.driver": "backends=INSTALLED Backend",
+        "tilewright.compat.driver": "backends=INSTALLED Backend DriverBase",
         "triton.backends": "amd compiler driver nvidia",
         "tilewright.backends.base": "BaseBackend",
-        "tilewright.compat.driver_base": "DriverBase",
     },
     "triton.backends.amd": {"triton.backends.amd": "compiler"},
     "triton.backends.amd.compiler": {"tilewright.compat.unavailable": "HIPBackend"},
     "triton.backends.compiler": {"tilewright.backends.base": "BaseBackend GPUTarget Language"},
     "triton.backends.driver": {
-        "tilewright.compat.descriptor_arguments": "expand_signature wrap_handle_tensordesc_impl",
-        "tilewright.compat.driver_base": "Benchmarker DriverBase GPUDriver",
+        "tilewright.compat.tensor_descriptor": "expand_signature wrap_handle_tensordesc_impl",
+        "tilewright.compat.driver": "Benchmarker DriverBase GPUDriver",
     },
     "triton.backends.nvidia": {"triton.backends.nvidia": "compiler driver"},
     "triton.backends.nvidia.compiler": {
@@ -68,8 +65,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.backends.nvidia.driver": {
         "tilewright.backends.base": "GPUTarget",
-        "tilewright.compat.cuda_driver": "CudaDriver CudaUtils=CudaUtilities",
-        "tilewright.compat.driver_base": "GPUDriver",
+        "tilewright.compat.driver": "CudaDriver CudaUtils=CudaUtilities GPUDriver",
     },
     "triton.compiler": {
         "tilewright.compat.bindings": "ASTSource",
@@ -125,7 +121,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "triton.language": "semantic",
     },
     "triton.language.core": {
-        "tilewright.language.core_names": "*",
+        "tilewright.language.core": "*",
         "tilewright.language.callable": "must_use_result",
         "tilewright.compat.core_shims": "CONSTEXPR_0 get_int_dtype builtin is_builtin",
         "tilewright.language.aggregates": "_aggregate=aggregate aggregate_replace",
@@ -211,8 +207,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright": "knobs",
     },
     "triton.runtime.driver": {
-        "tilewright.compat.driver": "backends=INSTALLED DriverConfig driver",
-        "tilewright.compat.driver_base": "DriverBase",
+        "tilewright.compat.driver": "backends=INSTALLED DriverBase DriverConfig driver",
     },
     "triton.runtime.errors": {
         "tilewright.runtime.errors": "AutotunerError InterpreterError OutOfResources",
@@ -224,14 +219,13 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.runtime.interpreted": "InterpretedFunction",
     },
     "triton.runtime.jit": {
-        "tilewright.compat.dependencies": "DependenciesFinder",
         "tilewright.compat.driver": "get_device_key driver",
         "tilewright.compat.signatures": (
+            "DependenciesFinder canonicalize_dtype type_canonicalisation_dict "
             "find_paths_if get_iterable_path is_namedtuple compute_cache_key create_function_from_signature "
             "get_full_name mangle_type native_specialize_impl GLUON_MODULE TRITON_MODULE"
         ),
         "tilewright.compat.tensor_descriptor": "TensorDescriptor",
-        "tilewright.compat.types": "canonicalize_dtype type_canonicalisation_dict",
         "tilewright.language.callable": "JITCallable",
         "tilewright.runtime.captured": "_triton_jit_function_registry=functions_by_name",
         "tilewright.backends.base": "BaseBackend",
@@ -262,7 +256,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.tools.tensor_descriptor": {
         "tilewright.compat.tensor_descriptor": "TensorDescriptor",
-        "tilewright.compat.types": "canonicalize_dtype validate_block_shape",
+        "tilewright.compat.signatures": "canonicalize_dtype validate_block_shape",
     },
 }
 

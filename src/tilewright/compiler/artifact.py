@@ -57,7 +57,6 @@ class Stages(Mapping[str, "Stage"]):
         """Products.
 
         Args:
-            sources: the stages.
             on_request: further texts by name: the stage that each is made of, and how.
             elsewhere: gives the stages of other machines, or raises KeyError for a name that is none.
         """
@@ -154,8 +153,6 @@ class Artifact(NamedTuple):
     """A compiled kernel that is not loaded yet.
 
     Attributes:
-        asm: the stages.
-        metadata: the facts.
         binary_ext: which stage holds the machine code.
     """
 

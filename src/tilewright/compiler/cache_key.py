@@ -21,14 +21,9 @@ class CacheKey(NamedTuple):
 
     Attributes:
         function: digest of the kernel and of everything that it uses.
-        name: the kernel's symbol.
         signature: the specialised parameters, constants included.
-        target: identity of the machine.
-        options: identity of the compile options.
         changes: what was put into the pipeline from outside: inspection hooks, text in the place of stages; and whether
             kernels may read ordinary globals.
-        compiler: identity of Tilewright itself.
-        llvm: identity of the installed LLVM.
     """
 
     function: str

@@ -10,14 +10,16 @@ The pipeline can begin with the text of a stage, and text can take the place of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeAlias
 
 from tilewright.backends.base import BaseBackend, StageTable, options_facts
 from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
-from tilewright.compiler.collector import resting
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
 from tilewright.compiler.stages import parse_stage, stage_table, stored
@@ -29,6 +31,36 @@ from tilewright.semantics.types import FP8_KINDS
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, presented
 from tilewright.transforms.pipeline import normalize_ttir
+
+_resting: list[object] = []
+"""One entry per compilation that has told the collector to rest; of compilations at once, the first."""
+
+
+@contextmanager
+def resting() -> Iterator[None]:
+    """Let the collector rest, unless it does anyway."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    _resting.append(None)
+    try:
+        yield
+    finally:
+        _resting.pop()
+        gc.enable()
+
+
+def _wake_in_child() -> None:
+    """A child that another thread forked meanwhile has no compilation that would end."""
+    if _resting:
+        _resting.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_wake_in_child)
+
 
 Replacements: TypeAlias = Callable[[str], "Stage | None"]
 """Name of a stage → the text (or bytes) to go on with instead of what the stage made."""
@@ -42,8 +74,6 @@ class Request:
         origin: the kernel; or the name and the text of the stage at which the pipeline is entered.
         name: the kernel's symbol in the object.
         source: gives the kernel's text, for `asm["source"]`.
-        signature: one entry per parameter.
-        digest: the digest of the cache key.
         backend, options: the back end of the machine, and its options.
         edit: may change the table of stages.
         replacement: may put text in the place of what a stage made.

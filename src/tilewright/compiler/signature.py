@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tilewright.support.named_tuple import NamedTuple
 
 CONSTEXPR: Final = "constexpr"
 TUPLE: Final = "tuple"
 NO_CONSTANT: Final = object()
+Place: TypeAlias = tuple[int, ...]
 
 
 class HostDescriptor(tuple[Any, ...]):
@@ -31,8 +32,6 @@ class ArgumentSpec(NamedTuple):
         name: the parameter; elements of tuples are called `shape.0`.
         type: `*fp32`, `*kfp32` (const), `i32`, `u64`, `fp32`, `u1`, `constexpr` or `tuple`.
         divisibility: what the value (or address) is known to be a multiple of.
-        constant: the value of a constexpr.
-        elements: the parts of a tuple.
         sequence: the class of a tuple, which may be a NamedTuple, or HostDescriptor.
     """
 
@@ -51,13 +50,19 @@ class ArgumentSpec(NamedTuple):
     def is_pointer(self) -> bool:
         return self.type.startswith("*")
 
-    def leaves(self) -> Iterator[ArgumentSpec]:
-        """The values that the compiled kernel takes at run time, in order."""
-        if self.type == TUPLE:
-            for element in self.elements:
-                yield from element.leaves()
-        elif not self.is_constant:
-            yield self
+
+def places(specs: Sequence[ArgumentSpec], outer: Place = ()) -> Iterator[tuple[Place, ArgumentSpec]]:
+    """The parameters that are no tuples, parts of tuples included, by path: (2, 0) is a part of the third."""
+    for index, spec in enumerate(specs):
+        if spec.type == TUPLE:
+            yield from places(spec.elements, (*outer, index))
+        else:
+            yield (*outer, index), spec
+
+
+def run_time_arguments(specs: Sequence[ArgumentSpec]) -> list[ArgumentSpec]:
+    """The values that a compiled kernel takes, one per slot of the launch record."""
+    return [spec for _, spec in places(specs) if not spec.is_constant]
 
 
 DESCRIPTOR: Final = "tensordesc<"
@@ -65,15 +70,7 @@ DESCRIPTOR: Final = "tensordesc<"
 
 
 def descriptor_spec(name: str, text: str) -> ArgumentSpec:
-    """A tensor descriptor that is made on the host, of whatever tensor.
-
-    Args:
-        name: the name of the parameter.
-        text: `tensordesc<fp16[64, 64]>`.
-
-    Raises:
-        ValueError: it is no such text.
-    """
+    """A tensor descriptor that is made on the host, of whatever tensor."""
     element, bracket, extents = text.removeprefix(DESCRIPTOR).removesuffix(">").partition("[")
     if not bracket or not extents.endswith("]"):
         raise ValueError(f"a tensor descriptor is written as tensordesc<fp16[64, 64]>, not {text}")
@@ -96,8 +93,3 @@ def descriptor_type_string(spec: ArgumentSpec) -> str:
     """`tensordesc<fp16[64, 64]>` for the parts of a descriptor."""
     base, _, _, block, *_ = spec.elements
     return f"{DESCRIPTOR}{base.type.removeprefix('*').removeprefix('k')}{list(block.constant)}>"
-
-
-def run_time_arguments(specs: Sequence[ArgumentSpec]) -> list[ArgumentSpec]:
-    """The values that a compiled kernel takes, one per slot of the launch record."""
-    return [leaf for spec in specs for leaf in spec.leaves()]

@@ -1,22 +1,29 @@
-"""The table of stages of one compilation, and how their products become text and come from it.
+"""The table of stages of one compilation, how their products become text and come from it, and what texts say.
 
 source      (the kernel's Python text)
 ttir        module     every back end
 ttcir       module     the CPU's loop level
 llir        text
 obj         bytes
+
+describe(backend, "ttir", "… tt.func public @add(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32) …")
+Described("add", (ArgumentSpec("x", "*fp32", 16), ArgumentSpec("n", "i32")), {0: "*f32", 1: "i32"})
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.base import BaseBackend, StageTable
 from tilewright.compiler.artifact import Stage
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.dialects.tt_function import Func
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
+from tilewright.ir.types import FloatType, PointerType, Type
 from tilewright.ir.verifier import verify
 from tilewright.support import knobs
 from tilewright.transforms.pipeline import PASSES, dump, dump_after, optimize_ttir
@@ -26,8 +33,6 @@ def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) ->
     """Every stage by name, in order: the passes on TTIR, then what the back end puts there.
 
     Args:
-        backend: the back end of the machine.
-        options: its options.
         dump_ir: print the module before the passes on TTIR and after each one to stderr.
     """
     fuse = getattr(options, "enable_fp_fusion", True)  # other packages' options need not have it
@@ -61,3 +66,91 @@ def _optimized(module: Op, facts: dict[str, Any], *, fuse: bool, dump_ir: bool) 
         return optimize_ttir(module, fuse=fuse, verify_each=knobs.tilewright.verify_passes)
     dump(f"Before {PASSES[0].name}", module)
     return optimize_ttir(module, fuse=fuse, dump=dump_after)
+
+
+_WORKERS = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
+TENSOR_MAP, TENSOR_MAP_MARK = "nvTmaDesc", "tt.nv_tma_desc"
+"""Triton's type of an argument that its text marks as a tensor map, and the mark."""
+_FLOATS = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64"}
+
+
+class Described(NamedTuple):
+    """A kernel in a text.
+
+    Attributes:
+        signature: their types by number, as MLIR spells them.
+        options: what the text says of how it was compiled: `num_warps` and `num_ctas` of TTGIR.
+    """
+
+    name: str
+    specs: tuple[ArgumentSpec, ...]
+    signature: dict[int, str]
+    options: dict[str, int]
+
+
+def describe(backend: BaseBackend, stage: str, text: Stage, file: str) -> Described:
+    """The kernel in the text of a stage.
+
+    Raises:
+        ValueError: there is no such stage, no kernel, or the text does not say what arguments the kernel takes.
+        ParseError: the text of a module is no MLIR.
+    """
+    stages = list(stage_table(backend, backend.parse_options({})))
+    if stage in ("s", "asm", backend.assembly_ext):
+        raise ValueError(f"{file}: assembly can only be read; begin with the text of {stages[-2]}")
+    if stage not in stages:
+        raise ValueError(f"{file}: {backend.target.backend} has no stage {stage!r}; it has {', '.join(stages)}")
+    if stage in backend.module_stages:
+        return _in_module(parse_stage(backend, stage, text), file)
+    facts = backend.text_facts(stage, text)
+    if not {"entry", "arguments"} <= facts.keys():
+        raise ValueError(f"{file}: the text does not say what arguments its kernel takes; begin with an earlier stage")
+    types = list(facts["arguments"])
+    specs = tuple(ArgumentSpec(f"arg{i}", kind) for i, kind in enumerate(types))
+    options = {name: int(facts[name]) for name in _WORKERS if name in facts}
+    return Described(facts["entry"], specs, dict(enumerate(types)), options)
+
+
+def _in_module(module: Op, file: str) -> Described:
+    public = [op for op in module.regions[0].block if isinstance(op, Func) and op.is_public]
+    if len(public) != 1:
+        raise ValueError(f"{file}: expected one public tt.func, found {len(public)}")
+    kernel = public[0]
+    arguments = kernel.body.args
+    if "sanitizer" in kernel.attributes:  # the runtime adds the last one
+        arguments = arguments[:-1]
+    attributes = kernel.argument_attributes
+    specs = [
+        ArgumentSpec(argument.name or f"arg{number}", _type_string(argument.type), _divisibility(attributes[number]))
+        for number, argument in enumerate(arguments)
+    ]
+    signature = {
+        number: TENSOR_MAP if _is_tensor_map(attributes[number]) else _spelled(argument.type)
+        for number, argument in enumerate(arguments)
+    }
+    workers = {name: module.attributes.get(attribute) for name, attribute in _WORKERS.items()}
+    options = {name: int(value.value) for name, value in workers.items() if isinstance(value, Number)}
+    return Described(kernel.symbol, tuple(specs), signature, options)
+
+
+def _is_tensor_map(attributes: object) -> bool:
+    return isinstance(attributes, dict) and TENSOR_MAP_MARK in attributes
+
+
+def _divisibility(attributes: object) -> int:
+    found = attributes.get("tt.divisibility") if isinstance(attributes, dict) else None
+    return int(found.value) if isinstance(found, Number) else 1
+
+
+def _type_string(type: Type) -> str:
+    """`!tt.ptr<f32>` → `*fp32`."""
+    if isinstance(type, PointerType):
+        return f"*{_type_string(type.pointee)}"
+    if isinstance(type, FloatType):
+        return _FLOATS.get(type.text, type.text)
+    return "u1" if type.text == "i1" else type.text
+
+
+def _spelled(type: Type) -> str:
+    """`!tt.ptr<f32>` → `*f32`."""
+    return f"*{_spelled(type.pointee)}" if isinstance(type, PointerType) else type.text

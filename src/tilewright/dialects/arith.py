@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.dialects.formats import ELEMENTWISE, TO, comparison
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in
 from tilewright.dialects.traits import Indexing
@@ -265,7 +264,6 @@ declare(
     constant=True,
     operands=(0, 0),
     results=1,
-    required=("value",),
     parse=_parse_constant,
     print=_print_constant,
     verify=_verify_constant,
@@ -279,42 +277,16 @@ for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
         commutative=_name in COMMUTATIVE,
         associative=_name in ASSOCIATIVE,
         verify=integer_type if _name in INTEGER_BINARY else float_type,
-        semantics=ARITHMETIC_SEMANTICS[f"arith.{_name}"],
         **ELEMENTWISE,
     )
-declare(
-    "arith.negf",
-    kind=Unary,
-    results=1,
-    elementwise=True,
-    verify=float_type,
-    semantics=ARITHMETIC_SEMANTICS["arith.negf"],
-    **ELEMENTWISE,
-)
+declare("arith.negf", kind=Unary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
 for _name, _rule in CONVERSIONS.items():
-    declare(
-        f"arith.{_name}",
-        kind=_CLASSES.get(_name, Unary),
-        results=1,
-        elementwise=True,
-        verify=_rule,
-        semantics=ARITHMETIC_SEMANTICS[f"arith.{_name}"],
-        **TO,
-    )
+    declare(f"arith.{_name}", kind=_CLASSES.get(_name, Unary), results=1, elementwise=True, verify=_rule, **TO)
 for _name, _kind, _predicates, _rule in (
     ("cmpi", CompareIntegers, CMPI, _verify_cmpi),
     ("cmpf", CompareFloats, CMPF, _verify_cmpf),
 ):
-    declare(
-        f"arith.{_name}",
-        kind=_kind,
-        results=1,
-        required=("predicate",),
-        elementwise=True,
-        verify=_rule,
-        semantics=ARITHMETIC_SEMANTICS[f"arith.{_name}"],
-        **comparison(_predicates),
-    )
+    declare(f"arith.{_name}", kind=_kind, results=1, elementwise=True, verify=_rule, **comparison(_predicates))
 declare(
     "arith.select",
     kind=Select,
@@ -323,5 +295,4 @@ declare(
     parse=_parse_select,
     print=_print_select,
     verify=_verify_select,
-    semantics=ARITHMETIC_SEMANTICS["arith.select"],
 )

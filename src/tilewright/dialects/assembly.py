@@ -89,11 +89,21 @@ def type_of(name: str) -> Callable[[Reading], Type]:
     return lambda reading: reading.type(name)
 
 
+def choice(name: str, words: Sequence[str], what: str) -> Piece:
+    """An attribute that is one of the keywords `words`; `what` they are, for messages."""
+
+    def read(parser: Parser, reading: Reading) -> None:
+        reading.attributes[name] = Keyword(parser.one_of(words, what))
+
+    return Piece(read, lambda printer, op, groups: printer.attribute(op.attributes[name]), inline=(name,))
+
+
 def assembly(
     text: str,
     operands: str = "",
     results: str = "",
     *,
+    least: int = 0,
     types: Mapping[str, TypeOf] | None = None,
     defaults: Mapping[str, Attribute] | None = None,
     custom: Mapping[str, Piece] | None = None,
@@ -103,6 +113,7 @@ def assembly(
     Args:
         text: the format, as above; `$name` is a piece of `custom`.
         operands, results: their names.
+        least: the least number of operands, if it is not that of the names without `?` or `*`.
         types: where the text does not tell a type.
         defaults: attributes that are not printed when they have this value.
         custom: pieces by name.
@@ -114,7 +125,7 @@ def assembly(
     varying = any(name[-1] in "?*" for name in result_names)
     several = len(result_names) > 1
     return {
-        "operands": (len(fixed), most),
+        "operands": (least or len(fixed), most),
         "results": None if varying else len(result_names),
         "operand_names": operand_names,
         "result_names": tuple(name.rstrip("?*") for name in result_names) if several else (),

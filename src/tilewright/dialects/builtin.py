@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.formats import BARE, TYPED
+from tilewright.dialects.assembly import assembly
 from tilewright.dialects.layout_rules import verify_layouts
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute
@@ -44,20 +44,6 @@ def _verify_module(op: Op) -> None:
             require(name not in names, inner, f"the symbol @{name} is defined twice")
             names.add(name)
     verify_layouts(op)
-
-
-# llvm.intr.assume %c {…} : i1
-
-
-def _parse_assume(parser: Parser, definition: OpDefinition) -> Op:
-    reference = parser.operand()
-    attributes = parser.attributes()
-    return Op(definition, [parser.resolve(reference, parser.colon_type())], (), attributes)
-
-
-def _print_assume(printer: Printer, op: Op) -> None:
-    (condition,) = op.operands
-    printer.write(f" {printer.value(condition)}{printer.attributes(op.attributes)} : {printer.type(condition.type)}")
 
 
 def _verify_assume(op: Op) -> None:
@@ -104,21 +90,12 @@ declare(
     print=_print_module,
     verify=_verify_module,
 )
-declare("ub.poison", kind=Poison, results=1, **TYPED)
+declare("ub.poison", kind=Poison, **assembly("{} : !result", "", "result"))
 declare(
     "llvm.intr.assume",
     kind=Assume,
-    results=0,
     effect=Effect.WRITE,
-    parse=_parse_assume,
-    print=_print_assume,
     verify=_verify_assume,
+    **assembly(" %condition{} : !condition", "condition"),
 )
-declare(
-    "gpu.barrier",
-    kind=Barrier,
-    synchronizes=True,
-    results=0,
-    effect=Effect.READ_WRITE,
-    **BARE,
-)
+declare("gpu.barrier", kind=Barrier, synchronizes=True, effect=Effect.READ_WRITE, **assembly("{}"))

@@ -22,7 +22,7 @@ from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
+from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type, i64
 
 SCRATCH = 5
@@ -77,13 +77,6 @@ class Nest(Op):
     body = Body()
 
 
-class NestYield(Op):
-    """The scalars that a nest gives."""
-
-    __slots__ = ()
-    values = Operands()
-
-
 class CpuDot(Op):
     """`accumulator` += a · b, all three in scratch."""
 
@@ -127,7 +120,7 @@ declare("cpu.alloc", kind=Alloc)
 declare("cpu.read", kind=Read, effect=Effect.READ)
 declare("cpu.write", kind=Write, effect=Effect.WRITE)
 declare("cpu.nest", kind=Nest, regions=1, effect=Effect.RECURSIVE)
-declare("cpu.yield", kind=NestYield, terminator=True)
+declare("cpu.yield", terminator=True)
 declare("cpu.dot", kind=CpuDot, effect=Effect.READ_WRITE)
 declare("cpu.store", kind=GuardedStore, effect=Effect.WRITE)
 declare("cpu.print", kind=PrintBuffer, effect=Effect.READ_WRITE)

@@ -151,62 +151,6 @@ def _print_values(printer: Printer, op: Op) -> None:
 VALUES = Format(parse=_parse_values, print=_print_values)
 
 
-# {…} : T                                                  no operands
-
-
-def _parse_typed(parser: Parser, definition: OpDefinition) -> Op:
-    attributes = parser.attributes()
-    return Op(definition, (), (parser.colon_type(),), attributes)
-
-
-def _print_typed(printer: Printer, op: Op) -> None:
-    printer.write(f"{printer.attributes(op.attributes)} : {printer.type(op.results[0].type)}")
-
-
-TYPED = Format(parse=_parse_typed, print=_print_typed)
-
-
-# word, word, %a, %b {…} : (T, U) -> V
-
-
-def functional(words: Sequence[str] = (), *, indexed: bool = False) -> Format:
-    """Keyword attributes `words`, then operands (the second and later in brackets if `indexed`), then a signature."""
-
-    def parse(parser: Parser, definition: OpDefinition) -> Op:
-        attributes: dict[str, Attribute] = {}
-        for word in words:
-            attributes[word] = Keyword(parser.identifier())
-            parser.expect(",")
-        references = [parser.operand(), *parser.list(parser.operand, "[", "]")] if indexed else parser.operands()
-        attributes.update(parser.attributes())
-        signature = parser.signature()
-        return Op(definition, parser.resolve_all(references, signature.inputs), signature.outputs, attributes)
-
-    def print(printer: Printer, op: Op) -> None:
-        leading = "".join(f" {keyword_text(op, word)}," for word in words)
-        operands = printer.values(op.operands)
-        if indexed:
-            operands = f"{printer.value(op.operands[0])}[{printer.values(op.operands[1:])}]"
-        space = " " if operands else ""
-        printer.write(f"{leading}{space}{operands}{printer.attributes(op.attributes, words)} : {printer.signature(op)}")
-
-    return Format(parse=parse, print=print)
-
-
-# {…}                                                      no operands, no results
-
-
-def _parse_bare(parser: Parser, definition: OpDefinition) -> Op:
-    return Op(definition, (), (), parser.attributes())
-
-
-def _print_bare(printer: Printer, op: Op) -> None:
-    printer.write(printer.attributes(op.attributes))
-
-
-BARE = Format(parse=_parse_bare, print=_print_bare)
-
-
 # Parts of formats
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright.dialects.arith import Unary
-from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.dialects.formats import ELEMENTWISE
 from tilewright.dialects.rules import float_type, integer_type
 from tilewright.ir.core import Op
@@ -39,12 +38,4 @@ for _name, _kind, _rule in (
     ("fma", Fma, float_type),
     ("absi", Exact, integer_type),
 ):
-    declare(
-        f"math.{_name}",
-        kind=_kind,
-        results=1,
-        elementwise=True,
-        verify=_rule,
-        semantics=ARITHMETIC_SEMANTICS[f"math.{_name}"],
-        **ELEMENTWISE,
-    )
+    declare(f"math.{_name}", kind=_kind, results=1, elementwise=True, verify=_rule, **ELEMENTWISE)

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.ir.types import FLOATS, IndexType, PointerType, Type, i1, i8, i16, i32, i64
+from tilewright.ir.types import FLOATS, PointerType, Type, i1, i8, i16, i32, i64, index
 
 DTYPES: dict[Type, np.dtype[Any]] = {
     i1: np.dtype(np.bool_),
@@ -19,7 +19,7 @@ DTYPES: dict[Type, np.dtype[Any]] = {
     i16: np.dtype(np.int16),
     i32: np.dtype(np.int32),
     i64: np.dtype(np.int64),
-    IndexType(): np.dtype(np.int64),
+    index: np.dtype(np.int64),
     FLOATS["f16"]: np.dtype(np.float16),
     FLOATS["bf16"]: np.dtype(ml_dtypes.bfloat16),
     FLOATS["f32"]: np.dtype(np.float32),

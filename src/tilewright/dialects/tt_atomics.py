@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.formats import functional
+from tilewright.dialects.assembly import assembly
 from tilewright.dialects.rules import keyword_in, pointer, types_match
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_memory import pointee_type
@@ -58,18 +58,14 @@ class AtomicCas(Atomic):
 declare(
     "tt.atomic_rmw",
     kind=AtomicRmw,
-    results=1,
-    required=("atomic_rmw_op", "sem", "scope"),
     effect=Effect.READ_WRITE,
     verify=_verify_rmw,
-    **functional(("atomic_rmw_op", "sem", "scope")),
+    **assembly(" @atomic_rmw_op, @sem, @scope, %ptr, %val?(, %mask){} : =>", "ptr val mask?", "result"),
 )
 declare(
     "tt.atomic_cas",
     kind=AtomicCas,
-    results=1,
-    required=("sem", "scope"),
     effect=Effect.READ_WRITE,
     verify=_verify_cas,
-    **functional(("sem", "scope")),
+    **assembly(" @sem, @scope, %ptr, %cmp, %val{} : =>", "ptr cmp val", "result"),
 )

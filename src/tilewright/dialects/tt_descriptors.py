@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.formats import functional, keyword_text
+from tilewright.dialects.assembly import assembly, choice
 from tilewright.dialects.rules import keyword_in, types_match
 from tilewright.dialects.traits import LayoutAnchor, WritesMemory
-from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_options
-from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.dialects.tt_memory import CACHE_OPTIONS
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Operand, Operands, Word
-from tilewright.ir.parser import Parser, Reference
+from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType, Type, i32, i64
 
@@ -59,37 +58,6 @@ def _verify_make(op: Op) -> None:
     require(isinstance(op.operands[0].type, PointerType), op, "the base must be a pointer")
 
 
-# %d[%i, %j]
-
-
-def _parse_place(parser: Parser) -> tuple[Reference, list[Reference]]:
-    return parser.operand(), parser.list(parser.operand, "[", "]")
-
-
-def _place_text(printer: Printer, op: Op, count: int) -> str:
-    return f"{printer.value(op.operands[0])}[{printer.values(op.operands[1 : 1 + count])}]"
-
-
-# tt.descriptor_load %d[%i, %j] options {…} : D -> T
-
-
-def _parse_load(parser: Parser, definition: OpDefinition) -> Op:
-    descriptor, indices = _parse_place(parser)
-    attributes: dict[str, Attribute] = {}
-    parse_cache_options(parser, attributes)
-    type = parser.colon_type()
-    parser.expect("->")
-    operands = parser.resolve_all([descriptor, *indices], [type, *(i32,) * len(indices)])
-    return Op(definition, operands, (parser.type(),), attributes)
-
-
-def _print_load(printer: Printer, op: Op) -> None:
-    place = _place_text(printer, op, len(op.operands) - 1)
-    attributes = printer.attributes({**op.attributes, **cache_policy(printer, op)}, ("cache", "evict"))
-    types = f"{printer.type(op.operands[0].type)} -> {printer.type(op.results[0].type)}"
-    printer.write(f" {place}{cache_text(printer, op)}{attributes} : {types}")
-
-
 def _verify_load(op: Op) -> None:
     verify_block(op, descriptor_type(op, op.operands[0]).block, op.results[0].type)
     types_match(op, op.operands[1:], [i32] * (len(op.operands) - 1), "indices")
@@ -119,54 +87,11 @@ def _verify_rows(op: Op) -> None:
     require(columns and tile.shape[1] >= columns, op, f"needs {columns} columns or more, of at most 32 bits each")
 
 
-# tt.descriptor_store [add,] %d[%i, %j], %v {…} : D, T
-
-
-def _parse_store(parser: Parser, definition: OpDefinition) -> Op:
-    attributes: dict[str, Attribute] = {}
-    if definition.name == "tt.descriptor_reduce":
-        attributes["kind"] = Keyword(parser.one_of(REDUCTIONS, "a reduction"))
-        parser.expect(",")
-    descriptor, indices = _parse_place(parser)
-    parser.expect(",")
-    source = parser.operand()
-    attributes.update(parser.attributes())
-    types = parser.colon_types()
-    wanted = [types[0], *(i32,) * len(indices), *types[1:]]
-    return Op(definition, parser.resolve_all([descriptor, *indices, source], wanted), (), attributes)
-
-
-def _print_store(printer: Printer, op: Op) -> None:
-    kind = f" {keyword_text(op, 'kind')}," if "kind" in op.attributes else ""
-    source = op.operands[-1]
-    attributes = printer.attributes(op.attributes, ("kind",))
-    types = f"{printer.type(op.operands[0].type)}, {printer.type(source.type)}"
-    place = _place_text(printer, op, len(op.operands) - 2)
-    printer.write(f"{kind} {place}, {printer.value(source)}{attributes} : {types}")
-
-
 def _verify_store(op: Op) -> None:
     verify_block(op, descriptor_type(op, op.operands[0]).block, op.operands[-1].type)
     types_match(op, op.operands[1:-1], [i32] * (len(op.operands) - 2), "indices")
     if op.name == "tt.descriptor_reduce":
         keyword_in(op, "kind", REDUCTIONS)
-
-
-# tt.descriptor_scatter %d[%x, %y], %v {…} : D, X, i32, T
-
-
-def _parse_scatter(parser: Parser, definition: OpDefinition) -> Op:
-    descriptor, indices = _parse_place(parser)
-    parser.expect(",")
-    references = [descriptor, *indices, parser.operand()]
-    attributes = parser.attributes()
-    return Op(definition, parser.resolve_all(references, parser.colon_types()), (), attributes)
-
-
-def _print_scatter(printer: Printer, op: Op) -> None:
-    attributes = printer.attributes(op.attributes)
-    source = printer.value(op.operands[-1])
-    printer.write(f" {_place_text(printer, op, 2)}, {source}{attributes} : {printer.types(op.operands)}")
 
 
 class MakeTensorDescriptor(Op):
@@ -272,43 +197,54 @@ declare(
     print=_print_make,
     verify=_verify_make,
 )
+_BLOCK = {"indices": i32}
 declare(
     "tt.descriptor_load",
     kind=DescriptorLoad,
-    operands=(2, ANY),
-    results=1,
     effect=Effect.READ,
-    parse=_parse_load,
-    print=_print_load,
     verify=_verify_load,
+    **assembly(
+        " %desc[%indices*]$cache{} : !desc -> !result",
+        "desc indices*",
+        "result",
+        least=2,
+        types=_BLOCK,
+        custom={"cache": CACHE_OPTIONS},
+    ),
 )
-for _name, _kind in (("tt.descriptor_store", DescriptorStore), ("tt.descriptor_reduce", DescriptorReduce)):
-    declare(
-        _name,
-        kind=_kind,
-        operands=(3, ANY),
-        results=0,
-        effect=Effect.READ_WRITE,
-        parse=_parse_store,
-        print=_print_store,
-        verify=_verify_store,
-    )
+declare(
+    "tt.descriptor_store",
+    kind=DescriptorStore,
+    effect=Effect.READ_WRITE,
+    verify=_verify_store,
+    **assembly(" %desc[%indices*], %src{} : !desc, !src", "desc indices* src", least=3, types=_BLOCK),
+)
+declare(
+    "tt.descriptor_reduce",
+    kind=DescriptorReduce,
+    effect=Effect.READ_WRITE,
+    verify=_verify_store,
+    **assembly(
+        " $kind, %desc[%indices*], %src{} : !desc, !src",
+        "desc indices* src",
+        least=3,
+        types=_BLOCK,
+        custom={"kind": choice("kind", REDUCTIONS, "a reduction")},
+    ),
+)
 declare(
     "tt.descriptor_gather",
     kind=DescriptorGather,
-    operands=(3, 3),
-    results=1,
     effect=Effect.READ,
     verify=_verify_rows,
-    **functional(indexed=True),
+    **assembly(" %desc[%x_offsets, %y_offset]{} : =>", "desc x_offsets y_offset", "result"),
 )
 declare(
     "tt.descriptor_scatter",
     kind=DescriptorScatter,
-    operands=(4, 4),
-    results=0,
     effect=Effect.READ_WRITE,
     verify=_verify_rows,
-    parse=_parse_scatter,
-    print=_print_scatter,
+    **assembly(
+        " %desc[%x_offsets, %y_offset], %src{} : !desc, !x_offsets, !y_offset, !src", "desc x_offsets y_offset src"
+    ),
 )

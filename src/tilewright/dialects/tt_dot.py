@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.dialects.assembly import Groups, Piece, Reading, assembly, type_of
 from tilewright.dialects.formats import keyword_text
 from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import keyword_in, tensor
@@ -13,7 +14,7 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integer, Operands, Word
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
-from tilewright.ir.types import TensorType, Type
+from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.encodings import DotOperand, NvidiaMma
 
 INPUT_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
@@ -23,35 +24,17 @@ SCALED_TYPES = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
 # tt.dot %a, %b, %c [, inputPrecision = tf32] {…} : A * B -> C
 
 
-def _parse_dot(parser: Parser, definition: OpDefinition) -> Op:
-    references = [parser.operand()]
-    attributes: dict[str, Attribute] = {}
-    while parser.optional(","):
-        if parser.keyword("inputPrecision"):
-            parser.expect("=")
-            attributes["inputPrecision"] = Keyword(parser.one_of(INPUT_PRECISIONS, "an input precision"))
-            break
-        references.append(parser.operand())
-    attributes.update(parser.attributes())
-    a = parser.colon_type()
-    parser.expect("*")
-    b = parser.type()
-    parser.expect("->")
-    c = parser.type()
-    return Op(definition, parser.resolve_all(references, (a, b, c)), (c,), attributes)
+def _read_precision(parser: Parser, reading: Reading) -> None:
+    if parser.optional(","):
+        parser.expect("inputPrecision")
+        parser.expect("=")
+        word = parser.one_of(INPUT_PRECISIONS, "an input precision")
+        reading.attributes["inputPrecision"] = Keyword(word)
 
 
-def _print_dot(printer: Printer, op: Op) -> None:
-    a, b, c = (printer.type(value.type) for value in op.operands)
-    skip = ["inputPrecision"]
-    precision = ""
-    if "inputPrecision" in op.attributes and (word := keyword_text(op, "inputPrecision")) != "ieee":
-        precision = f", inputPrecision = {word}"
-    imprecise = op.attributes.get("maxNumImpreciseAcc")
-    if isinstance(imprecise, Number) and imprecise.value == 0:
-        skip.append("maxNumImpreciseAcc")
-    attributes = printer.attributes(op.attributes, skip)
-    printer.write(f" {printer.values(op.operands)}{precision}{attributes} : {a} * {b} -> {c}")
+def _write_precision(printer: Printer, op: Op, groups: Groups) -> str:
+    word = keyword_text(op, "inputPrecision") if "inputPrecision" in op.attributes else "ieee"
+    return "" if word == "ieee" else f", inputPrecision = {word}"
 
 
 def _verify_dot(op: Op) -> None:
@@ -199,12 +182,24 @@ class DotScaled(DotLike):
         return present[0] is True, present[1] is True
 
 
-declare("tt.dot", kind=Dot, results=1, parse=_parse_dot, print=_print_dot, verify=_verify_dot)
+declare(
+    "tt.dot",
+    kind=Dot,
+    verify=_verify_dot,
+    **assembly(
+        " %a, %b, %c$precision{} : !a * !b -> !c",
+        "a b c",
+        "d",
+        types={"d": type_of("c")},
+        defaults={"maxNumImpreciseAcc": Number(0, i32)},
+        custom={"precision": Piece(_read_precision, _write_precision, inline=("inputPrecision",))},
+    ),
+)
 declare(
     "tt.dot_scaled",
     kind=DotScaled,
     results=1,
-    required=("a_elem_type", "b_elem_type", "has_scales"),
+    required=("has_scales",),
     parse=_parse_dot_scaled,
     print=_print_dot_scaled,
     verify=_verify_dot_scaled,

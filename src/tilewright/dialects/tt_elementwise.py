@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 from tilewright.dialects.arith import Binary, FloatCast, Unary
-from tilewright.dialects.formats import ARROW, ELEMENTWISE, functional, keyword_text
+from tilewright.dialects.assembly import Groups, Piece, Reading, assembly, choice, type_of
+from tilewright.dialects.formats import ARROW, ELEMENTWISE, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
-from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, declare
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
-from tilewright.ir.quoting import quoted
 from tilewright.ir.types import FloatType, PointerType, TensorType
 
 PROPAGATE_NAN = ("none", "all")
 ROUNDINGS = ("rtz", "rtne")
 """Modes of rounding, by their numbers in MLIR."""
-
-
-# tt.clampf %x, %min, %max, propagateNan = none {…} : T
-
-
-def _parse_clampf(parser: Parser, definition: OpDefinition) -> Op:
-    references = []
-    for _ in range(3):
-        references.append(parser.operand())
-        parser.expect(",")
-    parser.expect("propagateNan")
-    parser.expect("=")
-    attributes: dict[str, Attribute] = {"propagateNan": Keyword(parser.one_of(PROPAGATE_NAN, "a mode"))}
-    attributes.update(parser.attributes())
-    type = parser.colon_type()
-    return Op(definition, parser.resolve_all(references, [type] * 3), (type,), attributes)
-
-
-def _print_clampf(printer: Printer, op: Op) -> None:
-    nan = keyword_text(op, "propagateNan")
-    attributes = printer.attributes(op.attributes, ("propagateNan",))
-    type = printer.type(op.results[0].type)
-    printer.write(f" {printer.values(op.operands)}, propagateNan = {nan}{attributes} : {type}")
 
 
 def _verify_clampf(op: Op) -> None:
@@ -52,9 +28,8 @@ def _verify_clampf(op: Op) -> None:
 # tt.fp_to_fp %x {…} [, rounding = rtne] : T -> U
 
 
-def _parse_fp_to_fp(parser: Parser, definition: OpDefinition) -> Op:
-    reference = parser.operand()
-    attributes = parser.attributes()
+def _read_rounding(parser: Parser, reading: Reading) -> None:
+    attributes = reading.attributes
     rounding = attributes.get("rounding")
     if isinstance(rounding, Number) and rounding.value in (0, 1):
         attributes["rounding"] = Keyword(ROUNDINGS[int(rounding.value)])
@@ -62,17 +37,10 @@ def _parse_fp_to_fp(parser: Parser, definition: OpDefinition) -> Op:
         parser.expect("rounding")
         parser.expect("=")
         attributes["rounding"] = Keyword(parser.one_of(ROUNDINGS, "a rounding"))
-    source = parser.colon_type()
-    parser.expect("->")
-    return Op(definition, [parser.resolve(reference, source)], (parser.type(),), attributes)
 
 
-def _print_fp_to_fp(printer: Printer, op: Op) -> None:
-    rounding = f", rounding = {keyword_text(op, 'rounding')}" if "rounding" in op.attributes else ""
-    attributes = printer.attributes(op.attributes, ("rounding",))
-    (operand,) = op.operands
-    types = f"{printer.type(operand.type)} -> {printer.type(op.results[0].type)}"
-    printer.write(f" {printer.value(operand)}{attributes}{rounding} : {types}")
+def _write_rounding(printer: Printer, op: Op, groups: Groups) -> str:
+    return f", rounding = {keyword_text(op, 'rounding')}" if "rounding" in op.attributes else ""
 
 
 _fp_to_fp_types = conversion_rule(FloatType, FloatType)
@@ -121,24 +89,6 @@ def _verify_shapes(op: Op) -> None:
         raise VerificationError(op, f"operands and results differ in shape: {sorted(shapes)}")
 
 
-# tt.elementwise_inline_asm "text" {…} [%a, %b : T, U] -> V
-
-
-def _parse_inline_asm(parser: Parser, definition: OpDefinition) -> Op:
-    attributes: dict[str, Attribute] = {"asm_string": parser.string(), **parser.attributes()}
-    references = parser.operands()
-    operands = parser.resolve_all(references, parser.colon_types()) if references else []
-    parser.expect("->")
-    return Op(definition, operands, parser.types(), attributes)
-
-
-def _print_inline_asm(printer: Printer, op: Op) -> None:
-    text = quoted(str(op.attributes["asm_string"]))
-    attributes = printer.attributes(op.attributes, ("asm_string",))
-    operands = f" {printer.values(op.operands)} : {printer.types(op.operands)}" if op.operands else ""
-    printer.write(f" {text}{attributes}{operands} -> {printer.types(op.results)}")
-
-
 class Bitcast(Unary):
     """The bits of `operand` as another type."""
 
@@ -179,82 +129,50 @@ class InlineAsm(Op):
     pure = Flag("pure")
 
 
-declare(
-    "tt.mulhiui",
-    kind=Binary,
-    results=1,
-    elementwise=True,
-    commutative=True,
-    verify=integer_type,
-    semantics=TILE_SEMANTICS["tt.mulhiui"],
-    **ELEMENTWISE,
-)
-declare(
-    "tt.precise_divf",
-    kind=Binary,
-    results=1,
-    elementwise=True,
-    verify=float_type,
-    semantics=TILE_SEMANTICS["tt.precise_divf"],
-    **ELEMENTWISE,
-)
-declare(
-    "tt.precise_sqrt",
-    kind=Unary,
-    results=1,
-    elementwise=True,
-    verify=float_type,
-    semantics=TILE_SEMANTICS["tt.precise_sqrt"],
-    **ELEMENTWISE,
-)
-declare(
-    "tt.bitcast",
-    kind=Bitcast,
-    results=1,
-    elementwise=True,
-    verify=_verify_bitcast,
-    semantics=TILE_SEMANTICS["tt.bitcast"],
-    **ARROW,
-)
+declare("tt.mulhiui", kind=Binary, results=1, elementwise=True, commutative=True, verify=integer_type, **ELEMENTWISE)
+declare("tt.precise_divf", kind=Binary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare("tt.precise_sqrt", kind=Unary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
+declare("tt.bitcast", kind=Bitcast, results=1, elementwise=True, verify=_verify_bitcast, **ARROW)
 declare(
     "tt.clampf",
     kind=Clampf,
-    results=1,
-    required=("propagateNan",),
     elementwise=True,
-    parse=_parse_clampf,
-    print=_print_clampf,
     verify=_verify_clampf,
-    semantics=TILE_SEMANTICS["tt.clampf"],
+    **assembly(
+        " %x, %min, %max, propagateNan = $nan{} : !x",
+        "x min max",
+        "result",
+        types=dict.fromkeys(("min", "max", "result"), type_of("x")),
+        custom={"nan": choice("propagateNan", PROPAGATE_NAN, "a mode")},
+    ),
 )
 declare(
     "tt.fp_to_fp",
     kind=FpToFp,
-    results=1,
     elementwise=True,
-    parse=_parse_fp_to_fp,
-    print=_print_fp_to_fp,
     verify=_verify_fp_to_fp,
-    semantics=TILE_SEMANTICS["tt.fp_to_fp"],
+    **assembly(
+        " %src{}$rounding : !src -> !result",
+        "src",
+        "result",
+        custom={"rounding": Piece(_read_rounding, _write_rounding, inline=("rounding",))},
+    ),
 )
 declare(
     "tt.extern_elementwise",
     kind=ExternElementwise,
-    results=1,
-    required=("libname", "libpath", "symbol", "pure"),
+    required=("pure",),
     elementwise=True,
     effect_of=_effect_unless_pure,
     verify=_verify_shapes,
-    semantics=TILE_SEMANTICS["tt.extern_elementwise"],
-    **functional(),
+    **assembly("?( %args*){} : =>", "args*", "result"),
 )
 declare(
     "tt.elementwise_inline_asm",
     kind=InlineAsm,
-    required=("asm_string", "constraints", "packed_element", "pure"),
+    required=("pure",),
     elementwise=True,
     effect_of=_effect_unless_pure,
-    parse=_parse_inline_asm,
-    print=_print_inline_asm,
     verify=_verify_inline_asm,
+    **assembly(" ^asm_string{}?( %args* : !args*) -> !result*", "args*", "result*"),
 )

@@ -234,7 +234,7 @@ declare(
     kind=Func,
     results=0,
     regions=1,
-    required=("sym_name", "function_type"),
+    required=("function_type",),
     isolated=True,
     symbol=True,
     effect=Effect.UNKNOWN,
@@ -242,13 +242,5 @@ declare(
     print=_print_function,
     verify=_verify_function,
 )
-declare(
-    "tt.call",
-    kind=Call,
-    required=("callee",),
-    effect=Effect.UNKNOWN,
-    parse=_parse_call,
-    print=_print_call,
-    verify=_verify_call,
-)
+declare("tt.call", kind=Call, effect=Effect.UNKNOWN, parse=_parse_call, print=_print_call, verify=_verify_call)
 declare("tt.return", kind=Return, results=0, terminator=True, **VALUES)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from tilewright.dialects.arith import Unary
+from tilewright.dialects.assembly import Piece, assembly, type_of
 from tilewright.dialects.formats import ARROW, keyword_text
 from tilewright.dialects.rules import conversion_rule, pointer, types_match
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
@@ -48,7 +47,7 @@ _POLICY_FIELDS = {"cache_modifier": "cache", "eviction_policy": "evict"}
 # cacheModifier = ca evictionPolicy = evict_first           and 3.9's {cachePolicy = #tt.cache_policy<…>}
 
 
-def parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> None:
+def _parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> None:
     """Read the cache options and the attributes behind them."""
     while word := parser.keyword("cacheModifier", "evictionPolicy"):
         parser.expect("=")
@@ -61,7 +60,7 @@ def parse_cache_options(parser: Parser, attributes: dict[str, Attribute]) -> Non
         attributes.update({_POLICY_FIELDS[name]: Keyword(word) for name, word in _POLICY.findall(policy.text)})
 
 
-def cache_policy(printer: Printer, op: Op) -> dict[str, Attribute]:
+def _cache_policy(printer: Printer, op: Op) -> dict[str, Attribute]:
     """The cache options as the one attribute that Triton 3.9 has for them, if the text is for it and there are any."""
     if not printer.version.cache_policy or not ("cache" in op.attributes or "evict" in op.attributes):
         return {}
@@ -72,7 +71,7 @@ def cache_policy(printer: Printer, op: Op) -> dict[str, Attribute]:
     return {"cachePolicy": Opaque(f"#tt.cache_policy<cache_modifier = {cache}, eviction_policy = {evict}>")}
 
 
-def cache_text(printer: Printer, op: Op) -> str:
+def _cache_text(printer: Printer, op: Op) -> str:
     """The cache options with a space in front, if they are no attribute; defaults are left out."""
     if printer.version.cache_policy:
         return ""
@@ -84,9 +83,18 @@ def cache_text(printer: Printer, op: Op) -> str:
     return text
 
 
+CACHE_OPTIONS = Piece(
+    lambda parser, reading: _parse_cache_options(parser, reading.attributes),
+    lambda printer, op, groups: _cache_text(printer, op),
+    inline=("cache", "evict"),
+    extra=_cache_policy,
+)
+"""` cacheModifier = ca evictionPolicy = evict_first`, and the attributes behind them."""
+
+
 def _memory_attributes(parser: Parser) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {}
-    parse_cache_options(parser, attributes)
+    _parse_cache_options(parser, attributes)
     padding = attributes.get("padding")
     if isinstance(padding, Number):
         word = PADDINGS.get(int(padding.value))
@@ -108,8 +116,8 @@ def _memory_text(printer: Printer, op: Op) -> str:
     if isinstance(padding := shown.get("padding"), Keyword):
         number = next(number for number, word in PADDINGS.items() if word == padding.name)
         shown["padding"] = Number(number, i32)
-    shown.update(cache_policy(printer, op))
-    return cache_text(printer, op) + printer.attributes(shown)
+    shown.update(_cache_policy(printer, op))
+    return _cache_text(printer, op) + printer.attributes(shown)
 
 
 def _print_access(printer: Printer, op: Op) -> None:
@@ -180,21 +188,6 @@ def _parse_pointers(parser: Parser) -> tuple[Type, Type]:
     if not isinstance(type.scalar, PointerType):
         raise parser.error("a type of pointers", start)
     return type, pointee_type(type)
-
-
-# tt.addptr %p, %offset {…} : P, I
-
-
-def _parse_addptr(parser: Parser, definition: OpDefinition) -> Op:
-    references = parser.operands()
-    attributes = parser.attributes()
-    types = parser.colon_types()
-    return Op(definition, parser.resolve_all(references, types), (types[0],), attributes)
-
-
-def _print_addptr(printer: Printer, op: Op) -> None:
-    attributes = printer.attributes(op.attributes)
-    printer.write(f" {printer.values(op.operands)}{attributes} : {printer.types(op.operands)}")
 
 
 def _verify_addptr(op: Op) -> None:
@@ -372,44 +365,45 @@ class PtrToInt(PointerCast):
     __slots__ = ()
 
 
-def _declare(name: str, kind: type[Op], results: int, formats: Sequence[object], **facts: object) -> None:
-    parse, print, verify = formats
-    declare(name, kind=kind, results=results, parse=parse, print=print, verify=verify, **facts)
-
-
-_declare("tt.load", Load, 1, (_parse_load, _print_access, _verify_load), effect=Effect.READ, effect_of=_load_effect)
-_declare("tt.store", Store, 0, (_parse_store, _print_access, _verify_store), effect=Effect.WRITE)
-_declare(
+declare(
+    "tt.load",
+    kind=Load,
+    results=1,
+    effect=Effect.READ,
+    effect_of=_load_effect,
+    parse=_parse_load,
+    print=_print_access,
+    verify=_verify_load,
+)
+declare(
+    "tt.store",
+    kind=Store,
+    results=0,
+    effect=Effect.WRITE,
+    parse=_parse_store,
+    print=_print_access,
+    verify=_verify_store,
+)
+declare(
     "tt.addptr",
-    AddPtr,
-    1,
-    (_parse_addptr, _print_addptr, _verify_addptr),
+    kind=AddPtr,
     elementwise=True,
-    semantics=TILE_SEMANTICS["tt.addptr"],
+    verify=_verify_addptr,
+    **assembly(" %ptr, %offset{} : !ptr, !offset", "ptr offset", "result", types={"result": type_of("ptr")}),
 )
-_declare(
+declare(
     "tt.make_tensor_ptr",
-    MakeTensorPtr,
-    1,
-    (_parse_make_tensor_ptr, _print_make_tensor_ptr, _verify_make_tensor_ptr),
+    kind=MakeTensorPtr,
+    results=1,
     required=("order",),
+    parse=_parse_make_tensor_ptr,
+    print=_print_make_tensor_ptr,
+    verify=_verify_make_tensor_ptr,
 )
-_declare("tt.advance", Advance, 1, (_parse_advance, _print_advance, _verify_advance))
+declare("tt.advance", kind=Advance, results=1, parse=_parse_advance, print=_print_advance, verify=_verify_advance)
 declare(
-    "tt.int_to_ptr",
-    kind=IntToPtr,
-    results=1,
-    elementwise=True,
-    verify=conversion_rule(IntType, PointerType),
-    semantics=TILE_SEMANTICS["tt.int_to_ptr"],
-    **ARROW,
+    "tt.int_to_ptr", kind=IntToPtr, results=1, elementwise=True, verify=conversion_rule(IntType, PointerType), **ARROW
 )
 declare(
-    "tt.ptr_to_int",
-    kind=PtrToInt,
-    results=1,
-    elementwise=True,
-    verify=conversion_rule(PointerType, IntType),
-    semantics=TILE_SEMANTICS["tt.ptr_to_int"],
-    **ARROW,
+    "tt.ptr_to_int", kind=PtrToInt, results=1, elementwise=True, verify=conversion_rule(PointerType, IntType), **ARROW
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright.dialects.formats import VALUES
-from tilewright.dialects.layout_text import slice_text
 from tilewright.dialects.rules import axis_of, ends_with, number, tensor, types_match
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
@@ -37,7 +36,7 @@ def reduced_type(type: Type, axis: int) -> Type:
     left = (*shape[:axis], *shape[axis + 1 :])
     if not left or not isinstance(type, TensorType) or type.encoding is None:
         return with_shape(type, left)
-    return TensorType(left, type.element, slice_text(axis, type.encoding))
+    return TensorType(left, type.element, f"#ttg.slice<{{dim = {axis}, parent = {type.encoding}}}>")
 
 
 def _verify_scan(op: Op) -> None:
@@ -90,22 +89,8 @@ class MapElementwise(Op):
     function = RegionOf()
 
 
-class Returned(Op):
-    """The end of a function of elements."""
-
-    __slots__ = ()
-    values = Operands()
-
-
-declare("tt.reduce", kind=Reduce, regions=1, required=("axis",), verify=_verify_reduce)
-declare("tt.scan", kind=Scan, regions=1, required=("axis", "reverse"), verify=_verify_scan)
-declare(
-    "tt.map_elementwise",
-    kind=MapElementwise,
-    regions=1,
-    required=("pack",),
-    effect=Effect.RECURSIVE,
-    verify=_verify_map,
-)
+declare("tt.reduce", kind=Reduce, regions=1, verify=_verify_reduce)
+declare("tt.scan", kind=Scan, regions=1, required=("reverse",), verify=_verify_scan)
+declare("tt.map_elementwise", kind=MapElementwise, regions=1, effect=Effect.RECURSIVE, verify=_verify_map)
 for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
-    declare(_name, kind=Returned, results=0, terminator=True, **VALUES)
+    declare(_name, results=0, terminator=True, **VALUES)

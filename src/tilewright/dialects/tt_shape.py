@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from tilewright.dialects.formats import ARROW, functional
+from tilewright.dialects.assembly import assembly, mask_like, type_of
+from tilewright.dialects.formats import ARROW
 from tilewright.dialects.layout_rules import layout_of, require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, tensor, types_match
-from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
@@ -16,7 +16,7 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integer, Integers, Operand, OptionalOperand, Result
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
-from tilewright.ir.types import IntType, TensorType, Type, i1, with_element
+from tilewright.ir.types import IntType, TensorType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, Encoding, LayoutError
 from tilewright.layouts.inference import expanded, reshaped, split, transposed
@@ -162,50 +162,6 @@ def _verify_histogram(op: Op) -> None:
         require(op.operands[1].type.shape == op.operands[0].type.shape, op, "the mask must have the operand's shape")
 
 
-# %a, %b {…} : T -> U                                      all operands have type T, all results type U
-
-
-def _parse_uniform(parser: Parser, definition: OpDefinition) -> Op:
-    references = parser.operands()
-    attributes = parser.attributes()
-    source = parser.colon_type()
-    parser.expect("->")
-    results: list[Type] = [parser.type()] * (definition.results or 1)
-    return Op(definition, parser.resolve_all(references, [source] * len(references)), results, attributes)
-
-
-def _print_uniform(printer: Printer, op: Op) -> None:
-    types = f"{printer.type(op.operands[0].type)} -> {printer.type(op.results[0].type)}"
-    printer.write(f" {printer.values(op.operands)}{printer.attributes(op.attributes)} : {types}")
-
-
-# tt.unsplat %a {…} : T
-
-
-def _parse_unsplat(parser: Parser, definition: OpDefinition) -> Op:
-    reference = parser.operand()
-    attributes = parser.attributes()
-    source = parser.colon_type()
-    return Op(definition, [parser.resolve(reference, source)], (source.scalar,), attributes)
-
-
-def _print_unsplat(printer: Printer, op: Op) -> None:
-    (operand,) = op.operands
-    printer.write(f" {printer.value(operand)}{printer.attributes(op.attributes)} : {printer.type(operand.type)}")
-
-
-# tt.histogram %a [, %mask] {…} : T -> U                   the mask has the operand's shape
-
-
-def _parse_histogram(parser: Parser, definition: OpDefinition) -> Op:
-    references = parser.operands()
-    attributes = parser.attributes()
-    source = parser.colon_type()
-    parser.expect("->")
-    types = [source, with_element(source, i1)][: len(references)]
-    return Op(definition, parser.resolve_all(references, types), (parser.type(),), attributes)
-
-
 # tt.reshape %a [allow_reorder] [efficient_layout] {…} : T -> U
 
 _RESHAPE_WORDS = ("allow_reorder", "efficient_layout")
@@ -311,94 +267,34 @@ class Gather(ShapeOp):
     axis = Integer("axis")
 
 
-declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, semantics=TILE_SEMANTICS["tt.splat"], **ARROW)
+declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, **ARROW)
 declare(
     "tt.unsplat",
     kind=Unsplat,
-    results=1,
-    parse=_parse_unsplat,
-    print=_print_unsplat,
     verify=_verify_unsplat,
-    semantics=TILE_SEMANTICS["tt.unsplat"],
+    **assembly(" %src{} : !src", "src", "result", types={"result": lambda reading: reading.type("src").scalar}),
 )
-declare(
-    "tt.broadcast",
-    kind=Broadcast,
-    results=1,
-    verify=_verify_broadcast,
-    semantics=TILE_SEMANTICS["tt.broadcast"],
-    **ARROW,
-)
-declare(
-    "tt.expand_dims",
-    kind=ExpandDims,
-    results=1,
-    required=("axis",),
-    verify=_verify_expand_dims,
-    semantics=TILE_SEMANTICS["tt.expand_dims"],
-    **ARROW,
-)
-declare(
-    "tt.trans",
-    kind=Trans,
-    results=1,
-    required=("order",),
-    verify=_verify_trans,
-    semantics=TILE_SEMANTICS["tt.trans"],
-    **ARROW,
-)
-declare(
-    "tt.reshape",
-    kind=Reshape,
-    results=1,
-    parse=_parse_reshape,
-    print=_print_reshape,
-    verify=_verify_reshape,
-    semantics=TILE_SEMANTICS["tt.reshape"],
-)
-declare(
-    "tt.join",
-    kind=Join,
-    results=1,
-    parse=_parse_uniform,
-    print=_print_uniform,
-    verify=_verify_join,
-    semantics=TILE_SEMANTICS["tt.join"],
-)
+declare("tt.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, **ARROW)
+declare("tt.expand_dims", kind=ExpandDims, results=1, verify=_verify_expand_dims, **ARROW)
+declare("tt.trans", kind=Trans, results=1, required=("order",), verify=_verify_trans, **ARROW)
+declare("tt.reshape", kind=Reshape, results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape)
+for _name, _kind, _rule in (("tt.join", Join, _verify_join), ("tt.cat", Cat, _verify_cat)):
+    declare(
+        _name,
+        kind=_kind,
+        verify=_rule,
+        **assembly(" %lhs, %rhs{} : !lhs -> !result", "lhs rhs", "result", types={"rhs": type_of("lhs")}),
+    )
 declare(
     "tt.split",
     kind=Split,
-    results=2,
-    result_names=("outLHS", "outRHS"),
-    parse=_parse_uniform,
-    print=_print_uniform,
     verify=_verify_split,
-    semantics=TILE_SEMANTICS["tt.split"],
-)
-declare(
-    "tt.cat",
-    kind=Cat,
-    results=1,
-    parse=_parse_uniform,
-    print=_print_uniform,
-    verify=_verify_cat,
-    semantics=TILE_SEMANTICS["tt.cat"],
+    **assembly(" %src{} : !src -> !outLHS", "src", "outLHS outRHS", types={"outRHS": type_of("outLHS")}),
 )
 declare(
     "tt.histogram",
     kind=Histogram,
-    results=1,
-    parse=_parse_histogram,
-    print=_print_uniform,
     verify=_verify_histogram,
-    semantics=TILE_SEMANTICS["tt.histogram"],
+    **assembly(" %src?(, %mask){} : !src -> !result", "src mask?", "result", types={"mask": mask_like("src")}),
 )
-declare(
-    "tt.gather",
-    kind=Gather,
-    results=1,
-    required=("axis",),
-    verify=_verify_gather,
-    semantics=TILE_SEMANTICS["tt.gather"],
-    **functional(indexed=True),
-)
+declare("tt.gather", kind=Gather, verify=_verify_gather, **assembly(" %src[%indices]{} : =>", "src indices", "result"))

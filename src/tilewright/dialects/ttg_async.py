@@ -7,28 +7,15 @@
 
 from __future__ import annotations
 
-from tilewright.dialects.assembly import Groups, Piece, Reading, assembly
+from tilewright.dialects.assembly import Reading, assembly
 from tilewright.dialects.traits import PointerAccess
-from tilewright.dialects.tt_memory import cache_policy, cache_text, parse_cache_options, pointee_type
+from tilewright.dialects.tt_memory import CACHE_OPTIONS, pointee_type
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.fields import Flag, Integer, Operand, Operands, OptionalNamedOperand
-from tilewright.ir.parser import Parser
-from tilewright.ir.printer import Printer
 from tilewright.ir.types import Type, async_token, i1, i32, with_element
 
-
-def _read_cache_options(parser: Parser, reading: Reading) -> None:
-    parse_cache_options(parser, reading.attributes)
-
-
-def _write_cache_options(printer: Printer, op: Op, groups: Groups) -> str:
-    return cache_text(printer, op)
-
-
-CACHE_OPTIONS = Piece(_read_cache_options, _write_cache_options, inline=("cache", "evict"), extra=cache_policy)
-"""` cacheModifier = ca evictionPolicy = evict_first`, and the attributes behind them."""
 CACHE_DEFAULTS: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(1, i32)}
 
 
@@ -98,7 +85,6 @@ declare(
     "ttg.async_wait",
     kind=AsyncWait,
     effect=Effect.READ_WRITE,
-    required=("num",),
     **assembly(
         "?( %asyncToken*){}", "asyncToken*", "retToken", types={"asyncToken": async_token, "retToken": async_token}
     ),

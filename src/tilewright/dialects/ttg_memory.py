@@ -330,7 +330,6 @@ declare(
     buffers=Effect.READ,
     verify=_verify_indexed,
     effect=Effect.READ,
-    required=("axis",),
     **assembly(
         " %src[%indices]?( token %token){} : !src, !indices -> !result",
         "src indices token?",
@@ -344,7 +343,6 @@ declare(
     buffers=Effect.WRITE,
     verify=_verify_indexed,
     effect=Effect.WRITE,
-    required=("axis",),
     **assembly(
         " %dst[%indices], %values?( token %token){} : !dst, !indices, !values",
         "dst values indices token?",
@@ -357,7 +355,6 @@ declare(
     buffers=Effect.READ_WRITE,
     verify=_verify_indexed,
     effect=Effect.READ_WRITE,
-    required=("atomic_rmw_op", "axis"),
     **assembly(
         " @atomic_rmw_op, %dst[%indices], %values?(, %mask){} : =>",
         "dst values indices mask?",

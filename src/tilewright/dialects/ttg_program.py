@@ -7,7 +7,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import same_shape, tensor
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
-from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, OpDefinition, declare
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
@@ -92,13 +92,6 @@ class Mask(Op):
     body = Body()
 
 
-class MaskReturn(Op):
-    """The values that a masked region gives."""
-
-    __slots__ = ()
-    values = Operands()
-
-
 class Fp4ToFp(Op):
     """The numbers of four bits that `source` holds, two in a byte, along `axis`."""
 
@@ -145,7 +138,6 @@ declare("ttg.warp_id", **assembly("{}", "", "result", types={"result": i32}))
 declare(
     "ttg.predicate_stage",
     kind=PredicateStage,
-    required=("maxStage", "stage"),
     **assembly(
         " %iv, %ub, %step maxStage #maxStage stage #stage{} : !iv -> !result",
         "iv ub step",
@@ -154,24 +146,18 @@ declare(
     ),
 )
 declare("ttg.mask", kind=Mask, operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
-declare("ttg.mask.return", kind=MaskReturn, results=0, operands=(0, ANY), terminator=True, **VALUES)
-declare(
-    "ttg.fp4_to_fp",
-    kind=Fp4ToFp,
-    required=("axis",),
-    **assembly(" %src{} : !src -> !result", "src", "result"),
-)
+declare("ttg.mask.return", results=0, terminator=True, **VALUES)
+declare("ttg.fp4_to_fp", kind=Fp4ToFp, **assembly(" %src{} : !src -> !result", "src", "result"))
 declare(
     "ttg.global_scratch_alloc",
     kind=GlobalScratchAlloc,
-    required=("nbytes", "alignment"),
     effect=Effect.ALLOCATE,
     **assembly("{} : !result", "", "result"),
 )
 declare(
     "ttg.inline_asm",
     kind=ThreadAsm,
-    required=("asm_string", "constraints", "pure"),
+    required=("pure",),
     effect_of=_effect_unless_pure,
     **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),
 )

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 
-from tilewright.dialects.formats import BARE, VALUES
+from tilewright.dialects.assembly import assembly
+from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match, types_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Region
@@ -57,12 +58,6 @@ class WarpYield(Op):
 
     __slots__ = ()
     values = Operands()
-
-
-class WarpReturn(Op):
-    """The end of a partition."""
-
-    __slots__ = ()
 
 
 def partitions_of(op: Op) -> WarpSpecializePartitions:
@@ -165,4 +160,4 @@ declare(
     verify=_verify_partitions,
 )
 declare("ttg.warp_yield", kind=WarpYield, results=0, terminator=True, **VALUES)
-declare("ttg.warp_return", kind=WarpReturn, results=0, terminator=True, **BARE)
+declare("ttg.warp_return", terminator=True, **assembly("{}"))

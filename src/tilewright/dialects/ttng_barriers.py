@@ -7,7 +7,7 @@ from tilewright.dialects.ttng_rules import verify_barriers, verify_cluster
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.fields import Flag, Integer, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand, Word
+from tilewright.ir.fields import Flag, Integer, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand
 from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
@@ -86,12 +86,6 @@ class ClusterArrive(Op):
     relaxed = Flag("relaxed")
 
 
-class ClusterWait(Op):
-    """The second half."""
-
-    __slots__ = ()
-
-
 class ClcTryCancel(Op):
     """Asks for the work of a cluster that has not started; the answer goes to `response`, then `barrier` hears."""
 
@@ -104,21 +98,6 @@ class ClcLoadResult(Op):
 
     __slots__ = ()
     response = Operand(0)
-
-
-class ClcIsCanceled(Op):
-    """Whether there was work."""
-
-    __slots__ = ()
-    answer = Operand(0)
-
-
-class ClcGetProgramId(Op):
-    """The program id of the work, along the axis `axis`."""
-
-    __slots__ = ()
-    answer = Operand(0)
-    axis = Word("dim")
 
 
 declare(
@@ -201,7 +180,7 @@ declare(
     **_ORDER,
     **assembly("{}"),
 )
-declare("ttng.cluster_wait", kind=ClusterWait, synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
+declare("ttng.cluster_wait", synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
 
 # Taking over the work of a cluster that has not started
 
@@ -223,12 +202,10 @@ declare(
 )
 declare(
     "ttng.clc_is_canceled",
-    kind=ClcIsCanceled,
     **assembly(" %clcResult{} : !clcResult -> !is_canceled", "clcResult", "is_canceled"),
 )
 declare(
     "ttng.clc_get_program_id",
-    kind=ClcGetProgramId,
     required=("dim",),
     **assembly(" %clcResult, @dim{} : !clcResult -> !result", "clcResult", "result"),
 )

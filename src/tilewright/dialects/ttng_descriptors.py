@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.tt_descriptors import descriptor_type
-from tilewright.dialects.ttg_async import CACHE_DEFAULTS, CACHE_OPTIONS
+from tilewright.dialects.tt_memory import CACHE_OPTIONS
+from tilewright.dialects.ttg_async import CACHE_DEFAULTS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
@@ -146,7 +147,6 @@ declare(
     buffers=Effect.READ,
     verify=verify_copy,
     effect=Effect.READ_WRITE,
-    required=("kind",),
     **assembly(" @kind, %desc[%coord*] %src{} : !desc, !src", "desc coord* src", types={"coord": i32}),
 )
 declare(
@@ -174,13 +174,7 @@ declare(
         custom={"cache": CACHE_OPTIONS},
     ),
 )
-declare(
-    "ttng.async_tma_store_wait",
-    kind=AsyncTmaStoreWait,
-    effect=Effect.READ_WRITE,
-    required=("pendings",),
-    **assembly("{}"),
-)
+declare("ttng.async_tma_store_wait", kind=AsyncTmaStoreWait, effect=Effect.READ_WRITE, **assembly("{}"))
 declare(
     "ttng.async_shared_store",
     kind=AsyncSharedStore,
@@ -201,7 +195,6 @@ declare(
     "ttng.tensormap_create",
     kind=TensormapCreate,
     effect=Effect.READ_WRITE,
-    required=("elem_type", "interleave_layout", "swizzle_mode", "fill_mode"),
     **assembly(
         " %desc_ptr, %global_address, [%box_dim*], [%global_dim*], [%global_stride*], [%element_stride*]{} : =>",
         "desc_ptr global_address box_dim* global_dim* global_stride* element_stride*",

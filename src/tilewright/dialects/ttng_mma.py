@@ -91,14 +91,6 @@ class TensorCoreCommit(Op):
     buffers = NamedOperands("descs")
 
 
-class PackedArithmetic(Op):
-    """Arithmetic on pairs of numbers in one register."""
-
-    __slots__ = ()
-    arguments = Operands()
-    operation = Word("op_kind")
-
-
 declare(
     "ttng.warp_group_dot",
     kind=WarpGroupDot,
@@ -119,7 +111,6 @@ declare(
     kind=WarpGroupDotWait,
     verify=verify_waited,
     effect=Effect.READ_WRITE,
-    required=("pendings",),
     **assembly(
         " %inputs*{} : !inputs*", "inputs*", "outputs*", types={"outputs": lambda reading: reading.types["inputs"]}
     ),
@@ -188,7 +179,6 @@ declare(
     buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
-    required=("a_type", "b_type"),
     **assembly(
         " %a, %b, %d$token, %a_scale, %b_scale, %useD, %pred lhs = @a_type rhs = @b_type$barriers{}"
         " : !a, !b, !d, !a_scale, !b_scale?(, !barriers*)",
@@ -211,9 +201,4 @@ declare(
         types={"pred": i1},
     ),
 )
-declare(
-    "ttng.packed_arith",
-    kind=PackedArithmetic,
-    required=("op_kind",),
-    **assembly(" @op_kind %operands*{} : =>", "operands*", "result"),
-)
+declare("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))

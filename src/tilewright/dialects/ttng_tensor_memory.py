@@ -21,22 +21,22 @@ from tilewright.dialects.ttng_rules import (
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
-from tilewright.ir.fields import Integer, NamedOperand, Operand, OptionalNamedOperand, OptionalOperand, Word
+from tilewright.ir.fields import Integer, NamedOperand, Operand, OptionalNamedOperand, OptionalOperand
 from tilewright.ir.types import i1, i32
 
 _TOKEN = {"token": token_piece("dep", "token")}
 
 
 class TmemAlloc(Op):
-    """Tensor memory, which starts with the elements of `source` if there is one.
-
-    Attributes:
-        column: its first column, once it has its place.
-    """
+    """Tensor memory, which starts with the elements of `source` if there is one."""
 
     __slots__ = ()
     source = OptionalOperand(0)
-    column = Integer("tensor_memory_col_offset")
+
+    @property
+    def column(self) -> int:
+        """Its first column, once it has its place."""
+        return number(self, "tensor_memory_col_offset")
 
 
 class TmemLoad(LayoutAnchor):
@@ -75,13 +75,6 @@ class TmemCopy(Op):
     __slots__ = ()
     source, target = Operand(0), Operand(1)
     barrier = OptionalOperand(2)
-
-
-class TmemWait(Op):
-    """Waits for loads or stores, as `which` says."""
-
-    __slots__ = ()
-    which = Word("kind")
 
 
 declare(
@@ -126,4 +119,4 @@ declare(
     effect=Effect.READ_WRITE,
     **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
 )
-declare("ttng.tmem_wait", kind=TmemWait, effect=Effect.READ_WRITE, required=("kind",), **assembly(" @kind{}"))
+declare("ttng.tmem_wait", required=("kind",), effect=Effect.READ_WRITE, **assembly(" @kind{}"))

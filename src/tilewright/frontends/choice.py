@@ -6,23 +6,29 @@
     trace       runs it once, on tiles that record what is done with them
 
 What a kernel calls is read by the kernel's front end.
+
+A device without a kind of 8-bit floats could compute with it by way of others, and does so when the option
+`supported_fp8_dtypes` names it. Without being asked it does not: Triton refuses such kernels, and they are not fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
 
 from tilewright.frontends import from_ast, from_bytecode, hir
-from tilewright.frontends.errors import NoSource
+from tilewright.frontends.errors import MissingFp8, NoSource
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.evaluate.tiles import EvaluateOptions
-from tilewright.frontends.fp8_kinds import refuse_missing_fp8
 from tilewright.frontends.from_trace import trace_kernel
 from tilewright.frontends.memoise import Reader, memoise
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.core import Op
-from tilewright.support.diagnostics import CompilationError
+from tilewright.ir.spans import span_of
+from tilewright.ir.types import Type
+from tilewright.semantics.types import FP8_KINDS, dtype
+from tilewright.support.diagnostics import CompilationError, SemanticError, located
 
 TRACE = "trace"
 
@@ -66,3 +72,32 @@ READERS: Mapping[str, Reader] = {
     "bytecode": memoise(from_bytecode.read_function, "bytecode"),
 }
 """The reader of functions per front end; what was read is kept as long as the function."""
+
+
+def refuse_missing_fp8(module: Op, available: Sequence[str]) -> None:
+    """Refuse a module with 8-bit floats that are not among `available`.
+
+    Raises:
+        CompilationError: an op makes, or a function takes, values of another kind.
+    """
+    missing = {dtype(name).ir.text: name for name in FP8_KINDS if name not in available}
+    if not missing:
+        return
+    in_text = re.compile(rf"(?:{'|'.join(missing)})\b")
+    found = [
+        (op.location, kind[0]) for op in module.walk() for type in _types(op) if (kind := in_text.search(type.text))
+    ]
+    if found:
+        location, text = next((use for use in found if span_of(use[0]).line), (module.location, found[0][1]))
+        error = SemanticError(MissingFp8(missing[text], tuple(available)))
+        raise located(error.diagnostic, span_of(location)) from error
+
+
+def _types(op: Op) -> Iterator[Type]:
+    """The types of what an op takes, makes and hands to its regions; constants have no place, but their users have."""
+    for value in (*op.operands, *op.results):
+        yield value.type
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.args:
+                yield argument.type

@@ -6,23 +6,33 @@
 
 Whatever Python does on the way works: closures, classes, generators, data structures. What it cannot see is control
 flow that depends on values at run time: `tl.cond`, `tl.fori_loop` and `tl.while_loop` are for that.
+
+A trace happens once, so it must not change what it reads from outside:
+
+    SEEN = []
+
+    def kernel(x, n):
+        SEEN.append(n)          refused when the trace has ended: SEEN is not what it was before
+
+Lists, dicts and sets must hold what they held; other objects must not hold values of the trace.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType, FunctionType
-from typing import Any
+from types import FrameType, FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BadArguments, KernelReturnsValue, LeakedValue, TraceTooLong
+from tilewright.frontends.errors import BadArguments, KernelReturnsValue, LeakedValue, OutsideChanged, TraceTooLong
 from tilewright.frontends.evaluate.inlining import bind_arguments, finish_function, function_op
 from tilewright.frontends.evaluate.kernel import bind_parameters
 from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.frontends.from_bytecode import parameters_of
-from tilewright.frontends.outside import Outside
+from tilewright.frontends.python_function import globals_of
 from tilewright.frontends.signature import Parameter
 from tilewright.frontends.traced_errors import PACKAGE, explained
 from tilewright.ir.attributes import UNKNOWN, Attribute, FileLocation, Location
@@ -30,6 +40,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
+from tilewright.language.callable import JITCallable
 from tilewright.language.python_builtins import Rebound, absolute, is_instance, maximum, minimum
 from tilewright.language.python_code import arguments_of, place_of, refuse_generators
 from tilewright.language.values import describe, origin
@@ -68,17 +79,7 @@ def trace_kernel(
     kernel = function_op(declared, name, block, public=True, noinline=False)
     kernel.argument_attributes = attributes
     tracer = Tracer(block)
-    context = emitting_into(
-        tracer,
-        call=_call,
-        debug=options.debug,
-        dot_precision=options.dot_precision,
-        imprecise_sums=options.imprecise_sums,
-        checks_overflow=options.debug and options.sanitize_overflow,
-        in_python=True,
-        capability=options.capability,
-        warps=options.warps,
-    )
+    context = emitting_into(tracer, call=_call, in_python=True, **options.facts())
     with context, explained(location):
         result = _called(python, *arguments_of(code, values))
         tracer.outside.check(tracer.knows)
@@ -197,3 +198,70 @@ def _misfit(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[st
     except TypeError as error:
         return str(error)
     return ""
+
+
+class Watched(NamedTuple):
+    """One value outside, read by `function`, and what it held."""
+
+    function: FunctionType
+    name: str
+    value: Any
+    items: list[Any]
+
+
+class Outside:
+    """The values that the functions of one trace could change."""
+
+    def __init__(self) -> None:
+        self._watched: dict[tuple[int, str], Watched] = {}
+
+    def watch(self, python: FunctionType) -> None:
+        """Remember what the values that `python` reads hold, if they can change."""
+        code = python.__code__
+        captured, module = globals_of(python)
+        for scope, names in ((captured, code.co_freevars), (module, code.co_names)):
+            for name in names:
+                value = scope.get(name)
+                if _may_change(value) and (id(value), name) not in self._watched:
+                    self._watched[id(value), name] = Watched(python, name, value, _items(value))
+
+    def check(self, is_traced: Callable[[Any], bool]) -> None:
+        """Raise if one of them has changed.
+
+        Args:
+            is_traced: whether a value belongs to the trace.
+
+        Raises:
+            CompilationError: one has.
+        """
+        for function, name, value, before in self._watched.values():
+            after = _items(value)
+            if value.__class__ in _CONTAINERS:
+                changed = len(after) != len(before) or any(map(operator.is_not, after, before))
+            else:
+                changed = any(map(is_traced, after))
+            if changed:
+                code = function.__code__
+                place = FileLocation(code.co_filename, code.co_firstlineno, 1)
+                raise located(OutsideChanged(code.co_name, name, type(value).__name__), span_of(place))
+
+
+def _may_change(value: Any) -> bool:
+    """Whether a value is a container, or a class or object of the user's program."""
+    if value.__class__ in _CONTAINERS:
+        return True
+    if isinstance(value, _FIXED) or not hasattr(value, "__dict__"):
+        return False
+    home = value if isinstance(value, type) else type(value)
+    return not home.__module__.startswith("tilewright.")
+
+
+def _items(value: Any) -> list[Any]:
+    """The values that a list, dict, set or object holds."""
+    if value.__class__ not in _CONTAINERS:
+        return list(vars(value).values())
+    return [*value, *value.values()] if isinstance(value, dict) else list(value)
+
+
+_CONTAINERS = (list, dict, set)
+_FIXED = (FunctionType, JITCallable, ModuleType)

@@ -12,7 +12,7 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_descriptors import DescriptorReduce, MakeTensorDescriptor
 from tilewright.dialects.tt_memory import Load, MakeTensorPtr, Store
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op
@@ -58,25 +58,21 @@ class BlockPointer(NamedTuple):
 
 
 @executes("tt.make_tensor_ptr")
-def _make_block_pointer(
-    machine: Interpreter, op: MakeTensorPtr, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
+def _make_block_pointer(machine: Interpreter, op: MakeTensorPtr, *operands: Any) -> Any:
     tile = op.tile
     base, *rest = map(int, operands)
     rank = len(tile.shape)
     lists = [tuple(rest[i : i + rank]) for i in range(0, 3 * rank, rank)]
-    return (BlockPointer(base, lists[0], lists[1], lists[2], tile),)
+    return BlockPointer(base, lists[0], lists[1], lists[2], tile)
 
 
 @executes("tt.advance")
-def _advance(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    pointer, *steps = operands
-    return (pointer.moved(steps),)
+def _advance(machine: Interpreter, op: Op, pointer: Any, *steps: Any) -> Any:
+    return pointer.moved(steps)
 
 
 @executes("tt.load")
-def _load(machine: Interpreter, op: Load, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    pointer, mask, other = (*operands, None, None)[:3]
+def _load(machine: Interpreter, op: Load, pointer: Any, mask: Any = None, other: Any = None) -> Any:
     dtype = numpy_dtype(op.results[0].type)
     if isinstance(pointer, BlockPointer):
         pointer, mask = pointer.elements(op.boundary_check)
@@ -84,16 +80,14 @@ def _load(machine: Interpreter, op: Load, operands: list[Any], environment: Envi
     loaded = machine.memory.read(pointer, dtype, mask, op)
     if mask is not None and other is not None:
         loaded = np.where(mask, loaded, other)
-    return (loaded[()],)
+    return loaded[()]
 
 
 @executes("tt.store")
-def _store(machine: Interpreter, op: Store, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    pointer, value, mask = (*operands, None)[:3]
+def _store(machine: Interpreter, op: Store, pointer: Any, value: Any, mask: Any = None) -> Any:
     if isinstance(pointer, BlockPointer):
         pointer, mask = pointer.elements(op.boundary_check)
     machine.memory.write(pointer, value, mask, op)
-    return ()
 
 
 def _pads_with_nan(op: Load | MakeTensorDescriptor) -> bool:
@@ -105,21 +99,18 @@ def _pads_with_nan(op: Load | MakeTensorDescriptor) -> bool:
 
 
 @executes("tt.make_tensor_descriptor")
-def _make_descriptor(
-    machine: Interpreter, op: MakeTensorDescriptor, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
+def _make_descriptor(machine: Interpreter, op: MakeTensorDescriptor, *operands: Any) -> Any:
     base, *rest = map(int, operands)
     block = op.tile
     rank = len(block.shape)
     lists = tuple(rest[:rank]), tuple(rest[rank:]), (0,) * rank
-    return (BlockPointer(base, *lists, block, _pads_with_nan(op)),)
+    return BlockPointer(base, *lists, block, _pads_with_nan(op))
 
 
 @executes("tt.descriptor_load")
-def _descriptor_load(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    descriptor, *indices = operands
+def _descriptor_load(machine: Interpreter, op: Op, descriptor: Any, *indices: Any) -> Any:
     result = op.results[0].type
-    return (read_block(machine, descriptor, indices, numpy_dtype(result), op).reshape(result.shape or ()),)
+    return read_block(machine, descriptor, indices, numpy_dtype(result), op).reshape(result.shape or ())
 
 
 def read_block(
@@ -132,11 +123,10 @@ def read_block(
 
 
 @executes("tt.descriptor_store")
-def _descriptor_store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _descriptor_store(machine: Interpreter, op: Op, *operands: Any) -> Any:
     descriptor, *indices, value = operands
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
     machine.memory.write(addresses, value.reshape(addresses.shape), inside, op)
-    return ()
 
 
 # Atomics: lanes take effect in order
@@ -166,33 +156,28 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @executes("tt.descriptor_reduce")
-def _descriptor_reduce(
-    machine: Interpreter, op: DescriptorReduce, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
+def _descriptor_reduce(machine: Interpreter, op: DescriptorReduce, *operands: Any) -> Any:
     descriptor, *indices, value = operands
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
     kind, element = op.operation, descriptor.block.element
     unsigned = "u" if kind in ("min", "max") and isinstance(element, IntType) and element.sign == "u" else ""
     old = machine.memory.read(addresses, value.dtype, inside, op)
     machine.memory.write(addresses, UPDATES[unsigned + kind](old, value.reshape(old.shape)), inside, op)
-    return ()
 
 
 @executes("tt.atomic_rmw")
-def _atomic_rmw(machine: Interpreter, op: AtomicRmw, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    pointer, value, mask = (*operands, None)[:3]
+def _atomic_rmw(machine: Interpreter, op: AtomicRmw, pointer: Any, value: Any, mask: Any = None) -> Any:
     update = UPDATES[op.operation]
-    return (_update(machine, op, pointer, mask, lambda lanes, old: update(old, value[lanes])),)
+    return _update(machine, op, pointer, mask, lambda lanes, old: update(old, value[lanes]))
 
 
 @executes("tt.atomic_cas")
-def _atomic_cas(machine: Interpreter, op: AtomicCas, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    pointer, compared, new = operands
+def _atomic_cas(machine: Interpreter, op: AtomicCas, pointer: Any, compared: Any, new: Any) -> Any:
 
     def swap(lanes: Any, old: Array) -> Array:
         return np.where(_bits(old) == _bits(compared[lanes]), new[lanes], old)
 
-    return (_update(machine, op, pointer, None, swap),)
+    return _update(machine, op, pointer, None, swap)
 
 
 def _bits(a: Array) -> Array:

@@ -6,14 +6,14 @@ mov.u64 $0, %globaltimer;     nanoseconds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
 import numpy as np
 
 from tilewright.dialects.tt_elementwise import CLOCK
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 from tilewright.support.diagnostics import NotSupported, located
@@ -36,8 +36,8 @@ TEXTS: dict[str, Callable[..., Array]] = {
 
 
 @executes("tt.elementwise_inline_asm")
-def _inline_assembly(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _inline_assembly(machine: Interpreter, op: Op, *operands: Any) -> Any:
     semantics = TEXTS.get(str(op.attributes.get("asm_string")))
     if semantics is None:
         raise located(NotSupported(op.name, "there is no assembler for it"), None)
-    return (semantics(*operands),)
+    return semantics(*operands)

@@ -7,7 +7,6 @@ shows. A buffer of one row, which the rows of a nest write one after the other, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from tilewright.dialects.cpu import Alloc, CpuDot, Nest, Read, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter.dots import multiply_add
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 
@@ -23,7 +22,7 @@ UNWRITTEN = 0x7B
 
 
 @executes("cpu.alloc")
-def _alloc(machine: Interpreter, op: Alloc, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _alloc(machine: Interpreter, op: Alloc, *_: Any) -> Any:
     tile = tile_of(op.results[0].type)
     dtype = numpy_dtype(tile)
     offset = _offset(op)
@@ -31,7 +30,7 @@ def _alloc(machine: Interpreter, op: Alloc, operands: list[Any], environment: En
         memory = np.full(tile.numel * dtype.itemsize, UNWRITTEN, np.uint8)
     else:
         memory = _arena(machine, op)[offset : offset + tile.numel * dtype.itemsize]
-    return (memory.view(dtype).reshape(tile.shape),)
+    return memory.view(dtype).reshape(tile.shape)
 
 
 def _offset(op: Alloc) -> int | None:
@@ -53,38 +52,31 @@ def _arena(machine: Interpreter, op: Op) -> Array:
 
 
 @executes("cpu.write")
-def _write(machine: Interpreter, op: Write, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    tile, buffer = operands
+def _write(machine: Interpreter, op: Write, tile: Any, buffer: Any) -> Any:
     if op.row:
         machine.rows[op.buffer] = np.array(tile)
         buffer[...] = UNWRITTEN
     else:
         buffer[...] = np.array(tile)
-    return ()
 
 
 @executes("cpu.read")
-def _read(machine: Interpreter, op: Read, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    (buffer,) = operands
-    return (machine.rows[op.buffer].copy() if op.row else buffer.copy(),)
+def _read(machine: Interpreter, op: Read, buffer: Any) -> Any:
+    return machine.rows[op.buffer].copy() if op.row else buffer.copy()
 
 
 @executes("cpu.nest")
-def _nest(machine: Interpreter, op: Nest, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return machine.run_region(op.region, (), environment)[1]
+def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
+    return machine.run_region(op.region, ())[1]
 
 
 @executes("cpu.store")
-def _store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    pointer, value, _, *mask = operands
+def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, _: Any, *mask: Any) -> Any:
     machine.memory.write(pointer, value, mask[0] if mask else None, op)
-    return ()
 
 
 @executes("cpu.dot")
-def _dot(machine: Interpreter, op: CpuDot, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    a, b, c = operands
+def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
     start = np.zeros_like(c) if op.zero_init else c
     c[...] = multiply_add(a, b, start)
-    return ()

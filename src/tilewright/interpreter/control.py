@@ -11,56 +11,57 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_program import AXES, ProgramId
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.ir.core import Op
 
 
 @executes("scf.for")
-def _for(machine: Interpreter, op: For, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    low, high, step, *carried = operands
+def _for(machine: Interpreter, op: For, low: Any, high: Any, step: Any, *inits: Any) -> Any:
+    carried: Sequence[Any] = inits
     dtype = numpy_dtype(op.low.type)
     assert step > 0, "the step of scf.for is positive"
     for counter in range(int(low), int(high), int(step)):
-        carried = machine.run_region(op.region, [dtype.type(counter), *carried], environment)[1]
+        carried = machine.run_region(op.region, [dtype.type(counter), *carried])[1]
     return carried
 
 
 @executes("scf.if")
-def _if(machine: Interpreter, op: If, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    (condition,) = operands
+def _if(machine: Interpreter, op: If, condition: Any) -> Any:
     region = op.then if condition else op.otherwise
-    return machine.run_region(region, (), environment)[1] if region.blocks else ()
+    return machine.run_region(region, ())[1] if region.blocks else ()
 
 
 @executes("scf.while")
-def _while(machine: Interpreter, op: While, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _while(machine: Interpreter, op: While, *operands: Any) -> Any:
     before, after = op.regions
-    carried = operands
+    carried: Sequence[Any] = operands
     while True:
-        _, (condition, *passed) = machine.run_region(before, carried, environment)
+        _, (condition, *passed) = machine.run_region(before, carried)
         if not condition:
             return passed
-        carried = machine.run_region(after, passed, environment)[1]
+        carried = machine.run_region(after, passed)[1]
 
 
 @executes("tt.call")
-def _call(machine: Interpreter, op: Call, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _call(machine: Interpreter, op: Call, *operands: Any) -> Any:
     return machine.call(machine.functions[op.callee], operands)
 
 
 @executes("tt.get_program_id")
-def _program_id(machine: Interpreter, op: ProgramId, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return (np.int32(machine.program[AXES.index(op.axis)]),)
+def _program_id(machine: Interpreter, op: ProgramId, *_: Any) -> Any:
+    return np.int32(machine.program[AXES.index(op.axis)])
 
 
 @executes("tt.get_num_programs")
-def _num_programs(machine: Interpreter, op: ProgramId, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return (np.int32(machine.grid[AXES.index(op.axis)]),)
+def _num_programs(machine: Interpreter, op: ProgramId, *_: Any) -> Any:
+    return np.int32(machine.grid[AXES.index(op.axis)])
 
 
 @executes(
-    *("llvm.intr.assume", "gpu.barrier", "ttg.barrier"),
+    *("llvm.intr.assume", "gpu.barrier", "ttg.barrier", "ttg.local_dealloc"),
     *("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"),
+    *("ttng.fence_async_shared", "ttng.tensormap_fenceproxy_acquire", "ttng.cluster_barrier"),
+    *("ttng.fence_mbarrier_init_release_cluster", "ttng.tmem_wait"),
 )
-def _nothing(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return ()
+def _nothing(machine: Interpreter, op: Op, *_: Any) -> Any:
+    """Other programs and threads are what these are for."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 from tilewright.support.exact_rounding import convert_float
@@ -24,5 +23,5 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 
 @executes("tt.dot")
-def _dot(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return (multiply_add(*operands),)
+def _dot(machine: Interpreter, op: Op, *operands: Any) -> Any:
+    return multiply_add(*operands)

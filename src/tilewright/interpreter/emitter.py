@@ -45,7 +45,7 @@ class EagerEmitter:
         if self._recorder is not None:
             return self._recorder.emit(name, operands, result_types, attributes, regions)
         op = Op.create(name, operands, result_types, attributes, regions, location=self.location)
-        results = self.machine.execute(op, self.machine.operands(op, {}), {})
+        results = self.machine.execute(op, self.machine.operands(op))
         known: list[Value] = [
             known_value(checked(result, type, op), type, op, index)
             for index, (result, type) in enumerate(zip(results, result_types, strict=True))

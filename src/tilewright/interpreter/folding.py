@@ -16,63 +16,63 @@ from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_reduce import Fold, MapElementwise, Reduce, Scan
 from tilewright.interpreter.emitter import CalledRegion
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op
 
 Tiles: TypeAlias = list[Array]
 
 
 @executes("tt.reduce")
-def _reduce(machine: Interpreter, op: Reduce, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _reduce(machine: Interpreter, op: Reduce, *operands: Any) -> Any:
     tiles: Tiles = [np.moveaxis(tile, op.axis, 0) for tile in operands]
     while (count := len(tiles[0])) > 1:
         left, right = ([t[start : count - count % 2 : 2] for t in tiles] for start in (0, 1))
-        combined = _combine(machine, op, left, right, environment)
+        combined = _combine(machine, op, left, right)
         odd = count % 2
         tiles = [np.concatenate((c, t[count - 1 :])) if odd else c for c, t in zip(combined, tiles, strict=True)]
     return [tile[0] for tile in tiles]
 
 
 @executes("tt.scan")
-def _scan(machine: Interpreter, op: Scan, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _scan(machine: Interpreter, op: Scan, *operands: Any) -> Any:
     axis = op.axis
     step = -1 if op.reverse else 1
     tiles: Tiles = [np.moveaxis(tile, axis, 0)[::step] for tile in operands]
     distance = 1
     while distance < len(tiles[0]):
-        combined = _combine(machine, op, [t[:-distance] for t in tiles], [t[distance:] for t in tiles], environment)
+        combined = _combine(machine, op, [t[:-distance] for t in tiles], [t[distance:] for t in tiles])
         tiles = [np.concatenate((t[:distance], c)) for t, c in zip(tiles, combined, strict=True)]
         distance *= 2
     return [np.moveaxis(tile[::step], 0, axis) for tile in tiles]
 
 
 @executes("tt.map_elementwise")
-def _map(machine: Interpreter, op: MapElementwise, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _map(machine: Interpreter, op: MapElementwise, *operands: Any) -> Any:
     size, (shape, *_) = op.pack, map(np.shape, operands)
     packs = [np.reshape(tile, (*shape[:-1], -1, size)) for tile in operands]
     pieces = [tile[..., place] for tile in packs for place in range(size)]
     kinds = [numpy_dtype(value.type) for value in op.results for _ in range(size)]
-    answers = _of_region(machine, op, pieces, kinds, environment)
+    answers = _of_region(machine, op, pieces, kinds)
     groups = [answers[number : number + size] for number in range(0, len(answers), size)]
     return [np.stack(group, -1).reshape(shape) for group in groups]
 
 
-def _combine(machine: Interpreter, op: Fold, left: Tiles, right: Tiles, environment: Environment) -> Tiles:
+def _combine(machine: Interpreter, op: Fold, left: Tiles, right: Tiles) -> Tiles:
     """The combine region on all pairs of elements."""
-    return _of_region(machine, op, [*left, *right], [tile.dtype for tile in left], environment)
+    return _of_region(machine, op, [*left, *right], [tile.dtype for tile in left])
 
 
-def _of_region(machine: Interpreter, op: Op, arguments: Tiles, kinds: Sequence[Any], environment: Environment) -> Tiles:
+def _of_region(machine: Interpreter, op: Op, arguments: Tiles, kinds: Sequence[Any]) -> Tiles:
     """The region on each element of the arguments; `kinds` are the dtypes of its results."""
     (region,) = op.regions
     if isinstance(region, CalledRegion):
         return _of_calls(op, region, arguments, kinds)
     if all(not inner.regions and not isinstance(inner, Call) for inner in region.block):
-        return _combine_slices(machine, region.block, arguments, environment)
+        return _combine_slices(machine, region.block, arguments)
     results = [np.empty(arguments[0].shape, kind) for kind in kinds]
     for place in np.ndindex(arguments[0].shape):
-        answer = machine.run_region(region, [tile[place] for tile in arguments], environment)[1]
+        answer = machine.run_region(region, [tile[place] for tile in arguments])[1]
         for result, value in zip(results, answer, strict=True):
             result[place] = value
     return results
@@ -90,18 +90,12 @@ def _of_calls(op: Op, region: CalledRegion, arguments: Tiles, kinds: Sequence[An
     return results
 
 
-def _combine_slices(machine: Interpreter, block: Block, arguments: Tiles, environment: Environment) -> Tiles:
+def _combine_slices(machine: Interpreter, block: Block, arguments: Tiles) -> Tiles:
     """The ops of the region are elementwise, so each runs once for all elements."""
-    local, shape = dict(environment), arguments[0].shape
-    local.update(zip(block.args, arguments, strict=True))
+    machine.environment.update(zip(block.args, arguments, strict=True))
     for inner in block:
-        operands = machine.operands(inner, local)
+        operands = machine.operands(inner)
         if inner.definition.terminator:
-            return [np.broadcast_to(value, shape) for value in operands]
-        bind(inner, machine.execute(inner, operands, local), local)
+            return [np.broadcast_to(value, arguments[0].shape) for value in operands]
+        machine.environment.update(zip(inner.results, machine.execute(inner, operands), strict=True))
     raise AssertionError("the region has no terminator")
-
-
-def bind(op: Op, results: Sequence[Any], environment: dict[Value, Any]) -> None:
-    """Enter the results of `op` into `environment`."""
-    environment.update(zip(op.results, results, strict=True))

@@ -25,8 +25,9 @@ from tilewright.support.diagnostics import NotSupported, located
 
 Environment: TypeAlias = dict[Value, Any]
 """The values of one function call; regions see those of the ops around them."""
-Executor: TypeAlias = "Callable[[Interpreter, Any, list[Any], Environment], Sequence[Any]]"
-"""A function that executes ops of some kinds; its second parameter is of the class that these kinds share."""
+Executor: TypeAlias = Callable[..., Any]
+"""A function that executes ops of some kinds: it takes the machine, the op, of the class that these kinds share, and
+the op's operands; it gives its result, several as a tuple or a list, or None."""
 
 State = TypeVar("State")
 
@@ -61,6 +62,7 @@ class Interpreter:
         program: the program's place in the grid.
         grid: the extents of the grid.
         functions: what `tt.call` may call, by symbol.
+        environment: the values of the function that runs.
         arena: the program's scratch memory, for `cpu.alloc`; made when it is first needed.
         rows: the tiles that went, row by row, through buffers of one row.
     """
@@ -70,6 +72,7 @@ class Interpreter:
         self.program = program
         self.grid = grid
         self.functions = functions
+        self.environment: Environment = {}
         self.arena: Array | None = None
         self.rows: dict[Value, Array] = {}
         self._states: dict[str, Any] = {}
@@ -81,7 +84,7 @@ class Interpreter:
         found: State = self._states[name]
         return found
 
-    def execute(self, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+    def execute(self, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
         """The results of `op`.
 
         Raises:
@@ -89,34 +92,35 @@ class Interpreter:
         """
         execute = EXECUTORS.get(op.name)
         if execute is not None:
-            return execute(self, op, operands, environment)
-        semantics = op.definition.semantics
-        if semantics is None:
+            result = execute(self, op, *operands)
+        elif op.definition.semantics is not None:
+            result = op.definition.semantics(op, *operands)
+        else:
             raise located(NotSupported(op.name, "the interpreters cannot execute it"), None)
-        result = semantics(op, *operands)
-        return result if isinstance(result, tuple) else (result,)
+        if result is None:
+            return ()
+        return result if result.__class__ in (tuple, list) else (result,)
 
-    def operands(self, op: Op, environment: Environment) -> list[Any]:
+    def operands(self, op: Op) -> list[Any]:
         """The values of the operands of `op`."""
-        return [value.array if type(value) is Known else environment[value] for value in op.operands]
+        return [value.array if type(value) is Known else self.environment[value] for value in op.operands]
 
-    def run_block(self, block: Block, arguments: Sequence[Any], environment: Environment) -> tuple[Op, list[Any]]:
+    def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Op, list[Any]]:
         """Execute `block`; returns its terminator and the values of that one's operands."""
-        environment.update(zip(block.args, arguments, strict=True))
+        self.environment.update(zip(block.args, arguments, strict=True))
         for op in block:
-            operands = self.operands(op, environment)
+            operands = self.operands(op)
             if op.definition.terminator:
                 return op, operands
-            results = self.execute(op, operands, environment)
-            for value, result in zip(op.results, results, strict=True):
-                environment[value] = checked(result, value.type, op)
+            for value, result in zip(op.results, self.execute(op, operands), strict=True):
+                self.environment[value] = checked(result, value.type, op)
         raise AssertionError("the block has no terminator")
 
-    def run_region(self, region: Region, arguments: Sequence[Any], environment: Environment) -> tuple[Op, list[Any]]:
+    def run_region(self, region: Region, arguments: Sequence[Any]) -> tuple[Op, list[Any]]:
         """Execute a region from its entry along `cf` jumps to another terminator."""
         block = region.block
         while True:
-            end, operands = self.run_block(block, arguments, environment)
+            end, operands = self.run_block(block, arguments)
             if isinstance(end, Branch):
                 block, arguments = end.successors[0], operands
             elif isinstance(end, CondBranch):
@@ -129,7 +133,10 @@ class Interpreter:
 
     def call(self, function: Op, arguments: Sequence[Any]) -> list[Any]:
         """The values that `function` returns."""
-        return self.run_region(function.regions[0], arguments, {})[1]
+        caller, self.environment = self.environment, {}
+        results = self.run_region(function.regions[0], arguments)[1]
+        self.environment = caller
+        return results
 
 
 def checked(result: Any, type: Type, op: Op) -> Any:
@@ -155,13 +162,13 @@ def constant_array(value: Number | Dense) -> Array:
 
 
 @executes("arith.constant")
-def _constant(machine: Interpreter, op: Constant, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return (constant_array(op.value),)
+def _constant(machine: Interpreter, op: Constant, *_: Any) -> Any:
+    return constant_array(op.value)
 
 
 @executes("ub.poison")
-def _poison(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _poison(machine: Interpreter, op: Op, *_: Any) -> Any:
     type = op.results[0].type
-    if isinstance(type, AsyncTokenType):  # orders nothing
-        return (None,)
-    return (np.zeros(type.shape or (), numpy_dtype(type))[()],)
+    if isinstance(type, AsyncTokenType):
+        return (None,)  # orders nothing
+    return np.zeros(type.shape or (), numpy_dtype(type))[()]

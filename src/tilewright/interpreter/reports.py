@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from tilewright.dialects.cpu import AssertAt, PrintBuffer
 from tilewright.dialects.prints import print_format
 from tilewright.dialects.tt_program import Assert, Print
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.ir.attributes import UNKNOWN
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, Type
@@ -20,7 +19,7 @@ from tilewright.support.kernel_output import operand_text, printed, printed_text
 
 
 @executes("tt.print")
-def _print(machine: Interpreter, op: Print, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _print(machine: Interpreter, op: Print, *operands: Any) -> Any:
     prefix, as_hex = op.prefix, op.hex
     if not operands:
         sys.stdout.write(printed_text(machine.program, prefix))
@@ -30,7 +29,6 @@ def _print(machine: Interpreter, op: Print, operands: list[Any], environment: En
         values = _shown(np.ravel(array), value.type.scalar, as_bits=as_hex, signed=bool(is_signed))
         format = print_format(value.type.scalar, as_hex=as_hex)
         sys.stdout.write(printed(machine.program, text, np.shape(array), values, format))
-    return ()
 
 
 def _shown(flat: Any, element: Type, *, as_bits: bool, signed: bool) -> list[int | float]:
@@ -43,32 +41,25 @@ def _shown(flat: Any, element: Type, *, as_bits: bool, signed: bool) -> list[int
 
 
 @executes("tt.assert")
-def _assert(machine: Interpreter, op: Assert, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _assert(machine: Interpreter, op: Assert, *operands: Any) -> Any:
     (holds,) = map(np.asarray, operands)
     if not holds.all():
         raise _failure(machine, op, int(np.argmin(holds)), holds.shape)
-    return ()
 
 
 @executes("cpu.print")
-def _print_buffer(
-    machine: Interpreter, op: PrintBuffer, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    if not operands:
+def _print_buffer(machine: Interpreter, op: PrintBuffer, buffer: Any = None) -> Any:
+    if buffer is None:
         sys.stdout.write(printed_text(machine.program, op.text))
-        return ()
-    (buffer,) = operands
+        return
     flat = buffer.ravel() if op.signed else buffer.ravel().view(f"u{buffer.dtype.itemsize}")
     sys.stdout.write(printed(machine.program, op.text, op.shape, flat.tolist(), op.format))
-    return ()
 
 
 @executes("cpu.assert")
-def _assert_first(machine: Interpreter, op: AssertAt, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    holds, first = operands
+def _assert_first(machine: Interpreter, op: AssertAt, holds: Any, first: Any) -> Any:
     if not holds:
         raise _failure(machine, op, int(first), op.shape)
-    return ()
 
 
 def _failure(machine: Interpreter, op: Assert | AssertAt, first: int, shape: tuple[int, ...]) -> DeviceAssertError:

@@ -8,7 +8,6 @@ the first in its low half.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from tilewright.dialects.tt_dot import DotScaled
 from tilewright.dialects.ttg_program import Fp4ToFp
 from tilewright.dialects.ttng_mma import TensorCoreMmaScaled
 from tilewright.interpreter.dots import multiply_add
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
-from tilewright.interpreter.shared_memory import TOKEN, arrive_all, by_name
+from tilewright.interpreter.shared_memory import TOKEN, Given, arrive_all, executes_by_name
 from tilewright.ir.types import FLOATS
 
 FP4 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
@@ -60,26 +59,21 @@ def _scaled(operand: Array, scale: Array | None, axis: int) -> Array:
 
 
 @executes("ttg.fp4_to_fp")
-def _fp4_to_fp(machine: Interpreter, op: Fp4ToFp, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    (packed,) = operands
-    return (unpack_fp4(packed, op.axis).astype(numpy_dtype(op.results[0].type)),)
+def _fp4_to_fp(machine: Interpreter, op: Fp4ToFp, packed: Any) -> Any:
+    return unpack_fp4(packed, op.axis).astype(numpy_dtype(op.results[0].type))
 
 
 @executes("tt.dot_scaled")
-def _dot_scaled(machine: Interpreter, op: DotScaled, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    a, b, c, *scales = operands
-    left, right = (scales.pop(0) if scale else None for scale in (op.a_scale, op.b_scale))
+def _dot_scaled(machine: Interpreter, op: DotScaled, a: Any, b: Any, c: Any, *scales: Any) -> Any:
+    left, right = (scales[0] if op.a_scale else None), (scales[-1] if op.b_scale else None)
     rank = a.ndim
     first = _numbers(a, op.a_type, rank - 1 if op.lhs_k_pack else rank - 2)
     second = _numbers(b, op.b_type, rank - 2 if op.rhs_k_pack else rank - 1)
-    return (multiply_add(_scaled(first, left, -1), _scaled(second, right, -2), c),)
+    return multiply_add(_scaled(first, left, -1), _scaled(second, right, -2), c)
 
 
-@executes("ttng.tc_gen5_mma_scaled")
-def _gen5_mma_scaled(
-    machine: Interpreter, op: TensorCoreMmaScaled, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.tc_gen5_mma_scaled")
+def _gen5_mma_scaled(machine: Interpreter, op: TensorCoreMmaScaled, given: Given) -> Any:
     if given["pred"]:
         target = given["d"]
         rows, columns = target.shape

@@ -11,8 +11,9 @@ product that runs on reads must not have changed when the program waits for the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from tilewright.interpreter.accesses import UPDATES, BlockPointer, read_block
 from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
 from tilewright.interpreter.dots import multiply_add
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Executor, Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
 from tilewright.ir.operands import operand_groups
@@ -42,8 +43,25 @@ TOKEN = np.bool_(True)
 """The value of a token: order is that of the program."""
 
 
-def by_name(op: Op, operands: Sequence[Any]) -> Mapping[str, Any]:
-    """The run-time values of the operands by name; groups of several as lists, absent ones as None."""
+Given: TypeAlias = Mapping[str, Any]
+"""The run-time values of operands by name; groups of several as lists, absent ones as None."""
+
+
+def executes_by_name(*names: str) -> Callable[[Executor], Executor]:
+    """`executes` for functions that take the operands by name."""
+
+    def enter(function: Executor) -> Executor:
+        @executes(*names)
+        @wraps(function)
+        def execute(machine: Interpreter, op: Op, *operands: Any) -> Any:
+            return function(machine, op, _by_name(op, operands))
+
+        return function
+
+    return enter
+
+
+def _by_name(op: Op, operands: Sequence[Any]) -> Given:
     values = iter(operands)
     found: dict[str, Any] = {}
     for name, group in operand_groups(op).items():
@@ -56,13 +74,8 @@ def by_name(op: Op, operands: Sequence[Any]) -> Mapping[str, Any]:
 # Buffers and views
 
 
-@executes("ttg.convert_layout")
-def _convert_layout(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return operands
-
-
 @executes("ttg.local_alloc", "ttng.tmem_alloc")
-def _alloc(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _alloc(machine: Interpreter, op: Op, *operands: Any) -> Any:
     type = op.results[0].type
     dtype = numpy_dtype(type)
     buffer = np.full(int(np.prod(type.shape or ())) * dtype.itemsize, UNWRITTEN, np.uint8).view(dtype)
@@ -72,37 +85,26 @@ def _alloc(machine: Interpreter, op: Op, operands: list[Any], environment: Envir
     return (buffer, *(TOKEN for _ in op.results[1:]))
 
 
-@executes("ttg.local_dealloc")
-def _dealloc(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return ()
-
-
 @executes("ttg.memdesc_index")
-def _index(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    buffer, index = operands
+def _index(machine: Interpreter, op: Op, buffer: Any, index: Any) -> Any:
     assert 0 <= index < len(buffer), f"{op.name}: there is no buffer {index} of {len(buffer)}"
-    return (buffer[int(index)],)
+    return buffer[int(index)]
 
 
 @executes("ttg.memdesc_subslice")
-def _subslice(
-    machine: Interpreter, op: MemDescSubslice, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    (buffer,) = operands
+def _subslice(machine: Interpreter, op: MemDescSubslice, buffer: Any) -> Any:
     shape = op.results[0].type.shape or ()
-    return (buffer[tuple(slice(start, start + size) for start, size in zip(op.offsets, shape, strict=True))],)
+    return buffer[tuple(slice(start, start + size) for start, size in zip(op.offsets, shape, strict=True))]
 
 
 @executes("ttg.memdesc_trans")
-def _trans(machine: Interpreter, op: MemDescTrans, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    (buffer,) = operands
-    return (buffer.transpose(op.order),)
+def _trans(machine: Interpreter, op: MemDescTrans, buffer: Any) -> Any:
+    return buffer.transpose(op.order)
 
 
 @executes("ttg.memdesc_reshape", "ttg.memdesc_reinterpret")
-def _reshape(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _reshape(machine: Interpreter, op: Op, buffer: Any) -> Any:
     type = op.results[0].type
-    (buffer,) = operands
     view = buffer.view() if buffer.flags.c_contiguous else buffer
     if numpy_dtype(type) != view.dtype:
         view = view.reshape(-1).view(numpy_dtype(type))[: int(np.prod(type.shape or ()))]
@@ -110,112 +112,95 @@ def _reshape(machine: Interpreter, op: Op, operands: list[Any], environment: Env
     view = view.reshape(shape)
     if not np.shares_memory(view, buffer):
         view.flags.writeable = False  # no strides describe it: what is written later does not show
-    return (view,)
+    return view
 
 
 @executes("ttg.local_load", "ttng.tmem_load")
-def _load(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    buffer, *_ = operands
+def _load(machine: Interpreter, op: Op, buffer: Any, *_: Any) -> Any:
     return (buffer.copy(), *(TOKEN for _ in op.results[1:]))
 
 
 @executes("ttg.local_store")
-def _store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    value, buffer = operands
+def _store(machine: Interpreter, op: Op, value: Any, buffer: Any) -> Any:
     buffer[...] = value
-    return ()
 
 
-@executes("ttng.tmem_store")
-def _tmem_store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.tmem_store")
+def _tmem_store(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"]:
         given["dst"][...] = given["src"]
     return [TOKEN for _ in op.results]
 
 
-@executes("ttng.tmem_copy")
-def _tmem_copy(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.tmem_copy")
+def _tmem_copy(machine: Interpreter, op: Op, given: Given) -> Any:
     assert given["src"].shape == given["dst"].shape, f"{op.name}: chunks of scales are viewed as a matrix first"
     given["dst"][...] = given["src"]
     if given["barrier"] is not None:
         copies_of(machine).arrive(given["barrier"])
-    return ()
 
 
 @executes("ttng.tmem_subslice")
-def _tmem_subslice(
-    machine: Interpreter, op: TmemSubslice, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    (buffer,) = operands
+def _tmem_subslice(machine: Interpreter, op: TmemSubslice, buffer: Any) -> Any:
     *_, columns = op.results[0].type.shape or ()
-    return (buffer[..., op.offset : op.offset + columns],)
+    return buffer[..., op.offset : op.offset + columns]
 
 
 @executes("ttg.local_gather")
-def _gather(machine: Interpreter, op: LocalGather, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    buffer, indices, *_ = operands
-    return (np.take_along_axis(buffer, indices.astype(np.int64), op.axis),)
+def _gather(machine: Interpreter, op: LocalGather, buffer: Any, indices: Any, *_: Any) -> Any:
+    return np.take_along_axis(buffer, indices.astype(np.int64), op.axis)
 
 
-@executes("ttg.local_scatter")
-def _scatter(machine: Interpreter, op: LocalScatter, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttg.local_scatter")
+def _scatter(machine: Interpreter, op: LocalScatter, given: Given) -> Any:
     np.put_along_axis(given["dst"], given["indices"].astype(np.int64), given["values"], op.axis)
-    return ()
 
 
 # Copies that run on
 
 
-@executes("ttg.async_copy_global_to_local")
-def _async_copy(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttg.async_copy_global_to_local")
+def _async_copy(machine: Interpreter, op: Op, given: Given) -> Any:
     target, mask, other = given["result"], given["mask"], given["other"]
     data = machine.memory.read(given["src"], target.dtype, mask, op)
     if mask is not None:
         data = np.where(mask, data, 0 if other is None else other).astype(target.dtype)
     copies_of(machine).start(lambda: target.__setitem__(..., data))
-    return (TOKEN,)
+    return TOKEN
 
 
 @executes("ttg.async_commit_group")
-def _commit(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _commit(machine: Interpreter, op: Op, *_: Any) -> Any:
     copies_of(machine).commit()
-    return (TOKEN,)
+    return TOKEN
 
 
 @executes("ttg.async_wait")
-def _async_wait(machine: Interpreter, op: AsyncWait, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _async_wait(machine: Interpreter, op: AsyncWait, *_: Any) -> Any:
     copies_of(machine).wait(op.pending)
-    return (TOKEN,)
+    return TOKEN
 
 
 # Matrix products that run on
 
 
-@executes("ttng.warp_group_dot")
-def _group_dot(machine: Interpreter, op: WarpGroupDot, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.warp_group_dot")
+def _group_dot(machine: Interpreter, op: WarpGroupDot, given: Given) -> Any:
     c = given["c"] if given["useC"] is None or given["useC"] else np.zeros_like(given["c"])
     products_of(machine).start(given["a"], given["b"])
     if not op.is_async:
         products_of(machine).wait(0)
-    return (multiply_add(given["a"], given["b"], c),)
+    return multiply_add(given["a"], given["b"], c)
 
 
 @executes("ttng.warp_group_dot_wait")
-def _group_dot_wait(
-    machine: Interpreter, op: WarpGroupDotWait, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
+def _group_dot_wait(machine: Interpreter, op: WarpGroupDotWait, *operands: Any) -> Any:
     products_of(machine).wait(op.pendings)
     return operands
 
 
-@executes("ttng.tc_gen5_mma")
-def _gen5_mma(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.tc_gen5_mma")
+def _gen5_mma(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"]:
         target = given["d"]
         target[...] = multiply_add(given["a"], given["b"], target if given["useD"] else np.zeros_like(target))
@@ -223,7 +208,7 @@ def _gen5_mma(machine: Interpreter, op: Op, operands: list[Any], environment: En
     return [TOKEN for _ in op.results]
 
 
-def arrive_all(machine: Interpreter, given: Mapping[str, Any]) -> None:
+def arrive_all(machine: Interpreter, given: Given) -> None:
     """A product is done: it tells the barriers that it was given."""
     for barrier, wanted in zip(given["barriers"], given["barrier_preds"], strict=True):
         if wanted:
@@ -234,65 +219,45 @@ def arrive_all(machine: Interpreter, given: Mapping[str, Any]) -> None:
 
 
 @executes("ttng.init_barrier")
-def _init_barrier(
-    machine: Interpreter, op: InitBarrier, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    (barrier,) = operands
+def _init_barrier(machine: Interpreter, op: InitBarrier, barrier: Any) -> Any:
     copies_of(machine).initialize(barrier, op.count)
-    return ()
 
 
 @executes("ttng.inval_barrier")
-def _inval_barrier(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    (barrier,) = operands
+def _inval_barrier(machine: Interpreter, op: Op, barrier: Any) -> Any:
     copies_of(machine).invalidate(barrier)
-    return ()
 
 
 @executes("ttng.barrier_expect")
-def _barrier_expect(
-    machine: Interpreter, op: BarrierExpect, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    barrier, holds = operands
+def _barrier_expect(machine: Interpreter, op: BarrierExpect, barrier: Any, holds: Any) -> Any:
     if holds:
         copies_of(machine).expect(barrier, op.size)
-    return ()
 
 
 @executes("ttng.arrive_barrier")
-def _arrive_barrier(
-    machine: Interpreter, op: ArriveBarrier, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    barrier, *conditions = operands
+def _arrive_barrier(machine: Interpreter, op: ArriveBarrier, barrier: Any, *conditions: Any) -> Any:
     if all(conditions):
         copies_of(machine).arrive(barrier, op.count)
-    return ()
 
 
-@executes("ttng.tc_gen5_commit")
-def _gen5_commit(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.tc_gen5_commit")
+def _gen5_commit(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"] is None or given["pred"]:
         copies_of(machine).arrive(given["barrier"])
-    return ()
 
 
-@executes("ttng.wait_barrier")
-def _wait_barrier(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.wait_barrier")
+def _wait_barrier(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"] is None or given["pred"]:
         copies_of(machine).wait_barrier(given["alloc"], int(given["phase"]), op)
-    return ()
 
 
-@executes("ttng.async_tma_copy_global_to_local")
-def _tma_load(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.async_tma_copy_global_to_local")
+def _tma_load(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"]:
         target = given["result"]
         data = _read_block(machine, given["desc"], given["coord"], target, op)
         copies_of(machine).load(given["barrier"], target.nbytes, lambda: target.__setitem__(..., data))
-    return ()
 
 
 def _read_block(
@@ -301,83 +266,58 @@ def _read_block(
     return read_block(machine, descriptor, coordinates, target.dtype, op).reshape(target.shape)
 
 
-@executes("ttng.async_tma_copy_local_to_global")
-def _tma_store(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.async_tma_copy_local_to_global")
+def _tma_store(machine: Interpreter, op: Op, given: Given) -> Any:
     addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
     source = given["src"]
     products_of(machine).start(source)  # the store reads it until the program has waited
     machine.memory.write(addresses, source.reshape(addresses.shape), inside, op)
-    return ()
 
 
-@executes("ttng.async_tma_gather")
-def _tma_gather(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.async_tma_gather")
+def _tma_gather(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"]:
         target, column = given["result"], given["y_offset"]
         rows = [_read_block(machine, given["desc"], (row, column), target[:1], op) for row in given["x_offsets"]]
         data = np.concatenate(rows)
         copies_of(machine).load(given["barrier"], target.nbytes, lambda: target.__setitem__(..., data))
-    return ()
 
 
-@executes("ttng.async_tma_scatter")
-def _tma_scatter(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.async_tma_scatter")
+def _tma_scatter(machine: Interpreter, op: Op, given: Given) -> Any:
     products_of(machine).start(given["src"])
     for row, line in zip(given["x_offsets"], given["src"], strict=True):
         addresses, inside = given["desc"].moved((row, given["y_offset"])).elements((0, 1))
         machine.memory.write(addresses, line.reshape(addresses.shape), inside, op)
-    return ()
 
 
-@executes("ttng.async_tma_reduce")
-def _tma_reduce(
-    machine: Interpreter, op: AsyncTmaReduce, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.async_tma_reduce")
+def _tma_reduce(machine: Interpreter, op: AsyncTmaReduce, given: Given) -> Any:
     addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
     source = given["src"].reshape(addresses.shape)
     products_of(machine).start(given["src"])
     old = machine.memory.read(addresses, source.dtype, inside, op)
     machine.memory.write(addresses, UPDATES[op.operation](old, source).astype(source.dtype), inside, op)
-    return ()
 
 
 @executes("ttng.async_tma_store_wait")
-def _tma_store_wait(
-    machine: Interpreter, op: AsyncTmaStoreWait, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
+def _tma_store_wait(machine: Interpreter, op: AsyncTmaStoreWait, *_: Any) -> Any:
     products_of(machine).wait(op.pendings)
-    return ()
-
-
-@executes(
-    *("ttng.fence_async_shared", "ttng.tensormap_fenceproxy_acquire", "ttng.cluster_barrier"),
-    *("ttng.fence_mbarrier_init_release_cluster", "ttng.tmem_wait"),
-)
-def _fence(machine: Interpreter, op: Op, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    return ()
 
 
 # Stages of a pipelined loop
 
 
 @executes("ttg.predicate_stage")
-def _predicate_stage(
-    machine: Interpreter, op: PredicateStage, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    counter, end, step = operands
+def _predicate_stage(machine: Interpreter, op: PredicateStage, counter: Any, end: Any, step: Any) -> Any:
     later = op.last_stage - op.stage
-    return (np.bool_(counter < end - later * step),)
+    return np.bool_(counter < end - later * step)
 
 
 @executes("ttg.mask")
-def _mask(machine: Interpreter, op: Mask, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    (condition,) = operands
+def _mask(machine: Interpreter, op: Mask, condition: Any) -> Any:
     if condition:
-        return machine.run_region(op.regions[0], (), environment)[1]
+        return machine.run_region(op.regions[0], ())[1]
     return [np.zeros(value.type.shape or (), numpy_dtype(value.type))[()] for value in op.results]
 
 
@@ -385,36 +325,28 @@ def _mask(machine: Interpreter, op: Mask, operands: list[Any], environment: Envi
 
 
 @executes("ttg.global_scratch_alloc")
-def _global_scratch(
-    machine: Interpreter, op: GlobalScratchAlloc, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    return (np.int64(machine.memory.reserve(op.size, op.alignment)),)
+def _global_scratch(machine: Interpreter, op: GlobalScratchAlloc, *_: Any) -> Any:
+    return np.int64(machine.memory.reserve(op.size, op.alignment))
 
 
-@executes("ttng.tensormap_create")
-def _tensormap(
-    machine: Interpreter, op: TensormapCreate, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
-    given = by_name(op, operands)
+@executes_by_name("ttng.tensormap_create")
+def _tensormap(machine: Interpreter, op: TensormapCreate, given: Given) -> Any:
     copies_of(machine).tensormaps[int(given["desc_ptr"])] = (
         int(given["global_address"]),
         tuple(int(extent) for extent in reversed(given["global_dim"])),
         tuple(int(stride) for stride in reversed(given["global_stride"])),
         bool(op.fill_mode),
     )
-    return ()
 
 
 @executes("ttng.reinterpret_tensor_descriptor")
-def _reinterpret(
-    machine: Interpreter, op: ReinterpretTensorDescriptor, operands: list[Any], environment: Environment
-) -> Sequence[Any]:
+def _reinterpret(machine: Interpreter, op: ReinterpretTensorDescriptor, *operands: Any) -> Any:
     (address,), block = operands, op.tile
     base, shape, strides, with_nan = copies_of(machine).tensormaps[int(address)]
     size = block.element.bits // 8
     # The stride of the last dimension is one element and not part of the map, the others are in bytes.
     steps = (*(stride // size for stride in strides), 1)
-    return (BlockPointer(base, shape, steps, (0,) * len(shape), block, with_nan),)
+    return BlockPointer(base, shape, steps, (0,) * len(shape), block, with_nan)
 
 
 def copies_of(machine: Interpreter) -> Copies:

@@ -9,10 +9,10 @@ Ops of a block form a doubly linked list (`block.first`, `op.next`), so insertin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
-from tilewright.ir.declare import ANY, OPS, OpDefinition
+from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.types import MemDescType, TensorType, Type
 
 
@@ -118,10 +118,10 @@ class Op:
         return cls(OPS[name], operands, result_types, attributes, regions, successors, location)
 
     @classmethod
-    def operand_range(cls) -> tuple[int, int]:
-        """The least and the greatest number of operands that the fields of this class name."""
-        ranges = [getattr(field, "operands", (0, 0)) for base in cls.__mro__[:-2] for field in vars(base).values()]
-        return sum(least for least, _ in ranges), min(ANY, sum(most for _, most in ranges))
+    def fields(cls) -> list[Any]:
+        """The fields of this class and its bases; see `ir.fields`."""
+        members = (member for base in cls.__mro__[:-2] for member in vars(base).values())
+        return [member for member in members if hasattr(member, "operands")]
 
     @property
     def result(self) -> Value:

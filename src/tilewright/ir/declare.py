@@ -6,7 +6,7 @@ to a definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -107,15 +107,31 @@ GENERIC_FORM: dict[str, Callable[[dict[str, Any]], None]] = {}
 def declare(name: str, **facts: Any) -> OpDefinition:
     """Add the op kind `name` (fields of `OpDefinition` as keywords) to the table and return it.
 
-    The class in `kind` says how many operands there are, if nothing else does.
+    The class in `kind` says which attributes are always there (`required` adds some whose fields do not tell), and how
+    many operands there are, if nothing else does.
     """
     assert name not in OPS, f"{name} is declared twice"
-    if "kind" in facts and "operands" not in facts:
-        facts["operands"] = facts["kind"].operand_range()
+    if "kind" in facts:
+        range_, required = _told_by(facts["kind"])
+        facts = {"operands": range_, **facts, "required": (*required, *facts.get("required", ()))}
     OPS[name] = definition = OpDefinition(name=name, **facts)
     for word in (definition.spelling or name, *definition.other_spellings):
         SPELLINGS[word] = definition
     return definition
+
+
+@cache
+def _told_by(kind: Any) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """The least and the greatest number of operands, and the attributes, that the fields of a class name."""
+    fields = kind.fields()
+    least, most = (sum(field.operands[i] for field in fields) for i in (0, 1))
+    return (least, min(ANY, most)), tuple(field.required for field in fields if field.required)
+
+
+def add_semantics(semantics: Mapping[str, Callable[..., Any]]) -> None:
+    """Let op kinds, by name, have these reference semantics."""
+    for name, compute in semantics.items():
+        vars(OPS[name])["semantics"] = compute
 
 
 @cache

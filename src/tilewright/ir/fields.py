@@ -26,9 +26,11 @@ class Field:
 
     Attributes:
         operands: the least and the greatest number of operands that it stands for.
+        required: the attribute that is always there.
     """
 
     operands = (0, 0)
+    required = ""
 
 
 class Operand(Field):
@@ -164,7 +166,7 @@ class Integer(Field):
     """
 
     def __init__(self, name: str, default: int | None = None) -> None:
-        self.name, self.default = name, default
+        self.name, self.default, self.required = name, default, name if default is None else ""
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> int:
         number = op.attributes.get(self.name)
@@ -183,7 +185,7 @@ class Word(Field):
     """
 
     def __init__(self, name: str, default: str | None = None) -> None:
-        self.name, self.default = name, default
+        self.name, self.default, self.required = name, default, name if default is None else ""
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> str:
         word = op.attributes.get(self.name)
@@ -230,7 +232,7 @@ class Literal(Field):
     """The number, or the elements, in an attribute."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.required = name
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Number | Dense:
         value = op.attributes[self.name]

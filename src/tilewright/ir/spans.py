@@ -20,3 +20,9 @@ def span_of(location: Location) -> Span:
             return span_of(child)
         case FusedLocation(locations):
             return span_of(locations[0])
+
+
+def place_of(location: Location) -> str:
+    """The innermost file and line with a space in front, ` (kernel.py:12)`, or nothing where they are unknown."""
+    span = span_of(location)
+    return f" ({span.file}:{span.line})" if span.line else ""

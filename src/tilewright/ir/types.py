@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from tilewright.ir.versions import OURS, Version
 
@@ -82,17 +82,25 @@ class IntType(Type):
         return self._bits
 
 
-class IndexType(Type):
+class NamedType(Type):
+    """A type that its class and its name tell completely."""
+
+    __slots__ = ()
+    _named: ClassVar[dict[tuple[type, str], Any]] = {}
+
+    def __new__(cls, text: str) -> Self:
+        found = cls._named.get((cls, text))
+        if found is None:
+            found = cls._named[cls, text] = object.__new__(cls)
+            found.text = text
+        made: Self = found
+        return made
+
+
+class IndexType(NamedType):
     """MLIR's `index`: a loop counter as wide as a pointer."""
 
     __slots__ = ()
-    _only: ClassVar[IndexType | None] = None
-
-    def __new__(cls) -> IndexType:
-        if cls._only is None:
-            cls._only = object.__new__(cls)
-            cls._only.text = "index"
-        return cls._only
 
     @property
     def bits(self) -> int:
@@ -118,17 +126,10 @@ class FloatType(Type):
         return self._bits
 
 
-class NoneType(Type):
+class NoneType(NamedType):
     """The type of nothing."""
 
     __slots__ = ()
-    _only: ClassVar[NoneType | None] = None
-
-    def __new__(cls) -> NoneType:
-        if cls._only is None:
-            cls._only = object.__new__(cls)
-            cls._only.text = "none"
-        return cls._only
 
 
 class PointerType(Type):
@@ -279,31 +280,16 @@ class MemDescType(Type):
         return f"!ttg.memdesc<{body}, {layout}, {space}{mutable}{alloc}>"
 
 
-class AsyncTokenType(Type):
+class AsyncTokenType(NamedType):
     """The type of the token that ties an asynchronous copy to the op that waits for it."""
 
     __slots__ = ()
-    _only: ClassVar[AsyncTokenType | None] = None
-
-    def __new__(cls) -> AsyncTokenType:
-        if cls._only is None:
-            cls._only = object.__new__(cls)
-            cls._only.text = "!ttg.async.token"
-        return cls._only
 
 
-class OpaqueType(Type):
+class OpaqueType(NamedType):
     """A type of a dialect that only carries it, as text: `!llvm.ptr<3>`, `vector<4xf32>`."""
 
     __slots__ = ()
-    _interned: ClassVar[dict[str, OpaqueType]] = {}
-
-    def __new__(cls, text: str) -> OpaqueType:
-        found = cls._interned.get(text)
-        if found is None:
-            found = cls._interned[text] = object.__new__(cls)
-            found.text = text
-        return found
 
     def spelled(self, spelling: Spelling) -> str:
         return spelling.attribute(self.text) if "#" in self.text else self.text
@@ -339,9 +325,9 @@ def extents_text(shape: tuple[int, ...]) -> str:
 
 
 i1, i8, i16, i32, i64 = (IntType(bits) for bits in (1, 8, 16, 32, 64))
-index = IndexType()
-async_token = AsyncTokenType()
-none = NoneType()
+index = IndexType("index")
+async_token = AsyncTokenType("!ttg.async.token")
+none = NoneType("none")
 f16, bf16, f32, f64 = FloatType("f16", 16), FloatType("bf16", 16), FloatType("f32", 32), FloatType("f64", 64)
 FLOATS: dict[str, FloatType] = {
     t.text: t

@@ -24,17 +24,17 @@ def __getattr__(name: str) -> Any:
         _give({name: getattr(import_module(_SIGNATURES[name]), name)})
     elif PathFinder.find_spec(f"{__name__}.{name}", __path__):  # files here import each other, in any order
         _give({name: import_module(f"{__name__}.{name}")})
-    elif "__all__" not in _lazy and (name == "__all__" or not name.startswith("_")):  # it comes last in that file
-        _give(vars(import_module("tilewright.language.names")))
+    elif "__all__" not in _lazy and (name == "__all__" or not name.startswith("_")):
+        members = import_module("tilewright.language.names").ALL
+        _give({**members, "__all__": sorted(members)})
     if name not in _lazy:
         return _deprecated("tl", name)
     return _lazy[name]
 
 
 def _give(names: dict[str, Any]) -> None:
-    public = {name: value for name, value in names.items() if name == "__all__" or not name.startswith("_")}
-    _lazy.update(public)
-    globals().update({name: value for name, value in public.items() if name not in globals()})
+    _lazy.update(names)
+    globals().update({name: value for name, value in names.items() if name not in globals()})
 
 
 def __dir__() -> list[str]:

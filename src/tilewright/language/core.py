@@ -1,4 +1,4 @@
-"""Triton's `tl.core`: how a builtin is called, and, in `core_names`, which there are.
+"""Triton's `tl.core`: how a builtin is called, and, in `names`, which there are.
 
     tl.core.load(pointer, _semantic=semantic)         as functions that extend the language call it
 
@@ -48,9 +48,9 @@ def _accepting_semantic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `core_names`, which imports the files that import this one."""
-    names = {} if name.startswith("__") and name != "__all__" else vars(import_module("tilewright.language.core_names"))
-    if name not in names:
+    """A name of `names.CORE`, whose modules import this one."""
+    names = {} if name.startswith("__") and name != "__all__" else import_module("tilewright.language.names").CORE
+    if name != "__all__" and name not in names:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
-    globals()[name] = names[name]
-    return names[name]
+    globals()[name] = sorted(names) if name == "__all__" else names[name]
+    return globals()[name]

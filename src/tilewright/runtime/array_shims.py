@@ -17,7 +17,6 @@ class MockTensor:
 
     Attributes:
         dtype: a dtype of NumPy, torch or the language.
-        shape: its extents.
     """
 
     def __init__(self, dtype: Any, shape: Sequence[int] | None = None) -> None:
@@ -54,7 +53,6 @@ class TensorWrapper:
     """A tensor whose elements count as another dtype of the same size.
 
     Attributes:
-        base: the tensor.
         dtype: what its elements count as.
         data, device, shape: the base's.
     """

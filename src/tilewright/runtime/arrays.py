@@ -65,9 +65,7 @@ class ArrayView(NamedTuple):
 
     Attributes:
         element: Triton's name of the element type.
-        address: the address of the first element.
         writable: whether a kernel may store to it.
-        owner: the object that keeps the memory alive.
         memory: the memory that it is in; "" where its class does not tell.
     """
 

@@ -55,11 +55,6 @@ def current_backend() -> BaseBackend:
 def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> CompiledKernel:
     """The kernel of a source, from the disk cache or compiled.
 
-    Args:
-        source: the kernel.
-        backend: the back end of the machine.
-        options: keywords, as a launch takes them.
-
     Raises:
         CompilationError: the kernel is wrong.
         KeyError, ValueError: an option does not exist or cannot have its value.
@@ -121,9 +116,6 @@ def cache_key(
     """The key of all that the compiled code depends on.
 
     Args:
-        source: the kernel.
-        backend: the back end of the machine.
-        options: parsed ones.
         replacements: text that takes the place of stages.
     """
     hook = knobs.runtime.add_stages_inspection_hook

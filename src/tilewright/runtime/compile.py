@@ -16,7 +16,7 @@ from tilewright.backends.registry import make_backend
 from tilewright.runtime import build
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource, IRSource, Source
-from tilewright.runtime.tracebacks import shortened
+from tilewright.runtime.tracebacks import frames_of, shortened
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError
 
@@ -77,12 +77,8 @@ def filter_traceback(error: BaseException) -> None:
     for other in (error.__cause__, error.__context__):
         if other is not None:
             filter_traceback(other)
-    frames = []
-    frame = error.__traceback__
-    while frame is not None:
-        if not _is_front_end(frame.tb_frame.f_code.co_filename):
-            frames.append(frame)
-        frame = frame.tb_next
+    found = frames_of(error.__traceback__)
+    frames = [frame for frame in found if not _is_front_end(frame.tb_frame.f_code.co_filename)]
     for inner, outer in zip([*frames[1:], None], frames, strict=True):
         outer.tb_next = inner
     error.__traceback__ = frames[0] if frames else None

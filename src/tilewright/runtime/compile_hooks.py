@@ -54,12 +54,9 @@ class Compilation(NamedTuple):
     """A kernel that is to be compiled.
 
     Attributes:
-        function: the `JITFunction`.
         key: the key of the compiled kernel among those of the function.
-        source: the kernel for its signature.
         options: the keywords of the launch that are no parameters.
         is_warmup: it will not be launched at once.
-        target: the machine.
     """
 
     function: Any
@@ -143,12 +140,7 @@ def preloaded(text: str, function: Any, functions: Mapping[str, Any]) -> Compila
     """The compilation of `function` that `text`, from `specialization_data`, is about.
 
     Args:
-        text: JSON.
-        function: the kernel.
         functions: kernels by `module:name`, which may be constants.
-
-    Raises:
-        RuntimeError: it is about another kernel or machine, or a constant cannot be found here.
     """
     data = json.loads(text)
     if data["name"] != function._fn_name:

@@ -25,7 +25,6 @@ def constant_key(value: Any, within: tuple[int, ...] = ()) -> Hashable:
     """A key that differs for constants that compile differently, also for `1`, `1.0` and `True`.
 
     Args:
-        value: the constant.
         within: the identities of the objects that it is an attribute of.
 
     Raises:
@@ -49,9 +48,7 @@ def _object_key(value: Any, key: Hashable, within: tuple[int, ...]) -> Hashable:
     """The key of an object, by its attributes, also of one that is compared by identity or by some of them.
 
     Args:
-        value: the object.
         key: what is its key if it has no attributes, or if those cannot be compared and its class can.
-        within: as of `constant_key`.
     """
     state = _state(value)
     if id(value) in within or state is None:
@@ -60,14 +57,11 @@ def _object_key(value: Any, key: Hashable, within: tuple[int, ...]) -> Hashable:
         found: Hashable = (type(value), _state_key(state, (*within, id(value))))
         hash(found)
     except TypeError:
-        if _is_compared_by_identity(type(value)):
+        kind: Any = type(value)
+        if kind.__hash__ is object.__hash__:  # it is compared by identity
             raise
         return key  # its class says what makes it equal to others
     return found
-
-
-def _is_compared_by_identity(kind: Any) -> bool:
-    return kind.__hash__ is object.__hash__
 
 
 def _state(value: Any) -> Any:

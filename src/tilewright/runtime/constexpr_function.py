@@ -52,9 +52,6 @@ def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
 
     Args:
         fn: the function. What it calls has to be like it, or a plain function of the same program.
-
-    Raises:
-        TypeError: `fn` is no function.
     """
     if isinstance(fn, ConstexprFunction):
         return fn

@@ -79,8 +79,6 @@ class Device(ABC):
 
         Args:
             kernel: compiled for `target`.
-            grid: three extents, none of them 0.
-            values: one per run-time argument.
             stream: the handle of a stream; None: the current one.
         """
 
@@ -141,11 +139,7 @@ def choose(device: Choice) -> None:
 
 
 def stream_handle(stream: Any) -> int | None:
-    """The handle of a stream: of a number, of our own stream, of torch's or CuPy's, or of any with `__cuda_stream__`.
-
-    Raises:
-        TypeError: it is no stream.
-    """
+    """The handle of a stream: of a number, our own stream, torch's or CuPy's, or any with `__cuda_stream__`."""
     if stream is None or isinstance(stream, int):
         return stream
     if hasattr(stream, "__cuda_stream__"):
@@ -187,9 +181,6 @@ def _gpu(view: ArrayView | None = None) -> Device:
 def device_for(arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
     """The machine of a launch with these arguments; None: this CPU.
 
-    Args:
-        arrays: with the names of the parameters.
-
     Raises:
         ArgumentError: an array is somewhere else; the message names the argument.
         CudaError: an array says that it is on a GPU, and there is no driver for it.
@@ -228,16 +219,7 @@ def device_of(target: GPUTarget, arrays: Iterable[tuple[str, ArrayView]]) -> Dev
 
 
 def check(device: Device, arrays: Iterable[tuple[str, ArrayView]], reason: str) -> None:
-    """Refuse arrays that a device cannot use.
-
-    Args:
-        device: the machine.
-        arrays: with the names of the parameters.
-        reason: why it is that one, for the message.
-
-    Raises:
-        ArgumentError: there is such an array.
-    """
+    """Refuse arrays that a device cannot use."""
     for name, view in arrays:
         if view.memory != UNKNOWN_MEMORY and not device.can_use(view):
             raise ArgumentError(
@@ -247,11 +229,7 @@ def check(device: Device, arrays: Iterable[tuple[str, ArrayView]], reason: str) 
 
 
 def check_on_cpu(arrays: Iterable[tuple[str, ArrayView]]) -> None:
-    """Refuse arrays that the CPU cannot use.
-
-    Raises:
-        ArgumentError: there is such an array.
-    """
+    """Refuse arrays that the CPU cannot use."""
     for name, view in arrays:
         if view.memory not in (CPU_MEMORY, UNKNOWN_MEMORY):
             raise ArgumentError(

@@ -17,7 +17,6 @@ class Extent(NamedTuple):
     """The memory of one argument.
 
     Attributes:
-        name: the name of the argument.
         start: the address of element (0, …, 0).
         low, high: the first address, and the one behind the last.
         size: bytes per element.

@@ -37,11 +37,8 @@ class Finding(NamedTuple):
 
     Attributes:
         check: `bounds`, `races` or `uninit`.
-        access: the access that was checked.
         lane: the index into its tile; () for a scalar.
         argument: the name of the argument that it went to; "" when the kernel has none that it may go to.
-        element: the index into the argument.
-        shape: the shape of the argument.
         times: the number of tiles that failed this check at this place.
         other: for races the access of another program.
     """

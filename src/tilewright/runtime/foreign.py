@@ -62,12 +62,7 @@ def refuse_foreign(value: Any, reader: FunctionType, path: Sequence[str]) -> Non
     """Check that `reader`, if it is a program's own function, may read `value`, if that is something to call.
 
     Args:
-        value: what is read.
-        reader: the function that reads it.
         path: how it is written: a name and attributes.
-
-    Raises:
-        ForeignFunction: a function of an installed package, or of the standard library.
     """
     if not callable(value) or isinstance(value, type | constexpr) or getattr(value, "__triton_builtin__", False):
         return

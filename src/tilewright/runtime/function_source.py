@@ -28,7 +28,6 @@ class FunctionSource(NamedTuple):
 
     Attributes:
         raw: its lines in the file, decorators included.
-        first_line: number of the first of them.
         def_line, def_column: where `def` stands; both count from 1.
         text: from `def` on, not indented.
     """
@@ -74,7 +73,6 @@ def with_text(fn: FunctionType, text: str) -> FunctionType:
     """A function that has the code of `text` and everything else from `fn`.
 
     Args:
-        fn: the function as it is.
         text: a whole `def` that is not indented; it may read what `fn` reads from enclosing functions.
 
     Raises:

@@ -33,13 +33,7 @@ class GpuStages:
     __slots__ = ("_found", "_name", "_options", "_source")
 
     def __init__(self, source: Source, name: str, options: Mapping[str, Any]) -> None:
-        """The stages of a kernel that was compiled for a CPU.
-
-        Args:
-            source: what it was compiled from.
-            name: its symbol.
-            options: keywords, as a launch takes them.
-        """
+        """The stages of a kernel that was compiled for a CPU."""
         self._source, self._name, self._options = source, name, options
         self._found: dict[tuple[str, str], Stage] = {}
 
@@ -92,11 +86,7 @@ class GpuStages:
 
 
 def _cut_after(last: str, stages: StageTable) -> None:
-    """Leave the stages up to `last`.
-
-    Raises:
-        RuntimeError: there is no such stage.
-    """
+    """Leave the stages up to `last`."""
     names = list(stages)
     if last not in names:
         raise RuntimeError(f"there is no stage {last!r} without NVIDIA's assembler")

@@ -94,11 +94,7 @@ def _run_time(value: Any, param: KernelParam) -> Specialized:
 
 
 def check_used(function: Any) -> None:
-    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function.
-
-    Raises:
-        SemanticError: the function is marked, and the call is a statement of its own.
-    """
+    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function."""
     words = getattr(function, MUST_USE, False)
     if words and is_running():
         caller = sys._getframe(2)

@@ -29,14 +29,8 @@ from tilewright.runtime.dependencies import check_unchanged, value_text
 from tilewright.runtime.device_caches import DeviceCaches, KernelCache
 from tilewright.runtime.devices import Device
 from tilewright.runtime.drivers.cpu.guards import guards_for
-from tilewright.runtime.drivers.cpu.launcher import (
-    NO_DEFAULT,
-    Miss,
-    NativeKernel,
-    Parameter,
-    accelerate,
-    create_native_kernel,
-)
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, accelerate
+from tilewright.runtime.drivers.cpu.records import NO_DEFAULT, Parameter
 from tilewright.runtime.interpreted import InterpretedFunction, check_used
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, check_constants, kernel_params
@@ -57,11 +51,8 @@ class Call(NamedTuple):
     """A call's arguments, specialised.
 
     Attributes:
-        values: one per parameter, as passed.
         arguments: one per parameter, as compiled for.
         options: the keywords that are no parameters.
-        device: where the launch is to run; None: on the CPU.
-        stream: the handle of the stream that was asked for.
     """
 
     values: list[Any]
@@ -93,13 +84,10 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
     """A kernel.
 
     Attributes:
-        fn: the Python function.
         params: its parameters; `arg_names` their names, `constexprs` the numbers of those that are constants.
-        module: the name of the module that it stands in.
         debug, noinline, sanitize, version, launch_metadata, do_not_specialize, do_not_specialize_on_alignment: as given
             to `jit`.
         pre_run_hooks: called with the arguments of every launch, before it.
-        device_caches: what was compiled.
         kernel: None; Triton has it.
     """
 
@@ -154,12 +142,6 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch the kernel, or with `warmup` only compile it.
-
-        Args:
-            args: the arguments.
-            grid: as in `kernel[grid]`.
-            warmup: do not launch.
-            kwargs: further arguments, and options.
 
         Returns: the compiled kernel; None if `knobs.runtime.jit_cache_hook` forbade to compile it.
         """
@@ -261,7 +243,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         """The launches that need no Python any more."""
         if self._launcher is None:
             parameters = list(map(_native_parameter, self.params))
-            self._launcher = create_native_kernel(parameters, self._launch, self.pre_run_hooks)
+            self._launcher = NativeKernel(parameters, self._launch, self.pre_run_hooks)
         return self._launcher
 
     def _specialized(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:

@@ -14,12 +14,13 @@ from typing import Any, NoReturn
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
-from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor
+from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor, places, run_time_arguments
 from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.arrays import ArrayView, check_memory, view_of
 from tilewright.runtime.devices import Device, Figures
-from tilewright.runtime.drivers.cpu.launcher import Slot, Specialization, StuckPrograms, launch_record, run_grid
+from tilewright.runtime.drivers.cpu.launcher import Specialization, run_grid
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
+from tilewright.runtime.drivers.cpu.records import Slot, StuckPrograms, launch_record
 from tilewright.runtime.errors import ArgumentError, ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.runtime.specialize import check_fits
@@ -49,14 +50,11 @@ class CompiledKernel:
         asm: the stages: `source`, `ttir`, …, `asm`, `obj`; of a kernel for a CPU also, compiled for the GPU that
             TILEWRIGHT_GPU_ARCH names when somebody asks for one of them: `ttgir`, `ptx`, `cubin`, `sass`.
         metadata: facts: options, `scratch_bytes`, `arguments`, `stored` …
-        name: the kernel's symbol.
         hash: digest of everything that the code depends on.
-        signature: one entry per parameter.
         reports: the prints and assertions in it; a kernel that has some is always launched from Python.
         waits: whether programs may wait for others; spins: where they do nothing else.
         checks: what it checks while it runs, as text, "" for nothing; a kernel that does is launched from Python, too.
         src: what it was compiled from: an `ASTSource` or `IRSource`.
-        metadata_group: the files of its cache entry by name.
         module, function: address of the machine code once it is mapped, for hooks; on a GPU, the driver's handles.
     """
 
@@ -77,14 +75,15 @@ class CompiledKernel:
         self.name = artifact.name
         self.hash = artifact.hash
         self.signature = tuple(signature)
-        self.types: tuple[str, ...] = tuple(leaf.type for spec in signature for leaf in spec.leaves())
+        passed = run_time_arguments(signature)
+        self.types: tuple[str, ...] = tuple(spec.type for spec in passed)
         self.num_threads: int = artifact.metadata.num_threads
         self.scratch_bytes: int = artifact.metadata.scratch_bytes
         self.reports: Sequence[Mapping[str, Any]] = getattr(artifact.metadata, "reports", ())
         self.waits: bool = getattr(artifact.metadata, "waits", False)
         self.spins: Sequence[Sequence[Any]] = getattr(artifact.metadata, "spins", ())
         self.checks: str = getattr(artifact.metadata, "sanitizer", "")
-        self.names = tuple(leaf.name for spec in signature for leaf in spec.leaves())
+        self.names = tuple(spec.name for spec in passed)
         self._stored = frozenset(artifact.metadata.stored)
         self.module: int | None = None
         self.function: int | None = None
@@ -190,9 +189,7 @@ class CompiledKernel:
         """The facts that launch hooks are told of a launch.
 
         Args:
-            grid: the extents.
             stream: the handle of a stream; None: the current one.
-            args: a value for each parameter.
         """
         function = self.function if self._image is None else self.entry
         if stream is None:
@@ -210,7 +207,6 @@ class CompiledKernel:
 
         Args:
             x, y, z: the extents.
-            stream: the handle of a stream; a CPU has none.
             others: function, packed metadata, launch metadata, enter hook and exit hook; then a value per parameter.
         """
         _, _, metadata, enter, exit_, *args = others
@@ -231,8 +227,6 @@ class CompiledKernel:
         """Run all programs of `grid`; returns when they are done, on a GPU when they are on their way.
 
         Args:
-            grid: three extents.
-            values: one per run-time argument.
             device: where; None: on the CPU, or where the arguments are.
             stream: the handle of a stream of the device; None: its current one.
 
@@ -302,36 +296,27 @@ class CompiledKernel:
             listener.finish()
 
     def launch_is_stuck(self, stuck: StuckPrograms) -> NoReturn:
-        """Called when a launch ended because all programs that ran waited for others.
-
-        Raises:
-            DeadlockError: always.
-        """
+        """Called when a launch ended because all programs that ran waited for others."""
         x, y, z = stuck.program
         raise lazy_imports.deadlock(self.name, self.spins[stuck.site], (x, y, z)) from None
 
     def launch_failed(self, code: int) -> None:
-        """Called by the native launcher when the driver of a GPU gave an error, below 0 one for a tensor map.
-
-        Raises:
-            CudaError: always.
-        """
-        raise lazy_imports.cuda_error("cuLaunchKernelEx" if code > 0 else "cuTensorMapEncodeTiled", abs(code))
+        """Called by the native launcher when the driver of a GPU gave an error, below 0 one for a tensor map."""
+        function = "cuLaunchKernelEx" if code > 0 else "cuTensorMapEncodeTiled"
+        raise lazy_imports.cuda_driver().error(function, abs(code))
 
     def native_specialization(
         self, device: Device | None, values: Sequence[int | float | ArrayView], stream: int | None
     ) -> Specialization | None:
-        """The record by which the native launcher launches this kernel by itself, or None.
-
-        Args: those of a launch that later ones will be like.
-        """
+        """The record by which the native launcher launches this kernel by itself, or None."""
         if device is not None:
             return device.specialization(self, values, stream)
         return Specialization(self.entry, self, self.slots(), self.scratch_bytes, self.num_threads, self.waits)
 
     def slots(self) -> tuple[Slot, ...]:
         """The sources of the run-time arguments among the arguments."""
-        return tuple(_slots(self.signature))
+        named = ((path, spec) for path, spec in places(self.signature) if not spec.is_constant)
+        return tuple(Slot(path[0], spec.type, path[1:]) for path, spec in named)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         """A function that launches this kernel: it takes a value for each parameter, those of constants unused."""
@@ -384,15 +369,6 @@ def _extent(value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"a grid is made of whole numbers; {value!r} is a {type(value).__name__}") from None
-
-
-def _slots(specs: Sequence[ArgumentSpec], path: tuple[int, ...] = ()) -> Iterator[Slot]:
-    for index, spec in enumerate(specs):
-        place = (*path, index)
-        if spec.type == TUPLE:
-            yield from _slots(spec.elements, place)
-        elif not spec.is_constant:
-            yield Slot(place[0], spec.type, place[1:])
 
 
 def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:

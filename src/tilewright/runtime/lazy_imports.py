@@ -5,15 +5,15 @@ A process whose kernels all come from the disk cache, and neither print nor asse
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.compiler.artifact import Artifact, Stage
-from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
@@ -21,6 +21,32 @@ from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.locks import importing
+
+
+def deferred(module: str, name: str) -> Callable[..., Any]:
+    """A function of this package that is imported when it is called."""
+
+    return lambda *args, **kwargs: _imported(module, name)(*args, **kwargs)
+
+
+def _imported(module: str, name: str) -> Any:
+    with importing:
+        return getattr(import_module(f"tilewright.{module}"), name)
+
+
+evaluate = deferred("compiler.compile", "evaluate")
+describe_text = deferred("compiler.stages", "describe")
+note_stored = deferred("runtime.cache.upkeep", "note_stored")
+link: Callable[[bytes], Blob] = deferred("runtime.drivers.cpu.blob", "link")
+deadlock = deferred("runtime.drivers.cpu.listener", "deadlock")
+listener = deferred("runtime.drivers.cpu.listener", "Listener")
+cuda_device = deferred("runtime.drivers.cuda.device", "cuda_device")
+cuda_device_of = deferred("runtime.drivers.cuda.device", "device_of")
+cuda_driver = deferred("runtime.drivers.cuda.library", "cuda_driver")
+gpu_times: Callable[..., list[float]] = deferred("runtime.drivers.cuda.streams", "milliseconds")
+for_target = deferred("runtime.tensor_maps", "with_maps")
+specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
+host_parts = deferred("runtime.tensor_maps", "host_parts")
 
 
 def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> Artifact:
@@ -31,76 +57,28 @@ def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> A
     return compile_kernel(Request(origin=origin, **request))
 
 
-def evaluate(function: JITCallable, name: str, signature: Sequence[ArgumentSpec], options: Any) -> Any:
-    """A kernel as TTIR before any pass; see `compiler.compile.evaluate`."""
+def run_checked(**launch: Any) -> None:
+    """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
     with importing:
-        from tilewright.compiler.compile import evaluate
+        from tilewright.runtime.sanitizer import Launch, run_checked
 
-    return evaluate(function, name, signature, options)
+    run_checked(Launch(**launch))
 
 
 def is_own_group(number: int) -> bool:
-    """Whether a group of users is ours alone; see `cache.groups`."""
+    """Whether a group is ours alone: it has our name, it is our first one, and it has no other members.
+
+    Many systems give each user such a group, which may write to their folders: that lets nobody else in.
+    """
     with importing:
-        from tilewright.runtime.cache.groups import is_own_group
+        import grp
+        import pwd
 
-    return is_own_group(number)
-
-
-def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: tuple[int, int, int]) -> Exception:
-    """The error of a launch whose programs wait for each other; see `drivers.cpu.listener.deadlock`."""
-    with importing:
-        from tilewright.runtime.drivers.cpu.listener import deadlock
-
-    return deadlock(kernel, places, program)
-
-
-def listener(sites: Sequence[Mapping[str, Any]]) -> Any:
-    """A listener that hears a kernel print and assert; see `drivers.cpu.listener.Listener`."""
-    with importing:
-        from tilewright.runtime.drivers.cpu.listener import Listener
-
-    return Listener(sites)
-
-
-def for_target(arguments: list[Specialized], target: GPUTarget) -> list[Specialized]:
-    """Arguments as kernels for a GPU get them; see `tensor_maps.with_map`."""
-    with importing:
-        from tilewright.runtime.tensor_maps import has_engine, with_map
-
-    return list(map(with_map, arguments)) if has_engine(target) else arguments
-
-
-def specs_for_target(specs: tuple[ArgumentSpec, ...], target: GPUTarget) -> tuple[ArgumentSpec, ...]:
-    """Parameters as kernels for a GPU have them; see `tensor_maps.spec_with_map`."""
-    with importing:
-        from tilewright.runtime.tensor_maps import has_engine, spec_with_map
-
-    return tuple(map(spec_with_map, specs)) if has_engine(target) else specs
-
-
-def host_parts(descriptor: Any) -> list[Any]:
-    """The values of a descriptor's parts; see `tensor_maps.host_parts`."""
-    with importing:
-        from tilewright.runtime.tensor_maps import host_parts
-
-    return host_parts(descriptor)
-
-
-def cuda_device(ordinal: int | None = None) -> Any:
-    """A GPU, without `ordinal` the current one; see `drivers.cuda.device.cuda_device`."""
-    with importing:
-        from tilewright.runtime.drivers.cuda.device import cuda_device
-
-    return cuda_device(ordinal)
-
-
-def cuda_device_of(view: ArrayView) -> Any:
-    """The GPU that an array is on; see `drivers.cuda.device.device_of`."""
-    with importing:
-        from tilewright.runtime.drivers.cuda.device import device_of
-
-    return device_of(view)
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
 def busy_gpu() -> Any:
@@ -111,77 +89,26 @@ def busy_gpu() -> Any:
     return None
 
 
-def gpu_times(gpu: Any, fn: Callable[[], Any], count: int, before: Callable[[], None] | None = None) -> list[float]:
-    """The durations of runs on a GPU, in milliseconds; see `drivers.cuda.streams.milliseconds`."""
+def native_blob(module: str, text: str, cpu: str, *arguments: str) -> Blob:
+    """The LLVM IR that a function of this package gives, compiled for `cpu` and linked."""
     with importing:
-        from tilewright.runtime.drivers.cuda.streams import milliseconds
-
-    return milliseconds(gpu, fn, count, before)
-
-
-def cuda_error(function: str, code: int) -> Exception:
-    """The error with what a function of NVIDIA's driver gave; see `drivers.cuda.library.CudaDriver.error`."""
-    with importing:
-        from tilewright.runtime.drivers.cuda.library import cuda_driver
-
-    return cuda_driver().error(function, code)
-
-
-def run_checked(**launch: Any) -> None:
-    """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
-    with importing:
-        from tilewright.runtime.sanitizer import Launch, run_checked
-
-    run_checked(Launch(**launch))
-
-
-def note_stored(folder: str, size: int) -> None:
-    """Count what was stored in the cache; see `runtime.cache.upkeep.note_stored`."""
-    with importing:
-        from pathlib import Path
-
-    with importing:
-        from tilewright.runtime.cache.upkeep import note_stored
-
-    note_stored(Path(folder), size)
-
-
-def describe_text(backend: BaseBackend, stage: str, text: Stage, file: str) -> Any:
-    """The kernel in the text of a stage; see `compiler.texts.describe`."""
-    with importing:
-        from tilewright.compiler.texts import describe
-
-    return describe(backend, stage, text, file)
-
-
-def link(object_file: bytes) -> Blob:
-    """Link an object into a blob; see `drivers.cpu.blob.link`."""
-    with importing:
-        from tilewright.runtime.drivers.cpu.blob import link
-
-    return link(object_file)
-
-
-def native_runtime_blob(machine: str, cpu: str) -> Blob:
-    """The launcher and the thread pool, compiled for `cpu`.
-
-    Raises:
-        NativeCodeError: they cannot be compiled.
-    """
-    with importing:
-        from tilewright.runtime.drivers.cpu.elf import LinkError
+        from tilewright.runtime.drivers.cpu.blob import LinkError
 
     try:
         with importing:
             from tilewright.backends.llvm.machine import LlvmError, compile_object, host_target
-            from tilewright.runtime.drivers.cpu.blob import link
-            from tilewright.runtime.drivers.cpu.native.text import runtime_text
+        write = _imported(module, text)
     except (ImportError, OSError) as error:
         raise NativeCodeError(f"the compiler cannot be imported: {error}") from error
     try:
-        return link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
+        return link(compile_object(write(*arguments), host_target(cpu), opt=2, optimize=True))
     except (LlvmError, LinkError, ImportError) as error:
         raise NativeCodeError(f"the launcher cannot be compiled: {error}") from error
+
+
+def native_runtime_blob(machine: str, cpu: str) -> Blob:
+    """The launcher and the thread pool, compiled for `cpu`; errors as of `native_blob`."""
+    return native_blob("runtime.drivers.cpu.native.text", "runtime_text", cpu, machine)
 
 
 def interpret(

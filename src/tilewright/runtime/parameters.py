@@ -45,15 +45,11 @@ class KernelParam(NamedTuple):
     """One parameter of a kernel.
 
     Attributes:
-        num: its position.
-        name: its name.
         annotation: what stands behind the colon, as text.
         annotation_type: the type string that the annotation asks for, or "".
-        is_constexpr: annotated `tl.constexpr`.
         is_const: annotated `tl.const`: the kernel does not store through it.
         do_not_specialize: neither the value 1 nor divisibility makes a kernel of its own.
         do_not_specialize_on_alignment: divisibility does not.
-        default: the default value, or MISSING.
     """
 
     num: int
@@ -76,11 +72,7 @@ def kernel_params(
     do_not_specialize: Collection[str | int] = (),
     do_not_specialize_on_alignment: Collection[str | int] = (),
 ) -> tuple[KernelParam, ...]:
-    """The parameters of `fn`; `*arguments`, which only calls from kernels can fill, is left out.
-
-    Raises:
-        TypeError: `fn` has `**keywords`, which kernels cannot have.
-    """
+    """The parameters of `fn`; `*arguments`, which only calls from kernels can fill, is left out."""
     params = []
     declared = inspect.signature(fn).parameters.values()
     named = [parameter for parameter in declared if parameter.kind is not parameter.VAR_POSITIONAL]
@@ -114,11 +106,7 @@ class SpecialisedConstant(Diagnostic):
 
 
 def check_constants(fn: FunctionType, params: Sequence[KernelParam]) -> None:
-    """Check the options of `jit` against the parameters.
-
-    Raises:
-        CompilationError: a constexpr is listed in `do_not_specialize` or `do_not_specialize_on_alignment`.
-    """
+    """Check the options of `jit` against the parameters."""
     for param in params:
         if param.is_constexpr and (param.do_not_specialize or param.do_not_specialize_on_alignment):
             span = Span(fn.__code__.co_filename, fn.__code__.co_firstlineno, 1)
@@ -128,16 +116,7 @@ def check_constants(fn: FunctionType, params: Sequence[KernelParam]) -> None:
 def bind(
     name: str, params: Sequence[KernelParam], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """One value per parameter, and the keywords that are no parameters (the options).
-
-    Args:
-        name: the name of the kernel, for messages.
-        params: its parameters.
-        args, keywords: what the caller passed.
-
-    Raises:
-        TypeError: as Python raises for a call that does not fit.
-    """
+    """One value per parameter, and the keywords that are no parameters (the options)."""
     if len(args) > len(params):
         raise TypeError(f"{name}() takes {len(params)} positional arguments but {len(args)} were given")
     values = list(args)

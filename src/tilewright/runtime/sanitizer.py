@@ -40,9 +40,7 @@ class _Site(NamedTuple):
 
     @property
     def span(self) -> Span:
-        span: Span | None = None
-        for place in reversed(self.places):
-            span = Span(*place).called(span)
+        span = Span.of(self.places)
         assert span is not None, "an access has a place"
         return span
 
@@ -68,7 +66,6 @@ class Launch(NamedTuple):
 
     Attributes:
         facts: what the compiler said about the kernel and its checks, as JSON.
-        grid: its extents.
         names, values: those of the run-time arguments.
         run: runs the kernel with the table as one more argument.
     """

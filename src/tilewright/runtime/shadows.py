@@ -30,7 +30,6 @@ class Stamps(NamedTuple):
     """The stamps of one launch.
 
     Attributes:
-        base: the least of them.
         addresses: for each argument where the stamps of its lowest element are, in each plane.
     """
 
@@ -74,16 +73,7 @@ _pool = _Pool()
 
 @contextmanager
 def stamps_for(extents: dict[int, Extent], stored: Sequence[int], count: int) -> Iterator[Stamps]:
-    """Shadows for the arguments that share memory with one that is `stored`.
-
-    Args:
-        extents: the extents of the arguments, by number.
-        stored: the numbers of those that the kernel may store to.
-        count: the number of stamps that the launch needs.
-
-    Raises:
-        ValueError: the grid is too large.
-    """
+    """Shadows for the arguments that share memory with one that is `stored`."""
     if count >= LARGEST:
         raise ValueError("the grid is too large to look for races; launch it in parts")
     taken: list[Plane] = []

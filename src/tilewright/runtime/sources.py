@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget, Language
@@ -18,8 +18,10 @@ from tilewright.compiler.signature import (
     TUPLE,
     ArgumentSpec,
     HostDescriptor,
+    Place,
     descriptor_spec,
     descriptor_type_string,
+    places,
 )
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import lazy_imports
@@ -28,16 +30,12 @@ from tilewright.semantics.constexpr import constexpr
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
 
-Place = tuple[int, ...]
-
 
 class ASTSource:
     """A kernel as a Python function, for one signature.
 
     Attributes:
-        fn: the kernel.
         name: its symbol in compiled code.
-        specs: one entry per parameter.
         ext: the first stage that is made of it.
     """
 
@@ -77,13 +75,7 @@ class ASTSource:
 
     @classmethod
     def of(cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec]) -> ASTSource:
-        """The source of a kernel whose parameters are known already.
-
-        Args:
-            fn: the kernel.
-            name: its symbol.
-            specs: one entry per parameter.
-        """
+        """The source of a kernel whose parameters are known already."""
         source = cls.__new__(cls)
         source._take(fn, name, tuple(specs))
         return source
@@ -105,13 +97,13 @@ class ASTSource:
     @property
     def constants(self) -> dict[Place, Any]:
         """Values of constants by path."""
-        return {path: spec.constant for path, spec in _walk(self.specs) if spec.is_constant}
+        return {path: spec.constant for path, spec in places(self.specs) if spec.is_constant}
 
     @property
     def attrs(self) -> dict[Place, list[list[Any]]]:
         """Attributes of arguments by path."""
         return {
-            path: [["tt.divisibility", spec.divisibility]] for path, spec in _walk(self.specs) if spec.divisibility > 1
+            path: [["tt.divisibility", spec.divisibility]] for path, spec in places(self.specs) if spec.divisibility > 1
         }
 
     @property
@@ -153,12 +145,8 @@ class IRSource:
     """The text of a stage, from a file whose suffix names the stage.
 
     Attributes:
-        path: the file.
-        ext: the stage.
-        src: the text.
         name: the kernel's symbol, with `@` in front.
         signature: types of the kernel's arguments by number, as MLIR spells them.
-        specs: the arguments.
     """
 
     language = Language.TRITON
@@ -167,9 +155,7 @@ class IRSource:
         """Read a file.
 
         Args:
-            path: the file.
             context: not used; Triton needs one here.
-            backend: whose stage it is.
 
         Raises:
             OSError: the file cannot be read.
@@ -268,11 +254,3 @@ def _types(spec: ArgumentSpec) -> Any:
         return descriptor_type_string(spec)
     parts = [_types(element) for element in spec.elements]
     return spec.sequence(*parts) if hasattr(spec.sequence, "_fields") else tuple(parts)
-
-
-def _walk(specs: Sequence[ArgumentSpec], outer: Place = ()) -> Iterator[tuple[Place, ArgumentSpec]]:
-    for index, spec in enumerate(specs):
-        if spec.type == TUPLE:
-            yield from _walk(spec.elements, (*outer, index))
-        else:
-            yield (*outer, index), spec

@@ -77,12 +77,7 @@ class Specialized(NamedTuple):
 
 
 def specialize(value: Any, param: KernelParam) -> Specialized:
-    """The specialisation of `param` when it gets `value`.
-
-    Raises:
-        ArgumentError: no kernel can take such a value; the message names the parameter.
-        TypeError: the value of a constexpr is not hashable.
-    """
+    """The specialisation of `param` when it gets `value`."""
     if param.is_constexpr:
         return _constant(value, param)
     try:
@@ -161,10 +156,6 @@ def _descriptor(value: Any, param: KernelParam) -> Specialized:
     return Specialized(TUPLE, key, TupleParts(tuple(parts), HostDescriptor, value))
 
 
-def _none(value: None, param: KernelParam) -> Specialized:
-    return Specialized(CONSTEXPR, None, None)
-
-
 def _bool(value: Any, param: KernelParam) -> Specialized:
     return Specialized("u1", None, int(value))
 
@@ -183,10 +174,6 @@ def _int(value: Any, param: KernelParam) -> Specialized:
     if kind is None:
         raise ArgumentRangeError(f"the number {number} does not fit into 64 bits")
     return Specialized(kind, _alignment(number, param), number)
-
-
-def _ctypes_number(value: Any, param: KernelParam) -> Specialized:
-    return _specialize(value.value, param)
 
 
 def _pointer(view: ArrayView, param: KernelParam) -> Specialized:
@@ -227,11 +214,7 @@ def _forbids_constant(annotation_type: str) -> bool:
 
 
 def _annotated(found: Specialized, kind: str) -> Specialized:
-    """The annotation decides the type.
-
-    Raises:
-        ArgumentError: a value that the type cannot hold.
-    """
+    """The annotation decides the type."""
     if isinstance(found.value, ArrayView) and not kind.startswith("*"):
         raise ArgumentError(f"the parameter is annotated {kind}, a number, and the argument is an array")
     check_fits(found.value, kind)
@@ -243,12 +226,13 @@ def _annotated(found: Specialized, kind: str) -> Specialized:
 
 
 _Special = Callable[[Any, KernelParam], Specialized]
+_NONE = Specialized(CONSTEXPR, None, None)
 _BY_TYPE: dict[type, _Special] = {
     bool: _bool,
     float: _float,
     int: _int,
     tuple: _tuple,
-    type(None): _none,
+    type(None): lambda value, param: _NONE,
 }
 _BY_KIND: tuple[tuple[type, _Special], ...] = (
     (constexpr, _constant),
@@ -260,7 +244,7 @@ _BY_KIND: tuple[tuple[type, _Special], ...] = (
     (float, _float),
     (np.floating, _float),
     (tuple, _tuple),
-    *((kind, _ctypes_number) for kind in _C_NUMBERS),
+    *((kind, lambda value, param: _specialize(value.value, param)) for kind in _C_NUMBERS),
 )
 
 for _codes, _form in (("?", bool), ("bBhHiIlLqQ", operator.index), ("efdg", float)):

@@ -69,8 +69,17 @@ class MapFields(NamedTuple):
 _TF32, _TF32_SIZE = 11, 4
 
 
-def has_engine(target: GPUTarget) -> bool:
-    """Whether the machine has an engine that moves blocks."""
+def with_maps(arguments: list[Specialized], target: GPUTarget) -> list[Specialized]:
+    """Arguments as kernels for a GPU get them: with tensor maps, if it has an engine for blocks."""
+    return list(map(with_map, arguments)) if _has_engine(target) else arguments
+
+
+def specs_with_maps(specs: tuple[ArgumentSpec, ...], target: GPUTarget) -> tuple[ArgumentSpec, ...]:
+    """Parameters as kernels for a GPU have them."""
+    return tuple(map(spec_with_map, specs)) if _has_engine(target) else specs
+
+
+def _has_engine(target: GPUTarget) -> bool:
     return target.backend == "cuda" and int(target.arch) >= FIRST_WITH_ENGINE
 
 
@@ -142,8 +151,6 @@ def map_fields(name: str, tensor: HostMap, facts: Mapping[str, Any]) -> MapField
     """The fields from which a driver makes the tensor map.
 
     Args:
-        name: the name of the argument, for messages.
-        tensor: where it is.
         facts: the kernel's `tensordesc_meta` of it.
 
     Raises:

@@ -48,9 +48,7 @@ def compilation(kernel: Any, begin: float, times: CompileTimes, *, cache_hit: bo
     """Record a compilation and, inside it, its stages.
 
     Args:
-        kernel: what came out.
         begin: when it began, by `perf_counter`.
-        times: the times that the parts took.
         cache_hit: it was loaded from the cache.
     """
     start = int(1e9 * begin)

@@ -51,7 +51,7 @@ def _from_program(cause: BaseException | None) -> BaseException | None:
     """An exception with the program's frames alone; None where it has none, or where our error says it all."""
     if cause is None or isinstance(cause, SemanticError | CompilationError):
         return None
-    frames = [frame for frame in _frames(cause.__traceback__) if _is_programs(frame)]
+    frames = [frame for frame in frames_of(cause.__traceback__) if _is_programs(frame)]
     if not frames:
         return None
     chained: TracebackType | None = None
@@ -77,7 +77,7 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
 
 def _lines(error: CompilationError) -> list[str]:
     """The program's innermost frames, and what is wrong."""
-    frames = [frame for frame in _frames(error.__traceback__) if _is_programs(frame)]
+    frames = [frame for frame in frames_of(error.__traceback__) if _is_programs(frame)]
     left_out = max(0, len(frames) - MAX_FRAMES)
     lines = ["Traceback (most recent call last):"]
     if left_out:
@@ -90,7 +90,8 @@ def _lines(error: CompilationError) -> list[str]:
     return [*lines, *f"{type(error).__name__}: {text}".splitlines(), *getattr(error, "__notes__", ())]
 
 
-def _frames(outermost: TracebackType | None) -> Iterator[TracebackType]:
+def frames_of(outermost: TracebackType | None) -> Iterator[TracebackType]:
+    """The frames of a traceback, outer ones first."""
     while outermost is not None:
         yield outermost
         outermost = outermost.tb_next

@@ -77,21 +77,22 @@ def initialized(array: Array) -> Array:
 
 def written_of(extent: Extent) -> int:
     """The address of the byte that says whether the first element of `extent` was written; 0 if nobody marked it."""
-    for mark in list(_marks.values()):
-        place = mark.place(extent)
-        if place is not None:
-            return int(mark.written.ctypes.data) + int(place.start)
-    return 0
+    found = _written(extent)
+    return 0 if found is None else int(found.ctypes.data)
 
 
 def _set(extent: Extent, written: int) -> bool:
     """Change what is known of the array at `extent`; returns whether it, or what it is a part of, was marked."""
-    for mark in list(_marks.values()):
-        place = mark.place(extent)
-        if place is not None:
-            mark.written[place] = written
-            return True
-    return False
+    found = _written(extent)
+    if found is not None:
+        found[:] = written
+    return found is not None
+
+
+def _written(extent: Extent) -> Any:
+    """The part of a mark that is about `extent`, one byte per element; None if nobody marked it."""
+    places = ((mark, mark.place(extent)) for mark in list(_marks.values()))
+    return next((mark.written[place] for mark, place in places if place is not None), None)
 
 
 def _extent(array: object) -> Extent:

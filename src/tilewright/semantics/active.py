@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.ir.emitter import Emitter
+from tilewright.support.named_tuple import NamedTuple
 
 Caller = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 
@@ -20,7 +21,7 @@ Caller = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Context:
+class Context(NamedTuple):
     """The state that the semantics need from outside.
 
     Attributes:
@@ -37,43 +38,16 @@ class Context:
         deprecated_fp8: 8-bit floats that `dot` warns of.
     """
 
-    __slots__ = (
-        "call",
-        "capability",
-        "checks_overflow",
-        "debug",
-        "deprecated_fp8",
-        "dot_precision",
-        "emitter",
-        "imprecise_sums",
-        "in_python",
-        "warps",
-    )
-
-    def __init__(
-        self,
-        emitter: Emitter,
-        call: Caller | None,
-        *,
-        debug: bool,
-        dot_precision: str,
-        imprecise_sums: int,
-        checks_overflow: bool,
-        in_python: bool,
-        capability: int,
-        warps: int,
-        deprecated_fp8: tuple[str, ...],
-    ) -> None:
-        self.emitter = emitter
-        self.call = call
-        self.debug = debug
-        self.dot_precision = dot_precision
-        self.imprecise_sums = imprecise_sums
-        self.checks_overflow = checks_overflow
-        self.in_python = in_python
-        self.capability = capability
-        self.warps = warps
-        self.deprecated_fp8 = deprecated_fp8
+    emitter: Emitter
+    call: Caller | None = None
+    debug: bool = False
+    dot_precision: str = "tf32"
+    imprecise_sums: int = 0
+    checks_overflow: bool = False
+    in_python: bool = False
+    capability: int = 0
+    warps: int = 1
+    deprecated_fp8: tuple[str, ...] = ()
 
 
 OUTSIDE = "tl functions work only inside a kernel: put @jit on the function and launch it"
@@ -81,34 +55,9 @@ _context: ContextVar[Context] = ContextVar("context")
 
 
 @contextmanager
-def emitting_into(
-    emitter: Emitter,
-    *,
-    call: Caller | None = None,
-    debug: bool = False,
-    dot_precision: str = "tf32",
-    imprecise_sums: int = 0,
-    checks_overflow: bool = False,
-    in_python: bool = False,
-    capability: int = 0,
-    warps: int = 1,
-    deprecated_fp8: tuple[str, ...] = (),
-) -> Iterator[Emitter]:
-    """Send every operation of the language to `emitter` until the end of the `with`."""
-    token = _context.set(
-        Context(
-            emitter,
-            call,
-            debug=debug,
-            dot_precision=dot_precision,
-            imprecise_sums=imprecise_sums,
-            checks_overflow=checks_overflow,
-            in_python=in_python or call is None,
-            capability=capability,
-            warps=warps,
-            deprecated_fp8=deprecated_fp8,
-        )
-    )
+def emitting_into(emitter: Emitter, **facts: Any) -> Iterator[Emitter]:
+    """Send every operation of the language to `emitter`, with these fields of `Context`, to the end of the `with`."""
+    token = _context.set(Context(emitter, **facts))
     try:
         yield emitter
     finally:
@@ -149,7 +98,7 @@ def is_running() -> bool:
 def is_in_python() -> bool:
     """Whether a kernel is running whose functions Python runs: it is traced or interpreted."""
     found = _context.get(None)
-    return found is not None and found.in_python
+    return found is not None and (found.in_python or found.call is None)
 
 
 def call_function(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] = NOTHING) -> Any:

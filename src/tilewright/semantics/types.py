@@ -7,7 +7,7 @@ The IR is signless: `int32` and `uint32` have the same IR type (`type.ir`), only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import prod
 from typing import ClassVar, TypeAlias
@@ -26,6 +26,11 @@ class ScalarKind(Enum):
     BOOLEAN = 0
     INTEGRAL = 1
     FLOATING = 2
+
+
+def _is(name: str) -> Callable[[dtype], bool]:
+    """The question whether a type has this name."""
+    return lambda self: self.name == name
 
 
 class dtype:  # noqa: N801 - Triton's name
@@ -122,59 +127,26 @@ class dtype:  # noqa: N801 - Triton's name
     def is_fp8(self) -> bool:
         return self.floating and self.primitive_bitwidth == 8
 
-    def is_fp8e4nv(self) -> bool:
-        return self.name == "fp8e4nv"
-
-    def is_fp8e4b8(self) -> bool:
-        return self.name == "fp8e4b8"
-
-    def is_fp8e4b15(self) -> bool:
-        return self.name == "fp8e4b15"
-
-    def is_fp8e5(self) -> bool:
-        return self.name == "fp8e5"
-
-    def is_fp8e5b16(self) -> bool:
-        return self.name == "fp8e5b16"
-
-    def is_fp16(self) -> bool:
-        return self.name == "fp16"
-
-    def is_bf16(self) -> bool:
-        return self.name == "bf16"
-
-    def is_fp32(self) -> bool:
-        return self.name == "fp32"
-
-    def is_fp64(self) -> bool:
-        return self.name == "fp64"
-
-    def is_int1(self) -> bool:
-        return self.name == "int1"
-
-    def is_int8(self) -> bool:
-        return self.name == "int8"
-
-    def is_int16(self) -> bool:
-        return self.name == "int16"
-
-    def is_int32(self) -> bool:
-        return self.name == "int32"
-
-    def is_int64(self) -> bool:
-        return self.name == "int64"
-
-    def is_uint8(self) -> bool:
-        return self.name == "uint8"
-
-    def is_uint16(self) -> bool:
-        return self.name == "uint16"
-
-    def is_uint32(self) -> bool:
-        return self.name == "uint32"
-
-    def is_uint64(self) -> bool:
-        return self.name == "uint64"
+    is_fp8e4nv = _is("fp8e4nv")
+    is_fp8e4b8 = _is("fp8e4b8")
+    is_fp8e4b15 = _is("fp8e4b15")
+    is_fp8e5 = _is("fp8e5")
+    is_fp8e5b16 = _is("fp8e5b16")
+    is_fp16 = _is("fp16")
+    is_bf16 = _is("bf16")
+    is_fp32 = _is("fp32")
+    is_fp64 = _is("fp64")
+    is_int1 = _is("int1")
+    is_int8 = _is("int8")
+    is_int16 = _is("int16")
+    is_int32 = _is("int32")
+    is_int64 = _is("int64")
+    is_uint8 = _is("uint8")
+    is_uint16 = _is("uint16")
+    is_uint32 = _is("uint32")
+    is_uint64 = _is("uint64")
+    is_bool = _is("int1")
+    is_void = _is("void")
 
     def is_floating(self) -> bool:
         return self.floating
@@ -190,12 +162,6 @@ class dtype:  # noqa: N801 - Triton's name
 
     def is_int(self) -> bool:
         return self.integer
-
-    def is_bool(self) -> bool:
-        return self.name == "int1"
-
-    def is_void(self) -> bool:
-        return self.name == "void"
 
     def is_block(self) -> bool:
         return False

@@ -100,7 +100,6 @@ class Diagnostic:
         """`template` with `{field}` replaced by this diagnostic's field or property.
 
         Args:
-            template: the text.
             package: what stands for `{package}`: the program's name for this package.
         """
         return template.format_map(_Fields(self, package))
@@ -198,11 +197,7 @@ class Wording(NamedTuple):
 
 
 class CompilationError(TilewrightError):
-    """The user's program is wrong; the text shows where, why and what to do.
-
-    Attributes:
-        wording: what to say instead of `render`.
-    """
+    """The user's program is wrong; the text shows where, why and what to do."""
 
     wording: Wording | None = None
 

@@ -37,7 +37,6 @@ class Format:
 
     Attributes:
         exponent, mantissa: their bits.
-        bias: of the exponent.
         nan: the bits of the NaN that operations make, or None: the format has none.
         largest: the bits of the largest finite number.
         infinite: the bits of infinity, or None.
@@ -100,8 +99,6 @@ def narrow(values: Array, target: Format, mode: str = "rn", *, saturate: bool = 
 
     Args:
         values: float64; results that are not exact there are rounded to odd.
-        target: the format.
-        mode: rn, rna, rz, rm or rp.
         saturate: what is too large, infinities included, becomes the largest finite number.
     """
     bits = np.ascontiguousarray(values, np.float64).view(U64)

@@ -17,7 +17,6 @@ def printed(program: Program, text: str, shape: Sequence[int], values: Sequence[
     """The lines for one operand of a print.
 
     Args:
-        program: its place in the grid.
         text: what stands between the index and the value, spaces included.
         shape: the shape of the tile; empty for a scalar.
         values: its elements, the last axis fastest.

@@ -102,7 +102,6 @@ class env_base(Generic[Given, Value]):
 
     Attributes:
         key: the environment variable.
-        name: the name of the attribute.
         description: what it does here, for docs/settings.md.
     """
 
@@ -380,11 +379,7 @@ class HookChain(Generic[Hook]):
 
 
 def chain_of(hook: HookChain[Hook] | Hook | None, *, like: HookChain[Hook]) -> HookChain[Hook]:
-    """The chain for what is assigned to one: a function makes a chain that has only it, None an empty one.
-
-    Raises:
-        TypeError: something that cannot be called.
-    """
+    """The chain for what is assigned to one: a function makes a chain that has only it, None an empty one."""
     if isinstance(hook, HookChain):
         return hook
     made: HookChain[Hook] = HookChain(reversed=like.reversed)

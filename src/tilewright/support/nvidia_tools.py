@@ -94,7 +94,6 @@ def find_file(name: str, *, near: str | None = None) -> str | None:
     """The first file of this name among the toolkit's libraries.
 
     Args:
-        name: the name of the file, as `libdevice.10.bc`.
         near: a program of the toolkit, beside whose files it may be, too.
     """
     around = os.path.dirname(os.path.dirname(os.path.realpath(near))) if near else ""

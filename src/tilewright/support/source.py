@@ -7,7 +7,8 @@ Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
@@ -32,6 +33,14 @@ class Span(NamedTuple):
         while span is not None:
             yield span
             span = span.called_from
+
+    @classmethod
+    def of(cls, places: Sequence[Sequence[Any]]) -> Span | None:
+        """The first of some places, as tuples, reached through calls at the others; None of none."""
+        span = None
+        for place in reversed(places):
+            span = cls(*place).called(span)
+        return span
 
     @property
     def lineno(self) -> int:

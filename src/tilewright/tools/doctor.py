@@ -62,10 +62,6 @@ class Line(NamedTuple):
     remedy: str = ""
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """This command takes none."""
-
-
 def run(options: argparse.Namespace) -> int:
     """Print a line for each thing that was looked at; returns 1 if something is wrong."""
     is_wrong = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections.abc import Iterator
 from enum import Enum, EnumType
@@ -38,16 +37,6 @@ HIDDEN = frozenset(["self", "_semantic", "_builder", "_generator"])
 def page() -> str:
     """The text of the page."""
     return HEAD + "".join(f"\n## {title}\n\n{''.join(_rows(module))}" for module, title in TOPICS.items())
-
-
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """This command takes none."""
-
-
-def run(options: argparse.Namespace) -> int:
-    """Print the page."""
-    print(page(), end="")
-    return 0
 
 
 def _rows(module: str) -> Iterator[str]:

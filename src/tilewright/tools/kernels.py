@@ -33,7 +33,6 @@ class Argument(NamedTuple):
     """One parameter of a kernel, as a signature has it.
 
     Attributes:
-        spec: what the kernel is compiled for.
         type: the type string; empty for constants.
         hint: 16, 1, or 0 for none.
     """
@@ -44,11 +43,7 @@ class Argument(NamedTuple):
 
 
 def find_kernel(file: str, name: str) -> JITFunction:
-    """The kernel `name` in a file, which is executed for it; inside an autotuner, too.
-
-    Raises:
-        UsageError: there is no such file or kernel.
-    """
+    """The kernel `name` in a file, which is executed for it; inside an autotuner, too."""
     if not Path(file).is_file():
         raise UsageError(f"there is no file {file}")
     found: Any = getattr(_module(Path(file)), name, None)
@@ -68,13 +63,8 @@ def parse_signature(
     """The arguments that a signature gives for each parameter of a kernel.
 
     Args:
-        kernel: the kernel.
-        entries: the signature's entries, from the left.
         constants: values by parameter name, which entries do not change.
         guess: what to take a parameter for that is not mentioned; without it, its default has to do.
-
-    Raises:
-        UsageError: the signature does not fit the kernel, or an entry has no meaning.
     """
     name, params, known = kernel.fn.__name__, kernel.params, constants or {}
     if len(entries) > len(params):
@@ -92,11 +82,7 @@ def split_signature(text: str) -> list[str]:
 
 
 def value_of(text: str) -> Any:
-    """The constant that a text stands for.
-
-    Raises:
-        UsageError: it stands for none.
-    """
+    """The constant that a text stands for."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

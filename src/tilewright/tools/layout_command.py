@@ -43,11 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw the layouts.
-
-    Raises:
-        UsageError: a layout is none or does not fit the shape, or shape or type are not as they should be.
-    """
+    """Draw the layouts."""
     shape = parsed_shape(options.shape)
     layouts = [parsed_layout(text) for text in (options.layout, options.to) if text is not None]
     bits = element_bits(options.dtype, layouts)
@@ -86,11 +82,7 @@ def demand_fit(layout: Encoding, shape: tuple[int, ...]) -> None:
 
 
 def parsed_shape(text: str) -> tuple[int, ...]:
-    """`128x64`.
-
-    Raises:
-        UsageError: the text is no shape, or its extents are no powers of two.
-    """
+    """`128x64`."""
     if _SHAPE.fullmatch(text) is None:
         raise UsageError(f"'{text}' is no shape: write 128x64")
     shape = tuple(map(int, text.split("x")))
@@ -105,11 +97,7 @@ def parsed_shape(text: str) -> tuple[int, ...]:
 
 
 def parsed_layout(text: str) -> Encoding:
-    """The layout that `text` is, in registers or in shared memory.
-
-    Raises:
-        UsageError: it is none; the message points at the place.
-    """
+    """The layout that `text` is, in registers or in shared memory."""
     try:
         layout = encoding(text.strip())
     except LayoutError as error:
@@ -122,11 +110,7 @@ def parsed_layout(text: str) -> Encoding:
 
 
 def element_bits(dtype: str | None, layouts: list[Encoding]) -> int:
-    """The bits of one element: those of `--dtype`, or those that a layout was made for.
-
-    Raises:
-        UsageError: there is no such type, or a layout is for others.
-    """
+    """The bits of one element: those of `--dtype`, or those that a layout was made for."""
     wanted = next((layout.element_bit_width for layout in layouts if isinstance(layout, NvmmaShared)), 0)
     if dtype is None:
         return wanted or 16

@@ -17,11 +17,9 @@ from tilewright.tools import (
     cache_command,
     doctor,
     explain,
-    functions_table,
     layout_command,
-    opt_command,
+    opt_run,
     run_command,
-    settings_table,
     show,
 )
 from tilewright.tools.aot import compile_command, link_command
@@ -29,31 +27,26 @@ from tilewright.tools.kernels import UsageError
 
 
 def _page(name: str, options: argparse.Namespace) -> int:
-    """Print a page whose module imports all parts of the compiler."""
+    """Print a page; the modules of some import all parts of the compiler."""
     print(import_module(f"tilewright.tools.{name}_table").page(), end="")
     return 0
 
 
 COMMANDS: tuple[
-    tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...
+    tuple[str, str, Callable[[argparse.ArgumentParser], None] | None, Callable[[argparse.Namespace], int]], ...
 ] = (
     ("run", "run a script or module written for Triton", run_command.add_arguments, run_command.run),
     ("show", "print what a kernel becomes at each stage", show.add_arguments, show.run),
     ("explain", "print what each front end makes of a kernel, side by side", explain.add_arguments, explain.run),
-    ("opt", "run passes over the text of a kernel", opt_command.add_arguments, opt_command.run),
+    ("opt", "run passes over the text of a kernel", opt_run.add_arguments, opt_run.run),
     ("layout", "draw who holds each element of a tile", layout_command.add_arguments, layout_command.run),
     ("compile", "write a kernel as object and C files", compile_command.add_arguments, compile_command.run),
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
-    ("functions", "print the functions of the language", functions_table.add_arguments, functions_table.run),
-    (
-        "ops",
-        "print the ops, and what the compiler does with each",
-        functions_table.add_arguments,
-        partial(_page, "ops"),
-    ),
-    ("rules", "print the rewrite rules, with their conditions", functions_table.add_arguments, partial(_page, "rules")),
-    ("settings", "print the environment variables", settings_table.add_arguments, settings_table.run),
-    ("doctor", "say what this machine has of what is used, and what to do", doctor.add_arguments, doctor.run),
+    ("functions", "print the functions of the language", None, partial(_page, "functions")),
+    ("ops", "print the ops, and what the compiler does with each", None, partial(_page, "ops")),
+    ("rules", "print the rewrite rules, with their conditions", None, partial(_page, "rules")),
+    ("settings", "print the environment variables", None, partial(_page, "settings")),
+    ("doctor", "say what this machine has of what is used, and what to do", None, doctor.run),
     ("cache", "look into the cache folder, or empty it", cache_command.add_arguments, cache_command.run),
 )
 
@@ -79,5 +72,6 @@ def parser() -> argparse.ArgumentParser:
     for name, purpose, add_arguments, run in COMMANDS:
         command = commands.add_parser(name, help=purpose, description=purpose)
         command.set_defaults(run=run)
-        add_arguments(command)
+        if add_arguments is not None:
+            add_arguments(command)
     return top

@@ -134,76 +134,67 @@ class Request(NamedTuple):
         return Pass(row.name, row.function if options is None else lambda module: row.function(module, options))
 
 
+def _row(
+    function: Callable[..., bool | None],
+    flag: str = "",
+    level: Level = "any",
+    options: type[Any] | None = None,
+    warnings: Callable[[Op], Iterable[Remark]] | None = None,
+) -> Row:
+    """A pass that is called as its function."""
+    return Row(function.__name__, function, (flag,) if flag else (), level, options, warnings)
+
+
 PASSES: tuple[Row, ...] = (
-    Row(
-        "accelerate_matmul",
-        accelerate_matmul,
-        ("tritongpu-accelerate-matmul",),
-        "TTGIR",
-        MatmulOptions,
-        forced_orders,
-    ),
-    Row("adopt_libraries", adopt_libraries),
-    Row("allocate_shared_memory", allocate_shared_memory, ("allocate-shared-memory",), "TTGIR"),
-    Row("assign_cga_layouts", assign_cga_layouts, level="TTGIR"),
-    Row("assign_latencies", assign_latencies, ("tritongpu-assign-latencies",), "TTGIR", StageOptions),
-    Row("canonicalize", canonicalize),
-    Row("canonicalize_as_triton", canonicalize_as_triton),
-    Row("coalesce", coalesce, ("tritongpu-coalesce",), "TTGIR"),
-    Row("coalesce_async_copy", coalesce_async_copy, ("tritongpu-coalesce-async-copy",), "TTGIR"),
-    Row("combine", combine, ("triton-combine",)),
-    Row("combine_select_if", combine_select_if, ("tritongpu-combine-tensor-select-and-if",)),
-    Row("convert_scf_to_cf", convert_scf_to_cf, ("convert-scf-to-cf",)),
-    Row("convert_to_ttgir", convert_to_ttgir, ("convert-triton-to-tritongpu",), options=ConvertOptions),
-    Row("cse", cse, ("cse",)),
-    Row("f32_dot_tc", f32_dot_tc, ("tritongpu-F32DotTC",), options=F32DotOptions),
-    Row("fence_insertion", fence_insertion, ("triton-nvidia-gpu-fence-insertion",), "TTGIR", FenceOptions),
-    Row("fuse_nested_loops", fuse_nested_loops, ("tritongpu-fuse-nested-loops",)),
-    Row("hoist_barriers", hoist_barriers, level="TTGIR"),
-    Row("hoist_tensor_memory", hoist_tensor_memory, level="TTGIR"),
-    Row("inline", inline, ("inline",)),
-    Row("licm", licm),
-    Row("licm_with_loads", licm_with_loads, ("triton-licm",)),
-    Row("loop_aware_cse", loop_aware_cse, ("triton-loop-aware-cse",)),
+    _row(accelerate_matmul, "tritongpu-accelerate-matmul", "TTGIR", MatmulOptions, forced_orders),
+    _row(adopt_libraries),
+    _row(allocate_shared_memory, "allocate-shared-memory", "TTGIR"),
+    _row(assign_cga_layouts, level="TTGIR"),
+    _row(assign_latencies, "tritongpu-assign-latencies", "TTGIR", StageOptions),
+    _row(canonicalize),
+    _row(canonicalize_as_triton),
+    _row(coalesce, "tritongpu-coalesce", "TTGIR"),
+    _row(coalesce_async_copy, "tritongpu-coalesce-async-copy", "TTGIR"),
+    _row(combine, "triton-combine"),
+    _row(combine_select_if, "tritongpu-combine-tensor-select-and-if"),
+    _row(convert_scf_to_cf, "convert-scf-to-cf"),
+    _row(convert_to_ttgir, "convert-triton-to-tritongpu", options=ConvertOptions),
+    _row(cse, "cse"),
+    _row(f32_dot_tc, "tritongpu-F32DotTC", options=F32DotOptions),
+    _row(fence_insertion, "triton-nvidia-gpu-fence-insertion", "TTGIR", FenceOptions),
+    _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),
+    _row(hoist_barriers, level="TTGIR"),
+    _row(hoist_tensor_memory, level="TTGIR"),
+    _row(inline, "inline"),
+    _row(licm),
+    _row(licm_with_loads, "triton-licm"),
+    _row(loop_aware_cse, "triton-loop-aware-cse"),
     Row("loop_peeling", peel_marked_loops, ("triton-test-loop-peeling",)),
-    Row("loop_unroll", loop_unroll, ("triton-loop-unroll",)),
-    Row("lower_loops", lower_loops, ("tritongpu-test-pipeline-lower-loop",), "TTGIR"),
-    Row("membar", membar, ("test-print-membar",), "TTGIR"),
-    Row("mma_lowering", mma_lowering, ("triton-nvidia-mma-lowering",), "TTGIR"),
-    Row(
-        "optimize_accumulator_init",
-        optimize_accumulator_init,
-        ("tritongpu-optimize-accumulator-init",),
-        "TTGIR",
+    _row(loop_unroll, "triton-loop-unroll"),
+    _row(lower_loops, "tritongpu-test-pipeline-lower-loop", "TTGIR"),
+    _row(membar, "test-print-membar", "TTGIR"),
+    _row(mma_lowering, "triton-nvidia-mma-lowering", "TTGIR"),
+    _row(optimize_accumulator_init, "tritongpu-optimize-accumulator-init", "TTGIR"),
+    _row(optimize_descriptor_encoding, "triton-nvidia-optimize-descriptor-encoding", "TTGIR"),
+    _row(optimize_dot_operands, "tritongpu-optimize-dot-operands", "TTGIR"),
+    _row(optimize_thread_locality, "tritongpu-optimize-thread-locality", "TTGIR"),
+    _row(prefetch, "tritongpu-prefetch", "TTGIR"),
+    _row(pipeline_loops, "tritongpu-pipeline", "TTGIR", StageOptions),
+    _row(reduce_data_duplication, "tritongpu-reduce-data-duplication", "TTGIR"),
+    _row(remove_layout_conversions, "tritongpu-remove-layout-conversions", "TTGIR"),
+    _row(reorder_broadcast, "triton-reorder-broadcast"),
+    _row(reorder_instructions, "tritongpu-reorder-instructions", "TTGIR"),
+    _row(
+        rewrite_tensor_descriptor_to_pointer, "triton-rewrite-tensor-descriptor-to-pointer", options=DescriptorOptions
     ),
-    Row(
-        "optimize_descriptor_encoding",
-        optimize_descriptor_encoding,
-        ("triton-nvidia-optimize-descriptor-encoding",),
-        "TTGIR",
-    ),
-    Row("optimize_dot_operands", optimize_dot_operands, ("tritongpu-optimize-dot-operands",), "TTGIR"),
-    Row("optimize_thread_locality", optimize_thread_locality, ("tritongpu-optimize-thread-locality",), "TTGIR"),
-    Row("prefetch", prefetch, ("tritongpu-prefetch",), "TTGIR"),
-    Row("pipeline_loops", pipeline_loops, ("tritongpu-pipeline",), "TTGIR", StageOptions),
-    Row("reduce_data_duplication", reduce_data_duplication, ("tritongpu-reduce-data-duplication",), "TTGIR"),
-    Row("remove_layout_conversions", remove_layout_conversions, ("tritongpu-remove-layout-conversions",), "TTGIR"),
-    Row("reorder_broadcast", reorder_broadcast, ("triton-reorder-broadcast",)),
-    Row("reorder_instructions", reorder_instructions, ("tritongpu-reorder-instructions",), "TTGIR"),
-    Row(
-        "rewrite_tensor_descriptor_to_pointer",
-        rewrite_tensor_descriptor_to_pointer,
-        ("triton-rewrite-tensor-descriptor-to-pointer",),
-        options=DescriptorOptions,
-    ),
-    Row("rewrite_tensor_pointer", rewrite_tensor_pointer),
-    Row("rewrite_tensor_pointer_by_axis", rewrite_tensor_pointer_by_axis, ("triton-rewrite-tensor-pointer",)),
-    Row("schedule_loops", schedule_loops, ("tritongpu-schedule-loops",), "TTGIR"),
-    Row("structure_control_flow", structure_control_flow),
-    Row("symbol_dce", symbol_dce, ("symbol-dce",)),
-    Row("tma_lowering", tma_lowering, ("triton-nvidia-tma-lowering",), "TTGIR"),
-    Row("packs_in_threads", packs_in_threads, level="TTGIR"),
-    Row("cta_local_layouts", cta_local_layouts, level="TTGIR"),
+    _row(rewrite_tensor_pointer),
+    _row(rewrite_tensor_pointer_by_axis, "triton-rewrite-tensor-pointer"),
+    _row(schedule_loops, "tritongpu-schedule-loops", "TTGIR"),
+    _row(structure_control_flow),
+    _row(symbol_dce, "symbol-dce"),
+    _row(tma_lowering, "triton-nvidia-tma-lowering", "TTGIR"),
+    _row(packs_in_threads, level="TTGIR"),
+    _row(cta_local_layouts, level="TTGIR"),
 )
 
 CPU_STEPS = cpu_passes(host_target())
@@ -233,11 +224,7 @@ ROWS: tuple[Row | Report, ...] = (*PASSES, *CPU_PASSES, *REPORTS)
 
 
 def find_passes(text: str) -> list[Request]:
-    """The pass or the passes of the pipeline that `text` names.
-
-    Raises:
-        UsageError: there is none, or its options are not as they should be.
-    """
+    """The pass or the passes of the pipeline that `text` names."""
     match = _REQUEST.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"--pass {text}: expected a name such as licm or pipeline{{num-stages=3}}")

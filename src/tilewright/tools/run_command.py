@@ -34,11 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replace this process by the program; returns only when that fails.
-
-    Raises:
-        RunError: there is nothing to run, or Python was told to ignore PYTHONPATH.
-    """
+    """Replace this process by the program; returns only when that fails."""
     program: list[str] = options.script if options.module is None else ["-m", *options.module]
     if not program or program == ["-m"]:
         raise RunError("tilewright run needs a script, or -m and a module")

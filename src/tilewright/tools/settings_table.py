@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,13 +43,3 @@ def _default(knob: knobs.env_base[Any, Any]) -> str:
         return f"`{knob.binary}` in the PATH"
     text = knobs.toenv(knob.default_in(knobs.cache.copy().reset()))
     return f"`{text[0].replace(str(Path.home()), '~')}`" if text and text[0] else ""
-
-
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """This command takes none."""
-
-
-def run(options: argparse.Namespace) -> int:
-    """Print the page."""
-    print(page(), end="")
-    return 0

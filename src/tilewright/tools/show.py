@@ -56,11 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def requested(options: argparse.Namespace) -> tuple[JITFunction, list[ArgumentSpec]]:
-    """The kernel, and what it is to be compiled for.
-
-    Raises:
-        UsageError: file, kernel or signature are not as they should be.
-    """
+    """The kernel, and what it is to be compiled for."""
     file, colon, name = options.kernel.rpartition(":")
     if not colon or not Path(file).is_file():
         raise UsageError(f"{options.kernel}: expected FILE.py:KERNEL with a file that exists")

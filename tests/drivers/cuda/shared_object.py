@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.backends.llvm.machine import compile_object, host_target
-from tilewright.runtime.drivers.cpu import relocate
-from tilewright.runtime.drivers.cpu.blob import ROUTINES
-from tilewright.runtime.drivers.cpu.elf import MACHINES, ObjectFile, Section, read_object
+from tilewright.runtime.drivers.cpu import blob
+from tilewright.runtime.drivers.cpu.blob import MACHINES, ROUTINES, ObjectFile, Section, read_object
 
 PAGE = 65536
 TABLES, CODE = PAGE, 4 * PAGE
@@ -51,7 +50,7 @@ def write_library(code: bytes, path: Path) -> None:
             origin = places.sections[symbol.section] + symbol.value
         where = places.sections[one.section] + one.offset
         assert origin is not None, f"{symbol.name} is not defined"
-        relocate.apply(source.machine, one.kind, image=image, place=where, target=origin + one.addend)
+        blob.apply(source.machine, one.kind, image=image, place=where, target=origin + one.addend)
     exported = {s.name: s for s in source.symbols if s.exported and s.section is not None}
     tables = symbol_tables({name: places.sections[s.section] + s.value for name, s in exported.items() if s.section})
     image[TABLES : TABLES + len(tables)] = tables

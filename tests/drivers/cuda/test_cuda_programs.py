@@ -13,8 +13,7 @@ from gpu_kernels import add, nothing
 import tilewright as tw
 from tilewright import cuda
 from tilewright.backends.base import GPUTarget
-from tilewright.compat.cuda_driver import CudaDriver
-from tilewright.compat.driver import CpuDriver, DriverConfig, get_device_key
+from tilewright.compat.driver import CpuDriver, CudaDriver, DriverConfig, get_device_key
 from tilewright.runtime import devices
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES

@@ -11,9 +11,10 @@ from shared_object import object_code
 import optional_peers
 from tilewright.runtime.drivers.cpu import launcher, process
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.launcher import Miss, Parameter, create_native_kernel, is_native
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, is_native
 from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.native.structs import TABLE, Word
+from tilewright.runtime.drivers.cpu.records import Parameter
 
 torch = optional_peers.module("torch")
 pytestmark = [
@@ -37,7 +38,7 @@ def answers() -> Iterator[dict[str, int]]:
     """Addresses of functions; afterwards torch's are back, with what tells where a tensor is."""
     runtime = process.native_runtime()
     assert runtime is not None
-    create_native_kernel([Parameter("x")], lambda *_: None)[(1,)](torch.empty(1))  # torch is known now
+    NativeKernel([Parameter("x")], lambda *_: None)[(1,)](torch.empty(1))  # torch is known now
     names = ("get_device_index", "tensor_cpu_key", "tensor_odd_keys")
     before = [TABLE.read(runtime.table, name) for name in names]
     blob = link(object_code(ANSWERS))
@@ -51,7 +52,7 @@ def answers() -> Iterator[dict[str, int]]:
 def words(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """The words of its key; None where it has none."""
     misses: list[Miss | None] = []
-    create_native_kernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))[(1,)](tensor)
+    NativeKernel([Parameter("x")], lambda grid, args, kwargs, miss: misses.append(miss))[(1,)](tensor)
     (miss,) = misses
     return None if miss is None else struct.unpack("<2q", miss.key)
 

@@ -4,6 +4,12 @@ Each combination of argument types and constants becomes one private function of
 
     helper(x, 3)  →  tt.call @module.helper__fp32_c3(%x)    tt.func private @module.helper__fp32_c3(%a: f32) -> f32
 
+The symbol says which function, and what it is specialised for, as Triton spells it:
+
+    scale(x, 2.0) in kernels.py         kernels.scale__fp32_c2.0
+    Pair(x, 3).total()                  kernels.Pair.total__kernels.Pair<fp32S64S, i32>
+    each((x, 1), relu)                  kernels.each__Tfp32_c1T_cJITFunction(kernels:relu)
+
 A pass inlines them later. The combine functions of reductions are evaluated in place, inside the region.
 
 Where a constant is needed, ops on constants are computed at once:
@@ -15,7 +21,7 @@ This is for functions whose reader cannot see that the program says `B: tl.const
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.dialects.arith import Constant
@@ -26,13 +32,13 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, NoinlineNeedsScalars, RecursionTooDeep
 from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Frame
-from tilewright.frontends.evaluate.mangling import mangled
 from tilewright.frontends.evaluate.tiles import TileDomain, TileFrame, known
 from tilewright.ir.attributes import Attribute, FileLocation, Number, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import FunctionType, Type, i1
+from tilewright.language.aggregates import FIELDS
 from tilewright.language.callable import JITCallable
 from tilewright.language.values import (
     Compound,
@@ -180,7 +186,7 @@ def _specialise(
     """Evaluate `function` for arguments of these layouts into a new function of the module."""
     if domain.depth >= MAX_DEPTH:
         raise CompilationError(RecursionTooDeep(function.name))
-    symbol = _unique(mangled(function.python, layouts.values()), domain.symbols)
+    symbol = _unique(_mangled(function.python, layouts.values()), domain.symbols)
     block = Block(types)
     op = function_op(function, symbol, block, public=False, noinline=noinline)
     domain.module.append(op)
@@ -220,22 +226,11 @@ def evaluate_into(domain: TileDomain, function: hir.Function, block: Block, name
     for name, value in names.items():
         set_name(value, name)
     frame = Frame(domain, function, (Builder if function.annotated else SeeingBuilder)(block), names)
-    options = domain.options
 
     def call(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return call_in_place(frame, callee, arguments, keywords)
 
-    with emitting_into(
-        frame.emitter,
-        call=call,
-        debug=options.debug,
-        dot_precision=options.dot_precision,
-        imprecise_sums=options.imprecise_sums,
-        checks_overflow=options.debug and options.sanitize_overflow,
-        capability=options.capability,
-        warps=options.warps,
-        deprecated_fp8=options.deprecated_fp8,
-    ):
+    with emitting_into(frame.emitter, call=call, **domain.options.facts()):
         return frame.evaluate()
 
 
@@ -291,3 +286,41 @@ def _number(value: Value) -> int | float | None:
         return None
     found: int | float = op.definition.semantics(op, *arrays).item()
     return found
+
+
+_LONGEST = 1000
+
+
+def _mangled(function: Any, layouts: Iterable[Structure]) -> str:
+    """The symbol of a function.
+
+    Args:
+        function: the function.
+        layouts: what each parameter is: types and constants.
+    """
+    arguments = "_".join(map(_text, layouts))
+    return f"{_full_name(function)}__{arguments}".replace("'", "_sq_")[:_LONGEST]
+
+
+def _text(layout: Structure) -> str:
+    if isinstance(layout, TupleLayout):
+        return f"T{'_'.join(map(_text, layout.items))}T"
+    if isinstance(layout, Compound):
+        return f"{_full_name(layout.kind)}<{', '.join(map(_text, layout.items))}>"
+    return _constant(unwrapped(layout.value)) if isinstance(layout, Fixed) else layout.mangle()
+
+
+def _constant(value: Any) -> str:
+    fields = getattr(type(value), FIELDS, None)
+    if fields is not None:
+        return _text(Compound(type(value), fields, tuple(Fixed(getattr(value, name)) for name in fields)))
+    if isinstance(value, JITCallable):
+        return f"cJITFunction({value.fn.__module__}:{value.fn.__qualname__})"
+    if hasattr(value, "mangle") and not isinstance(value, type):
+        return f"c{value.mangle()}"
+    text = repr(value)
+    return f"c{describe(value) if ' at 0x' in text else text}"  # an address is another one in every process
+
+
+def _full_name(named: Any) -> str:
+    return f"{named.__module__}.{named.__qualname__}"

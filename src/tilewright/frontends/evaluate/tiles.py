@@ -68,6 +68,18 @@ class EvaluateOptions:
     fp8_kinds: tuple[str, ...] = FP8_KINDS
     deprecated_fp8: tuple[str, ...] = ()
 
+    def facts(self) -> dict[str, Any]:
+        """The facts of the context that the semantics work in."""
+        return {
+            "debug": self.debug,
+            "dot_precision": self.dot_precision,
+            "imprecise_sums": self.imprecise_sums,
+            "checks_overflow": self.debug and self.sanitize_overflow,
+            "capability": self.capability,
+            "warps": self.warps,
+            "deprecated_fp8": self.deprecated_fp8,
+        }
+
 
 @dataclass(eq=False)
 class TileDomain:

@@ -122,26 +122,12 @@ WITH_TARGET = frozenset(("branch", "for", "jump"))
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 
 
-def is_known(opname: str) -> bool:
-    """Whether an opcode of the running Python is supported, or refused by name."""
-    return opname in SUPPORTED or opname in REFUSED
-
-
 def _translated(found: dis.Instruction) -> Made:
     translate = SUPPORTED.get(found.opname)
     if translate is None:
         yield "refuse", REFUSED.get(found.opname, f"the bytecode instruction {found.opname}")
     else:
         yield from translate(found)
-
-
-def _alone(op: str) -> Callable[[dis.Instruction], Made]:
-    """No argument."""
-
-    def translate(found: dis.Instruction) -> Made:
-        yield op, None
-
-    return translate
 
 
 def _with(op: str) -> Callable[[dis.Instruction], Made]:
@@ -153,7 +139,7 @@ def _with(op: str) -> Callable[[dis.Instruction], Made]:
     return translate
 
 
-def _fixed(op: str, arg: Any) -> Callable[[dis.Instruction], Made]:
+def _fixed(op: str, arg: Any = None) -> Callable[[dis.Instruction], Made]:
     """Always this argument."""
 
     def translate(found: dis.Instruction) -> Made:
@@ -301,17 +287,16 @@ COMPARISONS: Mapping[str, Callable[..., Any]] = {
 }
 
 SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
-    "BEFORE_WITH": _alone("enter"),
+    "BEFORE_WITH": _fixed("enter"),
     "BINARY_OP": _binary,
     "BINARY_SLICE": _binary_slice,
-    "BINARY_SUBSCR": _alone("subscript"),
+    "BINARY_SUBSCR": _fixed("subscript"),
     "BUILD_CONST_KEY_MAP": _with("constant_map"),
     "BUILD_LIST": _with("list"),
     "BUILD_MAP": _with("map"),
     "BUILD_SLICE": _with("slice"),
     "BUILD_STRING": _with("string"),
     "BUILD_TUPLE": _with("tuple"),
-    "CACHE": _nothing,
     "CALL": _with("call"),
     "CALL_FUNCTION_EX": _spread,
     "CALL_INTRINSIC_1": _intrinsic,
@@ -320,165 +305,94 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "CONTAINS_OP": _contains,
     "CONVERT_VALUE": _convert_value,
     "COPY": _with("copy"),
-    "COPY_FREE_VARS": _nothing,
     "DELETE_DEREF": _with("delete"),
     "DELETE_FAST": _with("delete"),
     "DICT_MERGE": _with("merge"),
     "DICT_UPDATE": _with("merge"),
     "END_FOR": _end_for,
-    "EXTENDED_ARG": _nothing,
     "FORMAT_SIMPLE": _fixed("format", False),
     "FORMAT_VALUE": _format_value,
     "FORMAT_WITH_SPEC": _fixed("format", True),
-    "FOR_ITER": _alone("for"),
-    "GET_ITER": _alone("iterate"),
+    "FOR_ITER": _fixed("for"),
+    "GET_ITER": _fixed("iterate"),
     "IS_OP": _is,
-    "JUMP_BACKWARD": _alone("jump"),
-    "JUMP_BACKWARD_NO_INTERRUPT": _alone("jump"),
-    "JUMP_FORWARD": _alone("jump"),
+    "JUMP_BACKWARD": _fixed("jump"),
+    "JUMP_BACKWARD_NO_INTERRUPT": _fixed("jump"),
+    "JUMP_FORWARD": _fixed("jump"),
     "JUMP_IF_FALSE_OR_POP": _or_pop("false"),
     "JUMP_IF_TRUE_OR_POP": _or_pop("true"),
     "KW_NAMES": _nothing,  # belongs to the call that follows
     "LIST_APPEND": _with("append"),
     "LIST_EXTEND": _with("extend"),
-    "LIST_TO_TUPLE": _alone("to_tuple"),
-    "LOAD_ASSERTION_ERROR": _alone("assertion"),
+    "LIST_TO_TUPLE": _fixed("to_tuple"),
+    "LOAD_ASSERTION_ERROR": _fixed("assertion"),
     "LOAD_ATTR": _load_attribute,
     "LOAD_CLOSURE": _with("closure"),
     "LOAD_COMMON_CONSTANT": _common_constant,
     "LOAD_CONST": _with("constant"),
-    "LOAD_DEREF": _with("load"),
-    "LOAD_FAST": _with("load"),
     "LOAD_FAST_AND_CLEAR": _with("take"),
-    "LOAD_FAST_BORROW": _with("load"),
     "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _pairs("load", "load"),
-    "LOAD_FAST_CHECK": _with("load"),
     "LOAD_FAST_LOAD_FAST": _pairs("load", "load"),
     "LOAD_GLOBAL": _load_global,
     "LOAD_METHOD": _with("method"),
-    "LOAD_NAME": _with("load"),
     "LOAD_SMALL_INT": _with("constant"),
-    "MAKE_CELL": _nothing,
     "MAKE_FUNCTION": _with("function"),
-    "NOP": _nothing,
-    "NOT_TAKEN": _nothing,
-    "POP_ITER": _alone("pop"),
-    "POP_JUMP_BACKWARD_IF_FALSE": _fixed("branch", "false"),
-    "POP_JUMP_BACKWARD_IF_NONE": _fixed("branch", "none"),
-    "POP_JUMP_BACKWARD_IF_NOT_NONE": _fixed("branch", "not none"),
-    "POP_JUMP_BACKWARD_IF_TRUE": _fixed("branch", "true"),
-    "POP_JUMP_FORWARD_IF_FALSE": _fixed("branch", "false"),
-    "POP_JUMP_FORWARD_IF_NONE": _fixed("branch", "none"),
-    "POP_JUMP_FORWARD_IF_NOT_NONE": _fixed("branch", "not none"),
-    "POP_JUMP_FORWARD_IF_TRUE": _fixed("branch", "true"),
-    "POP_JUMP_IF_FALSE": _fixed("branch", "false"),
-    "POP_JUMP_IF_NONE": _fixed("branch", "none"),
-    "POP_JUMP_IF_NOT_NONE": _fixed("branch", "not none"),
-    "POP_JUMP_IF_TRUE": _fixed("branch", "true"),
-    "POP_TOP": _alone("pop"),
-    "PRECALL": _nothing,
-    "PUSH_NULL": _alone("null"),
+    "POP_ITER": _fixed("pop"),
+    "POP_TOP": _fixed("pop"),
+    "PUSH_NULL": _fixed("null"),
     "RAISE_VARARGS": _raise,
-    "RESUME": _nothing,
     "RETURN_CONST": _return_constant,
-    "RETURN_VALUE": _alone("return"),
+    "RETURN_VALUE": _fixed("return"),
     "SET_FUNCTION_ATTRIBUTE": _with("function_attribute"),
     "STORE_DEREF": _with("store"),
     "STORE_FAST": _with("store"),
     "STORE_FAST_LOAD_FAST": _pairs("store", "load"),
     "STORE_FAST_STORE_FAST": _pairs("store", "store"),
     "SWAP": _with("swap"),
-    "TO_BOOL": _nothing,
     "UNARY_INVERT": _fixed("unary", operator.invert),
     "UNARY_NEGATIVE": _fixed("unary", operator.neg),
     "UNARY_NOT": _fixed("unary", operations.logical_not),
     "UNARY_POSITIVE": _fixed("unary", operator.pos),
     "UNPACK_EX": _unpack_star,
     "UNPACK_SEQUENCE": _with("unpack"),
+    **dict.fromkeys(("LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_NAME"), _with("load")),
+    **dict.fromkeys(
+        ("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "MAKE_CELL", "NOP", "NOT_TAKEN", "PRECALL", "RESUME", "TO_BOOL"),
+        _nothing,
+    ),
+    **{
+        f"POP_JUMP_{way}IF_{name}": _fixed("branch", name.lower().replace("_", " "))
+        for way in ("", "BACKWARD_", "FORWARD_")
+        for name in ("FALSE", "NONE", "NOT_NONE", "TRUE")
+    },
 }
 """Opcode → how it reads in the vocabulary."""
 
-_ASYNC, _CLASS, _DICT, _IMPORT, _MATCH, _SET = (
-    "`async`",
-    "a class",
-    "a dict comprehension",
-    "`import`",
-    "`match`",
-    "a set",
-)
-_TRY, _WITH, _YIELD, _GLOBAL, _SUPER = "`try`", "`with`", "`yield`", "`global`", "`super()`"
-_TEMPLATE = "a template string"
-_INTERNAL = "a bytecode instruction that compiled functions do not contain"
-
-REFUSED: Mapping[str, str] = {
-    "ANNOTATIONS_PLACEHOLDER": _INTERNAL,
-    "ASYNC_GEN_WRAP": _ASYNC,
-    "BEFORE_ASYNC_WITH": _ASYNC,
-    "BUILD_INTERPOLATION": _TEMPLATE,
-    "BUILD_SET": _SET,
-    "BUILD_TEMPLATE": _TEMPLATE,
-    "CALL_INTRINSIC_2": _INTERNAL,
-    "CHECK_EG_MATCH": _TRY,
-    "CHECK_EXC_MATCH": _TRY,
-    "CLEANUP_THROW": _YIELD,
-    "DELETE_ATTR": "`del` of anything but a variable",
-    "DELETE_GLOBAL": _GLOBAL,
-    "DELETE_NAME": _CLASS,
-    "DELETE_SUBSCR": "`del` of anything but a variable",
-    "END_ASYNC_FOR": _ASYNC,
-    "END_SEND": _YIELD,
-    "ENTER_EXECUTOR": _INTERNAL,
-    "EXIT_INIT_CHECK": _INTERNAL,
-    "GET_AITER": _ASYNC,
-    "GET_ANEXT": _ASYNC,
-    "GET_AWAITABLE": _ASYNC,
-    "GET_LEN": _MATCH,
-    "GET_YIELD_FROM_ITER": _YIELD,
-    "IMPORT_FROM": _IMPORT,
-    "IMPORT_NAME": _IMPORT,
-    "IMPORT_STAR": _IMPORT,
-    "INTERPRETER_EXIT": _INTERNAL,
-    "JUMP": _INTERNAL,
-    "JUMP_IF_FALSE": _INTERNAL,
-    "JUMP_IF_TRUE": _INTERNAL,
-    "JUMP_NO_INTERRUPT": _INTERNAL,
-    "LOAD_BUILD_CLASS": _CLASS,
-    "LOAD_CLASSDEREF": _CLASS,
-    "LOAD_FROM_DICT_OR_DEREF": _CLASS,
-    "LOAD_FROM_DICT_OR_GLOBALS": _CLASS,
-    "LOAD_LOCALS": _CLASS,
-    "LOAD_SPECIAL": _WITH,
-    "LOAD_SUPER_ATTR": _SUPER,
-    "LOAD_SUPER_METHOD": _SUPER,
-    "LOAD_ZERO_SUPER_ATTR": _SUPER,
-    "LOAD_ZERO_SUPER_METHOD": _SUPER,
-    "MAP_ADD": _DICT,
-    "MATCH_CLASS": _MATCH,
-    "MATCH_KEYS": _MATCH,
-    "MATCH_MAPPING": _MATCH,
-    "MATCH_SEQUENCE": _MATCH,
-    "POP_BLOCK": _INTERNAL,
-    "POP_EXCEPT": _INTERNAL,
-    "PREP_RERAISE_STAR": _TRY,
-    "PRINT_EXPR": _INTERNAL,
-    "PUSH_EXC_INFO": _TRY,
-    "RERAISE": _INTERNAL,
-    "RESERVED": _INTERNAL,
-    "RETURN_GENERATOR": _YIELD,
-    "SEND": _YIELD,
-    "SETUP_ANNOTATIONS": _CLASS,
-    "SETUP_CLEANUP": _INTERNAL,
-    "SETUP_FINALLY": _INTERNAL,
-    "SETUP_WITH": _INTERNAL,
-    "SET_ADD": "a set comprehension",
-    "SET_UPDATE": _SET,
-    "STORE_ATTR": "assignment to an attribute",
-    "STORE_FAST_MAYBE_NULL": _INTERNAL,
-    "STORE_GLOBAL": _GLOBAL,
-    "STORE_NAME": _CLASS,
-    "STORE_SLICE": "assignment to a subscript",
-    "STORE_SUBSCR": "assignment to a subscript",
-    "WITH_EXCEPT_START": _WITH,
-    "YIELD_VALUE": _YIELD,
+_REFUSED: Mapping[str, str] = {
+    "a bytecode instruction that compiled functions do not contain": (
+        "ANNOTATIONS_PLACEHOLDER CALL_INTRINSIC_2 ENTER_EXECUTOR EXIT_INIT_CHECK INTERPRETER_EXIT JUMP "
+        "JUMP_IF_FALSE JUMP_IF_TRUE JUMP_NO_INTERRUPT POP_BLOCK POP_EXCEPT PRINT_EXPR RERAISE RESERVED "
+        "SETUP_CLEANUP SETUP_FINALLY SETUP_WITH STORE_FAST_MAYBE_NULL"
+    ),
+    "`async`": "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE",
+    "a template string": "BUILD_INTERPOLATION BUILD_TEMPLATE",
+    "a set": "BUILD_SET SET_UPDATE",
+    "`try`": "CHECK_EG_MATCH CHECK_EXC_MATCH PREP_RERAISE_STAR PUSH_EXC_INFO",
+    "`yield`": "CLEANUP_THROW END_SEND GET_YIELD_FROM_ITER RETURN_GENERATOR SEND YIELD_VALUE",
+    "`del` of anything but a variable": "DELETE_ATTR DELETE_SUBSCR",
+    "`global`": "DELETE_GLOBAL STORE_GLOBAL",
+    "a class": (
+        "DELETE_NAME LOAD_BUILD_CLASS LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS "
+        "LOAD_LOCALS SETUP_ANNOTATIONS STORE_NAME"
+    ),
+    "`match`": "GET_LEN MATCH_CLASS MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE",
+    "`import`": "IMPORT_FROM IMPORT_NAME IMPORT_STAR",
+    "`with`": "LOAD_SPECIAL WITH_EXCEPT_START",
+    "`super()`": "LOAD_SUPER_ATTR LOAD_SUPER_METHOD LOAD_ZERO_SUPER_ATTR LOAD_ZERO_SUPER_METHOD",
+    "a dict comprehension": "MAP_ADD",
+    "a set comprehension": "SET_ADD",
+    "assignment to an attribute": "STORE_ATTR",
+    "assignment to a subscript": "STORE_SLICE STORE_SUBSCR",
 }
-"""Opcode → the part of Python that it belongs to, which kernels do not have."""
+"""Parts of Python that kernels do not have → the opcodes that belong to them."""
+REFUSED: Mapping[str, str] = {opcode: part for part, opcodes in _REFUSED.items() for opcode in opcodes.split()}

@@ -33,7 +33,6 @@ class CacheManager(ABC):
     """Keeps the files of one key.
 
     Args:
-        key: name of the folder.
         override: the files are those that a user put in the place of stages.
         dump: the files are stages written for a user to read.
     """
@@ -59,11 +58,7 @@ class CacheManager(ABC):
 
 
 class FileCacheManager(CacheManager):
-    """Keeps files in folders.
-
-    Attributes:
-        cache_dir: the folder of the key.
-    """
+    """Keeps files in folders."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key)
@@ -184,11 +179,7 @@ def _manager_class() -> type[CacheManager]:
 
 
 def _plain(name: str) -> str:
-    """The name, if it is that of something in a folder.
-
-    Raises:
-        ValueError: it leads elsewhere.
-    """
+    """The name, if it is that of something in a folder."""
     if name in ("", ".", "..") or "/" in name or os.sep in name or "\0" in name:
         raise ValueError(f"{name!r} is not the name of a file")
     return name

@@ -41,11 +41,7 @@ Result = TypeVar("Result")
 
 
 class RemoteCacheBackend:
-    """Talks to where the files of one key are; the interface is Triton's.
-
-    Args:
-        key: the key of the cache.
-    """
+    """Talks to where the files of one key are; the interface is Triton's."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -60,11 +56,7 @@ class RemoteCacheBackend:
 
 
 class RemoteCacheManager(CacheManager):
-    """Keeps files with the backend that TRITON_REMOTE_CACHE_BACKEND names, and in the local cache folder.
-
-    Raises:
-        RuntimeError: no backend is named.
-    """
+    """Keeps files with the backend that TRITON_REMOTE_CACHE_BACKEND names, and in the local cache folder."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         super().__init__(key)

@@ -45,12 +45,7 @@ class Entry(NamedTuple):
 
 
 class StoredEntry:
-    """An entry in the cache; a file is read, and checked against its digest, when it is asked for.
-
-    Attributes:
-        facts: the metadata.
-        suffixes: the suffixes of the files.
-    """
+    """An entry in the cache; a file is read, and checked against its digest, when it is asked for."""
 
     def __init__(
         self,
@@ -103,12 +98,7 @@ class _Group(Mapping[str, str]):
 
 
 def load(digest: str, name: str) -> StoredEntry | None:
-    """The entry for a cache key, or None when there is none that is whole.
-
-    Args:
-        digest: the digest of the cache key.
-        name: the name of the kernel.
-    """
+    """The entry for a cache key, or None when there is none that is whole."""
     stem = file_stem(name)
     manager = get_cache_manager(digest)
     try:
@@ -148,11 +138,6 @@ def _index(body: bytes) -> bytes:
 
 def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
     """Keep an entry; where that is not possible, warn once and go on without.
-
-    Args:
-        digest: the digest of the cache key.
-        name: the name of the kernel.
-        entry: what to keep.
 
     Returns:
         The path of each file by its name; empty where the entry could not be kept.

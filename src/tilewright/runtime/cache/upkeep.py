@@ -34,7 +34,6 @@ class CachedEntry(NamedTuple):
     """One folder of the cache.
 
     Attributes:
-        folder: where.
         size: in bytes.
         used: when it was used last, in seconds since 1970, to the hour.
     """
@@ -44,14 +43,9 @@ class CachedEntry(NamedTuple):
     used: float
 
 
-def note_stored(root: Path, size: int) -> None:
-    """Count what was stored, and make room where it is too much; never fails.
-
-    Args:
-        root: the cache folder.
-        size: in bytes.
-    """
-    limit = knobs.tilewright.cache_size
+def note_stored(folder: str | os.PathLike[str], size: int) -> None:
+    """Count what was stored, and make room where it is too much; never fails."""
+    root, limit = Path(folder), knobs.tilewright.cache_size
     with suppress(OSError):
         total = _count(root, size)
         if limit and total > limit:

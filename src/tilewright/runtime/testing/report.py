@@ -5,20 +5,104 @@
 def bench(n, provider): …            # one time or rate, or (value, lowest, highest)
 
 bench.run(print_data=True, save_path="results")          # results/add.csv, results/add.png, results/results.html
+
+The only file that imports matplotlib and pandas, and only when plots and data frames are asked for.
 """
 
 from __future__ import annotations
 
 import csv
 import html
+import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tilewright.runtime.testing import plots
-from tilewright.runtime.testing.budget import Budget
+from tilewright.runtime.testing.measure import Budget
+
+
+class Line(NamedTuple):
+    """One line of a plot; `style` is a colour and a line style, or None. Bounds may be missing."""
+
+    name: str
+    values: Sequence[float]
+    lowest: Sequence[float | None]
+    highest: Sequence[float | None]
+    style: tuple[str, str] | None
+
+
+class Plot(NamedTuple):
+    """A plot: lines over `x`, with the axes' names and whether they are logarithmic."""
+
+    title: str
+    x: Sequence[Any]
+    lines: Sequence[Line]
+    xlabel: str
+    ylabel: str
+    x_log: bool
+    y_log: bool
+
+
+def data_frame(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
+    """A pandas data frame.
+
+    Raises:
+        ImportError: pandas is not installed.
+    """
+    return _needed("pandas", "data frames").DataFrame(rows, columns=list(header))
+
+
+def show(plot: Plot) -> None:
+    """Open a window with the plot.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    pyplot = _needed("matplotlib.pyplot", "plots")
+    _draw(pyplot, plot)
+    pyplot.show()
+
+
+def can_plot() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def save(plot: Plot, path: Path) -> None:
+    """Write the plot as an image.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    pyplot = _needed("matplotlib.pyplot", "plots")
+    figure = _draw(pyplot, plot)
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def _draw(pyplot: Any, plot: Plot) -> Any:
+    figure, axes = pyplot.subplots()
+    for line in plot.lines:
+        colour, dashes = line.style or (None, None)
+        (drawn,) = axes.plot(plot.x, line.values, label=line.name, color=colour, ls=dashes)
+        if None not in (*line.lowest, *line.highest):
+            axes.fill_between(plot.x, line.lowest, line.highest, alpha=0.15, color=drawn.get_color())
+    axes.set(title=plot.title, xlabel=plot.xlabel, ylabel=plot.ylabel)
+    axes.set_xscale("log" if plot.x_log else "linear")
+    axes.set_yscale("log" if plot.y_log else "linear")
+    axes.legend()
+    return figure
+
+
+def _needed(module: str, purpose: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.split(".")[0]
+        raise ImportError(f"{purpose} need {package}, which is not installed: pip install {package}") from None
 
 
 @dataclass
@@ -31,7 +115,6 @@ class Benchmark:
         line_arg: the parameter that tells the lines apart.
         line_vals, line_names: its values, and what they are called.
         plot_name: also the name of the files.
-        args: further arguments of the function.
         xlabel, ylabel, x_log, y_log: the axes' names, and whether they are logarithmic.
         styles: a colour and a line style for each line.
     """
@@ -50,11 +133,7 @@ class Benchmark:
     styles: Sequence[tuple[str, str]] | None = None
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """The sizes, as arguments by name.
-
-        Raises:
-            ValueError: a tuple of `x_vals` has not one value for each name.
-        """
+        """The sizes, as arguments by name."""
         for value in self.x_vals:
             values = value if isinstance(value, tuple | list) else [value] * len(self.x_names)
             if len(values) != len(self.x_names):
@@ -79,20 +158,18 @@ class Table:
         sizes = len(self.benchmark.x_names)
         return [[*row[:sizes], *row[sizes::3]] for row in self.rows]
 
-    def plot(self) -> plots.Plot:
+    def plot(self) -> Plot:
         """The plot of the report."""
         benchmark = self.benchmark
         first = len(benchmark.x_names)
         columns = list(zip(*self.rows, strict=True))
         styles: Sequence[tuple[str, str] | None] = benchmark.styles or [None] * len(benchmark.line_names)
         lines = [
-            plots.Line(name, columns[first + 3 * i], columns[first + 3 * i + 1], columns[first + 3 * i + 2], style)
+            Line(name, columns[first + 3 * i], columns[first + 3 * i + 1], columns[first + 3 * i + 2], style)
             for i, (name, style) in enumerate(zip(benchmark.line_names, styles, strict=False))
         ]
         xlabel = benchmark.xlabel or benchmark.x_names[0]
-        return plots.Plot(
-            benchmark.plot_name, columns[0], lines, xlabel, benchmark.ylabel, benchmark.x_log, benchmark.y_log
-        )
+        return Plot(benchmark.plot_name, columns[0], lines, xlabel, benchmark.ylabel, benchmark.x_log, benchmark.y_log)
 
     def text(self) -> str:
         """The table with aligned columns."""
@@ -105,8 +182,8 @@ class Table:
         """Write the CSV file, and the plot where matplotlib is installed."""
         with (folder / f"{self.benchmark.plot_name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([self.header(), *self.shown()])
-        if plots.can_plot():
-            plots.save(self.plot(), folder / f"{self.benchmark.plot_name}.png")
+        if can_plot():
+            save(self.plot(), folder / f"{self.benchmark.plot_name}.png")
 
 
 class Mark:
@@ -144,12 +221,12 @@ class Mark:
             if print_data:
                 print(table.text())  # noqa: T201 - what the caller asked for
             if show_plots:
-                plots.show(table.plot())
+                show(table.plot())
         if save_path:
             _save(tables, Path(save_path))
         if not return_df:
             return None
-        frames = [plots.data_frame(table.header(), table.shown()) for table in tables]
+        frames = [data_frame(table.header(), table.shown()) for table in tables]
         return frames[0] if single else frames
 
     def _measure(self, benchmark: Benchmark, kwargs: Mapping[str, Any]) -> Table:
@@ -166,11 +243,7 @@ class Mark:
 
 
 def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callable[..., Any]], Mark]:
-    """Mark a function that measures one size of one implementation; `.run()` then measures all.
-
-    Args:
-        benchmarks: one or several plots.
-    """
+    """Mark a function that measures one size of one implementation; `.run()` then measures all."""
     return lambda fn: Mark(fn, benchmarks)
 
 
@@ -187,7 +260,7 @@ def _save(tables: Sequence[Table], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
         table.save(folder)
-    if not plots.can_plot():
+    if not can_plot():
         return
     names = [html.escape(table.benchmark.plot_name) for table in tables]
     images = "".join(f'<img src="{name}.png" alt="{name}"/>\n' for name in names)

@@ -25,9 +25,8 @@ from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.testing.measure import do_bench
-from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.config import Config, StoredResults, Timings
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
-from tilewright.runtime.tuning.results import StoredResults, Timings
 from tilewright.runtime.tuning.trials import Call, Trials
 from tilewright.support import knobs
 from tilewright.support.locks import fork_safe_lock
@@ -42,10 +41,6 @@ class Autotuner(KernelWrapper):
     """A kernel that chooses among configurations.
 
     Attributes:
-        configs: what may be chosen.
-        keys: parameters whose values make a difference.
-        cache: the choice by key.
-        best_config: the latest choice.
         configs_timings: milliseconds per configuration in the latest measurement: median, quantiles 0.2 and 0.8;
             infinite where it does not work.
         bench_time: seconds that the latest measurement took.
@@ -198,14 +193,7 @@ class Autotuner(KernelWrapper):
         self._do_bench = bench
 
     def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
-        """The configurations that `prune_configs_by` leaves for the launch whose positional arguments are `nargs`.
-
-        Args:
-            kwargs: its keywords, `grid` and `warmup` among them.
-
-        Raises:
-            AutotunerError: nothing is left.
-        """
+        """The configurations that `prune_configs_by` leaves for the launch whose positional arguments are `nargs`."""
         positional, configs = self.nargs or {}, self.configs
         if self.early_config_prune is not None:
             configs = list(self.early_config_prune(configs, positional, **kwargs))
@@ -223,8 +211,6 @@ class Autotuner(KernelWrapper):
         """Milliseconds of one configuration: median and quantiles 0.2 and 0.8; infinite where it does not suit.
 
         Args:
-            args: the arguments of the launch.
-            config: the configuration.
             meta: the keywords of the launch, `grid` and `warmup` among them.
 
         Raises:

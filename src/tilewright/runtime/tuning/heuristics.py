@@ -32,7 +32,6 @@ class KernelWrapper:
     Attributes:
         fn: the kernel inside, which may be a wrapper too.
         base_fn: the Python function at the bottom.
-        arg_names: its parameters.
     """
 
     def __init__(self, fn: Launchable, arg_names: Sequence[str]) -> None:
@@ -83,11 +82,7 @@ class KernelWrapper:
 
 
 class Heuristics(KernelWrapper):
-    """A kernel some of whose constants are computed from its arguments.
-
-    Attributes:
-        values: a function of the arguments, by name, for each parameter.
-    """
+    """A kernel some of whose constants are computed from its arguments."""
 
     def __init__(
         self, fn: Launchable, arg_names: Sequence[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]

@@ -25,10 +25,9 @@ from tilewright.backends.cpu.options import parse_options
 from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import summary, timed
-from tilewright.runtime.tuning.config import Config
+from tilewright.runtime.tuning.config import Config, Timings
 from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
 from tilewright.runtime.tuning.heuristics import Launchable
-from tilewright.runtime.tuning.results import Timings
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
 
@@ -47,14 +46,7 @@ class Call(NamedTuple):
 
 
 class Trials:
-    """Trials of one kernel for one launch.
-
-    Args:
-        kernel: what is launched.
-        name, arg_names: those of the kernel.
-        call: the launch.
-        pre_hook, post_hook: called around each trial.
-    """
+    """Trials of one kernel for one launch."""
 
     def __init__(
         self,
@@ -72,11 +64,7 @@ class Trials:
         """Milliseconds for all configurations: median and quantiles 0.2 and 0.8; infinite where it does not suit.
 
         Args:
-            configs: what to try.
             bench: measures a function as `do_bench` does; by default the configurations race.
-
-        Raises:
-            AutotunerError: no configuration works.
         """
         self._compile(configs)
         found = self._by_race(configs) if bench is None else self._by_function(bench, configs)

@@ -2,17 +2,148 @@
 
 The stub fills a launch record, as the native launcher does for Python, and calls the machine code on ranges of
 programs. It checks what the code relies on and gives TT_ERROR_INVALID_VALUE where that does not hold.
+
+    parameter("x_ptr", "*fp32", is_stored=False)        TT_ConstPointer x_ptr
+    parameter("n", "i32", is_stored=False)              int32_t n
+
+Every type is one word, because the linker reads signatures from the comments of headers. Machine code calls a function
+for each `tl.device_print`; a line is one call of printf, so lines of several threads do not mix.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import prod
 from string import Template
 from typing import Any, NamedTuple
 
-from tilewright.tools.aot.c_prints import prints_text
-from tilewright.tools.aot.c_types import Parameter, declared, passed
+_INTEGERS = {
+    f"{sign}{bits}": f"{prefix}int{bits}_t" for sign, prefix in (("i", ""), ("u", "u")) for bits in (8, 16, 32, 64)
+}
+TYPES = {
+    **_INTEGERS,
+    "i1": "int8_t",
+    "u1": "uint8_t",
+    "fp16": "float",
+    "bf16": "float",
+    "fp32": "float",
+    "fp64": "double",
+}
+FIELDS = {"float": "single", "double": "real"}
+"""The field of a slot in the launch record by C type; the others are integers or pointers."""
+
+POINTER, CONST_POINTER = "TT_Pointer", "TT_ConstPointer"
+
+_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm
+catch class delete explicit export friend mutable namespace new operator private protected public template this
+throw try typename using virtual bool true false
+"""
+_KEYWORDS = frozenset(_WORDS.split())
+"""Keywords of C and C++."""
+
+
+class Parameter(NamedTuple):
+    """One argument of a C function."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+    @property
+    def slot(self) -> str:
+        """The assignment of the argument to a slot of the launch record."""
+        if self.type in (POINTER, CONST_POINTER):
+            return f".pointer = {self.name}"
+        return f".{FIELDS.get(self.type, 'integer')} = {self.name}"
+
+
+def parameter(name: str, kind: str, *, is_stored: bool) -> Parameter:
+    """An argument as it appears in C.
+
+    Args:
+        is_stored: the kernel stores through it.
+    """
+    safe = f"{name}_" if name in _KEYWORDS or name.lower().startswith("tt_") else name
+    if kind.startswith("*"):
+        return Parameter(safe, POINTER if is_stored else CONST_POINTER)
+    return Parameter(safe, TYPES[kind])
+
+
+def declared(parameters: list[Parameter]) -> str:
+    """Parameters in a declaration, each with a comma in front."""
+    return "".join(f", {parameter}" for parameter in parameters)
+
+
+def passed(parameters: list[Parameter]) -> str:
+    """Parameters in a call, each with a comma in front."""
+    return "".join(f", {parameter.name}" for parameter in parameters)
+
+
+_DECLARED = """\
+
+static int64_t tt_report(int32_t tt_site, int32_t tt_x, int32_t tt_y, int32_t tt_z, int64_t tt_address) {
+  int64_t tt_i;
+  switch (tt_site) {
+%s  }
+  return 0;
+}
+
+static const struct {
+  int64_t (*report)(int32_t, int32_t, int32_t, int32_t, int64_t);
+  int64_t stop, tick;
+  const void *look, *wait;
+} tt_listener = {tt_report, 0, 0, NULL, NULL};
+"""
+_KINDS = {"float32": ("float", "double", ""), "float64": ("double", "double", "")}
+"""dtype of a buffer → C type of its elements, type that printf gets, what the format says of that."""
+
+
+def prints_text(sites: Sequence[Mapping[str, Any]]) -> str:
+    """The function for these prints, and the listener that points at it; nothing for none."""
+    return _DECLARED % "".join(f"  case {number}:{_shown(site)}" for number, site in enumerate(sites)) if sites else ""
+
+
+def _shown(site: Mapping[str, Any]) -> str:
+    program, text = "tt_x, tt_y, tt_z", _quoted(site["text"])
+    if "format" not in site:
+        return f'\n    printf("pid (%d, %d, %d)%s\\n", {program}, {text});\n    break;\n'
+    dtype, shape = site["dtype"], site["shape"]
+    element, passed, size = _KINDS.get(dtype) or (f"{dtype}_t", _integer(dtype), "ll")
+    value = site["format"][:-1] + size + _letter(site["format"], dtype)
+    index = ", ".join(f"%{len(str(extent - 1))}d" for extent in shape)
+    arguments = [program, *_places(shape), text, f"({passed})tt_values[tt_i]"]
+    return (
+        f" {{\n    const {element} *tt_values = (const {element} *)(intptr_t)tt_address;\n"
+        f"    for (tt_i = 0; tt_i < {prod(shape)}; ++tt_i)\n"
+        f'      printf("pid (%d, %d, %d) idx ({index})%s{value}\\n", {", ".join(arguments)});\n'
+        "    break;\n  }\n"
+    )
+
+
+def _integer(dtype: str) -> str:
+    return "unsigned long long" if dtype.startswith("u") else "long long"
+
+
+def _letter(format: str, dtype: str) -> str:
+    """The conversion: Python's %d takes numbers without a sign, too."""
+    return "u" if format[-1] == "d" and dtype.startswith("u") else str(format[-1])
+
+
+def _places(shape: Sequence[int]) -> list[str]:
+    """The index along each axis of element number tt_i."""
+    return [f"(int)(tt_i / {prod(shape[axis + 1 :])} % {extent})" for axis, extent in enumerate(shape)]
+
+
+def _quoted(text: str) -> str:
+    """A string of C."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
+    return f'"{"".join(plain)}"'
+
 
 PRELUDE = """\
 #ifndef TILEWRIGHT_LAUNCH_H
@@ -184,19 +315,15 @@ class Stub(NamedTuple):
 
     Attributes:
         kernel: its name in Python.
-        name: the name of the C function.
-        entry: the symbol of the machine code.
         header, object: names of files.
         about: signature and constants, for readers.
         algorithm: which constants it was compiled for, for the linker.
-        parameters: the parameters of the C function.
         everything: those and the ones that are 1.
         aligned: parameters that must be multiples of 16.
         grid: three C expressions.
         constants: values that the grid may use.
         scratch_bytes: per thread.
         features: the features of the CPU, as LLVM names them; empty for other machines than x86.
-        prints: what the kernel prints.
     """
 
     kernel: str

@@ -25,8 +25,7 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.hashing import hash_of
-from tilewright.tools.aot.c_text import Stub, header_text, source_text
-from tilewright.tools.aot.c_types import parameter
+from tilewright.tools.aot.c_text import Stub, header_text, parameter, source_text
 from tilewright.tools.kernels import Argument, UsageError, find_kernel, parse_signature, split_signature
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -37,9 +36,6 @@ class CompileArgs:
     """The arguments of a compilation.
 
     Attributes:
-        path: the file with the kernel, which is executed.
-        kernel_name: the kernel in it.
-        signature: types and constants.
         grid: up to three C expressions over the arguments and the whole-number constants.
         target: `<backend>:<arch>:<warp size>`; this machine without it.
         num_warps, num_stages: part of the name of the result only.
@@ -87,9 +83,6 @@ def run(options: argparse.Namespace) -> int:
 
 def compile_kernel(args: CompileArgs) -> tuple[str, list[Path]]:
     """Compile a kernel to files.
-
-    Args:
-        args: what to compile.
 
     Returns:
         The name of the C function, and the files: header, source, object.

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.tools.aot.c_types import CONST_POINTER, POINTER, Parameter
+from tilewright.tools.aot.c_text import CONST_POINTER, POINTER, Parameter
 from tilewright.tools.aot.link_text import Algorithm, Linked, Specialization, header_text, source_text
 from tilewright.tools.kernels import UsageError
 
@@ -51,11 +51,7 @@ class HeaderParser:
     backend_name: str | None = None
 
     def extract_linker_meta(self, header: str) -> None:
-        """Take what one header says in its comments.
-
-        Raises:
-            LinkerError: it does not fit to the headers before, or cannot be read.
-        """
+        """Take what one header says in its comments."""
         features = 0
         for line in header.splitlines():
             if found := _DIRECTIVE.fullmatch(line.rstrip()):

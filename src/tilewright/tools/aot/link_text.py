@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from string import Template
 from typing import NamedTuple
 
-from tilewright.tools.aot.c_text import PRELUDE
-from tilewright.tools.aot.c_types import Parameter, declared, passed
+from tilewright.tools.aot.c_text import PRELUDE, Parameter, declared, passed
 
 
 class Specialization(NamedTuple):
     """One compiled kernel.
 
     Attributes:
-        name: its C function.
         parameters: with those that are 1, which the function does not take.
         hints: 16 or 1 by parameter.
         features: the number of features of the CPU that it may use.
@@ -42,7 +40,6 @@ class Linked(NamedTuple):
     """A kernel with all its algorithms.
 
     Attributes:
-        name: the name of the C function.
         parameters: that every specialisation has.
         algorithms: in order of their numbers.
     """
@@ -96,23 +93,13 @@ TT_ResultTy ${name}_default(TT_StreamTy tt_stream$declared) { return $name(tt_st
 
 
 def header_text(file: str, kernels: Sequence[Linked]) -> str:
-    """The header.
-
-    Args:
-        file: its name without suffix.
-        kernels: what it declares.
-    """
+    """The header."""
     guard = "".join(letter if letter.isalnum() else "_" for letter in file.upper())
     return _HEADER.substitute(guard=f"{guard}_H", prelude=PRELUDE, kernels="".join(map(_declarations, kernels)))
 
 
 def source_text(header: str, kernels: Sequence[Linked]) -> str:
-    """The source.
-
-    Args:
-        header: the name of the header.
-        kernels: what it defines.
-    """
+    """The source."""
     return f'#include "{header}"\n' + "".join(map(_definitions, kernels))
 
 

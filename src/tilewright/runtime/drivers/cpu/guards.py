@@ -24,8 +24,6 @@ class Guards(NamedTuple):
     """A table of GUARDs.
 
     Attributes:
-        memory: the table.
-        size: the number of entries.
         objects: what they refer to, in order; two tables with the same objects are the same.
     """
 

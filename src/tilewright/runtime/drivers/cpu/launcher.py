@@ -2,7 +2,7 @@
 
 What `runtime/jit.py` needs, in the order of use:
 
-    native = create_native_kernel(                                                  # once per kernel, on its first call
+    native = NativeKernel(                                                          # once per kernel, on its first call
         [Parameter("x"), Parameter("n"), Parameter("BLOCK", is_constant=True)], slow_path)
 
     native[grid](x, 1000, BLOCK=1024)                       # finds nothing: calls
@@ -15,15 +15,11 @@ What `runtime/jit.py` needs, in the order of use:
 
     accelerate(JITFunction, "_native")                      # at import: has JITFunction.__getitem__ made native
 
-`miss` stands for what the native side saw of the arguments (their *key*). The key has everything that a signature may
-depend on. For a NumPy array: its dtype, whether the address is a multiple of 16, whether it is writable and aligned.
-For a torch tensor on the CPU: its dtype, whether the address is a multiple of 16. For an int: whether it is 1, whether
-it is a multiple of 16, its width (i32, i64, u64). For bool, float and None: that they are. For constants and options
-(keywords that are no parameters): the value of an int or float, the identity of anything else. For a tuple: its class
-and the same of its elements. A later call with an equal key runs the installed specialisation. `miss` is None when some
-argument is of a kind that the native side leaves to Python (subclasses, lists and changeable objects as constants, more
-than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and foreign arrays become Python's
-numbers and NumPy's arrays, and are tried again (`in_plain_forms`).
+`miss` stands for what the native side saw of the arguments: their *key*, in which everything is that a signature may
+depend on (`native/arguments.py` has the table). A later call with an equal key runs the installed specialisation.
+`miss` is None when some argument is of a kind that the native side leaves to Python (subclasses, lists and changeable
+objects as constants, more than 64 elements of tuples): such calls always go to the slow path. NumPy's numbers and
+foreign arrays become Python's numbers and NumPy's arrays, and are tried again (`in_plain_forms`).
 
 Where there is no native runtime (other systems; no LLVM and no cached blob) everything goes through the slow path, and
 a RuntimeWarning says why.
@@ -43,7 +39,6 @@ from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
 from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, Memory, poke
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
-    NO_DEFAULT,
     PROGRAM,
     MapSlot,
     Parameter,
@@ -53,35 +48,13 @@ from tilewright.runtime.drivers.cpu.records import (
     enter,
     fills,
     in_plain_forms,
-    launch_record,
     layout_for,
     map_records,
-    packed,
 )
 from tilewright.runtime.tracebacks import shortened
 from tilewright.support.diagnostics import CompilationError
 from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
-
-__all__ = [
-    "NO_DEFAULT",
-    "MapSlot",
-    "Miss",
-    "NativeKernel",
-    "Parameter",
-    "Slot",
-    "SlowPath",
-    "Specialization",
-    "StuckPrograms",
-    "accelerate",
-    "create_native_kernel",
-    "is_native",
-    "launch_record",
-    "packed",
-    "run_grid",
-    "set_num_threads",
-    "watch",
-]
 
 
 class Specialization(NamedTuple):
@@ -121,13 +94,22 @@ _SLICE_SECONDS = 0.02
 
 
 class _Shared:
-    """One lock for all changes that kernels make to what native code reads; they are rare."""
+    """One lock for all changes that kernels make to what native code reads, which are rare; and what all know."""
 
     lock = fork_safe_lock()
+    watched = False
+    runtime: NativeRuntime | None = None
 
 
 class NativeKernel:
-    """One kernel as the native side knows it. `native[grid](…)` launches."""
+    """One kernel as the native side knows it. `native[grid](…)` launches; nothing is loaded before that happens.
+
+    Args:
+        parameters: in order.
+        slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
+            raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
+        hooks: while this list has entries, all calls go to the slow path, which has to call them.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -245,7 +227,7 @@ class NativeKernel:
         """A call that native code could not finish, with all arguments in one tuple and the names of the last ones."""
         positional = len(values) - len(names or ())
         layout = self._layout(positional, names)
-        if layout is not None and not _Pending.watched and not self._hooks:
+        if layout is not None and not _Shared.watched and not self._hooks:
             plain = in_plain_forms(grid, values, layout, len(self._parameters))
             if plain is not None:
                 grid, values = plain
@@ -262,7 +244,7 @@ class NativeKernel:
             return None
         runtime.know_torch()
         objects = Memory(struct.pack(f"<{len(values)}Q", *map(id, values)))
-        room = layout.bound_count + SPARE
+        room = len(layout.indices) + SPARE
         words, numbers = Memory(b"", 16 * room), Memory(b"", 8 * room)
         entries = runtime.classify(layout.address, objects.address, words.address, numbers.address)
         kept = layout.kept(values) if entries else None
@@ -312,26 +294,20 @@ def _record(
     return Memory(record)
 
 
-def create_native_kernel(
-    parameters: Sequence[Parameter], slow_path: SlowPath, hooks: list[Any] | None = None
-) -> NativeKernel:
-    """Native launching for one kernel.
+_news: dict[str, Callable[[NativeRuntime], None]] = {}
+"""Facts, by name, that the native runtime is told now or, with the others, once it is there."""
 
-    Args:
-        parameters: in order.
-        hooks: while this list has entries, all calls go to the slow path, which has to call them.
-        slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
-            raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
-    Returns: the object to subscript with a grid. Nothing is loaded before that happens.
-    """
-    return NativeKernel(parameters, slow_path, hooks)
+
+def _tell(name: str, tell: Callable[[NativeRuntime], None]) -> None:
+    _news[name] = tell
+    if _Shared.runtime is not None:
+        tell(_Shared.runtime)
 
 
 def watch(watched: bool) -> None:
     """Makes all launches of all kernels, also of those bound long ago, take their slow path; or ends that."""
-    _Pending.watched = watched
-    if _Pending.runtime is not None:
-        _Pending.runtime.set("watched", int(watched))
+    _Shared.watched = watched
+    _tell("watched", lambda runtime: runtime.set("watched", int(_Shared.watched)))
 
 
 def accelerate(owner: type, slot: str) -> None:
@@ -341,19 +317,7 @@ def accelerate(owner: type, slot: str) -> None:
         owner: the one class, with subclasses, of what keeps a NativeKernel in `slot`; else its own `__getitem__` acts.
         slot: an entry of the `__slots__` of `owner` itself; for another attribute nothing changes.
     """
-    _Pending.owner = (owner, slot)
-    if _Pending.runtime is not None:
-        _accelerate(_Pending.runtime, owner, slot)
-
-
-class _Pending:
-    """The facts that the native runtime is told once it is there."""
-
-    owner: tuple[type, str] | None = None
-    arrays: tuple[type, str, str, str] | None = None
-    descriptors: type | None = None
-    watched: bool = False
-    runtime: NativeRuntime | None = None
+    _tell("owner", partial(_accelerate, owner=owner, slot=slot))
 
 
 def _accelerate(runtime: NativeRuntime, owner: type, slot: str) -> None:
@@ -370,12 +334,10 @@ def know_arrays(kind: type, address: str, dtype: str, place: str) -> None:
 
     The place is an int, Word.ARRAY and Word.GPU times the number of the GPU and 1.
     """
-    _Pending.arrays = (kind, address, dtype, place)
-    if _Pending.runtime is not None:
-        _know_arrays(_Pending.runtime, *_Pending.arrays)
+    _tell("arrays", partial(_know_arrays, kind=kind, slots=(address, dtype, place)))
 
 
-def _know_arrays(runtime: NativeRuntime, kind: type, *slots: str) -> None:
+def _know_arrays(runtime: NativeRuntime, kind: type, slots: Sequence[str]) -> None:
     offsets = [python_memory.slot_offset(kind, slot) for slot in slots]
     if None in offsets:
         return
@@ -386,9 +348,7 @@ def _know_arrays(runtime: NativeRuntime, kind: type, *slots: str) -> None:
 
 def know_descriptors(kind: type) -> None:
     """Makes native code read tensor descriptors of this class, which has the attributes DESCRIPTOR_PARTS."""
-    _Pending.descriptors = kind
-    if _Pending.runtime is not None:
-        _Pending.runtime.know_descriptors(kind)
+    _tell("descriptors", lambda runtime: runtime.know_descriptors(kind))
 
 
 def own_stream_function() -> int | None:
@@ -478,14 +438,9 @@ def _set_up() -> NativeRuntime | None:
     runtime.set_object("failed", _failed)
     runtime.set_object("stuck", _stuck)
     type.__setattr__(NativeKernel, "__getitem__", subscript)
-    if _Pending.owner is not None:
-        _accelerate(runtime, *_Pending.owner)
-    if _Pending.arrays is not None:
-        _know_arrays(runtime, *_Pending.arrays)
-    if _Pending.descriptors is not None:
-        runtime.know_descriptors(_Pending.descriptors)
-    _Pending.runtime = runtime
-    runtime.set("watched", int(_Pending.watched))
+    _Shared.runtime = runtime
+    for tell in tuple(_news.values()):
+        tell(runtime)
     return runtime
 
 

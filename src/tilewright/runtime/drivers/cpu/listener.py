@@ -83,20 +83,12 @@ class Listener:
 def _failure(site: Site, program: Program, number: int) -> DeviceAssertError:
     shape = tuple(site["shape"])
     index = tuple(int(i) for i in np.unravel_index(number, shape)) if shape else ()
-    return DeviceAssertError(site["message"], program, index, _span(site["places"]))
+    return DeviceAssertError(site["message"], program, index, Span.of(site["places"]))
 
 
 def deadlock(kernel: str, places: Sequence[Sequence[Any]], program: Program) -> DeadlockError:
     """The error of a launch whose programs wait for each other, one of them at `places`."""
-    return DeadlockError(kernel, program, knobs.tilewright.spin_seconds, _span(places))
-
-
-def _span(places: Sequence[Sequence[Any]]) -> Span | None:
-    span = None
-    for place in reversed(places):
-        file, *numbers = place
-        span = Span(file, *numbers).called(span)
-    return span
+    return DeadlockError(kernel, program, knobs.tilewright.spin_seconds, Span.of(places))
 
 
 def _write(site: Site, program: Program, address: int) -> None:

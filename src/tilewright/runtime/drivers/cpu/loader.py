@@ -77,7 +77,6 @@ def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
     """Maps an image as executable code.
 
     Args: image: the bytes of a blob for this machine; pointers: addresses to write at given offsets first.
-    Returns: where it lies.
     Errors: OSError when the system gives no executable memory; PlatformError when code cannot be mapped here at all.
     """
     _require_code()
@@ -95,11 +94,7 @@ def map_code(image: bytes, *, pointers: Map[int, int] | None = None) -> Mapping:
 
 
 class LoadedCode:
-    """The machine code of a kernel, mapped as long as this object lives.
-
-    Attributes:
-        entry: the address of the entry point.
-    """
+    """The machine code of a kernel, mapped as long as this object lives."""
 
     __slots__ = ("_mapping", "_place", "entry")
 
@@ -119,11 +114,7 @@ class LoadedCode:
 
 
 class CodeRanges:
-    """The address ranges of the kernels' machine code, in memory that a signal handler can read at any time.
-
-    Attributes:
-        address: the address of the CODES.
-    """
+    """The address ranges of the kernels' machine code, in memory that a signal handler can read at any time."""
 
     def __init__(self) -> None:
         self._memory = Memory(b"", CODES.size)
@@ -200,11 +191,7 @@ def c_library() -> ctypes.CDLL:
 
 
 def _require_code() -> None:
-    """Refuses systems where machine code cannot be mapped.
-
-    Raises:
-        PlatformError: this is one.
-    """
+    """Refuses systems where machine code cannot be mapped."""
     if reason := why_no_code():
         raise PlatformError(
             f"compiled kernels cannot run on this CPU: {reason}; TRITON_INTERPRET=1 runs kernels as Python "

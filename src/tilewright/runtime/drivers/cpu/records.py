@@ -90,10 +90,6 @@ class RecordLayout(NamedTuple):
     def address(self) -> int:
         return self.memory.address
 
-    @property
-    def bound_count(self) -> int:
-        return len(self.indices)
-
     def kept(self, values: tuple[Any, ...]) -> tuple[object, ...] | None:
         """The objects whose addresses are in a key of these arguments.
 

@@ -24,8 +24,9 @@ from weakref import WeakKeyDictionary
 from tilewright.runtime.allocation import Buffer, NullAllocator, allocator
 from tilewright.runtime.arrays import CUDA_MEMORY, ArrayView
 from tilewright.runtime.devices import Figures
-from tilewright.runtime.drivers.cpu.launcher import MapSlot, Specialization, own_stream_function, packed
+from tilewright.runtime.drivers.cpu.launcher import Specialization, own_stream_function
 from tilewright.runtime.drivers.cpu.native.structs import DEVICE
+from tilewright.runtime.drivers.cpu.records import MapSlot, packed
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields

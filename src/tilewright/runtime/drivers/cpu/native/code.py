@@ -132,7 +132,6 @@ class Module:
 
         Args:
             name, result: its symbol and its type.
-            parameters: names and types.
             exported: it can be found in the blob.
             inlining: left to LLVM, or ALWAYS, or RARE: where it is called, the call is hardly ever reached.
         """
