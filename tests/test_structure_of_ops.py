@@ -9,6 +9,7 @@ expression are no group yet; as a constant of a module they are.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +22,15 @@ assert dialects  # its import declares the ops
 PACKAGE = Path(__file__).parents[1] / "src" / "tilewright"
 DECLARING = ("dialects", "ir")
 DIALECTS = tuple(sorted({f"{name.partition('.')[0]}." for name in OPS}))
+BEGINS_A_NAME = re.compile(rf"""["'\s](?:{"|".join(map(re.escape, DIALECTS))})""")
 GROUP, CONSTANT_GROUP = 3, 2
 """From so many names on, anywhere and as the value of a module's or a class's name."""
 
 
-def in_tables(tree: ast.AST) -> set[ast.AST]:
+def in_tables(nodes: list[ast.AST]) -> set[ast.AST]:
     """Literals whose names are given something to do right there, with all that they consist of."""
     tables: list[ast.AST] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fromkeys":
             constant = len(node.args) < 2 or (isinstance(node.args[1], ast.Constant) and is_truth(node.args[1]))
             tables += [] if constant else node.args[:1]
@@ -43,10 +45,10 @@ def is_truth(node: ast.Constant) -> bool:
     return node.value is None or isinstance(node.value, bool)
 
 
-def constants(tree: ast.Module) -> set[ast.AST]:
+def constants(module: list[ast.stmt], nodes: list[ast.AST]) -> set[ast.AST]:
     """Values of names of the module and its classes, and the literals in calls and unions that make them."""
     found = set[ast.AST]()
-    bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    bodies = [module, *(node.body for node in nodes if isinstance(node, ast.ClassDef))]
     for statement in (statement for body in bodies for statement in body):
         values = [statement.value] if isinstance(statement, ast.Assign | ast.AnnAssign) else []
         while values:
@@ -93,9 +95,13 @@ def groups(root: Path) -> Iterator[str]:
         relative = path.relative_to(root)
         if relative.parts[0] in DECLARING:
             continue
-        tree = ast.parse(path.read_text())
-        tables, own = in_tables(tree), constants(tree)
-        for node in ast.walk(tree):
+        content = path.read_text()
+        if not BEGINS_A_NAME.search(content):
+            continue  # no name of an op in a literal, so no group of them
+        tree = ast.parse(content)
+        nodes = list(ast.walk(tree))
+        tables, own = in_tables(nodes), constants(tree.body, nodes)
+        for node in nodes:
             found = names(node)
             if node not in tables and len(found) >= (CONSTANT_GROUP if node in own else GROUP):
                 yield f"{relative.as_posix()}:{getattr(node, 'lineno', 0)}: {', '.join(found)}"
