@@ -81,6 +81,18 @@ done:
 """
 """counts[i] += 1 for every program i, after `work` writes to scratch; += 1000 if another thread wrote there."""
 
+NOTE_CHUNK = """
+define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
+  %ps = getelementptr i8, ptr %launch, i64 24
+  %sizes = load ptr, ptr %ps
+  %place = getelementptr i64, ptr %sizes, i64 %begin
+  %size = sub i64 %end, %begin
+  store i64 %size, ptr %place
+  ret i64 %end
+}
+"""
+"""sizes[i] = the number of programs that the thread took which began with program i."""
+
 COPY_SLOTS = """
 define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {
   %po = getelementptr i8, ptr %launch, i64 24

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
-from driver_kernels import COUNT, entry
+from driver_kernels import COUNT, NOTE_CHUNK, entry
 
 from tilewright.runtime.drivers.cpu.launcher import is_native, set_num_threads
 from tilewright.runtime.drivers.cpu.native.structs import POOL, TABLE
@@ -58,14 +60,20 @@ def come_before(runtime: NativeRuntime) -> None:
 
 def launch(runtime: NativeRuntime, cost: int, *, programs: int = PROGRAMS, work: int = 20) -> tuple[bool, int]:
     """Was it shared, and what are 16 programs said to cost afterwards?"""
+    counts = np.zeros(programs, np.int64)
+    found = execute(runtime, COUNT, cost, counts, work)
+    assert (counts == 1).all()
+    return found
+
+
+def execute(runtime: NativeRuntime, kernel: str, cost: int, array: np.ndarray[Any, Any], work: int) -> tuple[bool, int]:
+    """A program for each element of the array; gives what `launch` gives."""
     time.sleep(0.02)  # a thread that was woken may still be about to notice
     wait_until(lambda: all_sleep(runtime))
-    counts = np.zeros(programs, np.int64)
-    record = launch_record((programs,), [counts.ctypes.data, work], ["*i64", "i64"])
+    record = launch_record(array.shape, [array.ctypes.data, work], ["*i64", "i64"])
     known = ctypes.c_int64(cost)
     jobs = POOL.read(runtime.pool, "generation")
-    assert runtime.execute(entry(COUNT), record, programs, 64, 0, ctypes.byref(known))
-    assert (counts == 1).all()
+    assert runtime.execute(entry(kernel), record, len(array), 64, 0, ctypes.byref(known))
     return POOL.read(runtime.pool, "generation") != jobs, known.value
 
 
@@ -112,9 +120,25 @@ def test_one_slow_launch_raises_the_cost_by_less_than_twice(runtime: NativeRunti
     assert 500 < cost <= 500 + (3 * 500 + 4096) // 4
 
 
+def chunks(runtime: NativeRuntime, cost: int, programs: int) -> list[int]:
+    """The numbers of programs that threads took at once, from the first program to the last."""
+    sizes = np.zeros(programs, np.int64)
+    come_before(runtime)
+    assert execute(runtime, NOTE_CHUNK, cost, sizes, 0)[0]
+    return [int(size) for size in sizes if size]
+
+
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_short_work_is_divided_evenly(runtime: NativeRuntime, threads: int) -> None:
+    """One chunk for each thread, all of one size but the last, which is what remains."""
     set_num_threads(threads)
     for programs in (2, 3, 7, 8, 9, 50, 64, 1023):
-        come_before(runtime)
-        assert launch(runtime, 10**6, programs=programs)[0]
+        *others, last = chunks(runtime, 10**6, programs)
+        size = math.ceil(programs / min(threads, programs))
+        assert others == [size] * ((programs - 1) // size)
+        assert last == programs - sum(others)
+
+
+def test_half_of_long_work_is_divided_as_threads_come(runtime: NativeRuntime) -> None:
+    """A quarter of the programs for each of two threads, then sixteenths."""
+    assert chunks(runtime, 2 * 10**9, 160) == [40, 40, *[10] * 8]

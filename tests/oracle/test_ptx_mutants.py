@@ -1,15 +1,18 @@
 """Mutants that our simulator notices: Triton's kernels with one mistake each, in barriers, waits, fences and the like.
 
-Every mutant is noticed, or stands in `EQUIVALENT` with the reason why it makes no difference. Barriers that are not
-missed because others stand for them are in `TOGETHER`: without the whole group the kernel is refused.
+Every mutant is noticed, or stands in `EQUIVALENT` with the reason why it makes no difference, and nothing else stands
+there. Barriers that are not missed because others stand for them are in `TOGETHER`: without the whole group the
+kernel is refused.
 `TRITON_PYTHON` names an interpreter with Triton 3.9, `TRITON_TREE` a checkout of Triton.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from ptx_mutants import mutants, without_barriers
+from ptx_mutants import BARRIERS, KINDS, Mutant, mutants, without_barriers
 from simulated_ptx import compiled
 from test_tritons_gpu_text import version
 from test_tritons_ptx import RUNS, Case
@@ -75,24 +78,51 @@ def is_noticed(case: Case, answer: dict[str, object], text: str) -> bool:
     return False
 
 
+def listed(name: str) -> set[tuple[str, int]]:
+    """The mutants of a subject that make no difference, by kind and number."""
+    return {(kind, number) for (of, kind), numbers in EQUIVALENT.items() if of == name for number in numbers}
+
+
+def surprises(found: list[Mutant], equivalent: set[tuple[str, int]], noticed: Callable[[str], bool]) -> list[str]:
+    """Mutants that nothing notices although they are not listed, and entries of the list without such a mutant."""
+    survivors = {
+        (mutant.kind, mutant.number)
+        for mutant in found
+        if not noticed(mutant.text) and (not mutant.proof or noticed(mutant.proof))
+    }
+    return [
+        *(f"{kind} {number} is not noticed" for kind, number in sorted(survivors - equivalent)),
+        *(f"{kind} {number} is noticed, or no mutant" for kind, number in sorted(equivalent - survivors)),
+    ]
+
+
 @pytest.mark.needs_triton_python
 @pytest.mark.needs_triton_tree
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_mutant_is_noticed(name: str) -> None:
     answer, (case, _) = answers()[name], subject(name)
-    text = str(answer["ptx"])
-    survivors: dict[tuple[str, str], set[int]] = {}
-    count = 0
-    for mutant in mutants(text):
-        count += 1
-        equivalent = EQUIVALENT.get((name, mutant.kind), {})
-        if not is_noticed(case, answer, mutant.text) and mutant.number not in equivalent:
-            if mutant.proof and not is_noticed(case, answer, mutant.proof):
-                continue
-            survivors.setdefault((name, mutant.kind), set()).add(mutant.number)
-    assert not survivors
-    assert 20 <= count <= 60
+    found = list(mutants(str(answer["ptx"])))
+    assert 20 <= len(found) <= 60
+    assert surprises(found, listed(name), lambda text: is_noticed(case, answer, text)) == []
+
+
+def test_an_entry_whose_mutant_is_noticed_or_gone_is_a_surprise() -> None:
+    """Of three barriers the first is needed; there is no fourth."""
+    text = "bar.sync 0;\nbar.sync 1;\nbar.sync 2;"
+    equivalent = {(BARRIERS, number) for number in (0, 1, 3)}
+    found = surprises(list(mutants(text)), equivalent, lambda mutant: "bar.sync 0" not in mutant)
+    assert found == [
+        f"{BARRIERS} 2 is not noticed",
+        f"{BARRIERS} 0 is noticed, or no mutant",
+        f"{BARRIERS} 3 is noticed, or no mutant",
+    ]
+
+
+def test_equivalent_mutants_are_of_subjects_and_kinds_that_there_are() -> None:
+    """An entry whose subject or kind was renamed is looked up by no run."""
+    assert {name for name, _ in EQUIVALENT} | set(TOGETHER) <= set(SUBJECTS)
+    assert {kind for _, kind in EQUIVALENT} <= set(KINDS)
 
 
 @pytest.mark.needs_triton_python
