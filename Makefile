@@ -23,7 +23,7 @@ test-long: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -x
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not spared" -x
 
 bench-gpu-static: .venv/installed
 	$(BIN)/python bench/gpu_static.py

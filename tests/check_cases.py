@@ -1,11 +1,14 @@
-"""Which cases of a test `make check` runs: as few as show every value of every parameter.
+"""Which tests and cases `make check` runs: neither those marked slow, nor those marked spared.
 
     @pytest.mark.parametrize("right", ["i8", "i16", "i32"])
     @pytest.mark.parametrize("left", ["i8", "i16", "i32"])
     def test_sum(left: str, right: str) -> None: ...
 
-has nine cases, of which `make check` runs i8-i8, i16-i16 and i32-i32. The others count as slow. Tests and values that
-take long in themselves are marked slow where they stand.
+has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow: those are what
+the mutation check runs. Of them `make check` runs the first and the last: i8-i8 and i32-i32. The others are spared.
+
+Tests and values that take seconds are marked slow where they stand. Those that take half a second, or start a process
+although another test of their subject does, are marked spared: one test of Ctrl-C is run, one of locks, one of a fork.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 
-def mark_repeated_values_as_slow(items: Iterable[pytest.Item]) -> None:
-    """Mark the cases that `make check` leaves out."""
+def mark_cases(items: Iterable[pytest.Item]) -> None:
+    """Mark as slow the cases with nothing but values that others have, and as spared those between two of the rest."""
     functions: dict[str, list[pytest.Function]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
@@ -26,6 +29,8 @@ def mark_repeated_values_as_slow(items: Iterable[pytest.Item]) -> None:
         for number, item in enumerate(cases):
             if number not in chosen:
                 item.add_marker(pytest.mark.slow)
+            elif number not in (min(chosen), max(chosen)):
+                item.add_marker(pytest.mark.spared)
 
 
 def values_of(item: pytest.Function) -> frozenset[tuple[str, object]]:
@@ -41,7 +46,7 @@ def values_of(item: pytest.Function) -> frozenset[tuple[str, object]]:
 
 
 def covering(cases: Sequence[frozenset[tuple[str, object]]]) -> set[int]:
-    """The numbers of the cases to run.
+    """The numbers of the cases that are not slow.
 
     Args:
         cases: the values of each, with the names of their parameters.

@@ -68,9 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
         skips.watch(config)
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
+@pytest.hookimpl(tryfirst=True)  # before `-m` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    check_cases.mark_repeated_values_as_slow(items)
+    check_cases.mark_cases(items)
     if config.getoption("--peers"):
         config.hook.pytest_deselected(items=[item for item in items if not optional_peers.gains(item)])
         items[:] = filter(optional_peers.gains, items)

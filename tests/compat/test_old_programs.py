@@ -52,6 +52,7 @@ print(json.dumps(["torch" in sys.modules, process._set_up.cache_info().currsize,
 """
 
 
+@pytest.mark.spared
 def test_nothing_asks_for_a_driver_at_import_or_decoration(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text("import json, sys, triton\n" + DECORATED)
 

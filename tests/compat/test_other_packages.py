@@ -38,6 +38,7 @@ def test_programs_agree_with_torch(program: str, tmp_path: Path) -> None:
     assert {name: error for name, error in errors.items() if not error < LARGEST_ERROR} == {}
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_torch_finds_the_tensors_that_kernels_store_to(tmp_path: Path) -> None:
     """The same sets as with Triton 3.5.1 and a GPU of which only the name is known."""

@@ -94,6 +94,7 @@ def test_traceback_begins_in_the_program(tmp_path: Path) -> None:
     assert lines[-1] == "ZeroDivisionError: division by zero"
 
 
+@pytest.mark.spared
 def test_compilation_error_names_the_line_of_the_program(tmp_path: Path) -> None:
     text = "import triton\n\n@triton.jit\ndef wrong(x):\n    y = unknown\n\nwrong[(1,)](1)\n"
     (tmp_path / "program.py").write_text(text)
@@ -152,6 +153,7 @@ def test_other_tritons_do_not_shadow_ours(tmp_path: Path) -> None:
     assert output(tmp_path / "beside", "-m", "program") == lines
 
 
+@pytest.mark.spared
 def test_earlier_entries_of_the_path_stay(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import sys; print(sys.path[2])")
 

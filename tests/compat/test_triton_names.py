@@ -44,6 +44,7 @@ def patterns() -> Iterator[str]:
         yield from re.findall(r"`([^`]+)`", row)
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_every_name_is_here_or_in_the_table() -> None:
     rows = list(patterns())

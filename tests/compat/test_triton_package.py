@@ -28,6 +28,7 @@ def asked(question: str, *, path: str = str(PACKAGE_PATH)) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_every_module_can_be_imported_and_knows_its_place() -> None:
     question = (
@@ -43,6 +44,7 @@ def test_every_module_can_be_imported_and_knows_its_place() -> None:
         assert found[name] == [name, name, str(file)]
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_texts_of_modules_import_what_the_modules_have() -> None:
     """The text that programs are shown says the same as the table, but for `__getattr__` and modules."""
@@ -63,6 +65,7 @@ print(json.dumps(wrong))
     assert asked(question) == []
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_package_can_be_walked_over() -> None:
     question = (
@@ -77,6 +80,7 @@ def test_package_can_be_walked_over() -> None:
     assert first == again == [[name, name in PACKAGES] for name in MODULES if name != "triton"]
 
 
+@pytest.mark.spared
 def test_modules_that_are_not_there() -> None:
     question = (
         "import importlib.util\nerrors = []\n"
@@ -93,6 +97,7 @@ def test_modules_that_are_not_there() -> None:
     assert spec is None
 
 
+@pytest.mark.spared
 def test_package_is_reloaded_and_found_by_a_relative_path() -> None:
     question = (
         "import importlib, importlib.resources, os\nimport triton.language as tl\nload = tl.load\ntl.load = None\n"
@@ -116,6 +121,7 @@ def test_scripts_are_started_by_name_and_by_path(command: str) -> None:
         assert done.stdout.startswith(f"usage: tilewright {command}")
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_every_name_of_all_exists() -> None:
     question = (
@@ -140,6 +146,7 @@ NAMES = {
 """Names besides those of `triton_names.json`: private ones, modules, and what Triton's modules have by chance."""
 
 
+@pytest.mark.spared
 def test_names_that_programs_use_exist() -> None:
     question = (
         f"import importlib\nnames = {NAMES}\n"
@@ -160,6 +167,7 @@ def test_objects_are_those_of_tilewright() -> None:
     assert asked(question) == [True] * 4
 
 
+@pytest.mark.spared
 def test_knobs_that_a_program_sets_count() -> None:
     question = (
         "from tilewright.support import knobs\nimport triton.knobs\ntriton.knobs.cache.dir = '/here'\n"
@@ -169,6 +177,7 @@ def test_knobs_that_a_program_sets_count() -> None:
     assert asked(question) == ["/here", False]
 
 
+@pytest.mark.spared
 def test_cache_is_where_users_of_triton_look_for_it() -> None:
     question = (
         "from triton import knobs\ndel knobs.cache.dir\nprint(json.dumps([knobs.cache.dir, knobs.cache.dump_dir]))"
@@ -180,12 +189,14 @@ def test_cache_is_where_users_of_triton_look_for_it() -> None:
     assert dump.endswith("/.triton/dump")
 
 
+@pytest.mark.spared
 def test_installed_version_is_the_one_that_the_package_states() -> None:
     question = "from importlib.metadata import version\nprint(json.dumps([version('triton'), triton.__version__]))"
 
     assert len(set(asked(question))) == 1
 
 
+@pytest.mark.spared
 def test_kernels_belong_to_the_module_that_defines_them(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text("import triton\n@triton.jit\ndef nothing():\n    pass\n")
     question = (
@@ -196,6 +207,7 @@ def test_kernels_belong_to_the_module_that_defines_them(tmp_path: Path) -> None:
     assert asked(question) == ["kernels", True]
 
 
+@pytest.mark.spared
 def test_what_needs_a_gpu_says_so_when_called() -> None:
     question = (
         "import triton.testing\ntry:\n    triton.testing.nvsmi(['clocks'])\nexcept NotImplementedError as error:\n"

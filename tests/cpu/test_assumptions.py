@@ -19,6 +19,7 @@ def lower_half(out_ptr, n):
         tl.store(out_ptr + at, 77)
 
 
+@pytest.mark.spared
 def test_assumption(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     out = np.full(16, -1, np.int32)

@@ -50,6 +50,7 @@ def test_many_stores_in_order(n, shift):
     np.testing.assert_array_equal(given, expected)
 
 
+@pytest.mark.spared
 def test_a_step_of_a_sort_is_a_few_lines():
     """A partner is found by a load and a shuffle, whatever the element type: nothing goes lane by lane."""
     short, long = (sort_kernel.warmup(x, x, 2, n, 0, grid=(1,)) for x in [np.zeros(64, np.int8)] for n in (512, 1024))
@@ -110,6 +111,7 @@ def chain_kernel(x_ptr, out_ptr, N: tl.constexpr, LENGTH: tl.constexpr):
     tl.store(out_ptr + offsets, y)
 
 
+@pytest.mark.spared
 def test_a_long_chain():
     """Longer than Python's stack is deep; few values are kept on the way."""
     x = np.arange(-32, 32, dtype=np.int32)
@@ -134,6 +136,7 @@ def moving_kernel(x_ptr, out_ptr, step, N: tl.constexpr, COUNT: tl.constexpr):
     tl.store(out_ptr + tl.arange(0, N), total)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("step", [2, -1])
 def test_pointers_that_move_many_times(step):
     """Each tile is the first one and a number: no chain gets longer."""
@@ -148,6 +151,7 @@ def test_pointers_that_move_many_times(step):
     assert kernel.asm["llir"].count("\n") <= 20 * 2 * count
 
 
+@pytest.mark.spared
 def test_many_nests():
     """Masks, overlapping arguments and all, where code is written as short as possible."""
     count, n = 40, 23

@@ -63,6 +63,7 @@ def places(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
     tl.store(out_ptr + i, tl.load(x_ptr + place))
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernel", [views_kernel, halves, transposed, places], ids=lambda kernel: kernel.__name__)
 def test_a_long_chain_leaves_the_tile_as_it_was(kernel, count):

@@ -304,6 +304,7 @@ def test_cycles_through_bound_launches_are_collected(bound_before: int) -> None:
     assert [reference() for reference in watched] == [None] * 3
 
 
+@pytest.mark.spared
 def test_a_bound_launch_whose_launch_is_under_way_is_not_collected() -> None:
     def slow_path(grid: Any, args: Any, kwargs: Any, miss: Any) -> int:
         gc.collect()

@@ -74,6 +74,7 @@ def test_this_machine_launches_natively_if_it_is_one_that_can() -> None:
     assert launcher.is_native() is expected
 
 
+@pytest.mark.spared
 def test_free_threaded_python_is_refused_before_any_object_is_read(tmp_path: Path) -> None:
     """As far as an ordinary Python can play one: whoever reads an object's memory there ends the process."""
     poison = "sys.abiflags += 't'\n"
@@ -143,6 +144,7 @@ def test_a_launcher_that_cannot_be_put_in_place_is_told(monkeypatch: pytest.Monk
             assert launcher._set_up.__wrapped__() is None
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("system", ["win32", "darwin"])
 def test_systems_on_which_code_cannot_be_mapped_say_so(system: str, tmp_path: Path) -> None:
     """As far as Linux can play one; what can be done instead works."""
@@ -171,6 +173,7 @@ def test_nothing_is_warned_of_where_all_is_well(tmp_path: Path) -> None:
         assert not caught, "once is enough"
 
 
+@pytest.mark.spared
 def test_functions_are_made_native_although_the_runtime_was_there_first(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(

@@ -64,6 +64,7 @@ def compiled(good: Blob, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return machines
 
 
+@pytest.mark.spared
 @needs_native
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "folder"])
 def test_a_damaged_cache_is_not_used(tmp_path: Path, damage: str, good: Blob, compiled: list[str]) -> None:
@@ -105,6 +106,7 @@ def test_another_source_is_another_blob(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(compiled) == len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize(("machine", "cpu"), [("x86-64", "x86-64-v2"), ("aarch64", "aarch64")])
 def test_the_runtime_links_for_both_machines(machine: str, cpu: str) -> None:
     blob = link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
@@ -183,6 +185,7 @@ def test_set_up_is_quick(good: Blob) -> None:
     assert best < 0.01
 
 
+@pytest.mark.spared
 @needs_native
 def test_code_in_a_folder_of_everybody_is_not_run(tmp_path: Path, compiled: list[str]) -> None:
     process.runtime_blob(host_machine(), tmp_path)

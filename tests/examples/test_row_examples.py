@@ -63,6 +63,7 @@ def test_gradients_of_layer_norm(
         assert largest_error(found, expected) < 1e-4
 
 
+@pytest.mark.spared
 @pytest.mark.needs_torch
 def test_gradients_of_layer_norm_agree_with_torch() -> None:
     import torch

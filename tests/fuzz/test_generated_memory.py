@@ -37,6 +37,7 @@ def check(seed: int, folder: Path) -> None:
         pytest.fail(f"seed {seed}: {again.where}: {again.what}\n\n{runnable(small)}", pytrace=False)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("block", [0, 1, *(pytest.param(block, marks=pytest.mark.slow) for block in range(2, 10))])
 def test_some_shared_memory(block: int, tmp_path: Path) -> None:
     for seed in range(block * FAST // 10, (block + 1) * FAST // 10):

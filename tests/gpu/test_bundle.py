@@ -59,12 +59,14 @@ def run(python: Path, bundle: Path, part: str, folder: Path, out: Path) -> subpr
     return subprocess.run([python, *command], check=False, capture_output=True, text=True, env=environment, cwd="/")
 
 
+@pytest.mark.spared
 def test_the_environment_has_nothing_else(python: Path) -> None:
     for name in ("tilewright", "llvmlite", "torch", "triton", "ml_dtypes"):
         assert subprocess.run([python, "-c", f"import {name}"], check=False, capture_output=True).returncode == 1
     subprocess.run([python, "-c", "import numpy"], check=True)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("part", ["right", "agrees"])
 def test_a_part_alone(python: Path, bundle: Path, part: str, fake: FakeDriver, tmp_path: Path) -> None:
     """The fake GPU computes nothing, and that is seen."""

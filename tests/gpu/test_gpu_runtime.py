@@ -118,6 +118,7 @@ add_rows(Path(sys.argv[1]), [sys.executable, __file__], names)
 """
 
 
+@pytest.mark.spared
 def test_rows_are_added_to_those_of_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a GPU every row says so, and none takes another one with it."""
     file = tmp_path / "right.json"

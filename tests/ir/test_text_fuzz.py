@@ -11,6 +11,7 @@ from text_fuzz import FILES, damaged, outcome, run
 from long_runs import LONG
 
 
+@pytest.mark.spared
 def test_undamaged_texts_are_kept() -> None:
     assert {outcome(path.read_text()) for path in FILES} == {"kept"}
 

@@ -129,6 +129,7 @@ def test_no_lowering_calls_a_library(cpu):
         pytest.fail(f"all in one object fail; one by one: {in_a_child(culprits, cpu).stderr[-2000:]}")
 
 
+@pytest.mark.spared
 def test_a_lowering_that_calls_a_library_is_found(monkeypatch):
     def sine_of_libm(w, op, operands, lanes):
         return w.intrinsic("llvm.sin", vector(element_of(op.results[0].type), lanes), *operands)

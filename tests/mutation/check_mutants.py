@@ -7,10 +7,10 @@
     --only backends/cpu        a part of the package
     --out mutants.json         the results
 
-First the tests of `make check` run once and note which functions each of them runs. Then each mutant is put into a copy
-of the package, and tests that run its function are started, the shortest first, until one fails. Where no test runs the
-function in its own process, tests of others in the same file stand in for it. Mutants that no test notices are printed:
-a test is missing, or the mutant does the same as the original.
+First the tests that are not slow run once and note which functions each of them runs. Then each mutant is put into a
+copy of the package, and tests that run its function are started, the shortest first, until one fails. Where no test
+runs the function in its own process, tests of others in the same file stand in for it. Mutants that no test notices are
+printed: a test is missing, or the mutant does the same as the original.
 
 This takes an hour or so: it is no part of `make test`.
 """
@@ -90,7 +90,7 @@ def _options() -> argparse.Namespace:
 
 
 def _record(place: Path, workers: int) -> None:
-    """Run the tests of `make check`, and note what they run."""
+    """Run the tests that are not slow, and note what they run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "watched_functions", "-n", str(workers), "-m", "not slow"]
     environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'src'}", "FUNCTIONS_RUN": str(place)}
     subprocess.run(command, cwd=ROOT, env=environment, check=False)

@@ -146,6 +146,7 @@ def flipped(x, y, N: tl.constexpr):
     tl.store(y + i, tl.flip(tl.load(x + i)) + tl.sort(tl.load(x + i)))
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("axis", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_gather_over_blocks(axis: int) -> None:
     x, places = numbers(), np.random.default_rng(1).integers(0, N, (N, N)).astype(np.int32)

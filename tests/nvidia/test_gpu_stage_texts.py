@@ -245,6 +245,7 @@ def test_missing_libdevice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         compile(llir_of(tmp_path, LIBRARY_CALL.replace("expf", "sinf")), target=HOPPER)
 
 
+@pytest.mark.spared
 def test_code_that_llvm_cannot_compile_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LlvmError, match="no libcall available for flog2"):
         compile(llir_of(tmp_path, LIBRARY_CALL.replace("__nv_expf", "llvm.log2.f32")), target=HOPPER)

@@ -150,6 +150,7 @@ def argmax(kernel: str, x: Array, **constants: Any) -> Array:
     return launch(compiled(getattr(KERNELS, anchor.kernel), given, num_warps=1, **constants), grid, given)[1]
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("kernel", ["argmax", "argmax_at_once"])
 def test_argmax(kernel: str) -> None:
     """Ties, NaN, rows of -inf, and more elements than registers; the last tile is cut both ways."""
@@ -162,6 +163,7 @@ def test_argmax(kernel: str) -> None:
     np.testing.assert_array_equal(found, x.argmax(axis=1))
 
 
+@pytest.mark.spared
 @needs_ptxas
 @pytest.mark.parametrize(
     ("name", "registers", "spilled"), [("argmax32x1024_w8s1_80", 116, 0), ("pow1024_w4_80", 31, 0)]

@@ -165,6 +165,7 @@ def test_mathematical_functions(element: str) -> None:
     compare((element,), (a,), steps, MATH_TOLERANCE[element])
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_library_functions(element: str) -> None:
     two = ("pow", "atan2", "fmod", "copysign")

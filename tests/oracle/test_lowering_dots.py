@@ -133,6 +133,7 @@ def computed_from_columns(a, b, s, out, M: tl.constexpr, N: tl.constexpr, K: tl.
     tl.store(out + m[:, None] * N + n[None, :], product)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("across", [False, True])
 def test_operands_computed_from_columns_are_stored_transposed(across: bool) -> None:
     m, n, k = 16, 64, 32

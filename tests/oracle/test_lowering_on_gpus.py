@@ -2,7 +2,7 @@
 
 pytest --gpu 90 tests/oracle/test_lowering_memory.py        # by hand
 
-`make test` takes the cases that `make check` takes on a CPU, which show every value of every parameter, of one half of
+`make test` takes the cases that are not slow on a CPU, which show every value of every parameter, of one half of
 the files on each GPU; `make test-long` takes all cases of all files on both.
 """
 

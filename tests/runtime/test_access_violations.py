@@ -103,6 +103,7 @@ def test_one_line_names_the_kernel_and_the_process_dies_of_the_signal(tmp_path: 
     assert LINE.format(where="").removeprefix("tilewright: access violation") in text
 
 
+@pytest.mark.spared
 @needs_native
 def test_an_address_that_is_none_is_not_shown(tmp_path: Path) -> None:
     status, text = end(tmp_path, "launch(0, 2**60 + 1)")
@@ -110,6 +111,7 @@ def test_an_address_that_is_none_is_not_shown(tmp_path: Path) -> None:
     assert text.startswith(LINE.format(where=""))
 
 
+@pytest.mark.spared
 @needs_native
 def test_memory_behind_the_end_of_a_file(tmp_path: Path) -> None:
     """SIGBUS: mapped, but there is nothing."""
@@ -142,6 +144,7 @@ def test_faulthandler_goes_on_working(tmp_path: Path, when: str, threads: int) -
     assert LINE.format(where="").removeprefix("tilewright: access violation") in text
 
 
+@pytest.mark.spared
 @needs_native
 def test_a_handler_that_was_there_is_called_and_may_repair_the_access(tmp_path: Path) -> None:
     body = """

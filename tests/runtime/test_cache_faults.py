@@ -275,6 +275,7 @@ DAMAGES: dict[str, Callable[[Path, bytes], object]] = {
 DAMAGED = [(damage, file) for damage in DAMAGES for file in ("double.json", "double.image")]
 
 
+@pytest.mark.spared
 def test_damaged_files_are_replaced_with_one_warning(cache: Path) -> None:
     for (damage, file), entry in zip(DAMAGED, cache.glob("*/"), strict=True):
         DAMAGES[damage](entry / file, (entry / file).read_bytes())
@@ -285,6 +286,7 @@ def test_damaged_files_are_replaced_with_one_warning(cache: Path) -> None:
     assert_whole(cache, len(DAMAGED))
 
 
+@pytest.mark.spared
 def test_read_only_files_and_folders_can_be_used(cache: Path) -> None:
     for path in [*cache.rglob("*"), cache]:
         path.chmod(path.stat().st_mode & 0o555)

@@ -159,6 +159,7 @@ for module, name in ((tl, "max"), (tl, "store"), (tl.math, "exp"), (tw, "cdiv"))
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.spared
 def test_digest_does_not_depend_on_the_process() -> None:
     program = (
         "from test_dependencies import digest; "

@@ -220,6 +220,7 @@ print([name for name in sys.modules if name.partition(".")[0] == "llvmlite" or n
 """
 
 
+@pytest.mark.spared
 def test_warm_process_imports_neither_compiler_nor_llvmlite(own_cache: Path) -> None:
     here = Path(__file__).parent
     environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
@@ -252,6 +253,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.spared
 def test_fork_after_a_launch(own_cache: Path) -> None:
     environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
     subprocess.run([sys.executable, "-c", FORK], cwd=Path(__file__).parent, env=environment, check=True, timeout=60)

@@ -253,6 +253,7 @@ print(kernel.hash)
 """
 
 
+@pytest.mark.spared
 def test_preload_in_another_process() -> None:
     told: list[str] = []
     knobs.runtime.jit_cache_hook = lambda **facts: told.append(facts["compile"]["specialization_data"])

@@ -150,6 +150,7 @@ def test_ctrl_c_ends_a_launch(run: Run, launch: str, threads: str) -> None:
     assert run(script, TILEWRIGHT_NUM_THREADS=threads) == ["done"]
 
 
+@pytest.mark.spared
 @needs_native
 @pytest.mark.parametrize("way", ["option", "knob", "variable"])
 def test_ctrl_c_ends_a_for_loop_where_that_was_asked_for(run: Run, way: str) -> None:
@@ -165,6 +166,7 @@ def test_ctrl_c_ends_a_for_loop_where_that_was_asked_for(run: Run, way: str) -> 
     assert run(script, TILEWRIGHT_INTERRUPTIBLE=str(int(way == "variable"))) == ["done"]
 
 
+@pytest.mark.spared
 @needs_native
 def test_handlers_run_while_a_kernel_does_and_it_goes_on_where_it_was(run: Run) -> None:
     script = """
@@ -204,6 +206,7 @@ def test_handlers_run_while_a_kernel_does_and_it_goes_on_where_it_was(run: Run) 
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 @needs_native
 def test_what_a_handler_raises_is_what_the_launch_raises(run: Run) -> None:
     script = """
@@ -221,6 +224,7 @@ def test_what_a_handler_raises_is_what_the_launch_raises(run: Run) -> None:
     assert run(script) == ["too_long"]
 
 
+@pytest.mark.spared
 @needs_native
 def test_a_launch_that_was_expected_to_be_short_gives_up_the_gil_and_can_be_interrupted(run: Run) -> None:
     script = """
@@ -237,6 +241,7 @@ def test_a_launch_that_was_expected_to_be_short_gives_up_the_gil_and_can_be_inte
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 @needs_native
 def test_launches_of_other_threads_end_by_themselves_only(run: Run) -> None:
     """Python's handlers run in the main thread; the others' launches are not disturbed by what is raised there."""
@@ -259,6 +264,7 @@ def test_launches_of_other_threads_end_by_themselves_only(run: Run) -> None:
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 @needs_native
 def test_a_child_of_a_fork_can_be_interrupted_too(run: Run) -> None:
     script = """
@@ -276,6 +282,7 @@ def test_a_child_of_a_fork_can_be_interrupted_too(run: Run) -> None:
     assert run(script) == ["17"]
 
 
+@pytest.mark.spared
 @needs_native
 def test_a_fork_in_a_handler_leaves_the_launch_of_the_parent_alone(run: Run) -> None:
     script = """
@@ -295,6 +302,7 @@ def test_a_fork_in_a_handler_leaves_the_launch_of_the_parent_alone(run: Run) -> 
     assert run(script) == ["5"]
 
 
+@pytest.mark.spared
 def test_kernels_that_print_can_be_interrupted_between_programs(run: Run) -> None:
     script = """
         @tw.jit
@@ -313,6 +321,7 @@ def test_kernels_that_print_can_be_interrupted_between_programs(run: Run) -> Non
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 def test_without_the_native_launcher_signals_are_handled_between_programs(run: Run) -> None:
     script = """
         from tilewright.runtime.drivers.cpu import launcher

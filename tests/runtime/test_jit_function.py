@@ -94,6 +94,7 @@ def test_it():
 """
 
 
+@pytest.mark.spared
 def test_pytest_takes_no_kernel_for_a_test(tmp_path: Path) -> None:
     (tmp_path / "test_kernels.py").write_text(COLLECTED)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", str(tmp_path)]

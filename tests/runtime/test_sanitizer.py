@@ -96,6 +96,7 @@ def test_views_with_strides(to_array: Any, golden: Golden) -> None:
     golden(text_of(error), "sanitizer/strided.err")
 
 
+@pytest.mark.spared
 def test_views_that_run_backwards() -> None:
     x, out = floats(10)[::-1], np.zeros((1, 10), np.float32)
     kernels.copy_2d_kernel[(1,)](x, out, 1, 10, 0, 0, -1, 1, BLOCK=16, sanitize=ALL)
@@ -104,6 +105,7 @@ def test_views_that_run_backwards() -> None:
     assert (error.findings[0].argument, error.findings[0].element) == ("x_ptr", (10,))
 
 
+@pytest.mark.spared
 def test_block_pointers(golden: Golden) -> None:
     x, out = floats(30, 40), np.zeros((30, 40), np.float32)
     kernels.block_pointer_kernel[(2,)](x, out, 30, 40, BLOCK=16, CHECK=(0, 1), sanitize=ALL)
@@ -113,6 +115,7 @@ def test_block_pointers(golden: Golden) -> None:
     golden(text_of(error), "sanitizer/block_pointer.err")
 
 
+@pytest.mark.spared
 def test_gathers(golden: Golden) -> None:
     x, out, indices = floats(100), np.zeros(8, np.float32), np.array([5, 99, 0, 7, 3, 2, 1, 98], np.int32)
     kernels.gather_kernel[(1,)](x, indices, out, 8, BLOCK=16, sanitize=ALL)
@@ -132,6 +135,7 @@ def test_atomics_out_of_bounds(golden: Golden) -> None:
     golden(text_of(error) + text_of(error2), "sanitizer/atomics.err")
 
 
+@pytest.mark.spared
 def test_pointers_to_one_of_two_arguments() -> None:
     a, b, out = floats(10), floats(20), np.zeros(20, np.float32)
     kernels.choose_kernel[(1,)](a, b, out, 0, 20, BLOCK=32, sanitize=ALL)
@@ -155,6 +159,7 @@ def test_memory_of_no_argument(golden: Golden) -> None:
     assert x[0] == 7, "nobody asked for bounds"
 
 
+@pytest.mark.spared
 def test_operands_of_dot(golden: Golden) -> None:
     a, b, out = floats(32, 64) / 100, floats(64, 32) / 100, np.zeros((32, 32), np.float32)
     kernels.dot_kernel[(1,)](a, b, out, 64, BLOCK=32, sanitize=ALL)
@@ -171,6 +176,7 @@ def test_calls_and_assertions(golden: Golden) -> None:
     golden(text_of(found(kernels.calls_kernel, (2,), x, 1)), "sanitizer/calls_race.err")
 
 
+@pytest.mark.spared
 def test_pointers_that_loops_exchange() -> None:
     x, y = np.zeros(10, np.float32), np.zeros(10, np.float32)
     kernels.swapped_pointers_kernel[(1,)](x, y, 10, 5, BLOCK=16, sanitize=ALL)
@@ -182,6 +188,7 @@ def test_pointers_that_loops_exchange() -> None:
     } == {"races"}
 
 
+@pytest.mark.spared
 def test_tensor_descriptors() -> None:
     x, out = floats(30, 40), np.zeros((30, 40), np.float32)
     kernels.descriptor_kernel[(2,)](x, out, 30, 40, BLOCK=16, sanitize=ALL)
@@ -264,6 +271,7 @@ def test_a_lock_orders_programs(threads: int) -> None:
     assert total[0] == 200
 
 
+@pytest.mark.spared
 def test_locks_that_do_not_protect() -> None:
     """Two locks for one element, and a lock that is released too early."""
     for locks, late in ((2, True), (1, False)):

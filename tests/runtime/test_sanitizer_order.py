@@ -121,6 +121,7 @@ def test_ticket_locks(options: dict[str, Any]) -> None:
     assert x[0] == 7 * PROGRAMS
 
 
+@pytest.mark.spared
 def test_the_first_initialises(options: dict[str, Any]) -> None:
     out = zeros(PROGRAMS)
     first_initialises_kernel[(PROGRAMS,)](zeros(32), out, zeros(1), BLOCK=32, **options)
@@ -133,6 +134,7 @@ def test_atomics_on_tiles_order_too(options: dict[str, Any]) -> None:
     assert out[0] == 127 * 64
 
 
+@pytest.mark.spared
 def test_relaxed_atomics_order_nothing() -> None:
     with pytest.raises(tw.SanitizerError) as caught:
         tile_of_flags_kernel[(128,)](

@@ -64,6 +64,7 @@ def run(tmp_path: Path) -> Run:
     return words
 
 
+@pytest.mark.spared
 def test_as_many_programs_as_threads_may_wait_for_later_ones(run: Run) -> None:
     script = """
         for _ in range(20):
@@ -75,6 +76,7 @@ def test_as_many_programs_as_threads_may_wait_for_later_ones(run: Run) -> None:
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 def test_pairs_of_programs_wait_for_each_other_in_a_long_grid(run: Run) -> None:
     """Even chunks would begin with programs far from those that they wait for."""
     script = """
@@ -96,6 +98,7 @@ def test_pairs_of_programs_wait_for_each_other_in_a_long_grid(run: Run) -> None:
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 def test_programs_that_wait_too_long_end_with_an_error_that_says_where(run: Run) -> None:
     script = """
         for _ in range(2):
@@ -125,6 +128,7 @@ def test_programs_that_wait_too_long_end_with_an_error_that_says_where(run: Run)
     assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["1", "2", "3"]
 
 
+@pytest.mark.spared
 def test_a_program_that_works_while_all_others_wait_is_left_alone(run: Run) -> None:
     script = """
         @tw.jit
@@ -153,6 +157,7 @@ def test_a_program_that_works_while_all_others_wait_is_left_alone(run: Run) -> N
     assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["done"]
 
 
+@pytest.mark.spared
 def test_the_limit_is_a_setting(run: Run) -> None:
     script = """
         def fails():
@@ -174,6 +179,7 @@ def test_the_limit_is_a_setting(run: Run) -> None:
     assert run(script) == ["done"]
 
 
+@pytest.mark.spared
 def test_waiting_launches_of_several_threads_take_turns(run: Run) -> None:
     """The pool runs one launch at a time: alone, the second would wait for programs that nobody starts."""
     script = """
@@ -275,6 +281,7 @@ def test_the_compiler_finds_the_loops_that_wait(kernel: tw.JITFunction, waits: b
     assert (compiled.waits, len(compiled.spins)) == (waits, spins)
 
 
+@pytest.mark.spared
 def test_a_kernel_from_the_cache_still_knows_that_it_waits(run: Run, tmp_path: Path) -> None:
     script = """
         for _ in range(10):

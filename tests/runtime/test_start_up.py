@@ -98,6 +98,7 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return warm
 
 
+@pytest.mark.spared
 def test_import_leaves_the_compiler_alone(starts: list[dict[str, Any]]) -> None:
     assert not set(NOT_IMPORTED) & (set(starts[-1]["imported"]) - set(starts[-1]["numpy"]))
 
@@ -116,12 +117,14 @@ assert not hasattr(tilewright, "no_such_name")
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("state", ["enable", "disable"])
 def test_import_leaves_the_collector_as_it_was(state: str) -> None:
     program = f"import gc; gc.{state}(); before = gc.isenabled(); import tilewright; assert gc.isenabled() is before"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.spared
 def test_launch_from_the_cache_imports_nothing(starts: list[dict[str, Any]]) -> None:
     assert starts[-1]["launched"] == []
 
@@ -130,6 +133,7 @@ def test_import_is_quick(starts: list[dict[str, Any]]) -> None:
     assert min(found["import"] for found in starts) < 0.4
 
 
+@pytest.mark.spared
 def test_a_process_is_quick(starts: list[dict[str, Any]]) -> None:
     """Seconds from the interpreter's start to the result, NumPy's import included."""
     assert min(found["whole"] for found in starts) < 1.2

@@ -130,6 +130,7 @@ def product(m: int, n: int, provider: str, scale: int, offset: int = 0) -> Any:
     return value if provider == "a" else (value + 0.5, value, value + 1)
 
 
+@pytest.mark.spared
 def test_reports_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     testing.perf_report([benchmark("one"), benchmark("two")])(product).run(
         print_data=True, save_path=str(tmp_path / "new")

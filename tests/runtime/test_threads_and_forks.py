@@ -241,6 +241,7 @@ def test_a_child_that_is_forked_while_a_key_is_computed() -> None:
     check(kernel, 5)
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("count", [5, pytest.param(30, marks=pytest.mark.slow), pytest.param(200, marks=LONG)])
 def test_forks_while_another_thread_compiles_for_the_first_time(count: int, tmp_path: Path) -> None:
     """The child must not wait for a module that a thread which it does not have was importing."""

@@ -65,6 +65,7 @@ def test_every_launch_is_in_the_trace(program: Path) -> None:
     assert [event["ts"] for event in launches] == sorted(event["ts"] for event in launches)
 
 
+@pytest.mark.spared
 def test_compilations_and_their_stages_are_in_the_trace(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(program.with_name("cache")))
     for _ in range(2):

@@ -58,6 +58,7 @@ def test_the_fastest_is_chosen_and_kept() -> None:
     assert len(recorder.launches) > measured + 2
 
 
+@pytest.mark.spared
 def test_element_types_are_part_of_the_key() -> None:
     kernel = tuned(Recorder(), [10, 20])
     for dtype in (np.float32, np.float64, np.float32):
@@ -318,6 +319,7 @@ def cache(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.mark.spared
 def test_results_are_kept_on_disk(cache: Path) -> None:
     heard: list[tuple[bool, float | None]] = []
     with knobs.autotuning.scope():
@@ -331,6 +333,7 @@ def test_results_are_kept_on_disk(cache: Path) -> None:
     assert len(list(cache.rglob("copied.autotune.json"))) == 2
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("content", [b"", b"{", b'{"configs_timings": [[1, 2]]}', b'{"configs_timings": []}', b"\xff"])
 def test_damaged_results_are_measured_again(cache: Path, content: bytes) -> None:
     launch(real([64, 128], cache_results=True))

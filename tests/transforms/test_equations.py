@@ -157,6 +157,7 @@ def contradictions(pairs: Iterable[tuple[Equation, Equation]]) -> list[str]:
     return [found for row, other in pairs for found in overlaps(row, other)]
 
 
+@pytest.mark.spared
 def test_rows_that_match_the_same_op_agree() -> None:
     """They come to one result in the end, or one of them is more specific and comes first."""
     functions = [replace(row, text=f"{FORMS_OF_FUNCTIONS[row.name]} → _") for row in FUNCTIONS]

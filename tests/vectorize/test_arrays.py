@@ -61,6 +61,7 @@ def check(a: np.ndarray, b: np.ndarray) -> None:
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.spared
 @settings(max_examples=20, deadline=None)
 @given(pairs())
 def test_any_layout(pair: tuple[np.ndarray, np.ndarray]) -> None:
@@ -211,6 +212,7 @@ def test_more_than_two_gigabytes() -> None:
     assert (int(found[-1]), int(found[0]), found.size) == (6, 1, x.size)
 
 
+@pytest.mark.spared
 def test_large_results_use_memory_again() -> None:
     add = tw.vectorize(function("a + b"))
     for count in (40_000, 2**21 + 3, 3_000_001):

@@ -136,6 +136,7 @@ def test_text(golden: Callable[[str, str], None]) -> None:
     golden(print_op(module), "transforms/fuse_nested_loops/runs.ttir")
 
 
+@pytest.mark.spared
 def test_attributes_stay() -> None:
     mark = "tt.flatten, tt.num_stages = 3 : i32, tt.warp_specialize, tt.disallow_acc_multi_buffer"
     module = check(nest("%s", mark), INPUTS, 2)

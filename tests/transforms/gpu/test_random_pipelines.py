@@ -116,6 +116,7 @@ def _has_copies(module: Op) -> bool:
     return any(op.name == "ttg.async_copy_global_to_local" for op in module.walk())
 
 
+@pytest.mark.spared
 def test_random_loops() -> None:
     assert sum(map(check, range(15))) > 3
 
