@@ -1,4 +1,4 @@
-"""Errors of reading and evaluating a Python function."""
+"""Errors of reading and evaluating a Python function; the titles say what they are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from tilewright.support.diagnostics import Diagnostic, Exit, Limit
 
 
 class NoSource(Diagnostic):
-    """The text of a function cannot be found."""
-
     title: ClassVar[str] = "the source of `{name}` is not available"
     label: ClassVar[str] = "looked in {file}"
     help: ClassVar[str] = 'define kernels with `def` in a file or a notebook cell, or use frontend="bytecode"'
@@ -74,8 +72,6 @@ class GlobalNotConstant(Diagnostic):
 
 
 class PythonNotForKernels(Diagnostic):
-    """A kernel reads a global that is a function or a class of plain Python."""
-
     title: ClassVar[str] = "cannot access `{name}` from within a kernel"
     label: ClassVar[str] = "it is a {kind} of plain Python"
     help: ClassVar[str] = "{advice}"
@@ -85,8 +81,6 @@ class PythonNotForKernels(Diagnostic):
 
 
 class LoopTypeChange(Diagnostic):
-    """A variable leaves the loop body with another type than it entered with."""
-
     title: ClassVar[str] = "loop-carried variable `{name}` changes its type"
     label: ClassVar[str] = "`{name}` is {before} before the loop and {after} after one turn"
     help: ClassVar[str] = "give `{name}` its final type before the loop, or convert it back with .to(…) inside"
@@ -96,8 +90,6 @@ class LoopTypeChange(Diagnostic):
 
 
 class BranchTypeMismatch(Diagnostic):
-    """A variable has different types at the end of the two sides of an `if` on a run-time condition."""
-
     title: ClassVar[str] = "`{name}` has different types on the two sides of an `if`"
     label: ClassVar[str] = "{then} if the condition holds, {orelse} otherwise"
     help: ClassVar[str] = "convert one side with .to(…), or make the condition a tl.constexpr"
@@ -121,8 +113,6 @@ class ReturnTypeMismatch(Diagnostic):
 
 
 class KernelReturnsValue(Diagnostic):
-    """A kernel (not a helper) returns something."""
-
     title: ClassVar[str] = "a kernel cannot return a value"
     label: ClassVar[str] = "returns {type}"
     help: ClassVar[str] = "write the result to memory with tl.store"
@@ -130,8 +120,6 @@ class KernelReturnsValue(Diagnostic):
 
 
 class BadArguments(Diagnostic):
-    """A call does not fit the parameters of the function."""
-
     title: ClassVar[str] = "call does not fit the parameters of `{function}`"
     label: ClassVar[str] = "{reason}"
     function: str
@@ -139,16 +127,12 @@ class BadArguments(Diagnostic):
 
 
 class NotCallable(Diagnostic):
-    """Something that is not a function is called."""
-
     title: ClassVar[str] = "{type} cannot be called"
     label: ClassVar[str] = "this is no function"
     type: str
 
 
 class NotAKernelFunction(Diagnostic):
-    """A Python function that is not for kernels is called from one."""
-
     title: ClassVar[str] = "`{function}` cannot be called from a kernel"
     label: ClassVar[str] = "an ordinary {kind}, called with {argument}"
     help: ClassVar[str] = "decorate it with @{package}.jit, or call it with compile-time values only"
@@ -169,16 +153,12 @@ class PythonMathematics(Diagnostic):
 
 
 class NotIterable(Diagnostic):
-    """The `in` part of a `for` is nothing a kernel can iterate over."""
-
     title: ClassVar[str] = "cannot iterate over {type} in a kernel"
     label: ClassVar[str] = "only over range, tl.range and tl.static_range; in a comprehension over a tuple"
     type: str
 
 
 class BoundNotInteger(Diagnostic):
-    """A bound of a loop is no integer."""
-
     title: ClassVar[str] = "bounds and step of a loop must be integers"
     label: ClassVar[str] = "they are {start}, {end} and {step}"
     start: str
@@ -198,8 +178,6 @@ class BoundNotConstant(Diagnostic):
 
 
 class BadCondition(Diagnostic):
-    """A condition that has no truth value in a kernel."""
-
     title: ClassVar[str] = "{type} cannot be a condition"
     label: ClassVar[str] = "{reason}"
     type: str
@@ -224,8 +202,6 @@ class NotCarried(Diagnostic):
 
 
 class WrongUnpacking(Diagnostic):
-    """A tuple of the wrong length is unpacked."""
-
     title: ClassVar[str] = "cannot unpack {type} into {expected} variables"
     label: ClassVar[str] = "{actual}"
     type: str
@@ -234,8 +210,6 @@ class WrongUnpacking(Diagnostic):
 
 
 class UnknownAttribute(Diagnostic):
-    """Something has no attribute of that name."""
-
     title: ClassVar[str] = "{owner} has no attribute `{name}`"
     label: ClassVar[str] = "unknown here"
     help: ClassVar[str] = "{advice}"
@@ -245,8 +219,6 @@ class UnknownAttribute(Diagnostic):
 
 
 class PythonRaised(Diagnostic):
-    """Python itself refused a compile-time operation."""
-
     title: ClassVar[str] = "{kind}: {message}"
     label: ClassVar[str] = "while this was evaluated at compile time"
     kind: str
@@ -262,8 +234,6 @@ class RecursionTooDeep(Limit):
 
 
 class TraceTooLong(Limit):
-    """A trace that grows and grows."""
-
     title: ClassVar[str] = "the trace does not come to an end"
     label: ClassVar[str] = "{count} values, and more of them here"
     help: ClassVar[str] = "write loops that do not depend on constants with tl.fori_loop or tl.while_loop"
@@ -271,8 +241,6 @@ class TraceTooLong(Limit):
 
 
 class TooManyTurns(Limit):
-    """A loop that is unrolled, with very many turns."""
-
     title: ClassVar[str] = "{loop} has {count} turns, each of which is compiled"
     label: ClassVar[str] = "at most {most} are"
     help: ClassVar[str] = "use a loop over range or tl.range"
@@ -282,8 +250,6 @@ class TooManyTurns(Limit):
 
 
 class NoinlineNeedsScalars(Limit):
-    """A function marked noinline is called with a tile."""
-
     title: ClassVar[str] = "`{function}` is marked noinline and can only take scalars"
     label: ClassVar[str] = "argument `{argument}` is {type}"
     function: str
@@ -292,8 +258,6 @@ class NoinlineNeedsScalars(Limit):
 
 
 class ConstantRedefined(Diagnostic):
-    """`name: tl.constexpr = …` for a variable that there is already."""
-
     title: ClassVar[str] = "`{name}` is already defined, and a constexpr cannot be reassigned"
     label: ClassVar[str] = "it has a value from before this line"
     help: ClassVar[str] = "choose another name; turns of a tl.static_range may give it a value each"

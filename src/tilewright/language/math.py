@@ -5,6 +5,7 @@ As in Triton, exp, log, sin and their like take only fp32 and fp64: convert with
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.language.core import accept_semantic
@@ -12,68 +13,33 @@ from tilewright.language.deprecated import deprecated as _deprecated
 from tilewright.semantics import arithmetic
 from tilewright.semantics import math as math_semantics
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.math import unary_float
-from tilewright.semantics.types import float32
+from tilewright.semantics.math import WIDE_FLOATS, unary_float
+from tilewright.semantics.types import dtype, float32
 
 
-def exp(x: Any) -> Any:
-    """e to the power of x."""
-    return unary_float("math.exp", x)
+def _unary(name: str, op: str, doc: str, *accepted: dtype) -> Callable[[Any], Any]:
+    """The function that is the op `op` of each element, of fp32 and fp64 unless `accepted` says otherwise."""
+
+    def function(x: Any) -> Any:
+        return unary_float(op, x, accepted=accepted or WIDE_FLOATS)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
-def exp2(x: Any) -> Any:
-    """2 to the power of x."""
-    return unary_float("math.exp2", x)
-
-
-def log(x: Any) -> Any:
-    """The natural logarithm."""
-    return unary_float("math.log", x)
-
-
-def log2(x: Any) -> Any:
-    """The logarithm to base 2."""
-    return unary_float("math.log2", x)
-
-
-def sin(x: Any) -> Any:
-    """The sine of x in radians."""
-    return unary_float("math.sin", x)
-
-
-def cos(x: Any) -> Any:
-    """The cosine of x in radians."""
-    return unary_float("math.cos", x)
-
-
-def sqrt(x: Any) -> Any:
-    """The square root, possibly not rounded correctly."""
-    return unary_float("math.sqrt", x)
-
-
-def sqrt_rn(x: Any) -> Any:
-    """The correctly rounded square root of fp32 values."""
-    return unary_float("tt.precise_sqrt", x, accepted=(float32,))
-
-
-def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x)."""
-    return unary_float("math.rsqrt", x)
-
-
-def erf(x: Any) -> Any:
-    """The error function."""
-    return unary_float("math.erf", x)
-
-
-def floor(x: Any) -> Any:
-    """The largest whole number that is not above x."""
-    return unary_float("math.floor", x)
-
-
-def ceil(x: Any) -> Any:
-    """The smallest whole number that is not below x."""
-    return unary_float("math.ceil", x)
+exp = _unary("exp", "math.exp", "e to the power of x.")
+exp2 = _unary("exp2", "math.exp2", "2 to the power of x.")
+log = _unary("log", "math.log", "The natural logarithm.")
+log2 = _unary("log2", "math.log2", "The logarithm to base 2.")
+sin = _unary("sin", "math.sin", "The sine of x in radians.")
+cos = _unary("cos", "math.cos", "The cosine of x in radians.")
+sqrt = _unary("sqrt", "math.sqrt", "The square root, possibly not rounded correctly.")
+sqrt_rn = _unary("sqrt_rn", "tt.precise_sqrt", "The correctly rounded square root of fp32 values.", float32)
+rsqrt = _unary("rsqrt", "math.rsqrt", "1 / sqrt(x).")
+erf = _unary("erf", "math.erf", "The error function.")
+floor = _unary("floor", "math.floor", "The largest whole number that is not above x.")
+ceil = _unary("ceil", "math.ceil", "The smallest whole number that is not below x.")
 
 
 def abs(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.language.callable import must_use_result
@@ -98,7 +99,19 @@ def advance(base: Any, offsets: Any) -> Any:
     return block_pointers.advance(base, offsets)
 
 
-def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+def _combining(operation: str, doc: str) -> Callable[..., Any]:
+    """The function that combines memory with a value; returns what was there before."""
+
+    def function(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+        return atomics.atomic_rmw(operation, pointer, val, mask, sem=sem, scope=scope)
+
+    function.__name__ = function.__qualname__ = f"atomic_{operation}"
+    function.__doc__ = doc
+    return function
+
+
+atomic_add = _combining(
+    "add",
     """Add `val` in memory; returns what was there before.
 
     Args:
@@ -107,38 +120,14 @@ def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
         mask: which elements take part.
         sem: `acquire`, `release`, `acq_rel` (default) or `relaxed`.
         scope: `gpu` (default), `cta` or `sys`.
-    """
-    return atomics.atomic_rmw("add", pointer, val, mask, sem=sem, scope=scope)
-
-
-def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """Keep the larger of memory and `val`; arguments as for `atomic_add`."""
-    return atomics.atomic_rmw("max", pointer, val, mask, sem=sem, scope=scope)
-
-
-def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """Keep the smaller of memory and `val`; arguments as for `atomic_add`."""
-    return atomics.atomic_rmw("min", pointer, val, mask, sem=sem, scope=scope)
-
-
-def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`memory & val`; arguments as for `atomic_add`."""
-    return atomics.atomic_rmw("and", pointer, val, mask, sem=sem, scope=scope)
-
-
-def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`memory | val`; arguments as for `atomic_add`."""
-    return atomics.atomic_rmw("or", pointer, val, mask, sem=sem, scope=scope)
-
-
-def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """`memory ^ val`; arguments as for `atomic_add`."""
-    return atomics.atomic_rmw("xor", pointer, val, mask, sem=sem, scope=scope)
-
-
-def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """Replace memory by `val`; arguments as for `atomic_add`."""
-    return atomics.atomic_rmw("xchg", pointer, val, mask, sem=sem, scope=scope)
+    """,
+)
+atomic_max = _combining("max", "Keep the larger of memory and `val`; arguments as for `atomic_add`.")
+atomic_min = _combining("min", "Keep the smaller of memory and `val`; arguments as for `atomic_add`.")
+atomic_and = _combining("and", "`memory & val`; arguments as for `atomic_add`.")
+atomic_or = _combining("or", "`memory | val`; arguments as for `atomic_add`.")
+atomic_xor = _combining("xor", "`memory ^ val`; arguments as for `atomic_add`.")
+atomic_xchg = _combining("xchg", "Replace memory by `val`; arguments as for `atomic_add`.")
 
 
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a program as far as types, shapes and memory are concerned."""
+"""Everything that can be wrong with a program as far as types, shapes and memory are concerned; the titles say what."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from tilewright.support.diagnostics import Diagnostic, Limit
 
 
 class EmptyShape(Diagnostic):
-    """A tile of rank 0."""
-
     title = "a tile has no shape"
     label = "the shape () is not a tile's"
     help = "use a scalar, or a shape with at least one extent"
 
 
 class ExtentNotPowerOfTwo(Diagnostic):
-    """An extent that is not a power of two."""
-
     title = "tile extents must be powers of two"
     label = "extent {axis} of {shape} is {extent}"
     help = "take {package}.next_power_of_2({extent}) and mask the elements beyond {extent}"
@@ -27,8 +23,6 @@ class ExtentNotPowerOfTwo(Diagnostic):
 
 
 class RangeNotPowerOfTwo(Diagnostic):
-    """A range whose length is not a power of two."""
-
     title = "the length of a range must be a power of two"
     label = "{start} to {end} are {extent} numbers"
     help = "take {package}.next_power_of_2({extent}) numbers and mask those beyond {extent}"
@@ -41,8 +35,6 @@ class RangeNotPowerOfTwo(Diagnostic):
 
 
 class TileTooLarge(Diagnostic):
-    """A tile with more elements than it may have."""
-
     title = "the tile is too large"
     label = "{shape} has {numel} elements, the limit is {limit}"
     help = "loop over smaller tiles"
@@ -52,8 +44,6 @@ class TileTooLarge(Diagnostic):
 
 
 class NotBroadcastable(Diagnostic):
-    """Two shapes that differ where neither is 1."""
-
     title = "shapes do not broadcast"
     label = "{left} and {right} differ in dimension {axis}"
     help = "reshape one side, or index it with [:, None] so that dimension {axis} is 1"
@@ -63,8 +53,6 @@ class NotBroadcastable(Diagnostic):
 
 
 class CannotBroadcastTo(Diagnostic):
-    """A tile that does not fit into the wanted shape."""
-
     title = "the tile does not broadcast to the shape"
     label = "{source} does not fit {target}"
     help = "only extents of 1 stretch, and the ranks must be equal: add axes with [:, None] or tl.expand_dims"
@@ -73,8 +61,6 @@ class CannotBroadcastTo(Diagnostic):
 
 
 class NoCommonType(Diagnostic):
-    """Operands that no promotion rule brings together."""
-
     title = "the operands have no common type"
     label = "{left} and {right} do not mix"
     help = "convert one side with .to(...), for example .to(tl.float32)"
@@ -83,8 +69,6 @@ class NoCommonType(Diagnostic):
 
 
 class MixedSigns(Diagnostic):
-    """`/`, `//` or `%` of a signed and an unsigned integer."""
-
     title = "division and remainder need operands of the same sign"
     label = "{left} and {right}"
     help = "convert one side with .to(...): the result would depend on which"
@@ -93,8 +77,6 @@ class MixedSigns(Diagnostic):
 
 
 class NegativeMeetsUnsigned(Diagnostic):
-    """A negative Python number with an unsigned tile."""
-
     title = "a negative number meets an unsigned tile"
     label = "{number} is not a {dtype}"
     help = "convert the tile to a signed type first, for example .to(tl.int32)"
@@ -103,8 +85,6 @@ class NegativeMeetsUnsigned(Diagnostic):
 
 
 class NumberOutOfRange(Diagnostic):
-    """A Python number that the element type cannot hold."""
-
     title = "the number does not fit the type"
     label = "{number} is out of range for {dtype}"
     help = "convert the other operand to a wider type first, for example .to(tl.int64)"
@@ -113,8 +93,6 @@ class NumberOutOfRange(Diagnostic):
 
 
 class WrongOperandType(Diagnostic):
-    """An operation that is not defined for the type of its operand."""
-
     title = "`{operation}` is not defined for {type}"
     label = "expected {expected}"
     help = "convert the operand with .to(...)"
@@ -144,8 +122,6 @@ class NumberAsTruth(Diagnostic):
 
 
 class NotATile(Diagnostic):
-    """A Python object where a tile or number is needed."""
-
     title = "a tile or a number is needed here"
     label = "this is {what}"
     help = "only tiles, numbers and constexpr values take part in operations of the kernel"
@@ -153,8 +129,6 @@ class NotATile(Diagnostic):
 
 
 class PointerMeetsPointer(Diagnostic):
-    """Arithmetic between two pointers."""
-
     title = "pointers cannot be added to each other"
     label = "{left} and {right}"
     help = "add an integer offset (in elements) to a pointer"
@@ -163,8 +137,6 @@ class PointerMeetsPointer(Diagnostic):
 
 
 class NoSingleTruth(Diagnostic):
-    """A tile where Python wants True or False."""
-
     title = "a tile has no single truth value"
     label = "{type}{origin} is only known when the kernel runs"
     help = "use tl.where, tl.cond, tl.fori_loop or tl.while_loop; & and | instead of `and` and `or`"
@@ -173,8 +145,6 @@ class NoSingleTruth(Diagnostic):
 
 
 class ResultUnused(Diagnostic):
-    """A call of a function marked `must_use_result` is a statement of its own."""
-
     title = "The result of {function} is not being used"
     label = "the call does nothing else"
     help = "{advice}"
@@ -188,8 +158,6 @@ class ResultUnused(Diagnostic):
 
 
 class CarryChanges(Diagnostic):
-    """A loop function returns another type than it got."""
-
     title = "the value that the loop passes on changes its type"
     label = "it is {before} before the loop and {after} after one turn"
     help = "give it its final type before the loop, or convert it back with .to(…) inside"
@@ -198,8 +166,6 @@ class CarryChanges(Diagnostic):
 
 
 class SidesDiffer(Diagnostic):
-    """The two functions of a tl.cond return different types."""
-
     title = "the functions of tl.cond return different types"
     label = "{then} if the condition holds, {orelse} otherwise"
     help = "convert one result with .to(…), or make the condition a tl.constexpr"
@@ -208,8 +174,6 @@ class SidesDiffer(Diagnostic):
 
 
 class NotInteger(Diagnostic):
-    """Bounds of a loop that are not integers."""
-
     title = "the bounds of a loop must be integers"
     label = "they are {lower} and {upper}"
     help = "convert them with .to(tl.int32)"
@@ -218,8 +182,6 @@ class NotInteger(Diagnostic):
 
 
 class MustBeConstant(Diagnostic):
-    """A run-time value where a compile-time constant is needed."""
-
     title = "`{name}` must be known at compile time"
     label = "{found} is not a constant"
     help = "annotate the kernel parameter with tl.constexpr"
@@ -228,8 +190,6 @@ class MustBeConstant(Diagnostic):
 
 
 class MustBeWhole(Diagnostic):
-    """A constant that is no `int` where one is needed."""
-
     title = "`{name}` must be a whole number"
     label = "{found} is {kind}"
     help = "write int(…) around what the kernel is given, and // for quotients"
@@ -239,8 +199,6 @@ class MustBeWhole(Diagnostic):
 
 
 class BadArgument(Diagnostic):
-    """An argument that is not one of the accepted values."""
-
     title = "`{function}` does not accept {name} = {value}"
     label = "expected {expected}"
     function: str
@@ -250,24 +208,18 @@ class BadArgument(Diagnostic):
 
 
 class SameAxisTwice(Diagnostic):
-    """Positions for new axes that do not differ."""
-
     title = "an axis cannot be inserted twice at one position"
     label = "the positions are {positions}"
     positions: list[int]
 
 
 class NoSuchProgramAxis(Diagnostic):
-    """An axis that grids do not have."""
-
     title = "a grid has no axis {axis}"
     label = "expected 0, 1 or 2"
     axis: int
 
 
 class BlockTooNarrow(Diagnostic):
-    """A descriptor whose blocks have too few bytes in a row."""
-
     title = "rows of a descriptor's block must have at least {least} bytes"
     label = "{extent} elements of {dtype} have {size}"
     help = "make the last extent of the block larger"
@@ -278,8 +230,6 @@ class BlockTooNarrow(Diagnostic):
 
 
 class AxisOutOfRange(Diagnostic):
-    """An axis that the tile does not have."""
-
     title = "the tile has no axis {axis}"
     label = "its rank is {rank}"
     help = "axes run from 0 to rank - 1; negative ones count from the last"
@@ -288,8 +238,6 @@ class AxisOutOfRange(Diagnostic):
 
 
 class NumelDiffers(Diagnostic):
-    """A reshape that changes the number of elements."""
-
     title = "a reshape keeps the number of elements"
     label = "{source} does not become {target}"
     help = "the products of the extents must be equal"
@@ -298,8 +246,6 @@ class NumelDiffers(Diagnostic):
 
 
 class BadPermutation(Diagnostic):
-    """Axes that are no permutation."""
-
     title = "the axes are not a permutation"
     label = "{order} does not name each of {rank} axes once"
     order: tuple[int, ...]
@@ -307,8 +253,6 @@ class BadPermutation(Diagnostic):
 
 
 class ShapesDiffer(Diagnostic):
-    """Operands that must have equal shapes (or types)."""
-
     title = "`{operation}` needs operands that agree"
     label = "{left} and {right} do not"
     operation: str
@@ -317,8 +261,6 @@ class ShapesDiffer(Diagnostic):
 
 
 class BadIndex(Diagnostic):
-    """An index other than `None` and `:`."""
-
     title = "tiles are indexed only with `:` and `None`"
     label = "{index} is neither"
     help = "move the pointer instead, or select elements with tl.gather, tl.where or a reduction"
@@ -326,8 +268,6 @@ class BadIndex(Diagnostic):
 
 
 class NotAPointer(Diagnostic):
-    """Memory access through something that is no pointer."""
-
     title = "`{operation}` needs a pointer"
     label = "this is {type}"
     help = "pass the tensor itself to the kernel; its argument is a pointer to the first element"
@@ -336,16 +276,12 @@ class NotAPointer(Diagnostic):
 
 
 class OtherNeedsMask(Diagnostic):
-    """`other` without `mask`."""
-
     title = "`other` has no meaning without `mask`"
     label = "every element is loaded"
     help = "pass mask=..., or leave other out"
 
 
 class MaskNotBoolean(Diagnostic):
-    """A mask of numbers."""
-
     title = "a mask must be boolean"
     label = "this one holds {type}"
     help = "compare it with something, or convert it with .to(tl.int1)"
@@ -353,8 +289,6 @@ class MaskNotBoolean(Diagnostic):
 
 
 class TileThroughScalarPointer(Diagnostic):
-    """A tile of values or masks for a single address."""
-
     title = "one pointer cannot move a whole tile"
     label = "`{name}` is a tile, the pointer is a scalar"
     help = "add offsets to the pointer: ptr + tl.arange(0, N)"
@@ -362,8 +296,6 @@ class TileThroughScalarPointer(Diagnostic):
 
 
 class StoreToConst(Diagnostic):
-    """A store through a pointer to const."""
-
     title = "cannot store through a const pointer"
     label = "{type} promises that the memory is not written"
     help = "drop tl.const from the parameter's annotation"
@@ -371,8 +303,6 @@ class StoreToConst(Diagnostic):
 
 
 class OnlyForBlockPointers(Diagnostic):
-    """boundary_check or padding_option with ordinary pointers."""
-
     title = "`{name}` works only with block pointers"
     label = "this is {type}"
     help = "use mask= and other=, or make the pointer with tl.make_block_ptr"
@@ -381,8 +311,6 @@ class OnlyForBlockPointers(Diagnostic):
 
 
 class NotForBlockPointers(Diagnostic):
-    """mask or other with a block pointer."""
-
     title = "`{name}` does not work with block pointers"
     label = "this is {type}"
     help = "use boundary_check= and padding_option="
@@ -391,8 +319,6 @@ class NotForBlockPointers(Diagnostic):
 
 
 class AtomicNotSupported(Diagnostic):
-    """An atomic operation on an element type that has none."""
-
     title = "`atomic_{operation}` does not exist for {type}"
     label = "expected {expected}"
     help = "use a wider element type"
@@ -402,8 +328,6 @@ class AtomicNotSupported(Diagnostic):
 
 
 class DotShapesDiffer(Diagnostic):
-    """Operands whose inner extents differ."""
-
     title = "the operands of `dot` do not fit"
     label = "{left} times {right}"
     help = "the last extent of the left one must be the last but one of the right one"
@@ -412,8 +336,6 @@ class DotShapesDiffer(Diagnostic):
 
 
 class ScaleFactorsDiffer(Diagnostic):
-    """The scales of the two sides of a scaled product stand for different numbers of elements."""
-
     title = "the scales of both sides must stand for as many elements"
     label = "each scale of the left side stands for {left}, of the right side for {right}"
     help = "give both sides one scale per 16 or per 32 elements along K"
@@ -432,8 +354,6 @@ class DotTooShallow(Diagnostic):
 
 
 class TooManyImpreciseSums(Diagnostic):
-    """A number of low-precision sums that is larger than the K of the product."""
-
     title = "max_num_imprecise_acc ({given}) must be <= K ({depth})"
     help = "take at most {depth}, or leave it to the target"
     given: int
@@ -441,8 +361,6 @@ class TooManyImpreciseSums(Diagnostic):
 
 
 class CombineChangesType(Diagnostic):
-    """A combine function whose results are not like its arguments."""
-
     title = "the combine function must return what it was given"
     label = "it returns {found} for {expected}"
     help = "convert the results with .to(...)"
@@ -451,8 +369,6 @@ class CombineChangesType(Diagnostic):
 
 
 class NotOnThisTarget(Limit):
-    """A feature bound to one vendor's hardware."""
-
     title = "`{feature}` is not supported"
     label = "{reason}"
     help = "{instead}"
