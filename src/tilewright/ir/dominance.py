@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import TypeVar
+
 from tilewright.ir.core import Block, Op, Region, Value
+
+Node = TypeVar("Node", bound=Hashable)
 
 
 def successors(block: Block) -> tuple[Block, ...]:
@@ -21,50 +27,60 @@ def predecessors(region: Region) -> dict[Block, list[Block]]:
 
 def dominator_children(region: Region) -> dict[Block, list[Block]]:
     """The dominator tree: per reachable block the blocks it immediately dominates."""
-    order = _reverse_post_order(region.block)
-    rank = {block: i for i, block in enumerate(order)}
-    before = predecessors(region)
-    parent: dict[Block, Block] = {region.block: region.block}
-
-    def common(a: Block, b: Block) -> Block:
-        while a is not b:
-            if rank[a] > rank[b]:
-                a = parent[a]
-            else:
-                b = parent[b]
-        return a
-
-    changed = True
-    while changed:
-        changed = False
-        for block in order[1:]:
-            known = [p for p in before[block] if p in parent]
-            nearest = known[0]
-            for other in known[1:]:
-                nearest = common(nearest, other)
-            if parent.get(block) is not nearest:
-                parent[block] = nearest
-                changed = True
+    order = reverse_post_order(region.block, successors)
+    parent = immediate_dominators(order, predecessors(region))
     children: dict[Block, list[Block]] = {block: [] for block in order}
     for block in order[1:]:
         children[parent[block]].append(block)
     return children
 
 
-def _reverse_post_order(entry: Block) -> list[Block]:
-    finished: list[Block] = []
+def reverse_post_order(entry: Node, successors: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    """What can be reached from `entry`; without cycles, each stands before those that it leads to."""
+    finished: list[Node] = []
     seen = {entry}
     stack = [(entry, iter(successors(entry)))]
     while stack:
-        block, following = stack[-1]
-        target = next(following, None)
+        node, following = stack[-1]
+        target = next((target for target in following if target not in seen), None)
         if target is None:
-            finished.append(block)
+            finished.append(node)
             stack.pop()
-        elif target not in seen:
+        else:
             seen.add(target)
             stack.append((target, iter(successors(target))))
     return finished[::-1]
+
+
+def immediate_dominators(order: Sequence[Node], before: Mapping[Node, Iterable[Node]]) -> dict[Node, Node]:
+    """Per node the last other one on all ways to it from the first, which has itself.
+
+    Args:
+        order: the nodes in reverse post-order.
+        before: where each can be reached from; nodes that are not in `order` do not count.
+    """
+    rank = {node: number for number, node in enumerate(order)}
+    parent = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for node in order[1:]:
+            nearest = reduce(
+                lambda a, b: common_dominator(a, b, parent, rank), (p for p in before[node] if p in parent)
+            )
+            changed |= parent.get(node) != nearest
+            parent[node] = nearest
+    return parent
+
+
+def common_dominator(a: Node, b: Node, parent: Mapping[Node, Node], rank: Mapping[Node, int]) -> Node:
+    """The last node on all ways to both."""
+    while a != b:
+        if rank[a] > rank[b]:
+            a = parent[a]
+        else:
+            b = parent[b]
+    return a
 
 
 def dominates(value: Value, op: Op) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 from tilewright.language import memory, operations, shaping
 from tilewright.language.core import accept_semantic
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.atomics import atomic_rmw
 from tilewright.semantics.casting import bitcast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument, BlockTooNarrow
@@ -105,27 +106,31 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
 
     def atomic_add(self, offsets: Any, value: Any) -> None:
         """Add `value` to the block at `offsets`."""
-        memory.atomic_add(*self._elements(offsets, value, "atomic_add"))
+        self._combine("add", offsets, value)
 
     def atomic_min(self, offsets: Any, value: Any) -> None:
         """Keep the smaller of memory and `value`."""
-        memory.atomic_min(*self._elements(offsets, value, "atomic_min"))
+        self._combine("min", offsets, value)
 
     def atomic_max(self, offsets: Any, value: Any) -> None:
         """Keep the larger of memory and `value`."""
-        memory.atomic_max(*self._elements(offsets, value, "atomic_max"))
+        self._combine("max", offsets, value)
 
     def atomic_and(self, offsets: Any, value: Any) -> None:
         """`memory & value`."""
-        memory.atomic_and(*self._elements(offsets, value, "atomic_and"))
+        self._combine("and", offsets, value)
 
     def atomic_or(self, offsets: Any, value: Any) -> None:
         """`memory | value`."""
-        memory.atomic_or(*self._elements(offsets, value, "atomic_or"))
+        self._combine("or", offsets, value)
 
     def atomic_xor(self, offsets: Any, value: Any) -> None:
         """`memory ^ value`."""
-        memory.atomic_xor(*self._elements(offsets, value, "atomic_xor"))
+        self._combine("xor", offsets, value)
+
+    def _combine(self, operation: str, offsets: Any, value: Any) -> None:
+        pointers, values, mask = self._elements(offsets, value, f"atomic_{operation}")
+        atomic_rmw(operation, pointers, values, mask)
 
     def _block_pointer(self, offsets: Any) -> Any:
         order, places = tuple(reversed(range(len(self.block_shape)))), self._checked(offsets)
@@ -209,24 +214,13 @@ class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
         block = operations.cast(self._checked_block(value, "store"), self.dtype)
         store_block(self.handle, self._checked(offsets), block)
 
-    def atomic_min(self, offsets: Any, value: Any) -> None:
-        """Keep the smaller of memory and `value`."""
-        if self.dtype in HALVES:
-            self._reduce("min", offsets, value)
-        else:
-            super().atomic_min(offsets, value)
-
-    def atomic_max(self, offsets: Any, value: Any) -> None:
-        """Keep the larger of memory and `value`."""
-        if self.dtype in HALVES:
-            self._reduce("max", offsets, value)
-        else:
-            super().atomic_max(offsets, value)
-
-    def _reduce(self, kind: str, offsets: Any, value: Any) -> None:
+    def _combine(self, operation: str, offsets: Any, value: Any) -> None:
+        if operation not in ("min", "max") or self.dtype not in HALVES:
+            super()._combine(operation, offsets, value)
+            return
         check_writable(self.base)
-        block = operations.cast(self._checked_block(value, f"atomic_{kind}"), self.dtype)
-        reduce_block(self.handle, kind, self._checked(offsets), block)
+        block = operations.cast(self._checked_block(value, f"atomic_{operation}"), self.dtype)
+        reduce_block(self.handle, operation, self._checked(offsets), block)
 
 
 def _unfit(name: str, value: Any, expected: str) -> SemanticError:

@@ -20,9 +20,9 @@ from tilewright.language import core
 from tilewright.language.aggregates import FIELDS
 from tilewright.language.callable import JITCallable
 from tilewright.language.tuples import named
-from tilewright.language.values import is_compile_time, make_tuple, unwrapped
+from tilewright.language.values import is_compile_time, make_tuple
 from tilewright.semantics.active import call_function
-from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.types import block_type, dtype
 from tilewright.support.diagnostics import NotSupported, SemanticError
 
@@ -76,7 +76,7 @@ def without_marks(value: Any) -> Any:
     """The result of an extension, with constants as they are everywhere else; in tuples, too."""
     if isinstance(value, tuple):
         return make_tuple(value.__class__, [without_marks(item) for item in value])
-    return unwrapped(value)
+    return unwrap(value)
 
 
 def with_semantic(callee: Any, keywords: dict[str, Any]) -> dict[str, Any]:

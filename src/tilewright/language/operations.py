@@ -35,8 +35,10 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
         fp_downcast_rounding: `rtne` or `rtz`, for conversions to a narrower float.
         bitcast: reinterpret instead of convert.
     """
-    tile, rounding = arithmetic.to_tensor(input), unwrap(fp_downcast_rounding)
-    return casting.convert(tile, unwrap(dtype), rounding=rounding, reinterpret=bool(bitcast))
+    tile, target = arithmetic.to_tensor(input), unwrap(dtype)
+    if bitcast:
+        return casting.bitcast(tile, target)
+    return casting.cast(tile, target, rounding=unwrap(fp_downcast_rounding))
 
 
 def to_tensor(x: Any) -> Any:

@@ -19,6 +19,7 @@ from tilewright.semantics import dot as products
 from tilewright.semantics.active import context
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import BadArgument, DotShapesDiffer, ScaleFactorsDiffer
+from tilewright.semantics.shapes import transpose
 from tilewright.semantics.types import (
     bfloat16,
     float8e4nv,
@@ -82,7 +83,7 @@ def dot_scaled(
     if scales[0] is not None:
         left = left * _spread(scales[0], left.type.shape[-1])
     if scales[1] is not None:
-        right = right * _across(_spread(scales[1], right.type.shape[-2]))
+        right = right * transpose(_spread(scales[1], right.type.shape[-2]))
     left, right = operations.cast(left, wide), operations.cast(right, wide)
     return operations.dot(left, right, acc, input_precision="ieee", out_dtype=float32)
 
@@ -147,18 +148,12 @@ def _transposed(shape: Shape) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
-def _across(tile: Any) -> Any:
-    """The tile with its last two axes swapped."""
-    rank = len(tile.type.shape)
-    return shaping.permute(tile, *range(rank - 2), rank - 1, rank - 2)
-
-
 def _numbers(tile: Any, format: str, axis: int) -> Any:
     """The elements of `tile` in fp32; `axis` is the one along which `e2m1` is packed."""
     if format != "e2m1":
         return operations.cast(_of_format(tile, format), float32)
     if axis == -2:
-        return _across(_numbers(_across(tile), format, -1))
+        return transpose(_numbers(transpose(tile), format, -1))
     *rows, columns = tile.type.shape
     code = operations.cast(operations.cast(tile, uint8, bitcast=True), uint16)
     halves = shaping.join(_four_bits(code << 9, code << 12), _four_bits(code << 5, code << 8))

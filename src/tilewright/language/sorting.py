@@ -21,12 +21,8 @@ from tilewright.support.diagnostics import SemanticError
 
 def flip(x: Any, dim: Any = None) -> Any:
     """The elements in reverse order along `dim`, by default the last axis."""
-    if x.type.scalar.is_ptr():
-        raise SemanticError(WrongOperandType("flip", x.type.scalar, "numbers"))
-    rank = len(x.type.shape)
-    axis = checked_axis(-1 if unwrap(dim) is None else dim, rank)
-    length = x.type.shape[axis]
-    return shaping.gather(x, xor(_positions(x, axis), length - 1), axis)
+    axis = _axis(x, dim)
+    return shaping.gather(x, xor(positions(x, axis), x.type.shape[axis] - 1), axis)
 
 
 def sort(x: Any, dim: Any = None, descending: Any = 0) -> Any:
@@ -71,7 +67,7 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> Any:
 
 def _merge(x: Any, axis: int, size: int, *, descending: bool, alternating: bool) -> Any:
     """Sort runs of `size` that are bitonic; `alternating` turns every second run around."""
-    index = _positions(x, axis)
+    index = positions(x, axis)
     backwards: Any = descending
     if alternating:
         backwards = compare("!=", and_(index, size), 0)
@@ -98,7 +94,7 @@ def _swaps(x: Any, partner: Any, wants_larger: Any) -> Any:
     return where(wants_larger, compare("<", x, partner), compare(">", x, partner))
 
 
-def _positions(x: Any, axis: int) -> Tile:
+def positions(x: Any, axis: int) -> Tile:
     """Each element's index along `axis`, in the shape of `x`."""
     shape = x.type.shape
     index: Tile = shaping.arange(0, shape[axis])
@@ -108,11 +104,14 @@ def _positions(x: Any, axis: int) -> Tile:
     return index
 
 
-def _last_axis(function: str, x: Any, dim: Any) -> int:
+def _axis(x: Any, dim: Any) -> int:
     if x.type.scalar.is_ptr():
         raise SemanticError(WrongOperandType("flip", x.type.scalar, "numbers"))
-    rank = len(x.type.shape)
-    axis = checked_axis(-1 if unwrap(dim) is None else dim, rank)
-    if axis != rank - 1:
+    return checked_axis(-1 if unwrap(dim) is None else dim, len(x.type.shape))
+
+
+def _last_axis(function: str, x: Any, dim: Any) -> int:
+    axis = _axis(x, dim)
+    if axis != len(x.type.shape) - 1:
         raise SemanticError(BadArgument(function, "dim", axis, "the last axis"))
     return axis

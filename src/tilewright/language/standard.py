@@ -5,13 +5,14 @@ They are plain Python functions over the builtins, so each front end runs them a
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tilewright.language import math, operations, shaping
 from tilewright.language.sorting import bitonic_merge as bitonic_merge
 from tilewright.language.sorting import flip as flip
+from tilewright.language.sorting import positions
 from tilewright.language.sorting import sort as sort
 from tilewright.language.sorting import topk as topk
 from tilewright.semantics import arithmetic
@@ -52,7 +53,7 @@ def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any 
 
 def ravel(x: Any, can_reorder: Any = False) -> Any:
     """All elements on one axis."""
-    return shaping.reshape(x, [_count(x)], can_reorder=can_reorder)
+    return shaping.reshape(x, [prod(x.type.shape)], can_reorder=can_reorder)
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, Any]:
@@ -179,14 +180,11 @@ def _with_index(tile: Any, axis: Any, relation: str, keep_dims: Any, *, leftmost
     tile = widened_bf16(tile)
     axis = unwrap(axis)
     if axis is None:
-        tile, axis = shaping.reshape(tile, [_count(tile)]), 0
-    shape = tile.type.shape
-    position = checked_axis(axis, len(shape))
-    index = shaping.arange(0, shape[position])
-    if len(shape) > 1:
-        others = [other for other in builtins.range(len(shape)) if other != position]
-        index = shaping.broadcast_to(shaping.expand_dims(index, others), shape)
-    return operations.reduce((tile, index), position, _combine_with_index(relation, leftmost=leftmost), keep_dims)
+        tile, axis = shaping.reshape(tile, [prod(tile.type.shape)]), 0
+    position = checked_axis(axis, len(tile.type.shape))
+    return operations.reduce(
+        (tile, positions(tile, position)), position, _combine_with_index(relation, leftmost=leftmost), keep_dims
+    )
 
 
 def _combine_with_index(relation: str, *, leftmost: bool) -> Callable[..., tuple[Tile, Tile]]:
@@ -201,10 +199,3 @@ def _combine_with_index(relation: str, *, leftmost: bool) -> Callable[..., tuple
         return where(take_left, left, right), where(take_left, left_index, right_index)
 
     return better
-
-
-def _count(tile: Any) -> int:
-    count = 1
-    for extent in tile.type.shape:
-        count *= extent
-    return count

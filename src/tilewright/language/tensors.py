@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tilewright.language import math, memory, operations, shaping, sorting, standard
@@ -50,10 +51,7 @@ class tensor(Tile):  # noqa: N801 - Triton's name
     @property
     def numel(self) -> int:
         """The number of elements."""
-        count = 1
-        for extent in self.type.shape:
-            count *= extent
-        return count
+        return prod(self.type.shape)
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name

@@ -18,7 +18,7 @@ from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Value
 from tilewright.language.callable import KeyedCallable
 from tilewright.semantics.arithmetic import to_tensor
-from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import AnyType, block_type, dtype
 from tilewright.support.named_tuple import NamedTuple
@@ -108,15 +108,10 @@ def same_structure(left: Structure, right: Structure) -> bool:
 
 def same_constant(left: Any, right: Any) -> bool:
     """Whether two compile-time values are the same, also in type and sign of zero."""
-    left, right = unwrapped(left), unwrapped(right)
+    left, right = unwrap(left), unwrap(right)
     if left is right:
         return True
     return left.__class__ is right.__class__ and left.__class__ in _COMPARABLE and repr(left) == repr(right)
-
-
-def unwrapped(value: Any) -> Any:
-    """The value behind a constexpr; anything else as it is."""
-    return value.value if value.__class__ is constexpr else value
 
 
 def at_run_time(value: Any) -> Any:

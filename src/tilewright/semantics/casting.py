@@ -8,8 +8,6 @@ cast(int8 tile, uint8)        no op: the IR has no sign
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics import fp8e4b15
 from tilewright.semantics.errors import BadArgument, NoWayBetween, WrongOperandType
@@ -164,8 +162,3 @@ def _cast_pointer(tile: Tile, source: dtype, wanted: dtype, result: AnyType) -> 
 
 def _wide(tile: Tile) -> Tile:
     return tile if tile.type.scalar.primitive_bitwidth == 64 else cast(tile, int64)
-
-
-def convert(tile: Tile, target: Any, *, rounding: str | None = None, reinterpret: bool = False) -> Tile:
-    """`x.to(target, …)`: a numeric conversion, or with `reinterpret` the same bits under another type."""
-    return bitcast(tile, target) if reinterpret else cast(tile, target, rounding=rounding)

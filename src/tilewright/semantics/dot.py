@@ -8,6 +8,7 @@ dot_scaled(…)       tt.dot_scaled %a scale %s, %b scale %t, %acc lhs = e4m3 rh
 from __future__ import annotations
 
 import warnings
+from math import prod
 from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword, Number
@@ -188,7 +189,4 @@ def _flattened(lhs: Tile, rhs: Tile, acc: Tile | None, *options: Any) -> Tile:
 
 def _with_one_batch(tile: Tile) -> Tile:
     shape = tile.type.shape
-    count = 1
-    for extent in shape[:-2]:
-        count *= extent
-    return reshape(tile, (count, *shape[-2:]))
+    return reshape(tile, (prod(shape[:-2]), *shape[-2:]))

@@ -126,9 +126,7 @@ def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
 def extern(symbol: str, values: Sequence[Any], *, result: dtype | None = None, library: str = "libdevice") -> Tile:
     """The library function `symbol` of each element; `result` is the element type if it is not the arguments'."""
     tiles = [to_tensor(value) for value in values]
-    for position in range(1, len(tiles)):
-        tiles[0], tiles[position] = common_operands(tiles[0], tiles[position], operation=symbol)
-    for position in range(1, len(tiles)):
+    for position in 2 * [*range(1, len(tiles))]:
         tiles[0], tiles[position] = common_operands(tiles[0], tiles[position], operation=symbol)
     kind: AnyType = tiles[0].type if result is None else tiles[0].type.with_element_ty(result)
     attributes: dict[str, Attribute] = {"libname": library, "libpath": "", "symbol": symbol, "pure": True}

@@ -48,10 +48,10 @@ from tilewright.language.values import (
     flatten,
     rebuild,
     set_name,
-    unwrapped,
 )
 from tilewright.language.values import Sequence as TupleLayout
 from tilewright.semantics.active import emitting_into
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import CompilationError
 
@@ -151,7 +151,7 @@ def bind_arguments(function: hir.Function, arguments: list[Any], keywords: dict[
             value = defaults.get(name, _MISSING)
         if value is _MISSING:
             raise TypeError(f"argument `{name}` is missing")
-        bound[name] = unwrapped(value)
+        bound[name] = unwrap(value)
     surplus = len(list(positional))
     if surplus:
         raise TypeError(f"it takes {len(arguments) - surplus} positional arguments, not {len(arguments)}")
@@ -307,7 +307,7 @@ def _text(layout: Structure) -> str:
         return f"T{'_'.join(map(_text, layout.items))}T"
     if isinstance(layout, Compound):
         return f"{_full_name(layout.kind)}<{', '.join(map(_text, layout.items))}>"
-    return _constant(unwrapped(layout.value)) if isinstance(layout, Fixed) else layout.mangle()
+    return _constant(unwrap(layout.value)) if isinstance(layout, Fixed) else layout.mangle()
 
 
 def _constant(value: Any) -> str:

@@ -37,7 +37,8 @@ from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
-from tilewright.language.values import describe, is_compile_time, make_tuple, unwrapped
+from tilewright.language.values import describe, is_compile_time, make_tuple
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located
 
@@ -96,7 +97,7 @@ def bind_parameters(
         if name in parameters:
             names[name] = _value(parameters[name], name, block, attributes)
         elif name in defaults:
-            names[name] = unwrapped(defaults[name])
+            names[name] = unwrap(defaults[name])
         elif declaration.variadic:
             names[name] = ()
         else:
@@ -106,7 +107,7 @@ def bind_parameters(
 
 def _value(parameter: Parameter, name: str, block: Block, attributes: list[dict[str, Attribute]]) -> Any:
     if parameter.is_constant:
-        return unwrapped(parameter.constant)
+        return unwrap(parameter.constant)
     if parameter.elements is not None:
         items = [_value(item, f"{name}_{i}", block, attributes) for i, item in enumerate(parameter.elements)]
         return make_tuple(parameter.container, items)

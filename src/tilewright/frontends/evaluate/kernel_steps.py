@@ -32,10 +32,9 @@ from tilewright.language.values import (
     describe,
     is_compile_time,
     set_name,
-    unwrapped,
 )
 from tilewright.semantics.arithmetic import logical_and, logical_or
-from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.debug import device_assert
 from tilewright.semantics.errors import ResultUnused
 from tilewright.semantics.tile import Tile
@@ -87,7 +86,7 @@ def unpack(frame: TileFrame, step: hir.Unpack) -> None:
     if isinstance(value, Tile) or not isinstance(value, (tuple, list, range)):
         expected = str(len(step.results))
         raise frame.fail(WrongUnpacking(describe(value), expected, "this is no tuple"), step.location)
-    items, count = [unwrapped(item) for item in value], len(step.results)
+    items, count = [unwrap(item) for item in value], len(step.results)
     if len(items) != count:
         raise frame.fail(WrongUnpacking("a tuple", str(count), f"it has {len(value)} items"), step.location)
     for register, item in zip(step.results, items, strict=True):

@@ -21,9 +21,10 @@ from tilewright.frontends.evaluate.tiles import TileFrame, hints, known
 from tilewright.ir.attributes import FileLocation
 from tilewright.ir.core import Block, Op, Region
 from tilewright.language.python_code import UnsupportedSyntax
-from tilewright.language.values import describe, set_name, unwrapped
+from tilewright.language.values import describe, set_name
 from tilewright.semantics.arithmetic import add, sub
 from tilewright.semantics.casting import cast
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.tile import Tile, constant
 from tilewright.semantics.types import dtype
@@ -83,7 +84,7 @@ def _mirrored(low: Tile, high: Tile, counter: Tile) -> Tile:
 
 def _bounds(frame: TileFrame, bounds: tl.range, location: FileLocation) -> tuple[Tile, Tile, Tile, dtype]:
     """Start, end and (positive) step as scalars of one integer type, and that type."""
-    limits = [unwrapped(limit) for limit in (bounds.start, bounds.end, bounds.step)]
+    limits = [unwrap(limit) for limit in (bounds.start, bounds.end, bounds.step)]
     kinds = [limit.type if isinstance(limit, Tile) else dtype_of_number(limit) for limit in limits]
     if not all(isinstance(kind, dtype) and kind.integer for kind in kinds):
         raise frame.fail(BoundNotInteger(*map(describe, limits)), location)
@@ -103,7 +104,7 @@ def _unrolled(frame: TileFrame, step: hir.For, items: range) -> None:
 
 
 def _static_items(frame: TileFrame, bounds: tl.static_range, location: FileLocation) -> range:
-    limits = [known(frame, unwrapped(limit)) for limit in (bounds.start, bounds.end, bounds.step)]
+    limits = [known(frame, unwrap(limit)) for limit in (bounds.start, bounds.end, bounds.step)]
     loop = "tl.static_range"
     for which, limit in zip(("start", "end", "step"), limits, strict=True):
         if isinstance(limit, bool) or not isinstance(limit, int):

@@ -23,8 +23,8 @@ from tilewright.language.aggregates import FIELDS
 from tilewright.language.callable import KeyedCallable
 from tilewright.language.core import BUILTIN
 from tilewright.language.python_builtins import is_instance, maximum, minimum
-from tilewright.language.values import describe, unwrapped
-from tilewright.semantics.constexpr import constexpr
+from tilewright.language.values import describe
+from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.types import block_type, dtype
 from tilewright.support.diagnostics import SemanticError
@@ -53,7 +53,7 @@ def look_outside(frame: Frame[Any], name: str, location: FileLocation) -> Any:
         value = scope.get(name, _MISSING)
         if value is not _MISSING:
             _check_constant(frame, name, value, location)
-            frame.outer[name] = unwrapped(value)
+            frame.outer[name] = unwrap(value)
             return frame.outer[name]
     if name in BUILTINS:
         return BUILTINS[name]

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.frontends import hir
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.operations import Method
-from tilewright.language.values import unwrapped
+from tilewright.semantics.constexpr import unwrap
 
 
 def load(frame: Frame[Any], step: hir.Load) -> None:
@@ -32,7 +32,7 @@ def collect(frame: Frame[Any], step: hir.Collect) -> None:
     hidden = {name: frame.names[name] for name in step.target.stores if name in frame.names}
     collected = []
     for item in items:
-        frame.values[step.item] = unwrapped(item)
+        frame.values[step.item] = unwrap(item)
         frame.run(step.target)
         if all(domain.holds(frame, frame.valued(block, register), location) for block, register in step.filters):
             collected.append(frame.valued(step.body, step.value))
@@ -76,7 +76,7 @@ def _spread(arguments: list[Any], starred: frozenset[int]) -> list[Any]:
     spread: list[Any] = []
     for number, value in enumerate(arguments):
         if number in starred:
-            spread.extend(unwrapped(item) for item in value)
+            spread.extend(unwrap(item) for item in value)
         else:
             spread.append(value)
     return spread

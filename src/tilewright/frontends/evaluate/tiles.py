@@ -32,9 +32,9 @@ from tilewright.language.values import (
     rebuild,
     same_structure,
     set_name,
-    unwrapped,
 )
 from tilewright.semantics.arithmetic import to_bool
+from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import NotATile
 from tilewright.semantics.shapes import reshape
 from tilewright.semantics.tile import Tile
@@ -127,7 +127,7 @@ class TileDomain:
         """The condition of a `while`, and its hints."""
         attributes: dict[str, Attribute] = {}
         if isinstance(value, tl.condition):
-            attributes, value = hints(value), unwrapped(value.condition)
+            attributes, value = hints(value), unwrap(value.condition)
         test = self.condition(frame, value, location)
         if test is True:
             raise frame.fail(BadCondition(describe(value), "the loop would never end"), location)
@@ -210,10 +210,10 @@ def hints(bounds: Any) -> dict[str, Attribute]:
     """The hints of a tl.range or tl.condition as attributes of the loop."""
     attributes: dict[str, Attribute] = {}
     for name in ("num_stages", "loop_unroll_factor"):
-        value = unwrapped(getattr(bounds, name, None))
+        value = unwrap(getattr(bounds, name, None))
         if value is not None:
             attributes[f"tt.{name}"] = Number(value, i32)
     for name in ("disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm"):
-        if unwrapped(getattr(bounds, name, False)):
+        if unwrap(getattr(bounds, name, False)):
             attributes[f"tt.{name}"] = UNIT
     return attributes

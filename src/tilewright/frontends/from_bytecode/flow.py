@@ -11,10 +11,11 @@ cycles. Meeting points are immediate postdominators (Cooper, Harvey, Kennedy: A 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction
+from tilewright.ir.dominance import common_dominator, immediate_dominators, reverse_post_order
 
 ENDINGS = frozenset(("branch", "for", "jump", "raise", "return"))
 
@@ -107,50 +108,19 @@ class Flow:
 
     def merge_point(self, left: Point, right: Point) -> Point:
         """The first point that all ways from both points come to; ways that end in `raise` do not count."""
-        if left not in self._postdominators:
+        parent, rank = self._postdominators
+        if left not in parent:
             return right
-        return self._nearest(left, right) if right in self._postdominators else left
+        return common_dominator(left, right, parent, rank) if right in parent else left
 
     @cached_property
-    def order(self) -> dict[Point, int]:
-        """Each point's place in an order in which every point stands before those that it leads to."""
-        placed: list[Point] = []
-        seen = set()
-        todo: list[tuple[Point, Iterator[Point]]] = [(self.entry, iter(self.successors.get(self.entry, ())))]
-        while todo:
-            point, after = todo[-1]
-            following = next((to for to in after if to not in seen), None)
-            if following is None:
-                placed.append(point)
-                todo.pop()
-            else:
-                seen.add(following)
-                todo.append((following, iter(self.successors.get(following, ()))))
-        return {point: number for number, point in enumerate(reversed(placed))}
-
-    @cached_property
-    def _postdominators(self) -> dict[Point, Point]:
-        """Point → the next point that all ways from it come to. Points that only lead to `raise` are left out."""
-        found = {self.end: self.end}
-        self.__dict__["_postdominators"] = found  # `_nearest` reads it while it grows
-        for point in sorted(self.order, key=self.order.__getitem__, reverse=True):
-            known = [to for to in self.successors.get(point, ()) if to in found]
-            if point == self.end or not known:
-                continue
-            merge_point = known[0]
-            for other in known[1:]:
-                merge_point = self._nearest(merge_point, other)
-            found[point] = merge_point
-        return found
-
-    def _nearest(self, left: Point, right: Point) -> Point:
-        place = self.order
-        while left != right:
-            if place.get(left, len(place)) < place.get(right, len(place)):
-                left = self._postdominators[left]
-            else:
-                right = self._postdominators[right]
-        return left
+    def _postdominators(self) -> tuple[dict[Point, Point], dict[Point, int]]:
+        """Point → the next point that all ways from it come to, and its rank. Points that only lead to `raise` are left
+        out."""
+        known = set(reverse_post_order(self.entry, lambda point: self.successors.get(point, ())))
+        backwards = reverse_post_order(self.end, lambda point: sorted(self.predecessors.get(point, set()) & known))
+        parent = immediate_dominators(backwards, {self.end: (), **self.successors})
+        return parent, {point: number for number, point in enumerate(backwards)}
 
     def _starts(self) -> set[int]:
         starts = {0}
