@@ -381,10 +381,6 @@ def _constant(op: Constant, operands: Sequence[AxisInfo]) -> AxisInfo:
     return nothing_known(op.result.type)
 
 
-def _poison(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    return unused(op.result.type)
-
-
 def _make_range(op: MakeRange, operands: Sequence[AxisInfo]) -> AxisInfo:
     first = op.start
     return AxisInfo(axes(op.result.type), (first & -first or 1 << 30,), (1,))
@@ -430,5 +426,5 @@ TRANSFERS: dict[str, Transfer] = {
     "tt.make_range": _make_range,
     "tt.load": _load,
     "ttg.convert_layout": _unchanged,
-    "ub.poison": _poison,
+    "ub.poison": lambda op, operands: unused(op.result.type),
 }

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.dialects.arith import Binary, Constant
-from tilewright.dialects.tt_program import MakeRange
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat
-from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.tt_shape import Broadcast, Gather, Splat
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Value, tile_type
 from tilewright.layouts.conversion import to_linear_layout
@@ -69,10 +67,6 @@ def _distance(value: Value, axis: int) -> int | None:
     return rule(op, axis) if rule is not None and op is not None else None
 
 
-def _range(op: MakeRange, axis: int) -> int | None:
-    return 0 if op.start == 0 else None
-
-
 def _xor(op: Binary, axis: int) -> int | None:
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         constant, distance = _constant(other), _distance(value, axis)
@@ -89,10 +83,6 @@ def _constant(value: Value) -> int | None:
     return int(number.value) if isinstance(number, Number) else None
 
 
-def _expand_dims(op: ExpandDims, axis: int) -> int | None:
-    return None if op.axis == axis else _distance(op.source, axis - (op.axis < axis))
-
-
 def _broadcast(op: Broadcast, axis: int) -> int | None:
     source, result = op.source.type.shape, op.result.type.shape
     if source is None or result is None or source[axis] != result[axis]:
@@ -100,14 +90,10 @@ def _broadcast(op: Broadcast, axis: int) -> int | None:
     return _distance(op.source, axis)
 
 
-def _same(op: ConvertLayout, axis: int) -> int | None:
-    return _distance(op.source, axis)
-
-
 RULES: dict[str, Callable[[Any, int], int | None]] = {
     "arith.xori": _xor,
     "tt.broadcast": _broadcast,
-    "tt.expand_dims": _expand_dims,
-    "tt.make_range": _range,
-    "ttg.convert_layout": _same,
+    "tt.expand_dims": lambda op, axis: None if op.axis == axis else _distance(op.source, axis - (op.axis < axis)),
+    "tt.make_range": lambda op, axis: 0 if op.start == 0 else None,
+    "ttg.convert_layout": lambda op, axis: _distance(op.source, axis),
 }

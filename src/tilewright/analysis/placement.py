@@ -38,12 +38,7 @@ Together = Callable[[int, int], bool]
 
 
 def place(requests: Sequence[Request], together: Together = lambda a, b: False) -> list[int]:
-    """The offset of each of `requests`, in bytes.
-
-    Args:
-        requests: the buffers.
-        together: buffers that must not overlap for another reason than their lives.
-    """
+    """The offset of each of `requests`, in bytes; buffers that are `together` must not overlap, whenever they live."""
     largest_first = sorted(range(len(requests)), key=lambda index: -requests[index].size)
     offsets = _first_guess(requests, largest_first)
     while clashes := _clashes(requests, offsets, together):

@@ -37,17 +37,7 @@ Rows = dict[str, list[Row]]
 
 
 def reduction_bytes(layout: Distributed, shape: Shape, axis: int, bits: Sequence[int]) -> int:
-    """Scratch memory of a reduction.
-
-    Args:
-        layout: of the operands.
-        shape: of the operands.
-        axis: the dimension that is folded.
-        bits: the width of the elements of each operand.
-
-    Returns:
-        bytes.
-    """
+    """Scratch memory in bytes of a reduction along `axis`; `bits` is the width of the elements of each operand."""
     blocks = prod(cta_split(layout))
     rows = without_copies(rows_of(to_linear_layout(layout, shape)))
     rows = folded(folded(rows, axis, "register"), axis, "lane")
@@ -323,13 +313,7 @@ class Reduction(NamedTuple):
 
 @cache
 def reduction_plan(layout: LinearLayout, axis: int, function: Function) -> Reduction:
-    """The plan for reducing a tile.
-
-    Args:
-        layout: of the operands.
-        axis: the dimension that is folded.
-        function: what combines elements.
-    """
+    """The plan for reducing operands with `layout` along `axis` by `function`."""
     rows = rows_of(layout)
     copies = [bit for bit, row in enumerate(rows["register"]) if not any(row)]
     kept = tuple(

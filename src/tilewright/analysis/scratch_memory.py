@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.analysis.gather_distance import stays_in_warp
 from tilewright.analysis.reduction_plan import gather_bytes, planned_bytes, reduction_bytes, scan_bytes
-from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
+from tilewright.dialects.tt_reduce import Fold, Reduce
 from tilewright.dialects.tt_shape import Gather, Histogram
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_program import ConvertLayout
@@ -35,12 +35,7 @@ STMATRIX_SINCE, LDMATRIX_SINCE = 90, 75
 
 
 def scratch_bytes(op: Op, capability: int = 0) -> int:
-    """The bytes of shared memory that `op` needs for itself.
-
-    Args:
-        op: the op.
-        capability: of the device; 0: one without instructions for matrices.
-    """
+    """The bytes of shared memory that `op` needs for itself; 0 is a device without instructions for matrices."""
     if isinstance(op, ConvertLayout):
         return _of_conversion(op, stores=capability >= STMATRIX_SINCE, loads=capability >= LDMATRIX_SINCE)
     if isinstance(op, Reduce) and capability:
@@ -75,14 +70,6 @@ def _of_conversion(op: ConvertLayout, *, stores: bool, loads: bool) -> int:
         return 0
     bits = width(before)
     return scratch_elements(source, result, before.shape, bits, stores=stores, loads=loads) * bits // 8
-
-
-def _of_reduction(op: Reduce) -> int:
-    return _along_axis(op, reduction_bytes)
-
-
-def _of_scan(op: Scan) -> int:
-    return _along_axis(op, scan_bytes)
 
 
 def _along_axis(op: Fold, size: Callable[[Distributed, tuple[int, ...], int, list[int]], int]) -> int:
@@ -130,8 +117,8 @@ def captured_bytes(type: Type) -> int:
 
 
 SIZES: Mapping[str, Callable[[Any], int]] = {
-    "tt.reduce": _of_reduction,
-    "tt.scan": _of_scan,
+    "tt.reduce": lambda op: _along_axis(op, reduction_bytes),
+    "tt.scan": lambda op: _along_axis(op, scan_bytes),
     "tt.gather": _of_gather,
     "tt.histogram": _of_histogram,
     "tt.atomic_rmw": _of_atomic,

@@ -94,10 +94,6 @@ def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Func, All
     """The shared memory of every function of `module`, also of modules inside; a function after those that it calls.
 
     Of a function that calls itself the calls inside need nothing.
-
-    Args:
-        module: TTGIR.
-        scratch: the bytes of scratch memory that an op needs.
     """
     entered: set[Func] = set()
     found: dict[Func, Allocation] = {}

@@ -90,15 +90,9 @@ def propagate(
     start: Mapping[Value, set[Fact]],
     edges: Callable[[Op], Iterable[Edge]] = flow_edges,
 ) -> dict[Value, set[Fact]]:
-    """Spread sets of facts along `edges` until nothing changes.
+    """Spread sets of facts along the `edges` of `ops` until nothing changes.
 
-    Args:
-        ops: the ops whose edges count.
-        start: what is known of some values.
-        edges: the edges of one op.
-
-    Returns:
-        for each value the union of the facts of all values that flow into it (a `defaultdict`).
+    The result, a `defaultdict`, has for each value the union of the facts of all values that flow into it.
     """
     facts: dict[Value, set[Fact]] = defaultdict(set, {value: set(known) for value, known in start.items()})
     pairs = [pair for op in ops for pair in edges(op)]

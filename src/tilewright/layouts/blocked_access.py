@@ -18,14 +18,7 @@ GROUP = 4
 
 
 def blocked_access(block: tuple[int, int], shape: Shape, *, warps: int, cga: Bases = ()) -> Blocked:
-    """The layout of a sum.
-
-    Args:
-        block: rows and columns that one instruction computes.
-        shape: of the tile.
-        warps: 4 or 8.
-        cga: how blocks of a cluster share the tile.
-    """
+    """The layout of a sum of which one instruction computes `block`, its rows and columns; for 4 or 8 warps."""
     inside = shape_of_block(shape, cga)
     rows, columns = block
     groups, halves = warps // GROUP, ROWS // rows

@@ -18,7 +18,7 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked, DotOperand, GenericLinear, Linear, Slice
 from tilewright.layouts.encoding import Distributed, Encoding, Shared
 from tilewright.layouts.errors import LayoutError, demand
-from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import equivalent, is_expensive_view, num_ctas, order
 from tilewright.layouts.shared import NvmmaShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
 from tilewright.layouts.walk import dimension_names, shown
@@ -215,16 +215,13 @@ def _halved(layout: Distributed, shape: Shape, axis: int) -> LinearLayout:
     pairs = [bit for bit, row in enumerate(rows["register"]) if row[axis] == 1]
     demand(pairs, f"each thread must have two neighbours along dimension {axis}")
     kept = {**rows, "register": tuple(row for bit, row in enumerate(rows["register"]) if bit not in pairs)}
-    outs = tuple(
-        (name, size // 2 if dim == axis else size)
-        for dim, (name, size) in enumerate(zip(dimension_names(len(shape)), shape, strict=True))
-    )
-    result = LinearLayout({}, outs)
-    columns = {
-        name: tuple(result.pack([step // 2 if dim == axis else step for dim, step in enumerate(row)]) for row in some)
-        for name, some in kept.items()
-    }
-    return LinearLayout(columns, outs)
+    outs = [(name, size // 2 if dim == axis else size) for dim, (name, size) in enumerate(found.outs)]
+    return from_bases({name: [_scaled(row, axis, 1, 2) for row in some] for name, some in kept.items()}, outs)
+
+
+def _scaled(row: Sequence[int], axis: int, times: int, over: int) -> list[int]:
+    """A step that goes `times` / `over` as far along `axis`."""
+    return [step * times // over if dim == axis else step for dim, step in enumerate(row)]
 
 
 def unpacked_fp4(layout: Distributed, shape: Shape, axis: int) -> Distributed:
@@ -236,14 +233,10 @@ def unpacked_fp4(layout: Distributed, shape: Shape, axis: int) -> Distributed:
             case Blocked():
                 return _with_size(layout, axis, layout.size_per_thread[axis] * 2)
     found = to_linear_layout(layout, shape)
-    outs = tuple((name, size * 2 if dim == axis else size) for dim, (name, size) in enumerate(found.outs))
-    result = LinearLayout({}, outs)
-    wide = {
-        name: tuple(result.pack([step * 2 if dim == axis else step for dim, step in enumerate(row)]) for row in rows)
-        for name, rows in found.bases.items()
-    }
-    first = result.pack([int(dim == axis) for dim in range(len(shape))])
-    return linear_encoding(LinearLayout({**wide, "register": (first, *wide["register"])}, outs))
+    outs = [(name, size * 2 if dim == axis else size) for dim, (name, size) in enumerate(found.outs)]
+    wide = {name: [_scaled(row, axis, 2, 1) for row in rows] for name, rows in found.bases.items()}
+    wide["register"].insert(0, [int(dim == axis) for dim in range(len(shape))])
+    return linear_encoding(from_bases(wide, outs))
 
 
 def packed_fp4(layout: Distributed, shape: Shape, axis: int) -> Distributed:

@@ -72,8 +72,7 @@ def needs_shared_memory(source: Distributed, result: Distributed, shape: Shape) 
 def exchanges(before: LinearLayout, after: LinearLayout) -> int | None:
     """The number of bits of the register that trade places with bits of the lane.
 
-    Returns:
-        None if a value leaves its warp, or if warps must choose between registers.
+    None if a value leaves its warp, or if warps must choose between registers.
     """
     if len(before.columns["warp"]) != len(after.columns["warp"]):
         return None

@@ -70,11 +70,7 @@ def nvidia_operand_layout(layout: DotOperand, parent: NvidiaMma, shape: tuple[in
 def scale_layout(shape: tuple[int, ...], op_index: int, warps_per_cta: tuple[int, ...], cga: Bases) -> LinearLayout:
     """The scales of a factor of `mma.sync` on sm_120: a row each, a thread has all of it, four or two threads the same.
 
-    Args:
-        shape: of the tile of scales: what is not summed over, and the groups of what is.
-        op_index: 0 for the left factor, 1 for the right one.
-        warps_per_cta: of the result.
-        cga: how blocks share the scales.
+    The tile of `shape` has what is not summed over as rows, and the groups of what is as columns.
     """
     walk = Walk(2)
     walk.along("register", 1, shape[1])

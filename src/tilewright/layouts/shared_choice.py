@@ -36,12 +36,7 @@ def nvmma_for(
 ) -> NvmmaShared:
     """The layout that `wgmma`, `tcgen05` and TMA use for a tile.
 
-    Args:
-        shape: of the tile.
-        order: the dimensions, the one that changes fastest first.
-        bits: of one element.
-        cga: how blocks share the tile.
-        fp4_padded: every second group of eight bytes is a hole.
+    `order[0]` changes fastest; `fp4_padded`: every second group of eight bytes is a hole.
     """
     inside = shape_of_block(shape, cga)
     row_bytes = inside[order[0]] * (2 if fp4_padded else 1) * bits // 8
@@ -56,13 +51,7 @@ def swizzled_for(
 ) -> SwizzledShared:
     """The layout from which an operand of a dot is loaded without bank conflicts.
 
-    Args:
-        operand: the layout in registers.
-        shape: of the tile.
-        order: the dimensions of the buffer, the one that changes fastest first.
-        bits: of one element.
-        cga: how blocks share the tile.
-        transposed: the buffer is read with its dimensions exchanged.
+    `order[0]` changes fastest; `transposed`: the buffer is read with its dimensions exchanged.
 
     Raises:
         LayoutError: the dot is one for AMD.

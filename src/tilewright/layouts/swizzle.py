@@ -72,16 +72,7 @@ def instructions(bits: int, *, matrix: bool) -> tuple[MemoryInstruction, ...]:
 def conversion_buffer(
     source: Distributed, result: Distributed, shape: Shape, bits: int, *, stores: bool = False, loads: bool = False
 ) -> SwizzledBuffer:
-    """The buffer for a tile that changes its layout.
-
-    Args:
-        source: the layout before.
-        result: the layout after.
-        shape: of the tile.
-        bits: of one element.
-        stores: the machine has `stmatrix`.
-        loads: the machine has `ldmatrix`.
-    """
+    """The buffer for a change of layout; `stores`: the machine has `stmatrix`; `loads`: it has `ldmatrix`."""
     before = in_one_dimension(to_linear_layout(source, shape).without_zeros("register"))
     after = in_one_dimension(to_linear_layout(result, shape).without_zeros("register"))
     crosses = not after.invert_and_compose(before).is_trivial_over(("block",))

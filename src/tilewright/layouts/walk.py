@@ -28,12 +28,7 @@ def dimension_names(rank: int) -> tuple[str, ...]:
 
 
 class Walk:
-    """Rows (one step in the tile for each bit) per input, and how far each dimension is covered.
-
-    Attributes:
-        rows: per input, one list of coordinates for each bit.
-        size: per dimension, how many coordinates are covered.
-    """
+    """Rows (one step in the tile for each bit) per input, and in `size` how far each dimension is covered."""
 
     __slots__ = ("rank", "rows", "size")
 

@@ -23,11 +23,7 @@ _OWN_PREFIX = "__tw_"
 
 
 def adopt_libraries(module: Op) -> bool:
-    """Replace calls of other libraries in `module` where there is a function with the same meaning.
-
-    Returns:
-        whether there were any.
-    """
+    """Replace calls of other libraries in `module` where there is a function with the same meaning."""
     calls = [op for op in module.walk() if isinstance(op, ExternElementwise)]
     adopted = list(map(_adopt, calls))
     return any(adopted)

@@ -43,11 +43,7 @@ def add_carried(loop: For, start: Value) -> Value:
 
 
 def merge_alike(loop: For) -> bool:
-    """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b, in an `scf.for`.
-
-    Returns:
-        whether there were such values.
-    """
+    """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b; returns whether there were such values."""
     carried = loop.carried
     by_start: dict[Value, list[int]] = {}
     merged = []

@@ -41,17 +41,13 @@ def sum_with_dot(op: Binary, rewriter: Rewriter) -> bool:
         dot = value.op
         if not isinstance(dot, (Dot, DotScaled)) or not has_one_use(value) or not is_zero(dot.accumulator):
             continue
-        if not _accumulates_precisely(dot):
+        if isinstance(dot, Dot) and dot.max_imprecise_sums != 0:
             continue
         a, b, _, *scales = dot.operands
         operands, attributes = (a, b, d, *scales), dict(dot.attributes)
         rewriter.replace(op, rewriter.create(op, dot.name, operands, (op.result.type,), attributes).results)
         return True
     return False
-
-
-def _accumulates_precisely(dot: Dot | DotScaled) -> bool:
-    return isinstance(dot, DotScaled) or dot.max_imprecise_sums == 0
 
 
 def addptr_of_addptr(op: AddPtr, rewriter: Rewriter) -> bool:
@@ -208,18 +204,10 @@ def combine(module: Op) -> bool:
 
 
 def combine_keeping_bases(module: Op) -> bool:
-    """Combine like `combine`, but keep sums of offsets that are no constants: loop-invariant ones are added in front.
-
-    Returns:
-        whether anything changed.
-    """
+    """Combine like `combine`, but keep sums of offsets that are no constants: loop-invariant ones move in front."""
     return rewrite_functions(module, RULES_KEEPING_BASES)
 
 
 def combine_without_fusion(module: Op) -> bool:
-    """Combine like `combine_keeping_bases`, but round every sum and product of floats as the program says.
-
-    Returns:
-        whether anything changed.
-    """
+    """Combine like `combine_keeping_bases`, but round every sum and product of floats as the program says."""
     return rewrite_functions(module, RULES_WITHOUT_FUSION)

@@ -229,11 +229,7 @@ class BlockOfMemory:
         return self.along(axis, at.compute("arith.addi", start, at.range(extent)))
 
     def pointers(self, positions: Iterable[Value]) -> Value:
-        """base + the sum of positions * stride.
-
-        Args:
-            positions: per axis, as a tile that extends along it.
-        """
+        """base + the sum of positions * stride; per axis the positions are a tile that extends along it."""
         at = self.at
         pointers = at.splat(self.base, self.block)
         for position, stride in zip(positions, self.strides, strict=True):

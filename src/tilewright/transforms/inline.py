@@ -27,14 +27,8 @@ from tilewright.transforms.structure_control_flow import structure_functions
 def inline(module: Op, *, every_call: bool = False) -> bool:
     """Inline every call in `module` of a function that is not `noinline` and does not call itself.
 
-    Functions with early returns are structured first; one whose blocks form a cycle stays.
-
-    Args:
-        module: what to change.
-        every_call: `noinline` functions are inlined too.
-
-    Returns:
-        whether there were several functions.
+    With `every_call` also those that are `noinline`. Functions with early returns are structured first; one whose
+    blocks form a cycle stays.
     """
     functions = {function.symbol: function for function in functions_of(module)}
     if len(functions) < 2:
@@ -49,12 +43,7 @@ def inline(module: Op, *, every_call: bool = False) -> bool:
 
 
 class _Inliner:
-    """The inlining of one module.
-
-    Args:
-        functions: what may be inlined, by name.
-        calls: how often each function is called.
-    """
+    """The inlining of one module: of `functions` by name, each of which is called as often as `calls` says."""
 
     def __init__(self, functions: dict[str, Func], calls: Counter[str]) -> None:
         self._functions, self._calls = functions, calls
@@ -81,10 +70,7 @@ class _Inliner:
 def _inline_call(call: Call, callee: Func, *, for_good: bool) -> None:
     """Put a copy of the body of `callee` in front of `call`, whose results become what it returns.
 
-    Args:
-        call: the call.
-        callee: the function.
-        for_good: this is the last call: the body itself moves.
+    For good: this is the last call, and the body itself moves.
     """
     body, target = callee.body, call.block
     assert target is not None, "a call is in a block"
@@ -115,11 +101,7 @@ def _called_from(callee: Location, caller: Location, known: dict[int, Location])
 
 
 def symbol_dce(module: Op) -> bool:
-    """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one.
-
-    Returns:
-        whether there were any.
-    """
+    """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one."""
     functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
     pending = [name for name, op in functions.items() if op.visibility != "private"]
     if len(pending) == len(functions):

@@ -18,11 +18,7 @@ MARK = "__test_peel_epilogue"
 
 
 def peel_marked_loops(module: Op) -> bool:
-    """Peel the last step of every loop of `module` with the attribute `__test_peel_epilogue`.
-
-    Returns:
-        whether there were any.
-    """
+    """Peel the last step of every loop of `module` with the attribute `__test_peel_epilogue`."""
     loops = [op for op in module.walk() if isinstance(op, For) and MARK in op.attributes]
     for loop in reversed(loops):
         del loop.attributes[MARK]

@@ -35,11 +35,7 @@ def loop_unroll(module: Op) -> bool:
 
 
 def unroll_and_tidy(module: Op) -> bool:
-    """Unroll the loops of `module` that carry a factor, and bring what that leaves into canonical form.
-
-    Returns:
-        whether there were any.
-    """
+    """Unroll the loops of `module` that carry a factor, and bring what that leaves into canonical form."""
     return loop_unroll(module) and (canonicalize(module) or True)
 
 

@@ -58,8 +58,7 @@ NORMALIZING = (
 def device_passes(capability: int) -> tuple[Pass, ...]:
     """The passes that make TTIR for a GPU, as Triton 3.9 has them and in its order.
 
-    Args:
-        capability: the compute capability of the device, such as 80; from 90 on it moves blocks by descriptors.
+    From compute capability 90 on a device moves blocks by descriptors.
     """
     by_pointers = partial(rewrite_tensor_descriptor_to_pointer, options=DescriptorOptions(reshape=True))
     without_engine = (Pass("rewrite_tensor_descriptor_to_pointer", by_pointers),) if capability < 90 else ()

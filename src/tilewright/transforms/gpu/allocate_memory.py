@@ -35,15 +35,7 @@ from tilewright.transforms.functions import functions_of, is_public, symbol_name
 
 
 def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
-    """Place all buffers; each op that has one gets `allocation.offset`, the module its need as `ttg.shared`.
-
-    Args:
-        module: TTGIR.
-        scratch: the bytes of scratch memory that an op needs; of a device: `scratch_bytes_on`.
-
-    Returns:
-        True: the module always gets an attribute.
-    """
+    """Place all buffers; each op that has one gets `allocation.offset`, the module its need as `ttg.shared`."""
     allocations = allocate(module, scratch)
     for allocation in allocations.values():
         for buffer in allocation.buffers:
@@ -63,10 +55,7 @@ ADDRESS_BYTES = 4
 
 
 def allocate_tensor_memory(module: Op) -> bool:
-    """Place all buffers in tensor memory.
-
-    Returns:
-        False: there are none.
+    """Place all buffers in tensor memory, if there are any.
 
     Raises:
         OutOfResources: there is not enough tensor memory.
@@ -131,11 +120,7 @@ SCRATCH_SIZE, SCRATCH_ALIGNMENT = "ttg.global_scratch_memory_size", "ttg.global_
 
 
 def allocate_global_scratch(module: Op) -> bool:
-    """Place all allocations, one behind the other; functions and the module get their needs as attributes.
-
-    Returns:
-        whether there was anything to place.
-    """
+    """Place all allocations, one behind the other; functions and the module get their needs as attributes."""
     functions = {symbol_name(function): function for function in functions_of(module)}
     for function in functions.values():
         _place(function, functions)

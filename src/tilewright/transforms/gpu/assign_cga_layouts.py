@@ -25,14 +25,7 @@ from tilewright.transforms.matching import has_one_use
 
 
 def assign_cga_layouts(module: Op) -> bool:
-    """Let the loads of operands in `module` have what each block multiplies.
-
-    Args:
-        module: TTGIR in which products have blocked layouts.
-
-    Returns:
-        whether a load changed.
-    """
+    """Let the loads of operands in `module`, whose products have blocked layouts, have what each block multiplies."""
     changed = False
     for dot in [op for op in module.walk() if isinstance(op, Dot)]:
         if num_ctas(layout_of(dot.result)) > 1:

@@ -86,12 +86,7 @@ def order_of(info: AxisInfo) -> tuple[int, ...]:
 
 
 class Accesses:
-    """The memory accesses of a module.
-
-    Args:
-        facts: axis info of the pointers.
-        module: what the accesses are in.
-    """
+    """The memory accesses of a module; `facts` is the axis info of the pointers."""
 
     def __init__(self, facts: Mapping[Value, AxisInfo], module: Op) -> None:
         self.facts = facts

@@ -76,8 +76,7 @@ def makes_larger(op: Op) -> bool:
 def _only_growth(work: Rematerialization, found: ConversionSlice) -> tuple[ConversionSlice, Op] | None:
     """The op that makes the tile larger and whose operand cannot be recomputed, if there is just one.
 
-    Returns:
-        the slice with what the others need, and the op.
+    It comes with the slice that has what the others need.
     """
     only: Op | None = None
     for value in list(found.values):

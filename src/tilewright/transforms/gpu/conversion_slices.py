@@ -73,14 +73,9 @@ def never(op: Op) -> bool:
 
 
 def trace(use: Use, layout: Distributed, found: ConversionSlice, copies: Copies, stop: Stop = never) -> bool:
-    """Add to `found` what the operand `use` is computed from so that it has `layout`.
+    """Add to `found` what the operand `use` is computed from so that it has `layout`, also if the search fails.
 
-    Args:
-        use: the operand.
-        layout: what it should have.
-        found: gets what is found, also if the search fails.
-        copies: what need not be computed again.
-        stop: ops at which the search ends.
+    What is in `copies` need not be computed again; the search ends at ops that `stop` accepts.
 
     Returns:
         whether everything can have the layout that it needs.

@@ -21,7 +21,7 @@ from tilewright.dialects.tt_descriptors import DescriptorGather, RowAccess
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_reduce import Reduce, Scan
-from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Split, Trans
+from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Split
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FunctionType, TensorType, Type, i32
@@ -73,11 +73,7 @@ def convert_to_ttgir(module: Op, options: ConvertOptions) -> bool:
 
 
 class Conversion:
-    """The state of one run: the default layout of each type.
-
-    Args:
-        workers: who computes the kernel.
-    """
+    """The state of one run: the default layout of each type."""
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
@@ -151,14 +147,6 @@ def _reduce(op: Reduce, conversion: Conversion) -> None:
         value.type = with_layout(value.type, Slice(op.axis, _blocked(source)))
 
 
-def _trans(op: Trans, conversion: Conversion) -> None:
-    _give(op, transposed(_blocked(op.source), op.order))
-
-
-def _join(op: Join, conversion: Conversion) -> None:
-    _give(op, joined(_blocked(op.lhs)))
-
-
 def _split(op: Split, conversion: Conversion) -> None:
     source = _blocked(op.source)
     if not is_split_by_thread(source):
@@ -220,9 +208,9 @@ RULES: dict[str, Callable[[Any, Conversion], None]] = {
     "tt.descriptor_gather": _gather_rows,
     "tt.dot": _dot,
     "tt.expand_dims": _expand_dims,
-    "tt.join": _join,
+    "tt.join": lambda op, _: _give(op, joined(_blocked(op.lhs))),
     "tt.reduce": _reduce,
     "tt.scan": _as_operand,
     "tt.split": _split,
-    "tt.trans": _trans,
+    "tt.trans": lambda op, _: _give(op, transposed(_blocked(op.source), op.order)),
 }

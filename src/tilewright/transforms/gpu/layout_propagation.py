@@ -130,11 +130,7 @@ def _preferred(value: Value, layouts: Mapping[Distributed, None]) -> Distributed
 
 
 class _Rewriting:
-    """Gives all values their new layouts.
-
-    Args:
-        chosen: the layouts of values; others keep theirs.
-    """
+    """Gives values the layouts that were `chosen` for them; others keep theirs."""
 
     def __init__(self, chosen: Mapping[Value, Distributed]) -> None:
         self.chosen = chosen
@@ -170,7 +166,9 @@ class _Rewriting:
         elif isinstance(op, While):
             self._change_while(op)
         elif isinstance(op, If):
-            self._set_all(op.results)
+            for value in op.results:
+                if value in self.chosen:
+                    self._set(value, self.chosen[value])
         else:
             layout = self.chosen[op.result]
             if can_give(op, layout):
@@ -229,11 +227,6 @@ class _Rewriting:
             layout = self.before.get(value)
             if layout is not None:
                 op.set_operand(i, self._as(value, layout))
-
-    def _set_all(self, values: list[Value]) -> None:
-        for value in values:
-            if value in self.chosen:
-                self._set(value, self.chosen[value])
 
     def _set(self, value: Value, layout: Distributed) -> None:
         old = tile_layout(value)

@@ -32,7 +32,7 @@ from tilewright.dialects.tt_shape import (
     Trans,
 )
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
-from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
+from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
@@ -113,57 +113,25 @@ def _shape(value: Value) -> tuple[int, ...]:
     return value.type.shape
 
 
-def _reduced(op: Reduce, layout: Distributed) -> Encoding | None:
-    return inference.reduced(layout, op.axis) if layout.rank > 1 else None
-
-
 def _parent(op: Reduce | ExpandDims, layout: Distributed) -> Encoding | None:
     return layout.parent if isinstance(layout, Slice) and layout.dim == op.axis else None
 
 
-def _sliced(op: ExpandDims, layout: Distributed) -> Encoding | None:
-    return inference.reduced(layout, op.axis)
-
-
-def _joined(op: Join, layout: Distributed) -> Encoding | None:
-    return inference.joined(layout, _shape(op.lhs))
-
-
-def _split(op: Split, layout: Distributed) -> Encoding | None:
-    return inference.split(layout, _shape(op.source))
-
-
-def _transposed(op: Trans, layout: Distributed) -> Encoding | None:
-    return inference.transposed(layout, _shape(op.source), op.order)
-
-
-def _turned_back(op: Trans, layout: Distributed) -> Encoding | None:
-    return inference.transposed(layout, _shape(op.result), inference.inverse(op.order))
-
-
-def _reshaped(op: Reshape, layout: Distributed) -> Encoding | None:
-    wish = tile_layout(op.result) if op.allow_reorder else None
-    return inference.reshaped(layout, _shape(op.source), _shape(op.result), wish=wish)
-
-
-def _shaped_back(op: Reshape, layout: Distributed) -> Encoding | None:
-    wish = tile_layout(op.source) if op.allow_reorder else None
-    return inference.reshaped(layout, _shape(op.result), _shape(op.source), wish=wish)
-
-
-def _unpacked(op: Fp4ToFp, layout: Distributed) -> Encoding | None:
-    return inference.unpacked_fp4(layout, _shape(op.source), op.axis)
+def _reshaped(op: Reshape, layout: Distributed, source: Value, result: Value) -> Distributed:
+    """The layout of `result`, which has the elements that `source` has with `layout`."""
+    wish = tile_layout(result) if op.allow_reorder else None
+    return inference.reshaped(layout, _shape(source), _shape(result), wish=wish)
 
 
 _FORWARDS: dict[str, Rule] = {
-    "tt.reduce": _reduced,
+    "tt.reduce": lambda op, layout: Slice(op.axis, layout) if layout.rank > 1 else None,
     "tt.expand_dims": _parent,
-    "tt.join": _joined,
-    "tt.split": _split,
-    "tt.trans": _transposed,
-    "tt.reshape": _reshaped,
+    "tt.join": lambda op, layout: inference.joined(layout, _shape(op.lhs)),
+    "tt.split": lambda op, layout: inference.split(layout, _shape(op.source)),
+    "tt.trans": lambda op, layout: inference.transposed(layout, _shape(op.source), op.order),
+    "tt.reshape": lambda op, layout: _reshaped(op, layout, op.source, op.result),
     "tt.gather": lambda op, layout: layout,
-    "ttg.fp4_to_fp": _unpacked,
+    "ttg.fp4_to_fp": lambda op, layout: inference.unpacked_fp4(layout, _shape(op.source), op.axis),
 }
 
 # --- backwards ----------------------------------------------------------------------------------------------------
@@ -176,11 +144,11 @@ def layout_of_operands(op: Op, layout: Distributed) -> Distributed | None:
 
 _BACKWARDS: dict[str, Rule] = {
     "tt.reduce": _parent,
-    "tt.expand_dims": _sliced,
+    "tt.expand_dims": lambda op, layout: Slice(op.axis, layout),
     "tt.join": lambda op, layout: inference.split(layout, _shape(op.result)),
     "tt.split": lambda op, layout: inference.joined(layout, _shape(op.result)),
-    "tt.trans": _turned_back,
-    "tt.reshape": _shaped_back,
+    "tt.trans": lambda op, layout: inference.transposed(layout, _shape(op.result), inference.inverse(op.order)),
+    "tt.reshape": lambda op, layout: _reshaped(op, layout, op.result, op.source),
     "tt.gather": lambda op, layout: layout,
     "ttg.fp4_to_fp": lambda op, layout: inference.packed_fp4(layout, _shape(op.result), op.axis),
 }

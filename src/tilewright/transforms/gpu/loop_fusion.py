@@ -129,13 +129,7 @@ def _copied(ops: Iterable[Op], place: Place, mapping: dict[Value, Value]) -> Non
 
 
 class Fusion:
-    """The fusion of `outer` with some of the loops directly inside.
-
-    Args:
-        outer: the `scf.for` around.
-        inners: the loops inside, in order.
-        pool: the constants of the function.
-    """
+    """The fusion of the loop `outer` with `inners`, some of the loops directly inside, in order."""
 
     def __init__(self, outer: For, inners: Sequence[Inner], pool: ConstantPool) -> None:
         self.outer, self.inners, self.pool = outer, inners, pool

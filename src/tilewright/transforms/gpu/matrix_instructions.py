@@ -105,11 +105,7 @@ def _fits_tcgen05(dot: Dot) -> bool:
 def instruction_shape(version: int, shape: Shape, element: Type, warps: int) -> Shape:
     """The part of the result (and, from version 3 on, of K) that one instruction of a warp computes.
 
-    Args:
-        version: of the instruction: 2, 3 or 5.
-        shape: of one CTA's part of the result.
-        element: of the operands.
-        warps: how many there are.
+    The version is 2, 3 or 5, `shape` that of one CTA's part of the result, `element` that of the operands.
     """
     if version == 2:
         return (*(1,) * (len(shape) - 2), 8 if element is f64 else 16, 8)

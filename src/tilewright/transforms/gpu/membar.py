@@ -151,15 +151,7 @@ Place: TypeAlias = "tuple[Block, Op | None]"
 
 
 def membar(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
-    """Insert the barriers that shared memory needs.
-
-    Args:
-        module: TTGIR whose buffers will be placed as `allocate` places them.
-        scratch: the bytes of scratch memory that an op needs, as for `allocate`.
-
-    Returns:
-        whether there was anything to insert.
-    """
+    """Insert the barriers that shared memory needs if its buffers are placed as `allocate` does."""
     calls: dict[Op, Calls] = {}
     inserted = False
     for allocation in allocate(module, scratch).values():  # callees first
@@ -168,12 +160,7 @@ def membar(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
 
 
 class _Membar:
-    """The pass over one function.
-
-    Args:
-        allocation: the function's shared memory.
-        calls: what calls of the functions visited before do; gets this one's.
-    """
+    """The pass over one function; `calls` says what those visited before do, and learns this one's effects."""
 
     def __init__(self, allocation: Allocation, calls: dict[Op, Calls]) -> None:
         self.allocation, self.calls = allocation, calls
@@ -209,7 +196,7 @@ class _Membar:
         while True:
             assert op is not None, "a block ends with a terminator"
             self._visit(op, state)
-            if _ends(op):
+            if op.definition.terminator or isinstance(op, (For, If, While, WarpSpecialize)):
                 return op
             op = op.next
 
@@ -285,10 +272,6 @@ def _stage(value: Value) -> tuple[MemDescType, int] | None:
             return None if number is None else (buffer_type(op.source), number)
         op = op.source.op
     return None
-
-
-def _ends(op: Op) -> bool:
-    return op.definition.terminator or isinstance(op, (For, If, While, WarpSpecialize))
 
 
 def _following(op: Op) -> Iterator[Place]:

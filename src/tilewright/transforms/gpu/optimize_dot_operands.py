@@ -74,7 +74,9 @@ def _like(type: MemDescType, shape: tuple[int, ...], layout: Encoding) -> MemDes
 def turned_operand(op: ConvertLayout, rewriter: Rewriter) -> bool:
     """convert(trans(x)) to an operand  ->  load(trans(alloc(x))), swizzled for that operand"""
     layout, turn = layout_of(op.result), defining(op.source, Trans)
-    if turn is None or turn.order != TURNED or not isinstance(layout, DotOperand) or not _feeds_dot(op):
+    if turn is None or turn.order != TURNED or not isinstance(layout, DotOperand) or not has_one_use(op.result):
+        return False
+    if not isinstance(next(iter(op.result.uses)), Dot):
         return False
     converted = defining(turn.source, ConvertLayout)
     origin = turn.source if converted is None else converted.source
@@ -91,10 +93,6 @@ def turned_operand(op: ConvertLayout, rewriter: Rewriter) -> bool:
     view_op = rewriter.create(turn, "ttg.memdesc_trans", memory.results, (view,), {"order": DenseArray(i32, TURNED)})
     rewriter.replace(op, rewriter.create(turn, "ttg.local_load", view_op.results, (op.result.type,)).results)
     return True
-
-
-def _feeds_dot(op: ConvertLayout) -> bool:
-    return has_one_use(op.result) and isinstance(next(iter(op.result.uses)), Dot)
 
 
 # Operands in shared memory

@@ -137,14 +137,7 @@ def _can_be_repeated(loop: For, value: Value) -> bool:
 
 
 class Prefetcher:
-    """Rewrites one loop, in place.
-
-    Args:
-        loop: an `scf.for`.
-        dot: its dot.
-        parts: the operands of the dot.
-        width: how much of K one step takes.
-    """
+    """Rewrites one loop with one dot, in place; each step takes `width` of K."""
 
     def __init__(self, loop: For, dot: Dot, parts: tuple[Operand, Operand], width: int) -> None:
         self.loop, self.dot, self.parts, self.width = loop, dot, parts, width

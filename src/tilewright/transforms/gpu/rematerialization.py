@@ -219,16 +219,9 @@ class Rematerialization:
     def slice(
         self, use: Use, layout: Distributed, known: ConversionSlice | None = None, stop: Stop = never
     ) -> ConversionSlice | None:
-        """The values that must be computed so that the operand `use` has `layout`.
+        """The values that must be computed so that the operand `use` has `layout`, with those `known` already.
 
-        Args:
-            use: the operand.
-            layout: what it should have.
-            known: what will be computed anyway; stays as it is.
-            stop: ops at which the search ends.
-
-        Returns:
-            `known` and what is needed besides; None if that is not possible.
+        The search ends at ops that `stop` accepts; None if that is not possible.
         """
         found = ConversionSlice() if known is None else known.copy()
         if not trace(use, layout, found, self.copies, stop) or not found.values:
@@ -237,12 +230,9 @@ class Rematerialization:
         return found if all(op is None or can_recompute(op) for op in ops) else None
 
     def rewrite(self, found: ConversionSlice, conversion: ConvertLayout, mapping: dict[Value, Value]) -> None:
-        """Compute the slice `found` in its layouts, and let the users of `conversion` take that.
+        """Compute the slice `found` in its layouts, let the users of `conversion` take that, and erase it.
 
-        Args:
-            found: what must be computed.
-            conversion: is erased.
-            mapping: what was made already, by what it takes the place of; learns the rest.
+        The mapping has what was made already, by what it takes the place of, and learns the rest.
         """
         made = _Remaking(self, found, mapping)
         made.remake()

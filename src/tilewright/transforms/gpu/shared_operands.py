@@ -77,8 +77,7 @@ def in_shared_memory(
 def with_stop_in_shared_memory(scale: Value) -> Value:
     """Scales that are loaded go through a buffer: copies to tensor memory, and loops that load ahead, look for it.
 
-    Returns:
-        the scale; what was given, if it does not come from a load through reshapes, transpositions and conversions.
+    Scales that do not come from a load through reshapes, transpositions and conversions stay as they are.
     """
     loaded = scale
     while isinstance(op := loaded.op, (Reshape, Trans, ConvertLayout)):

@@ -41,17 +41,13 @@ def warps_of(op: Op) -> int:
     inner, parent = op, op.parent
     while parent is not None:
         if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
-            index = next(i for i, region in enumerate(parent.regions) if region is _region_of(inner))
+            index = next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)
             return parent.parent.partition_warps[index]
         own = parent.attributes.get("ttg.num-warps")
         if isinstance(own, Number):
             return int(own.value)
         inner, parent = parent, parent.parent
     return _number(inner, "ttg.num-warps", 4)
-
-
-def _region_of(op: Op) -> object:
-    return op.block.region if op.block is not None else None
 
 
 def workers_of(op: Op) -> Workers:

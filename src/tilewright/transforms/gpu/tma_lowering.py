@@ -142,9 +142,11 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
         the `ttg.local_load`, if there is one.
     """
     read = None
-    copies = [user for user in load.result.uses if isinstance(user, LocalAlloc) and _is_alike(user, buffer)]
+    users, layout = load.result.uses, buffer_type(buffer).encoding
+    allocs = [user for user in users if isinstance(user, LocalAlloc)]
+    copies = [alloc for alloc in allocs if buffer_type(alloc.result).encoding == layout]
     for copy in copies:
-        if len(copies) == 1 or not _is_mutable(copy.result):
+        if len(copies) == 1 or not buffer_type(copy.result).mutable:
             copy.replace([buffer])
     if load.result.uses:
         operands = [buffer] if token is None else [buffer, token]
@@ -156,15 +158,6 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
         load.erase()
     _retype_views(buffer)
     return read
-
-
-def _is_alike(alloc: LocalAlloc, buffer: Value) -> bool:
-    own, other = alloc.result.type, buffer.type
-    return isinstance(own, MemDescType) and isinstance(other, MemDescType) and own.encoding == other.encoding
-
-
-def _is_mutable(buffer: Value) -> bool:
-    return isinstance(buffer.type, MemDescType) and buffer.type.mutable
 
 
 def _retype_views(buffer: Value) -> None:

@@ -178,10 +178,7 @@ def can_be_pipelined(loop: For) -> bool:
 class LoadLevels:
     """The loads of a loop that are worth a buffer, and how many other loads lie between them and a dot.
 
-    Args:
-        loop: an `scf.for`.
-        facts: axis info of its values.
-        without_dots: loads that feed no dot count, too.
+    With `without_dots` loads that feed no dot count, too.
     """
 
     def __init__(self, loop: For, facts: Mapping[Value, AxisInfo], *, without_dots: bool) -> None:

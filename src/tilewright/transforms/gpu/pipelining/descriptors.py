@@ -74,14 +74,7 @@ def _makers(block: Block) -> list[MakeTensorDescriptor]:
 
 
 class _Ring:
-    """The places of one descriptor.
-
-    Args:
-        loop: what makes it.
-        schedule: of the loop.
-        maker: the op.
-        count: how many places there are.
-    """
+    """The `count` places of the descriptor that `maker` makes in `loop`."""
 
     def __init__(self, loop: For, schedule: Schedule, maker: MakeTensorDescriptor, count: int) -> None:
         self.loop, self.schedule, self.maker, self.count = loop, schedule, maker, count

@@ -320,13 +320,9 @@ class Expansion:
 
 
 class Kernel:
-    """The body of the new loop.
+    """The body of the new loop, which is empty but for the terminator.
 
-    Args:
-        expansion: that of the old loop.
-        loop: the new one, whose body is empty but for the terminator.
-        crossings: values that the loop carries for later stages.
-        places: where, per value and age.
+    Values of `crossings` are carried for later stages, at `places` per value and age.
     """
 
     def __init__(

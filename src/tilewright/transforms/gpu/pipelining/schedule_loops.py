@@ -107,13 +107,13 @@ def _by_latency(loop: For, latencies: Mapping[Op, int]) -> Schedule:
     # Branches that nothing in the schedule waits for do not hold up the rest.
     end = schedule.last_cluster()
     for op, stage in stages.items():
-        if isinstance(op, If) and op not in latencies and not _leads_to(op, stages):
+        if (
+            isinstance(op, If)
+            and op not in latencies
+            and not any(user in stages for result in op.results for user in forward_slice(result))
+        ):
             schedule.insert(op, Slot(stage, end))
     return schedule
-
-
-def _leads_to(op: Op, scheduled: Mapping[Op, int]) -> bool:
-    return any(user in scheduled for result in op.results for user in forward_slice(result))
 
 
 def _distances(loop: For, latencies: Mapping[Op, int]) -> dict[Op, int]:
