@@ -77,11 +77,9 @@ def _matches(module: Module) -> None:
         argument = f.load("ptr", f["objects"], index * 8)
         kind = f.variable("ptr", f.load("ptr", argument, 8))
         with f.when(f.get(KEY, key, "role").equals(ROLE_ARRAY)):
-            with f.when(kind.value.differs(array_type)):
-                f.give(0)
+            f.give_when(kind.value.differs(array_type), 0)
             kind.set(f.load("ptr", argument, NDARRAY_DTYPE))
-        with f.when(kind.value.differs(f.get(KEY, key, "expected"))):
-            f.give(0)
+        f.give_when(kind.value.differs(f.get(KEY, key, "expected")), 0)
     f.give(1)
 
 
@@ -95,8 +93,7 @@ def _fill_words(module: Module) -> None:
         place = f.at(f["words"], index * 8)
         with f.when(role.equals(ROLE_INT)):
             f.store(f.call(outside(f, "PyLong_AsLongLongAndOverflow"), "i64", argument, overflow), place)
-            with f.when(f.load("i32", overflow).differs(0)):
-                f.give(0)
+            f.give_when(f.load("i32", overflow).differs(0), 0)
         with f.when(role.equals(ROLE_FLOAT)):
             f.store(f.load("i64", argument, FLOAT_VALUE), place)
         with f.when(role.equals(ROLE_BOOL)):
@@ -109,10 +106,8 @@ def _number(module: Module) -> None:
     f = module.function("number", "ptr", {"record": "ptr", "objects": "ptr"})
     record = f["record"]
     words, result = f.stack(f"[{MAX_ARGUMENTS} x i64]"), f.stack("i64")
-    with f.when(f.call("fill_words", "i1", record, f["objects"], words).equals(0)):
-        f.give(0)
-    with f.when(f.call(f.get(RECORD, record, "entry"), "i32", words, result).differs(0)):
-        f.give(0)
+    f.give_when(f.call("fill_words", "i1", record, f["objects"], words).equals(0), 0)
+    f.give_when(f.call(f.get(RECORD, record, "entry"), "i32", words, result).differs(0), 0)
     kind = f.get(RECORD, record, "result").to("i64")
     with f.when(kind.equals(RESULT_FLOAT)):
         f.give(f.call(outside(f, "PyFloat_FromDouble"), "ptr", f.load("double", result)))
@@ -138,21 +133,18 @@ def _common_order(module: Module) -> None:
                 first.set(array)
             with is_first.otherwise():
                 rank = f.load("i32", array, ARRAY_RANK)
-                with f.when(rank.differs(f.load("i32", first.value, ARRAY_RANK))):
-                    f.give(0)
+                f.give_when(rank.differs(f.load("i32", first.value, ARRAY_RANK)), 0)
                 extents, others = f.load("ptr", array, ARRAY_EXTENTS), f.load("ptr", first.value, ARRAY_EXTENTS)
                 _give_up_unless_equal(f, extents, others, rank.to("i64"))
     f.store(orders.value, f["order"])
-    with f.when(orders.value.equals(0) | f.load("i32", first.value, ARRAY_RANK).equals(0)):
-        f.give(0)
+    f.give_when(orders.value.equals(0) | f.load("i32", first.value, ARRAY_RANK).equals(0), 0)
     f.give(first.value)
 
 
 def _give_up_unless_equal(f: Function, left: Lanes, right: Lanes, count: Lanes) -> None:
     with f.counted(count) as index:
         differ = f.load("i64", left, index * 8).differs(f.load("i64", right, index * 8))
-        with f.when(differ):
-            f.give(0)
+        f.give_when(differ, 0)
 
 
 def _array(module: Module) -> None:
@@ -162,15 +154,12 @@ def _array(module: Module) -> None:
     call, operands, sizes = call_on_stack(f)
     words, order = f.stack(f"[{MAX_ARGUMENTS} x i64]"), f.stack("i64")
     first = f.call("common_order", "ptr", record, objects, order)
-    with f.when(first.equals(0)):
-        f.give(0)
-    with f.when(f.call("fill_words", "i1", record, objects, words).equals(0)):
-        f.give(0)
+    f.give_when(first.equals(0), 0)
+    f.give_when(f.call("fill_words", "i1", record, objects, words).equals(0), 0)
     result, entry, apart = f.variable("ptr", f["out"]), f.variable("ptr", 0), f.variable("i64", 1)
     with f.when(f["out"].differs(0)) as has_output:
         fit = f.call("fit", "i64", record, objects, first, f["out"], f.load("i64", order))
-        with f.when(fit.equals(OUTPUT_UNFIT)):
-            f.give(0)
+        f.give_when(fit.equals(OUTPUT_UNFIT), 0)
         apart.set(f.choose(fit.equals(OUTPUT_APART), 1, 0))
         entry.set(f.get(RECORD, record, "entry"))
         f.call(outside(f, "Py_IncRef"), "void", f["out"])
@@ -210,8 +199,7 @@ def _new_array(f: Function, made: Variable, span: Variable, first: Lanes, orders
     size = f.call("elements", "i64", first) * f.get(RECORD, record, "size")
     with f.when(size >= LARGE):
         span.set(f.get(RECORD, record, "stream"))
-        with f.when(span.value.equals(0)):
-            f.give(0)
+        f.give_when(span.value.equals(0), 0)
     f.call(outside(f, "Py_IncRef"), "void", dtype)  # the new array takes the reference
     with f.when(size >= OWN_MEMORY) as large:
         made.set(f.call("large_array", "ptr", rank, extents, dtype, fortran))
@@ -228,15 +216,13 @@ def _fit(module: Module) -> None:
     f = module.function("fit", "i64", parameters)
     record, first, out = f["record"], f["first"], f["out"]
     is_array = f.load("ptr", out, 8).equals(f.get(TABLE, table_of(f), "array_type"))
-    with f.when(is_array.equals(0) | f.get(RECORD, record, "checks").differs(0)):
-        f.give(OUTPUT_UNFIT)
+    f.give_when(is_array.equals(0) | f.get(RECORD, record, "checks").differs(0), OUTPUT_UNFIT)
     flags = f.load("i32", out, NDARRAY_FLAGS).to("i64")
     is_ordered = (flags & f["orders"]).differs(0) & (flags & ARRAY_WRITEABLE).differs(0)
     is_of_type = f.load("ptr", out, NDARRAY_DTYPE).equals(f.get(RECORD, record, "result"))
     rank = f.load("i32", first, ARRAY_RANK)
     is_like = is_ordered & is_of_type & rank.equals(f.load("i32", out, ARRAY_RANK))
-    with f.when(is_like.equals(0)):
-        f.give(OUTPUT_UNFIT)
+    f.give_when(is_like.equals(0), OUTPUT_UNFIT)
     _give_up_unless_equal(f, f.load("ptr", first, ARRAY_EXTENTS), f.load("ptr", out, ARRAY_EXTENTS), rank.to("i64"))
     count = f.call("elements", "i64", first)
     start, size = f.load("i64", out, NDARRAY_DATA), f.get(RECORD, record, "size")
@@ -248,8 +234,7 @@ def _fit(module: Module) -> None:
             touches = (start < other + count * width) & (other < start + count * size)
             with f.when(touches):
                 answer.set(OUTPUT_IN_PLACE)
-                with f.when(other.differs(start) | width.differs(size)):
-                    f.give(OUTPUT_UNFIT)
+                f.give_when(other.differs(start) | width.differs(size), OUTPUT_UNFIT)
     f.give(answer.value)
 
 
@@ -335,13 +320,10 @@ def _call(module: Module) -> None:
 def _output_among(module: Module) -> None:
     """The argument of `out=`, if that is the only keyword."""
     f = module.function("output_among", "ptr", {"objects": "ptr", "positional": "i64", "names": "ptr"})
-    with f.when(f["names"].equals(0)):
-        f.give(0)
-    with f.when(f.call(outside(f, "PyTuple_Size"), "i64", f["names"]).differs(1)):
-        f.give(0)
+    f.give_when(f["names"].equals(0), 0)
+    f.give_when(f.call(outside(f, "PyTuple_Size"), "i64", f["names"]).differs(1), 0)
     name = f.call(outside(f, "PyTuple_GetItem"), "ptr", f["names"], f.constant("i64", 0))
-    with f.when(name.differs(f.get(TABLE, table_of(f), "out"))):
-        f.give(0)
+    f.give_when(name.differs(f.get(TABLE, table_of(f), "out")), 0)
     f.give(f.load("ptr", f["objects"], f["positional"] * 8))
 
 

@@ -34,8 +34,7 @@ def _fresh(module: Module) -> None:
     is_large = f["size"] > 2 * _HUGE_PAGE
     alignment = f.choose(is_large, _HUGE_PAGE, _PAGE)
     failed = f.call(outside(f, "posix_memalign"), "i32", place, alignment, f["size"])
-    with f.when(failed.differs(0)):
-        f.give(0)
+    f.give_when(failed.differs(0), 0)
     block = f.load("ptr", place)
     with f.when(is_large):
         f.call(outside(f, "madvise"), "i32", block, f["size"], f.constant("i32", _WANT_HUGE_PAGES))
@@ -55,8 +54,7 @@ def _allocate(module: Module) -> None:
             f.put(BLOCK, block, "size", 0)
             f.give(f.at(f.get(BLOCK, block, "address"), _LINE))
     made = f.call("fresh_block", "ptr", wanted)
-    with f.when(made.equals(0)):
-        f.give(0)
+    f.give_when(made.equals(0), 0)
     f.give(f.at(made, _LINE))
 
 
@@ -65,8 +63,7 @@ def _free(module: Module) -> None:
     _evict(module)
     parameters = {"context": "ptr", "memory": "ptr", "size": "i64"}
     f = module.function("release", "void", parameters, exported=True)
-    with f.when(f["memory"].equals(0)):
-        f.give()
+    f.give_when(f["memory"].equals(0))
     table, start = table_of(f), f.at(f["memory"], -_LINE)
     size = f.load("i64", start)
     with f.when(size > MAX_KEPT):

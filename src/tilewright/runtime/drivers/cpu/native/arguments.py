@@ -87,15 +87,13 @@ def _number(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr) -> None
     with f.when(sign.differs(0)):
         with f.when(is_constant):
             _give_key(f, Tag.OBJECT, argument.to("i64"), 0)
-        with f.when(sign < 0):
-            f.give(UNKNOWN)
+        f.give_when(sign < 0, UNKNOWN)
         large = f.call(system(f, "PyLong_AsUnsignedLongLong"), "i64", argument)
         with f.when(f.call(system(f, "PyErr_Occurred"), "ptr").differs(0)):
             f.call(system(f, "PyErr_Clear"), "void")
             f.give(UNKNOWN)
         is_u64 = (role >= 63 * Role.BITS) & (role & Role.SIGNED).equals(0)
-        with f.when((role & Role.LIMITED).differs(0) & is_u64.equals(0)):
-            f.give(UNKNOWN)
+        f.give_when((role & Role.LIMITED).differs(0) & is_u64.equals(0), UNKNOWN)
         _give_key(f, Tag.UINT64, _multiple(f, large, role), large)
     with f.when((role & (Role.CONSTANT | Role.LIMITED)).differs(0)):
         with f.when(is_constant):
@@ -110,8 +108,7 @@ def _leave_misfits(f: Function, number: Lanes, role: Lanes) -> None:
     """A number that the type in the parameter's annotation cannot hold is left to Python, which refuses it."""
     rest = number.shift_signed(role // Role.BITS)
     fits = rest.equals(0) | (rest.equals(-1) & (role & Role.SIGNED).differs(0))
-    with f.when(fits.equals(0)):
-        f.give(UNKNOWN)
+    f.give_when(fits.equals(0), UNKNOWN)
 
 
 @native("i32")
@@ -124,11 +121,9 @@ def _tensor(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr) -> None
     tensor = f.at(argument, f.get(TABLE, table, "tensor_offset"))
     held = f.load("ptr", tensor)
     keys = f.load("i64", held, f.get(TABLE, table, "tensor_keys"))
-    with f.when((keys & f.get(TABLE, table, "tensor_odd_keys")).differs(0)):
-        f.give(UNKNOWN)
+    f.give_when((keys & f.get(TABLE, table, "tensor_odd_keys")).differs(0), UNKNOWN)
     address = f.stack("i64")
-    with f.when(f.call(f.get(TABLE, table, "get_data_ptr"), "i32", tensor, address).differs(0)):
-        f.give(UNKNOWN)
+    f.give_when(f.call(f.get(TABLE, table, "get_data_ptr"), "i32", tensor, address).differs(0), UNKNOWN)
     found = f.load("i64", address)
     with f.when(found < FREED):
         _leave_freed(f, tensor)
@@ -147,10 +142,8 @@ def _leave_freed(f: Function, tensor: Lanes) -> None:
     """A tensor that has elements and no memory for them is left to Python, which refuses it."""
     table, elements, size = runtime(f), f.stack("i64"), f.stack("i64")
     for name, place in (("get_numel", elements), ("get_storage_size", size)):
-        with f.when(f.call(f.get(TABLE, table, name), "i32", tensor, place).differs(0)):
-            f.give(UNKNOWN)
-    with f.when(f.load("i64", elements).differs(0) & f.load("i64", size).equals(0)):
-        f.give(UNKNOWN)
+        f.give_when(f.call(f.get(TABLE, table, name), "i32", tensor, place).differs(0), UNKNOWN)
+    f.give_when(f.load("i64", elements).differs(0) & f.load("i64", size).equals(0), UNKNOWN)
 
 
 @native("i32")
@@ -159,8 +152,7 @@ def _device_array(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr) -
     table = runtime(f)
     fields = ("array_address", "array_dtype", "array_place")
     number, dtype, place = (f.load("ptr", argument, f.get(TABLE, table, name)) for name in fields)
-    with f.when(number.equals(0) | place.equals(0)):
-        f.give(UNKNOWN)
+    f.give_when(number.equals(0) | place.equals(0), UNKNOWN)
     address = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", number).to("i64")
     where = f.call(system(f, "PyLong_AsLong"), "i64", place)
     _give_key(f, dtype.to("i64"), _multiple(f, address, role) | where, address)
@@ -178,8 +170,7 @@ def _argument(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr) -> No
         number = f.call(system(f, "PyFloat_AsDouble"), "double", argument).to("i64")
         _give_key(f, Tag.FLOAT, f.choose(is_constant, number, 0), number)
     with f.when(is_constant):
-        with f.when(kind.equals(f.get(TABLE, table, "type_tuple"))):
-            f.give(UNKNOWN)
+        f.give_when(kind.equals(f.get(TABLE, table, "type_tuple")), UNKNOWN)
         _give_key(f, Tag.OBJECT, argument.to("i64"), 0)
     with f.when(kind.equals(f.get(TABLE, table, "type_ndarray"))):
         address = f.load("i64", argument, NDARRAY_DATA)
@@ -203,8 +194,7 @@ def _tuple(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: I6
     kind = type_of(f, argument)
     with f.when(kind.equals(f.get(TABLE, runtime(f), "type_descriptor"))):
         f.give(f.call("descriptor", "i32", argument, role, key, value, room))
-    with f.when((f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).equals(0)):
-        f.give(UNKNOWN)
+    f.give_when((f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).equals(0), UNKNOWN)
     size = f.call(system(f, "PyTuple_Size"), "i64", argument)
     entries = f.variable("i64", 1)
     with f.counted(size) as index:
@@ -230,20 +220,16 @@ def _numbers(f: Function, sequence: Ptr, role: I64, key: Ptr, value: Ptr, room: 
     kind = type_of(f, sequence)
     is_list = kind.equals(f.get(TABLE, table, "type_list"))
     is_tuple = (f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).differs(0)
-    with f.when((is_list | is_tuple).equals(0)):
-        f.give(UNKNOWN)
+    f.give_when((is_list | is_tuple).equals(0), UNKNOWN)
     sizes = f.choose(is_list, system(f, "PyList_Size"), system(f, "PyTuple_Size"), kind="ptr")
     items = f.choose(is_list, system(f, "PyList_GetItem"), system(f, "PyTuple_GetItem"), kind="ptr")
     size = f.call(sizes, "i64", sequence)
-    with f.when(size >= room):
-        f.give(UNKNOWN)
+    f.give_when(size >= room, UNKNOWN)
     with f.counted(size) as index:
         item = f.call(items, "ptr", sequence, index)
-        with f.when(type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
-            f.give(UNKNOWN)
+        f.give_when(type_of(f, item).differs(f.get(TABLE, table, "type_int")), UNKNOWN)
         places = (f.at(key, (index + 1) * 16), f.at(value, (index + 1) * 8))
-        with f.when(f.call("number", "i32", item, role, *places).equals(UNKNOWN)):
-            f.give(UNKNOWN)
+        f.give_when(f.call("number", "i32", item, role, *places).equals(UNKNOWN), UNKNOWN)
     f.store(f.get(TABLE, table, "type_tuple").to("i64"), key)
     f.store(size | Word.TUPLE, key, 8)
     f.store(f.constant("i64", 0), value)
@@ -264,16 +250,14 @@ def _descriptor(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, roo
             f.give(UNKNOWN)
         release(f, part)  # the descriptor has it
         place = entries.value
-        with f.when(place >= room):
-            f.give(UNKNOWN)
+        f.give_when(place >= room, UNKNOWN)
         places = (f.at(key, place * 16), f.at(value, place * 8))
         role = roles.get(name, constant)
         if name in ("shape", "strides", "block_shape"):
             found = f.call("numbers", "i32", part, role, *places, room - place)
         else:
             found = f.call("argument", "i32", part, role, *places)
-        with f.when(found.equals(UNKNOWN)):
-            f.give(UNKNOWN)
+        f.give_when(found.equals(UNKNOWN), UNKNOWN)
         entries.set(place + found.to("i64"))
     f.store(type_of(f, argument).to("i64"), key)
     f.store(f.constant("i64", Word.TUPLE + len(DESCRIPTOR_PARTS)), key, 8)
@@ -292,8 +276,7 @@ def _give_object_or_nothing(f: Function) -> None:
 def _entries(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: I64) -> None:
     """Key and value of any argument; gives the number of entries that it took, or UNKNOWN."""
     found = f.call("argument", "i32", argument, role, key, value)
-    with f.when(found.differs(UNKNOWN)):
-        f.give(found)
+    f.give_when(found.differs(UNKNOWN), found)
     f.give(f.call("tuple", "i32", argument, role, key, value, room))
 
 
@@ -316,8 +299,7 @@ def _classify(f: Function, layout: Ptr, objects: Ptr, words: Ptr, values: Ptr) -
         with f.when(found.differs(KNOWN)):
             room = f.constant("i64", SPARE + 1) - used
             taken = f.call("tuple", "i32", argument, role, key, value, room)
-            with f.when(taken.equals(UNKNOWN)):
-                f.give(UNKNOWN)
+            f.give_when(taken.equals(UNKNOWN), UNKNOWN)
             spare.set(used + taken.to("i64") - 1)
     f.give((f.get(LAYOUT, layout, "count") + spare.value).to("i32"))
 
@@ -348,8 +330,7 @@ def _find_record(f: Function, state: Ptr, layout: Ptr, words: Ptr, count: I64) -
         _give_if_equal(f, last)
     code = f.call("key_hash", "i64", layout, words, count)
     mask, table = f.get(STATE, state, "mask"), f.get(STATE, state, "table")
-    with f.when(table.equals(0)):
-        f.give(0)
+    f.give_when(table.equals(0), 0)
     index = f.variable("i64", code & mask)
     with f.repeat() as loop:
         record = f.load("ptr", table, index.value * 8)
@@ -372,20 +353,15 @@ def _give_if_equal(f: Function, record: Lanes) -> None:
 @native("i1")
 def _names_match(f: Function, layout: Ptr, positional: I64, names: Ptr) -> None:
     """Whether this is the layout of a call with this number of positional arguments and these keywords (or null)."""
-    with f.when(f.get(LAYOUT, layout, "positional").differs(positional)):
-        f.give(0)
+    f.give_when(f.get(LAYOUT, layout, "positional").differs(positional), 0)
     known = f.get(LAYOUT, layout, "names")
-    with f.when(known.equals(names)):
-        f.give(1)
-    with f.when(known.equals(0) | names.equals(0)):
-        f.give(0)
+    f.give_when(known.equals(names), 1)
+    f.give_when(known.equals(0) | names.equals(0), 0)
     count = f.get(LAYOUT, layout, "name_count")
-    with f.when(f.call(system(f, "PyTuple_Size"), "i64", names).differs(count)):
-        f.give(0)
+    f.give_when(f.call(system(f, "PyTuple_Size"), "i64", names).differs(count), 0)
     with f.counted(count) as index:
         left, right = (f.call(system(f, "PyTuple_GetItem"), "ptr", side, index) for side in (known, names))
-        with f.when(left.differs(right)):
-            f.give(0)
+        f.give_when(left.differs(right), 0)
     f.give(1)
 
 

@@ -2,8 +2,7 @@
 
     @native("i64")
     def clamp(f: Function, value: I64) -> None:
-        with f.when(value < 0):
-            f.give(0)
+        f.give_when(value < 0, 0)
         f.give(value)
 
 Integers are signed. Changing values live in `Variable`s (stack slots), which LLVM turns into registers: this text is
@@ -279,6 +278,11 @@ class Function:
         """Returns from the function."""
         self.statement("ret void" if value is None else f"ret {_typed(self.constant(self._result, value))}")
         self._writer.start_block(self._writer.fresh_label("b"))
+
+    def give_when(self, condition: Lanes, value: Lanes | int | None = None) -> None:
+        """Returns from the function if the condition holds; the value is there in any case."""
+        with self.when(condition):
+            self.give(value)
 
     @contextmanager
     def when(self, condition: Lanes) -> Iterator[Branch]:

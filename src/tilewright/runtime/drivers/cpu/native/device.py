@@ -39,10 +39,8 @@ def _own_stream(f: Function, ordinal: I32, place: Ptr) -> None:
 def _suits(f: Function, record: Ptr, total: I64) -> None:
     """Whether a specialisation can be launched without Python: not on a GPU where it needs other scratch memory."""
     device = f.get(RECORD, record, "device")
-    with f.when(device.equals(0)):
-        f.give(1)
-    with f.when(f.get(DEVICE, device, "scratch").equals(0)):
-        f.give(1)
+    f.give_when(device.equals(0), 1)
+    f.give_when(f.get(DEVICE, device, "scratch").equals(0), 1)
     stream = f.variable("ptr", f.get(DEVICE, device, "stream"))
     get_stream = f.get(DEVICE, device, "get_stream")
     with f.when(get_stream.differs(0)):
@@ -56,8 +54,7 @@ def _raised(f: Function, record: Ptr, code: I32) -> None:
     """Makes Python raise a CUresult, below 0 one of a tensor map; gives null."""
     table = runtime(f)
     number = f.call(system(f, "PyLong_FromLong"), "ptr", code.to("i64"))
-    with f.when(number.equals(0)):
-        f.give(0)
+    f.give_when(number.equals(0), 0)
     arguments = f.stack("[2 x ptr]")
     f.store(f.get(RECORD, record, "result"), arguments)
     f.store(number, arguments, _WORD)

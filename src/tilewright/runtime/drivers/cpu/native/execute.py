@@ -43,8 +43,7 @@ def _make_lane(f: Function) -> None:
     """A new lane, or null. With the GIL held."""
     table = runtime(f)
     lane = f.call(system(f, "malloc"), "ptr", f.constant("i64", LANE.size))
-    with f.when(lane.equals(0)):
-        f.give(0)
+    f.give_when(lane.equals(0), 0)
     for field in LANE.fields:
         f.put(LANE, lane, field, 0)
     for field in ("look", "wait"):
@@ -63,8 +62,7 @@ def _take_lane(f: Function, size: I64) -> None:
         f.put(TABLE, table, "lanes", f.get(LANE, lane.value, "next"))
     with found.otherwise():
         lane.set(f.call("make_lane", "ptr"))
-        with f.when(lane.value.equals(0)):
-            f.give(0)
+        f.give_when(lane.value.equals(0), 0)
     with f.when(f.get(LANE, lane.value, "size") < size):
         _grow(f, lane.value)
     f.give(lane.value)
@@ -92,8 +90,7 @@ def _give_lane_back(f: Function, lane: Ptr) -> None:
 @native("i64")
 def _work_ahead(f: Function, cost: I64, total: I64) -> None:
     """Ticks that the launch will probably take on one thread."""
-    with f.when((cost < 0) | (total > _FEW) | (cost > _FEW)):
-        f.give(_MUCH)
+    f.give_when((cost < 0) | (total > _FEW) | (cost > _FEW), _MUCH)
     f.give(cost * total // _GRAIN)
 
 
@@ -102,8 +99,7 @@ def _is_worth_waking(f: Function, work: I64, started: I64) -> None:
     """Whether this work, or that of launches in close succession, is enough to wake the threads of the pool."""
     table = runtime(f)
     enough = f.get(TABLE, table, "cold_ticks")
-    with f.when(work > enough):
-        f.give(1)
+    f.give_when(work > enough, 1)
     pause = started - f.get(TABLE, table, "alone_ended")
     patience = f.get(POOL, f.get(TABLE, table, "pool"), "spin_ticks")
     alone = f.choose(pause > patience, 0, f.get(TABLE, table, "alone_ticks")) + work
@@ -127,12 +123,10 @@ def _useful_threads(f: Function, work: I64, most: I64, started: I64) -> None:
     """The number of threads to use for an amount of work: 1 or the most that are allowed."""
     table = runtime(f)
     pool = f.get(TABLE, table, "pool")
-    with f.when(most < 2):
-        f.give(1)
+    f.give_when(most < 2, 1)
     is_little = work <= f.get(TABLE, table, "hot_ticks")
     is_short = work <= f.get(TABLE, table, "cold_ticks")
-    with f.when(is_little | (is_short & (started < f.get(TABLE, table, "alone_until")))):
-        f.give(1)
+    f.give_when(is_little | (is_short & (started < f.get(TABLE, table, "alone_until"))), 1)
     sleepers = f.load("i32", f.address(POOL, pool, "sleepers"), order="monotonic").to("i64")
     all_sleep = f.get(POOL, pool, "workers") <= sleepers
     with f.when(all_sleep), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
@@ -195,8 +189,7 @@ def _learn(f: Function, cost: Ptr, ticks: I64, took_part: I64, total: I64, work:
 
     That a short launch took long on several threads may be their fault: it never raises the cost, but counts as lost.
     """
-    with f.when((ticks < 0) | (ticks > _MUCH // 4096)):
-        f.give()
+    f.give_when((ticks < 0) | (ticks > _MUCH // 4096))
     measured = ticks * _GRAIN * took_part // total
     old = f.load("i64", cost)
     with f.when(old < 0):
@@ -231,8 +224,7 @@ def _end_specially(f: Function, lane: Ptr, launch: Ptr) -> None:
     with f.when(thread.differs(0)):
         f.call(system(f, "PyEval_RestoreThread"), "void", thread)
         f.put(LANE, lane, "thread", 0)
-    with f.when(f.get(LANE, lane, "stop").equals(0)):
-        f.give(0)
+    f.give_when(f.get(LANE, lane, "stop").equals(0), 0)
     raised, stuck = f.get(LANE, lane, "raised"), f.get(LANE, lane, "stuck")
     with f.when(stuck.differs(0)):
         for field, offset in _PROGRAM_FIELDS.items():
@@ -265,8 +257,7 @@ def _end(f: Function, lane: Lanes) -> None:
     is_special = f.get(LANE, lane, "thread").to("i64") | f.get(LANE, lane, "stop")
     with f.when(is_special.differs(0)):
         status = f.call("end_specially", "i32", lane, f["launch"])
-        with f.when(status.differs(0)):
-            f.give(status)
+        f.give_when(status.differs(0), status)
     f.call("give_lane_back", "void", lane)
 
 
@@ -287,8 +278,7 @@ def _execute_for(
     STUCK.
     """
     table = runtime(f)
-    with f.when(total < 1):
-        f.give(DONE)
+    f.give_when(total < 1, DONE)
     started = f.call("now", "i64")
     work = f.call("work_ahead", "i64", f.load("i64", cost), total)
     most = f.call("most_threads", "i64", total, allowed & (SPINS - 1))
@@ -299,8 +289,7 @@ def _execute_for(
     threads = useful.value
     stride = (scratch + (_STRIDE - 1)) & -_STRIDE
     lane = f.call("take_lane", "ptr", stride * threads)
-    with f.when(lane.equals(0)):
-        f.give(NO_MEMORY)
+    f.give_when(lane.equals(0), NO_MEMORY)
     memory = f.get(LANE, lane, "memory")
     _begin(f, lane)
     took_part = f.variable("i64", 1)

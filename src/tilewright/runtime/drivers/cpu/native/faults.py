@@ -55,8 +55,7 @@ def _code_at(f: Function, address: I64) -> None:
     with f.counted(count) as index:
         code = f.at(first, index * CODE.size)
         is_inside = (address >= f.get(CODE, code, "begin")) & (address < f.get(CODE, code, "end"))
-        with f.when(is_inside):
-            f.give(code)
+        f.give_when(is_inside, code)
     f.give(0)
 
 
@@ -137,8 +136,7 @@ def _hand_on(f: Function, number: I32, info: Ptr, context: Ptr) -> None:
             f.give()
         f.call(handler, "void", number)
         f.give()
-    with f.when(handler.to("i64").equals(_IGNORED) & was_sent):
-        f.give()
+    f.give_when(handler.to("i64").equals(_IGNORED) & was_sent)
     f.call(system(f, "sigaction"), "i32", number, action, f.constant("ptr", 0))
     with f.when(was_sent):  # one that the thread causes itself comes again
         f.call(system(f, "raise"), "i32", number)

@@ -68,12 +68,9 @@ def _check_signals(f: Function, lane: Ptr) -> None:
 @native("i64", exported=True, inlining=RARE)
 def _look(f: Function, lane: Ptr) -> None:
     """Looks whether the launch is to stop: gives not 0 if it is."""
-    with f.when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0)):
-        f.give(1)
-    with f.when(f.get(LANE, lane, "owner").differs(thread_pointer(f))):
-        f.give(0)
-    with f.when(f.call("check_signals", "i64", lane).equals(0)):
-        f.give(0)
+    f.give_when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0), 1)
+    f.give_when(f.get(LANE, lane, "owner").differs(thread_pointer(f)), 0)
+    f.give_when(f.call("check_signals", "i64", lane).equals(0), 0)
     f.put(LANE, lane, "raised", 1)
     f.store(f.constant("i64", 1), f.address(LANE, lane, "stop"), order="monotonic")
     f.give(1)
@@ -92,8 +89,7 @@ def _all_wait(f: Function, lane: Ptr, tick: I64) -> None:
     place, found = f.address(LANE, lane, "waiting"), f.variable("i64", 0)
     with f.repeat() as again:
         old = f.load("i64", place, order="acquire")
-        with f.when(old.shift_signed(_COUNT_BITS) > tick):
-            f.give(0)
+        f.give_when(old.shift_signed(_COUNT_BITS) > tick, 0)
         is_same = old.shift_signed(_COUNT_BITS).equals(tick)
         found.set(f.choose(is_same, old + 1, (tick << _COUNT_BITS) + 1))
         again.leave_when(f.replaced(place, old, found.value))
@@ -103,15 +99,11 @@ def _all_wait(f: Function, lane: Ptr, tick: I64) -> None:
 @native("i64", exported=True, inlining=RARE)
 def _wait(f: Function, lane: Ptr, site: I64, x: I32, y: I32, z: I32, since: I64, tick: I64) -> None:
     """Called by a loop that waits; gives the time when the wait began, in ticks of the clock; -1: leave the kernel."""
-    with f.when(f.call("look", "i64", lane).differs(0)):
-        f.give(-1)
+    f.give_when(f.call("look", "i64", lane).differs(0), -1)
     now, most = f.call("now", "i64"), f.get(TABLE, runtime(f), "spin_ticks")
-    with f.when(since.equals(0)):
-        f.give(now)
-    with f.when(most.equals(0) | (now - since < most)):
-        f.give(since)
-    with f.when(f.call("all_wait", "i1", lane, tick).equals(0)):
-        f.give(since)
+    f.give_when(since.equals(0), now)
+    f.give_when(most.equals(0) | (now - since < most), since)
+    f.give_when(f.call("all_wait", "i1", lane, tick).equals(0), since)
     with f.when(f.update("xchg", f.address(LANE, lane, "stop"), 1).equals(0)):
         for axis in "xyz":
             f.put(LANE, lane, axis, f[axis])

@@ -61,8 +61,7 @@ def _bind(f: Function, kernel: Ptr, grid: Ptr) -> None:
             f.give(bound.value)
         release(f, bound.value)
     bound.set(f.call(system(f, "_PyObject_GC_New"), "ptr", f.get(TABLE, table, "bound_type")))
-    with f.when(bound.value.equals(0)):
-        f.give(0)
+    f.give_when(bound.value.equals(0), 0)
     f.put(BOUND, bound.value, "vectorcall", f.emit("ptr", "getelementptr i8, ptr @call_bound, i64 0"))
     for field in ("kernel", "grid"):
         f.put(BOUND, bound.value, field, _retained(f, f[field]))
@@ -131,8 +130,7 @@ def _traverse_bound(f: Function, bound: Ptr, visit: Ptr, argument: Ptr) -> None:
         value = f.get(BOUND, bound, field)
         with f.when(value.differs(0)):
             status = f.call(visit, "i32", value, argument)
-            with f.when(status.differs(0)):
-                f.give(status)
+            f.give_when(status.differs(0), status)
     f.give(0)
 
 
@@ -141,13 +139,11 @@ def _extents(f: Function, grid: Ptr, launch: Ptr) -> None:
     """The grid as three extents in the launch record, and the number of programs (or -1: not a grid we know)."""
     table = runtime(f)
     is_tuple = type_of(f, grid).equals(f.get(TABLE, table, "type_tuple"))
-    with f.when(is_tuple.equals(0) & type_of(f, grid).differs(f.get(TABLE, table, "type_list"))):
-        f.give(-1)
+    f.give_when(is_tuple.equals(0) & type_of(f, grid).differs(f.get(TABLE, table, "type_list")), -1)
     sizes = f.choose(is_tuple, system(f, "PyTuple_Size"), system(f, "PyList_Size"), kind="ptr")
     items = f.choose(is_tuple, system(f, "PyTuple_GetItem"), system(f, "PyList_GetItem"), kind="ptr")
     count = f.call(sizes, "i64", grid)
-    with f.when((count < 1) | (count > 3)):
-        f.give(-1)
+    f.give_when((count < 1) | (count > 3), -1)
     total = f.variable("i64", 1)
     for offset in (0, 4, 8):
         f.store(f.constant("i32", 1), launch, offset)
@@ -161,8 +157,7 @@ def _extents(f: Function, grid: Ptr, launch: Ptr) -> None:
         with f.when((extent < 0) | (extent > f.choose(axis.equals(0), _MAX_EXTENT, _MAX_SIDE))):
             f.give(-1)  # Python says what is wrong with it
         f.store(extent.to("i32"), launch, axis * 4)
-        with f.when((total.value > _MAX_EXTENT) & (extent > 1)):
-            f.give(-1)
+        f.give_when((total.value > _MAX_EXTENT) & (extent > 1), -1)
         total.set(total.value * extent)
     f.give(total.value)
 
@@ -170,16 +165,14 @@ def _extents(f: Function, grid: Ptr, launch: Ptr) -> None:
 def _leave_programs_own(f: Function, item: Lanes, is_tuple: Lanes) -> None:
     """Leave to Python what is converted by a program's method: it could change the list, or resize an argument."""
     flags = f.call(system(f, "PyType_GetFlags"), "i64", type_of(f, item))
-    with f.when(is_tuple.equals(0) | (flags & HEAP_TYPE).differs(0)):
-        f.give(-1)
+    f.give_when(is_tuple.equals(0) | (flags & HEAP_TYPE).differs(0), -1)
 
 
 @native("ptr")
 def _called_grid(f: Function, grid: Ptr, layout: Ptr, objects: Ptr) -> None:
     """`grid(meta)` with meta = {parameter name: argument}; a new reference, or null with an exception."""
     meta = f.call(system(f, "PyDict_New"), "ptr")
-    with f.when(meta.equals(0)):
-        f.give(0)
+    f.give_when(meta.equals(0), 0)
     names = f.get(LAYOUT, layout, "parameter_names")
     with f.counted(f.get(LAYOUT, layout, "parameters")) as index:
         source = f.at(layout, index * SOURCE.size + LAYOUT.size)
@@ -228,8 +221,7 @@ def _missed(f: Function, kernel: Ptr, grid: Ptr, objects: Ptr, positional: I64, 
         names_or_none.set(names)
         count.set(count.value + f.call(system(f, "PyTuple_Size"), "i64", names))
     values = f.call(system(f, "PyTuple_New"), "ptr", count.value)
-    with f.when(values.equals(0)):
-        f.give(0)
+    f.give_when(values.equals(0), 0)
     with f.counted(count.value) as index:
         item = _retained(f, f.load("ptr", objects, index * 8))
         f.call(system(f, "PyTuple_SetItem"), "i32", values, index, item)
@@ -270,8 +262,7 @@ def _failed_launch(f: Function, result: Ptr, launch: Ptr, status: I32) -> None:
 @native("i1")
 def _may_launch(f: Function, state: Ptr) -> None:
     """Whether nobody watches the launch, and the outer values are still those that the kernel was compiled with."""
-    with f.when(f.get(TABLE, runtime(f), "watched").differs(0)):
-        f.give(0)
+    f.give_when(f.get(TABLE, runtime(f), "watched").differs(0), 0)
     hooks = f.get(STATE, state, "hooks")
     with f.when(hooks.differs(0)), f.when(f.call(system(f, "PyList_Size"), "i64", hooks).differs(0)):
         f.give(0)
@@ -285,8 +276,7 @@ def _may_launch(f: Function, state: Ptr) -> None:
         with in_memory.otherwise():
             namespace, name = f.get(GUARD, guard, "namespace"), f.get(GUARD, guard, "name")
             found.set(f.call(system(f, "PyDict_GetItemWithError"), "ptr", namespace, name))
-        with f.when(found.value.differs(f.get(GUARD, guard, "expected"))):
-            f.give(0)
+        f.give_when(found.value.differs(f.get(GUARD, guard, "expected")), 0)
     f.give(1)
 
 
@@ -322,8 +312,7 @@ def _call_grid(f: Function, extents: Variable, state: Lanes, layout: Lanes) -> N
     grid = extents.value
     with f.when(f.call(system(f, "PyCallable_Check"), "i32", grid).differs(0)):
         extents.set(f.call("called_grid", "ptr", grid, layout, f["objects"]))
-        with f.when(extents.value.equals(0)):
-            f.give(0)
+        f.give_when(extents.value.equals(0), 0)
         with f.when(f.call("may_launch", "i1", state).equals(0)):
             kernel = f.get(BOUND, f["bound"], "kernel")
             rest = (f["objects"], f["flags"] & _NO_OFFSET_FLAG, f["names"])

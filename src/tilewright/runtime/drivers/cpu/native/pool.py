@@ -98,8 +98,7 @@ def _await_job(f: Function, pool: Ptr, seen: I32) -> None:
     patience = f.get(POOL, pool, "spin_ticks")
     with f.repeat() as spin:
         generation = f.load("i32", pool, order="acquire")
-        with f.when(generation.differs(seen)):
-            f.give(generation)
+        f.give_when(generation.differs(seen), generation)
         f.statement(f.processor.pause)
         spin.leave_when(f.call("now", "i64") - started > patience)
     f.update("add", f.address(POOL, pool, "sleepers"), 1, kind="i32")
@@ -157,8 +156,7 @@ def _take_part(f: Function, pool: Lanes) -> None:
 @native("void")
 def _start_workers(f: Function, pool: Ptr, wanted: I64) -> None:
     """Starts threads until there are `wanted`, or the system gives no more."""
-    with f.when(f.get(POOL, pool, "workers") >= wanted):
-        f.give()
+    f.give_when(f.get(POOL, pool, "workers") >= wanted)
     worker = f.emit("ptr", "getelementptr i8, ptr @worker, i64 0")
     with blocked_signals(f), f.repeat() as loop:
         workers = f.get(POOL, pool, "workers")
