@@ -14,7 +14,7 @@ from tilewright.analysis.stored_arguments import stored_arguments
 from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
 from tilewright.backends.cpu.options import parse_options
 from tilewright.compiler.artifact import Artifact, Metadata
-from tilewright.compiler.compile import Request, compile_kernel
+from tilewright.compiler.compile import compile_kernel
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
@@ -71,16 +71,14 @@ SIGNATURE = (
 
 def compiled(fn: Any = scale, signature: Any = SIGNATURE, backend: Any = None, **extra: Any) -> Artifact:
     return compile_kernel(
-        Request(
-            origin=JITCallable(fn),
-            name=fn.__name__,
-            source=lambda: "the source",
-            signature=signature,
-            digest="digest",
-            backend=backend or Recorder(),
-            options=parse_options({"num_warps": 8, "num_threads": 2}),
-            **extra,
-        )
+        JITCallable(fn),
+        name=fn.__name__,
+        source=lambda: "the source",
+        signature=signature,
+        digest="digest",
+        backend=backend or Recorder(),
+        options=parse_options({"num_warps": 8, "num_threads": 2}),
+        **extra,
     )
 
 

@@ -9,7 +9,7 @@ from pass_kernels import CALLS, ttir_of
 
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
-from tilewright.compiler.compile import Request, compile_kernel
+from tilewright.compiler.compile import compile_kernel
 
 FUSED = {"vector_add": False, "softmax": True, "matmul": True, "flash_attention": True}
 """Whether the kernel multiplies and adds."""
@@ -19,8 +19,7 @@ FUSED = {"vector_add": False, "softmax": True, "matmul": True, "flash_attention"
 def test_assembly(name: str) -> None:
     backend = CpuBackend(GPUTarget("cpu", "neoverse-v1", 0))
     origin, options = ("ttir", ttir_of(name)), backend.parse_options({})
-    request = Request(origin=origin, name=name, signature=(), digest="", backend=backend, options=options)
-    artifact = compile_kernel(request)
+    artifact = compile_kernel(origin, name=name, signature=(), digest="", backend=backend, options=options)
     assert artifact.binary[:4] == b"\x7fELF"
     assert artifact.binary[18:20] == (183).to_bytes(2, "little"), "not an object for AArch64"
     text = str(artifact.asm["asm"])

@@ -12,7 +12,7 @@ from pass_kernels import CALLS, ttir_of
 
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
-from tilewright.compiler.compile import Request, compile_kernel
+from tilewright.compiler.compile import compile_kernel
 
 CC = shutil.which("cc")
 STRICT = ("-shared", "-Wl,-z,defs", "-Wl,-z,text", "-Wl,--fatal-warnings")
@@ -25,8 +25,8 @@ STRICT = ("-shared", "-Wl,-z,defs", "-Wl,-z,text", "-Wl,--fatal-warnings")
 def test_shared_library(name: str, tmp_path: Path) -> None:
     backend = CpuBackend(GPUTarget("cpu", platform.machine(), 0))
     origin, options = ("ttir", ttir_of(name)), backend.parse_options({})
-    request = Request(origin=origin, name=name, signature=(), digest="", backend=backend, options=options)
-    (tmp_path / "kernel.o").write_bytes(compile_kernel(request).binary)
+    made = compile_kernel(origin, name=name, signature=(), digest="", backend=backend, options=options)
+    (tmp_path / "kernel.o").write_bytes(made.binary)
     linked = subprocess.run(
         [str(CC), *STRICT, "kernel.o", "-o", "kernel.so"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )

@@ -20,7 +20,7 @@ import centered_rows
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.compiler.artifact import Artifact
-from tilewright.compiler.compile import Request, compile_kernel
+from tilewright.compiler.compile import compile_kernel
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
 from tilewright.frontends import hir
@@ -136,9 +136,7 @@ def _artifact() -> Artifact:
     backend = CpuBackend(GPUTarget("cpu", TARGET, 0))
     options = backend.parse_options({})
     kernel = centered_rows.center
-    return compile_kernel(
-        Request(origin=kernel, name="center", signature=SIGNATURE, digest="", backend=backend, options=options)
-    )
+    return compile_kernel(kernel, name="center", signature=SIGNATURE, digest="", backend=backend, options=options)
 
 
 def _step(step: hir.Step, initial: tuple[object, ...]) -> str:

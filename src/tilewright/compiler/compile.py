@@ -14,9 +14,8 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
 from tilewright.backends.base import BaseBackend, StageTable, options_facts
 from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
@@ -62,38 +61,31 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_wake_in_child)
 
 
-Replacements: TypeAlias = Callable[[str], "Stage | None"]
-"""Name of a stage → the text (or bytes) to go on with instead of what the stage made."""
+def compile_kernel(
+    origin: JITCallable | tuple[str, Stage],
+    *,
+    name: str,
+    signature: Sequence[ArgumentSpec],
+    digest: str,
+    backend: BaseBackend,
+    options: Any,
+    source: Callable[[], str] = str,
+    edit: Callable[[StageTable], None] = lambda stages: None,
+    replacement: Callable[[str], Stage | None] = lambda stage: None,
+    dump_ir: bool = False,
+) -> Artifact:
+    """Compile one kernel for one signature.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A compilation that is asked for.
-
-    Attributes:
+    Args:
         origin: the kernel; or the name and the text of the stage at which the pipeline is entered.
         name: the kernel's symbol in the object.
-        source: gives the kernel's text, for `asm["source"]`.
+        signature: one entry per parameter.
+        digest: the digest of the cache key.
         backend, options: the back end of the machine, and its options.
+        source: gives the kernel's text, for `asm["source"]`.
         edit: may change the table of stages.
-        replacement: may put text in the place of what a stage made.
+        replacement: may give text, or bytes, to go on with instead of what a stage made.
         dump_ir: print the module after each pass to stderr.
-    """
-
-    origin: JITCallable | tuple[str, Stage]
-    name: str
-    source: Callable[[], str] = str
-    signature: Sequence[ArgumentSpec]
-    digest: str
-    backend: BaseBackend
-    options: Any
-    edit: Callable[[StageTable], None] = field(default=lambda stages: None)
-    replacement: Replacements = field(default=lambda stage: None)
-    dump_ir: bool = False
-
-
-def compile_kernel(request: Request) -> Artifact:
-    """Compile one kernel for one signature.
 
     Raises:
         CompilationError: the kernel, or what it calls, is wrong.
@@ -101,33 +93,31 @@ def compile_kernel(request: Request) -> Artifact:
         ParseError, VerificationError: text that was given as a stage is not what it should be.
     """
     with resting():
-        return _compiled(request)
+        clock = _Clock()
+        arguments = [argument.type for argument in run_time_arguments(signature)]
+        named = {"name": name, "hash": digest, "target": vars(backend.target)}
+        facts = {**PRESUMED, **options_facts(options), **named, "arguments": arguments}
+        backend.prepare()
+        stages = stage_table(backend, options, dump_ir=dump_ir)
+        edit(stages)
+        if isinstance(origin, JITCallable):
+            entered, product = "source", evaluate(origin, name, signature, options)
+        else:
+            entered, product = origin[0], _parsed(backend, *origin)
+        made: dict[str, StageSource] = {entered: source() if entered == "source" else stored(product)}
+        clock.note("begin")
+        for stage in _after(entered, stages):
+            product = stages[stage](product, facts)
+            replaced = replacement(stage)
+            product = product if replaced is None else parse_stage(backend, stage, replaced)
+            made[stage] = stored(product)
+            clock.note(stage)
+        return _artifact(backend, made, facts | {"times": clock.milliseconds})
 
 
-def _compiled(request: Request) -> Artifact:
-    clock, facts = _Clock(), _facts(request)
-    request.backend.prepare()
-    stages = stage_table(request.backend, request.options, dump_ir=request.dump_ir)
-    request.edit(stages)
-    entered, product = first_product(request)
-    made: dict[str, StageSource] = {entered: request.source() if entered == "source" else stored(product)}
-    clock.note("begin")
-    for name in _after(entered, stages):
-        product = stages[name](product, facts)
-        replaced = request.replacement(name)
-        product = product if replaced is None else parse_stage(request.backend, name, replaced)
-        made[name] = stored(product)
-        clock.note(name)
-    return _artifact(request, made, facts | {"times": clock.milliseconds})
-
-
-def first_product(request: Request) -> tuple[str, Any]:
-    """The stage at which the pipeline begins, and its product: a kernel is evaluated, text is parsed."""
-    if isinstance(request.origin, JITCallable):
-        return "source", evaluate(request.origin, request.name, request.signature, request.options)
-    name, text = request.origin
-    product = parse_stage(request.backend, name, text)
-    return name, normalize_ttir(product) if name == "ttir" else product
+def _parsed(backend: BaseBackend, stage: str, text: Stage) -> Any:
+    product = parse_stage(backend, stage, text)
+    return normalize_ttir(product) if stage == "ttir" else product
 
 
 def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], options: Any) -> Op:
@@ -167,14 +157,7 @@ def _after(entered: str, stages: Mapping[str, Any]) -> Iterable[str]:
     return names[names.index(entered) + 1 :] if entered in stages else names
 
 
-def _facts(request: Request) -> dict[str, Any]:
-    arguments = [argument.type for argument in run_time_arguments(request.signature)]
-    named = {"name": request.name, "hash": request.digest, "target": vars(request.backend.target)}
-    return {**PRESUMED, **options_facts(request.options), **named, "arguments": arguments}
-
-
-def _artifact(request: Request, made: dict[str, StageSource], facts: dict[str, Any]) -> Artifact:
-    backend = request.backend
+def _artifact(backend: BaseBackend, made: dict[str, StageSource], facts: dict[str, Any]) -> Artifact:
     if backend.assembly_ext and backend.assembly_ext not in made:
         texts = {name: text for name, text in made.items() if isinstance(text, str)}
         binary = made.pop(backend.binary_ext)

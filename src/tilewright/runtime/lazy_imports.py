@@ -13,8 +13,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from tilewright.compiler.artifact import Artifact, Stage
-from tilewright.language.callable import JITCallable
+from tilewright.compiler.artifact import Artifact
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
@@ -34,6 +33,7 @@ def _imported(module: str, name: str) -> Any:
         return getattr(import_module(f"tilewright.{module}"), name)
 
 
+compile_kernel: Callable[..., Artifact] = deferred("compiler.compile", "compile_kernel")
 evaluate = deferred("compiler.compile", "evaluate")
 describe_text = deferred("compiler.stages", "describe")
 note_stored = deferred("runtime.cache.upkeep", "note_stored")
@@ -46,23 +46,8 @@ cuda_driver = deferred("runtime.drivers.cuda.library", "cuda_driver")
 gpu_times: Callable[..., list[float]] = deferred("runtime.drivers.cuda.streams", "milliseconds")
 for_target = deferred("runtime.tensor_maps", "with_maps")
 specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
+run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
-
-
-def compile_kernel(origin: JITCallable | tuple[str, Stage], **request: Any) -> Artifact:
-    """Compile; the arguments are the fields of `compiler.compile.Request`."""
-    with importing:
-        from tilewright.compiler.compile import Request, compile_kernel
-
-    return compile_kernel(Request(origin=origin, **request))
-
-
-def run_checked(**launch: Any) -> None:
-    """Launch a sanitised kernel; the arguments are the fields of `runtime.sanitizer.Launch`."""
-    with importing:
-        from tilewright.runtime.sanitizer import Launch, run_checked
-
-    run_checked(Launch(**launch))
 
 
 def is_own_group(number: int) -> bool:

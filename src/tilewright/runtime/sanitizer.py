@@ -77,13 +77,14 @@ class Launch(NamedTuple):
     run: Callable[[int], None]
 
 
-def run_checked(launch: Launch) -> None:
-    """Run the kernel.
+def run_checked(**fields: Any) -> None:
+    """Run the kernel of a `Launch` with these fields.
 
     Raises:
         SanitizerError: it did what it must not.
         ValueError: the grid is too large to look for races.
     """
+    launch = Launch(**fields)
     facts, programs = _facts(launch.facts), prod(launch.grid)
     extents = _extents(launch)
     in_races = {number: extent for number, extent in extents.items() if "races" in facts.checks}

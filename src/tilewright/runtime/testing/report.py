@@ -19,82 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.runtime.testing.measure import Budget
-
-
-class Line(NamedTuple):
-    """One line of a plot; `style` is a colour and a line style, or None. Bounds may be missing."""
-
-    name: str
-    values: Sequence[float]
-    lowest: Sequence[float | None]
-    highest: Sequence[float | None]
-    style: tuple[str, str] | None
-
-
-class Plot(NamedTuple):
-    """A plot: lines over `x`, with the axes' names and whether they are logarithmic."""
-
-    title: str
-    x: Sequence[Any]
-    lines: Sequence[Line]
-    xlabel: str
-    ylabel: str
-    x_log: bool
-    y_log: bool
-
-
-def data_frame(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
-    """A pandas data frame.
-
-    Raises:
-        ImportError: pandas is not installed.
-    """
-    return _needed("pandas", "data frames").DataFrame(rows, columns=list(header))
-
-
-def show(plot: Plot) -> None:
-    """Open a window with the plot.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    pyplot = _needed("matplotlib.pyplot", "plots")
-    _draw(pyplot, plot)
-    pyplot.show()
 
 
 def can_plot() -> bool:
     """Whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
-
-
-def save(plot: Plot, path: Path) -> None:
-    """Write the plot as an image.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    pyplot = _needed("matplotlib.pyplot", "plots")
-    figure = _draw(pyplot, plot)
-    figure.savefig(path)
-    pyplot.close(figure)
-
-
-def _draw(pyplot: Any, plot: Plot) -> Any:
-    figure, axes = pyplot.subplots()
-    for line in plot.lines:
-        colour, dashes = line.style or (None, None)
-        (drawn,) = axes.plot(plot.x, line.values, label=line.name, color=colour, ls=dashes)
-        if None not in (*line.lowest, *line.highest):
-            axes.fill_between(plot.x, line.lowest, line.highest, alpha=0.15, color=drawn.get_color())
-    axes.set(title=plot.title, xlabel=plot.xlabel, ylabel=plot.ylabel)
-    axes.set_xscale("log" if plot.x_log else "linear")
-    axes.set_yscale("log" if plot.y_log else "linear")
-    axes.legend()
-    return figure
 
 
 def _needed(module: str, purpose: str) -> Any:
@@ -158,18 +90,29 @@ class Table:
         sizes = len(self.benchmark.x_names)
         return [[*row[:sizes], *row[sizes::3]] for row in self.rows]
 
-    def plot(self) -> Plot:
-        """The plot of the report."""
+    def draw(self, pyplot: Any) -> Any:
+        """The plot, as a figure of matplotlib: a line with its bounds, where there are some, for each of the lines."""
         benchmark = self.benchmark
-        first = len(benchmark.x_names)
-        columns = list(zip(*self.rows, strict=True))
-        styles: Sequence[tuple[str, str] | None] = benchmark.styles or [None] * len(benchmark.line_names)
-        lines = [
-            Line(name, columns[first + 3 * i], columns[first + 3 * i + 1], columns[first + 3 * i + 2], style)
-            for i, (name, style) in enumerate(zip(benchmark.line_names, styles, strict=False))
-        ]
-        xlabel = benchmark.xlabel or benchmark.x_names[0]
-        return Plot(benchmark.plot_name, columns[0], lines, xlabel, benchmark.ylabel, benchmark.x_log, benchmark.y_log)
+        x, *columns = list(zip(*self.rows, strict=True))
+        columns = columns[len(benchmark.x_names) - 1 :]
+        styles: Sequence[tuple[Any, Any]] = benchmark.styles or [(None, None)] * len(benchmark.line_names)
+        figure, axes = pyplot.subplots()
+        for i, (name, (colour, dashes)) in enumerate(zip(benchmark.line_names, styles, strict=False)):
+            values, lowest, highest = columns[3 * i : 3 * i + 3]
+            (drawn,) = axes.plot(x, values, label=name, color=colour, ls=dashes)
+            if None not in (*lowest, *highest):
+                axes.fill_between(x, lowest, highest, alpha=0.15, color=drawn.get_color())
+        axes.set(title=benchmark.plot_name, xlabel=benchmark.xlabel or benchmark.x_names[0], ylabel=benchmark.ylabel)
+        axes.set_xscale("log" if benchmark.x_log else "linear")
+        axes.set_yscale("log" if benchmark.y_log else "linear")
+        axes.legend()
+        return figure
+
+    def show(self) -> None:
+        """Open a window with the plot."""
+        pyplot = _needed("matplotlib.pyplot", "plots")
+        self.draw(pyplot)
+        pyplot.show()
 
     def text(self) -> str:
         """The table with aligned columns."""
@@ -183,7 +126,10 @@ class Table:
         with (folder / f"{self.benchmark.plot_name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([self.header(), *self.shown()])
         if can_plot():
-            save(self.plot(), folder / f"{self.benchmark.plot_name}.png")
+            pyplot = _needed("matplotlib.pyplot", "plots")
+            figure = self.draw(pyplot)
+            figure.savefig(folder / f"{self.benchmark.plot_name}.png")
+            pyplot.close(figure)
 
 
 class Mark:
@@ -221,12 +167,13 @@ class Mark:
             if print_data:
                 print(table.text())  # noqa: T201 - what the caller asked for
             if show_plots:
-                show(table.plot())
+                table.show()
         if save_path:
             _save(tables, Path(save_path))
         if not return_df:
             return None
-        frames = [data_frame(table.header(), table.shown()) for table in tables]
+        frame = _needed("pandas", "data frames").DataFrame
+        frames = [frame(table.shown(), columns=table.header()) for table in tables]
         return frames[0] if single else frames
 
     def _measure(self, benchmark: Benchmark, kwargs: Mapping[str, Any]) -> Table:

@@ -56,6 +56,15 @@ def release(f: Function, value: Lanes) -> None:
     f.call(system(f, "Py_DecRef"), "void", value)
 
 
+def call_python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
+    """Calls a Python function with positional arguments."""
+    place = f.stack(f"[{len(arguments)} x ptr]")
+    for index, argument in enumerate(arguments):
+        f.store(argument, place, 8 * index)
+    count = f.constant("i64", len(arguments))
+    return f.call(system(f, "PyObject_Vectorcall"), "ptr", function, place, count, f.constant("ptr", 0))
+
+
 @native("ptr")
 def _source(f: Function, source: Ptr, values: Ptr) -> None:
     """The argument for a SOURCE; borrowed."""

@@ -8,6 +8,7 @@ DEVICE          function, context, …   what `drivers/cuda/launching.py` found 
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
+from tilewright.runtime.drivers.cpu.native.arguments import call_python, release
 from tilewright.runtime.drivers.cpu.native.code import I32, I64, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -52,15 +53,10 @@ def _suits(f: Function, record: Ptr, total: I64) -> None:
 @native("ptr")
 def _raised(f: Function, record: Ptr, code: I32) -> None:
     """Makes Python raise a CUresult, below 0 one of a tensor map; gives null."""
-    table = runtime(f)
     number = f.call(system(f, "PyLong_FromLong"), "ptr", code.to("i64"))
     f.give_when(number.equals(0), 0)
-    arguments = f.stack("[2 x ptr]")
-    f.store(f.get(RECORD, record, "result"), arguments)
-    f.store(number, arguments, _WORD)
-    failed, count = f.get(TABLE, table, "failed"), f.constant("i64", 2)
-    f.call(system(f, "PyObject_Vectorcall"), "ptr", failed, arguments, count, f.constant("ptr", 0))
-    f.call(system(f, "Py_DecRef"), "void", number)
+    call_python(f, f.get(TABLE, runtime(f), "failed"), f.get(RECORD, record, "result"), number)
+    release(f, number)
     f.give(0)
 
 

@@ -9,7 +9,7 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.arguments import release, type_of
+from tilewright.runtime.drivers.cpu.native.arguments import call_python, release, type_of
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I32, I64, RARE, Function, Ptr, Variable, native
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -82,16 +82,7 @@ def _subscript_owner(f: Function, owner: Ptr, grid: Ptr) -> None:
     with f.when(kernel.differs(0)), f.when(type_of(f, kernel).equals(f.get(TABLE, table, "type_kernel"))):
         f.give(f.call("bind", "ptr", kernel, grid))
     fallback = f.get(TABLE, table, "owner_fallback")
-    f.give(_python(f, fallback, owner, grid))
-
-
-def _python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
-    """Calls a Python function with positional arguments."""
-    place = f.stack(f"[{len(arguments)} x ptr]")
-    for index, argument in enumerate(arguments):
-        f.store(argument, place, 8 * index)
-    count = f.constant("i64", len(arguments))
-    return f.call(system(f, "PyObject_Vectorcall"), "ptr", function, place, count, f.constant("ptr", 0))
+    f.give(call_python(f, fallback, owner, grid))
 
 
 @native("void", exported=True)
@@ -181,7 +172,7 @@ def _called_grid(f: Function, grid: Ptr, layout: Ptr, objects: Ptr) -> None:
         with f.when(f.call(system(f, "PyDict_SetItem"), "i32", meta, name, argument).differs(0)):
             release(f, meta)
             f.give(0)
-    result = _python(f, grid, meta)
+    result = call_python(f, grid, meta)
     release(f, meta)
     f.give(result)
 
@@ -225,7 +216,7 @@ def _missed(f: Function, kernel: Ptr, grid: Ptr, objects: Ptr, positional: I64, 
     with f.counted(count.value) as index:
         item = _retained(f, f.load("ptr", objects, index * 8))
         f.call(system(f, "PyTuple_SetItem"), "i32", values, index, item)
-    result = _python(f, f.get(TABLE, table, "missed"), kernel, grid, values, names_or_none.value)
+    result = call_python(f, f.get(TABLE, table, "missed"), kernel, grid, values, names_or_none.value)
     release(f, values)
     f.give(result)
 
@@ -254,7 +245,7 @@ def _failed_launch(f: Function, result: Ptr, launch: Ptr, status: I32) -> None:
     with f.when(status.equals(STUCK)):
         address = f.call(system(f, "PyLong_FromLong"), "ptr", launch.to("i64"))
         with f.when(address.differs(0)):
-            _python(f, f.get(TABLE, runtime(f), "stuck"), result, address)
+            call_python(f, f.get(TABLE, runtime(f), "stuck"), result, address)
             release(f, address)
     f.give(0)
 
