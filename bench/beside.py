@@ -118,6 +118,29 @@ def works(threads: int) -> Iterator[tuple[str, Callable[[], Callable[[], object]
         for name, statement, scope in launches():
             if "np." not in name and "torch.add" not in name:
                 yield name, partial(statement_work, statement, scope)
+        yield from vectorized_works()
+
+
+def vectorized_works() -> Iterator[tuple[str, Callable[[], Callable[[], object]]]]:
+    """Calls of vectorized functions: with Python's numbers, for the first time, and each expression on arrays."""
+    import numpy as np
+    from expressions import EXPRESSIONS, SIZES
+
+    import tilewright as tw
+
+    for expression in EXPRESSIONS:
+        function = expression.function(np)
+        yield f"vectorized {expression.name}, first call", partial(partial, first_call, tw.vectorize, function)
+        scope = {"f": tw.vectorize(function)}
+        yield f"vectorized {expression.name}, numbers", partial(statement_work, "f(2.0, 3.0)", scope)
+        for size in SIZES[:2]:
+            a, b = (np.linspace(-2, last, size) for last in (2, 2.5))
+            yield f"vectorized {expression.name}, {size}", partial(partial, scope["f"], a, b)
+
+
+def first_call(vectorize: Callable[[Any], Any], function: Any) -> None:
+    """A new function, and its call with Python's numbers, which compiles it."""
+    vectorize(function)(2.0, 3.0)
 
 
 def ready(row: Any, threads: int) -> Callable[[], object]:

@@ -27,8 +27,23 @@ CLUSTERS = """module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 :
   }
 }
 """
+VECTORS = """module {
+  tt.func public @vectors(%p: !tt.ptr<i8>, %o: i64, %x: f32) attributes {noinline = false} {
+    %0 = vector.load %p, %o : (!tt.ptr<i8>, i64) -> vector<16xf32>
+    %1 = vector.load %p, %o, %o : (!tt.ptr<i8>, i64, i64) -> vector<16xf32>
+    %2 = vector.broadcast %x : (f32) -> vector<16xf32>
+    %3 = arith.addf %0, %2 : vector<16xf32>
+    %4 = arith.cmpf olt, %1, %3 : vector<16xf32>
+    %5 = vector.reduction or, %4 : (vector<16xi1>) -> i1
+    vector.store %p, %o, %3 : (!tt.ptr<i8>, i64, vector<16xf32>) -> ()
+    vector.store %p, %o, %3 {nontemporal} : (!tt.ptr<i8>, i64, vector<16xf32>) -> ()
+    vector.store %p, %o, %1, %o : (!tt.ptr<i8>, i64, vector<16xf32>, i64) -> ()
+    tt.return
+  }
+}
+"""
 LATER_THAN_3_5 = ("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
-SAMPLES = {"every_op": EVERY_OP, "every_gpu_op": EVERY_GPU_OP, "clusters": CLUSTERS}
+SAMPLES = {"every_op": EVERY_OP, "every_gpu_op": EVERY_GPU_OP, "clusters": CLUSTERS, "vectors": VECTORS}
 
 
 @pytest.mark.parametrize("path", TRITON_TEXTS, ids=lambda path: path.name)

@@ -39,6 +39,7 @@ __all__ = [
     "ttng_descriptors",
     "ttng_mma",
     "ttng_tensor_memory",
+    "vector",
 ]
 
 for _name in __all__:

@@ -24,6 +24,7 @@ from tilewright.interpreter import (
     reports,
     scaled_dots,
     shared_memory,
+    vectors,
 )
 from tilewright.interpreter.machine import Extents, Interpreter
 from tilewright.interpreter.memory import HostBuffer, Memory, buffer_of
@@ -31,7 +32,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 
-EXECUTED_IN = (accesses, assembly, buffers, control, folding, dots, reports, scaled_dots, shared_memory)
+EXECUTED_IN = (accesses, assembly, buffers, control, folding, dots, reports, scaled_dots, shared_memory, vectors)
 """The modules whose import enters the executors."""
 
 

@@ -34,6 +34,7 @@ from tilewright.ir.types import (
     TensorDescType,
     TensorType,
     Type,
+    VectorType,
     async_token,
     f64,
     i64,
@@ -53,10 +54,10 @@ _RESOURCES = re.compile(r"\{-#.*?#-\}" + SPACE, re.DOTALL)
 _WHITE = re.compile(r"\s+")
 _INTEGER_NAME = re.compile(r"([su]?)i(\d+)")
 WIDEST_INTEGER = (1 << 24) - 1
-_KEYWORD = re.compile(r"(?!(?:tensor|[su]?i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
+_KEYWORD = re.compile(r"(?!(?:tensor|vector|[su]?i\d+|index|none|b?f\d+\w*|tf32)\b)([a-z_]\w*)" + SPACE, re.ASCII)
 """A word that is no type."""
 _PLAIN: dict[str, Type] = {"index": index, "none": none, "!ttg.async.token": async_token, **FLOATS}
-_CARRIED = frozenset(("vector", "memref"))
+_CARRIED = frozenset(("memref",))
 """Types that no op of ours looks into."""
 TYPE_RULES: list[Callable[[Type], None]] = []
 """Functions that raise ValueError for a type that breaks a rule. Dialects fill it."""
@@ -175,6 +176,13 @@ class AttributeParser(LocationParser):
         encoding = self._layout() if self.optional(",") else None
         self.expect(">")
         return TensorType(shape, element, encoding)
+
+    def _vector_body(self) -> VectorType:
+        """`<16xf32>`."""
+        self.expect("<")
+        shape, element = self._extents(), self.type()
+        self.expect(">")
+        return VectorType(shape, element)
 
     def _extents(self) -> tuple[int, ...]:
         """`4x8x`."""
@@ -373,6 +381,7 @@ _BY_FIRST_CHARACTER: dict[str, Callable[[AttributeParser], Attribute]] = {
 
 _TYPE_BODIES: dict[str, Callable[[AttributeParser], Type]] = {
     "tensor": AttributeParser._tensor_body,
+    "vector": AttributeParser._vector_body,
     "!tt.ptr": AttributeParser._pointer_body,
     "!tt.tensordesc": AttributeParser._descriptor_body,
     "!ttg.memdesc": AttributeParser._memory_body,

@@ -193,6 +193,24 @@ class TensorType(Type):
         return self.element.bits
 
 
+class VectorType(TensorType):
+    """Lanes that are computed at once, in registers: `vector<16xf32>`."""
+
+    __slots__ = ()
+    _vectors: ClassVar[dict[tuple[tuple[int, ...], Type], VectorType]] = {}
+
+    def __new__(cls, shape: tuple[int, ...], element: Type) -> VectorType:
+        found = cls._vectors.get((shape, element))
+        if found is None:
+            found = cls._vectors[shape, element] = object.__new__(cls)
+            found._shape, found.element, found.encoding, found.numel = shape, element, None, prod(shape)
+            found.text = found.spelled(_FULL)
+        return found
+
+    def spelled(self, spelling: Spelling) -> str:
+        return f"vector<{extents_text(self._shape)}{self.element.spelled(spelling)}>"
+
+
 class TensorDescType(Type):
     """A tensor descriptor that moves blocks of type `block`."""
 
@@ -287,7 +305,7 @@ class AsyncTokenType(NamedType):
 
 
 class OpaqueType(NamedType):
-    """A type of a dialect that only carries it, as text: `!llvm.ptr<3>`, `vector<4xf32>`."""
+    """A type of a dialect that only carries it, as text: `!llvm.ptr<3>`, `memref<4xf32>`."""
 
     __slots__ = ()
 
@@ -344,6 +362,8 @@ FLOATS: dict[str, FloatType] = {
 
 def with_element(type: Type, element: Type) -> Type:
     """`type` with `element` in place of its element type: tensor<4xf32>, i1 -> tensor<4xi1>; f32, i1 -> i1."""
+    if isinstance(type, VectorType):
+        return VectorType(type.shape, element)
     return TensorType(type.shape, element, type.encoding) if isinstance(type, TensorType) else element
 
 

@@ -12,6 +12,7 @@ from tilewright.backends.cpu.legality import FOREIGN
 from tilewright.backends.cpu.nest import evaluate, sinks
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
+from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.nvidia.lower.legality import UNSUPPORTED
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.dialects.traits import Atomic, ControlFlow, DotLike, Indexing, LayoutAnchor, Loop
@@ -46,7 +47,7 @@ What each part of the compiler knows about each op, from the declarations in `di
 """
 COLUMNS = f"| op | text | semantics | CPU | NVIDIA | PTX simulator | `run_ir` | traits |\n{'|---' * 8}|\n"
 
-ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, elementwise.LOWERINGS)
+ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, elementwise.LOWERINGS, LoopEmitter.TABLE)
 """The tables of lowerings for CPUs."""
 CPU_PASSES = {
     "tt.advance": "`rewrite_tensor_pointer`",

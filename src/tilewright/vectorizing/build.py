@@ -64,7 +64,7 @@ class Code(NamedTuple):
         lanes: elements that a span computes at once.
         checks: something can go wrong, of which the machine code tells.
         quick: there is so little to compute that large results are best written past the caches.
-        stage: a function that gives a text by its name, `ttir` or `llir`.
+        stage: a function that gives a text by its name, `ttir`, `loops` or `llir`.
     """
 
     address: int
@@ -76,8 +76,8 @@ class Code(NamedTuple):
 
     @property
     def text(self) -> dict[str, str]:
-        """The TTIR and the LLVM IR."""
-        return {name: self.stage(name) for name in ("ttir", "llir")}
+        """The TTIR, the loops over arrays and the LLVM IR."""
+        return {name: self.stage(name) for name in ("ttir", "loops", "llir")}
 
 
 def build(function: CapturedFunction, request: Request) -> Code:

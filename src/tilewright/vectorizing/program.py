@@ -17,9 +17,9 @@ from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import finish_function, function_op
 from tilewright.frontends.from_trace import Tracer
 from tilewright.frontends.traced_errors import explained
-from tilewright.ir.attributes import FileLocation
+from tilewright.ir.attributes import UNKNOWN, FileLocation
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Op, Region
+from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.spans import span_of
 from tilewright.semantics.active import emitting_into
 from tilewright.support.diagnostics import located
@@ -67,7 +67,9 @@ def make_program(
         if not fold or kind.strong == kinds[0]:
             break
         kinds[0] = kind.strong
-    return Program(_module(python, block, result, location), kind)
+    module = module_of(python.__name__, block, [result.handle], location)
+    cse(module)
+    return Program(module, kind)
 
 
 def _evaluated(
@@ -94,12 +96,18 @@ def _bound(function: hir.Function, arguments: Sequence[Any]) -> dict[str, Any]:
     return {**function.defaults(), **names}
 
 
-def _module(python: FunctionType, block: Block, result: Element, location: FileLocation) -> Op:
-    declared = hir.Function(python.__name__, (), hir.Block(()), (), python, location)
-    function = function_op(declared, python.__name__, block, public=True, noinline=False)
-    finish_function(function, [result.handle])
+def module_of(name: str, block: Block, results: Sequence[Value], location: FileLocation = UNKNOWN) -> Op:
+    """A module with one function, whose body is `block`."""
+    declared = hir.Function(name, (), hir.Block(()), (), None, location)
+    function = function_op(declared, name, block, public=True, noinline=False)
+    finish_function(function, results)
     body = Block()
     body.append(function)
-    module = Op.create("builtin.module", regions=[Region([body])], location=location)
-    cse(module)
-    return module
+    return Op.create("builtin.module", regions=[Region([body])], location=location)
+
+
+def function_of(module: Op) -> Block:
+    """The body of the one function of a module."""
+    function = module.regions[0].block.first
+    assert function is not None, "made by `module_of`"
+    return function.regions[0].block
