@@ -29,15 +29,15 @@ CLUSTERS = """module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 :
 """
 VECTORS = """module {
   tt.func public @vectors(%p: !tt.ptr<i8>, %o: i64, %x: f32) attributes {noinline = false} {
-    %0 = vector.load %p, %o : (!tt.ptr<i8>, i64) -> vector<16xf32>
-    %1 = vector.load %p, %o, %o : (!tt.ptr<i8>, i64, i64) -> vector<16xf32>
-    %2 = vector.broadcast %x : (f32) -> vector<16xf32>
+    %0 = vector.load %p[%o] : !tt.ptr<i8> -> vector<16xf32>
+    %1 = vector.load %p[%o, %o] : !tt.ptr<i8> -> vector<16xf32>
+    %2 = vector.broadcast %x : f32 to vector<16xf32>
     %3 = arith.addf %0, %2 : vector<16xf32>
     %4 = arith.cmpf olt, %1, %3 : vector<16xf32>
-    %5 = vector.reduction or, %4 : (vector<16xi1>) -> i1
-    vector.store %p, %o, %3 : (!tt.ptr<i8>, i64, vector<16xf32>) -> ()
-    vector.store %p, %o, %3 {nontemporal} : (!tt.ptr<i8>, i64, vector<16xf32>) -> ()
-    vector.store %p, %o, %1, %o : (!tt.ptr<i8>, i64, vector<16xf32>, i64) -> ()
+    %5 = vector.reduction <or>, %4 : vector<16xi1> into i1
+    vector.store %3, %p[%o] : !tt.ptr<i8>, vector<16xf32>
+    vector.store %3, %p[%o] {nontemporal} : !tt.ptr<i8>, vector<16xf32>
+    vector.store %1, %p[%o, %o] : !tt.ptr<i8>, vector<16xf32>
     tt.return
   }
 }

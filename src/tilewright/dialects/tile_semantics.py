@@ -196,6 +196,10 @@ def _library_function(op: Any, *arrays: Array) -> Array:
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 
 
+def _join_lanes(op: Any, a: Array) -> Array:
+    return np.bitwise_or.reduce(a)
+
+
 TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.addptr": _add_pointer,
     "tt.bitcast": _bitcast,
@@ -219,4 +223,6 @@ TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.split": _split,
     "tt.trans": _transpose,
     "tt.unsplat": _unsplat,
+    "vector.broadcast": _splat,
+    "vector.reduction": _join_lanes,
 }

@@ -1,10 +1,10 @@
 """The `vector` dialect: what vector loops read, write and spread over lanes, under MLIR's names.
 
-    %v = vector.load %p, %o : (!tt.ptr<i8>, i64) -> vector<16xf32>          16 neighbours, from byte %o behind %p on
-    %w = vector.load %p, %o, %s : (!tt.ptr<i8>, i64, i64) -> …              elements whose addresses are %s bytes apart
-    vector.store %p, %o, %v {nontemporal} : …                               the same to write, here past the caches
-    %b = vector.broadcast %x : (f32) -> vector<16xf32>                      a number in every lane
-    %any = vector.reduction or, %m : (vector<16xi1>) -> i1                  whether a lane is set
+    %v = vector.load %p[%o] : !tt.ptr<i8> -> vector<16xf32>         16 neighbours, from byte %o behind %p on
+    %w = vector.load %p[%o, %s] : !tt.ptr<i8> -> vector<16xf32>     elements whose addresses are %s bytes apart
+    vector.store %v, %p[%o] {nontemporal} : …                       the same to write, here past the caches
+    %b = vector.broadcast %x : f32 to vector<16xf32>                a number in every lane
+    %any = vector.reduction <or>, %m : vector<16xi1> into i1        whether a lane is set
 
 Arithmetic on vectors is that of the dialects `arith`, `math` and `tt`. Where a vector could stand, a number may, too:
 it is a vector of one lane.
@@ -12,12 +12,7 @@ it is a vector of one lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-
-from tilewright.dialects.formats import functional
+from tilewright.dialects.assembly import assembly
 from tilewright.dialects.rules import keyword_in, pointer
 from tilewright.dialects.traits import WritesMemory
 from tilewright.ir.core import Op, Value
@@ -26,8 +21,8 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Operand, OptionalOperand, Word
 from tilewright.ir.types import Type, VectorType, i1, i64
 
-REDUCTIONS: dict[str, Callable[..., Any]] = {"or": np.bitwise_or.reduce}
-"""The functions that join all lanes, by their keyword."""
+REDUCTIONS = ("or",)
+"""The ways to join all lanes."""
 
 
 class Load(Op):
@@ -95,22 +90,31 @@ def _verify_reduction(op: Reduction) -> None:
         raise VerificationError(op, f"cannot join the lanes of {source} in {result}")
 
 
-def _broadcast(op: Broadcast, source: Any) -> Any:
-    return np.broadcast_to(source, op.results[0].type.shape or ())
+_OFFSETS: dict[str, Type] = {"offset": i64, "stride": i64}
 
-
-def _reduction(op: Reduction, source: Any) -> Any:
-    return REDUCTIONS[op.kind](source)
-
-
-declare("vector.load", kind=Load, results=1, effect=Effect.READ, verify=_verify_load, **functional())
-declare("vector.store", kind=Store, results=0, effect=Effect.WRITE, verify=_verify_store, **functional())
-declare("vector.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, semantics=_broadcast, **functional())
+declare(
+    "vector.load",
+    kind=Load,
+    effect=Effect.READ,
+    verify=_verify_load,
+    **assembly(" %base[%offset?(, %stride)]{} : !base -> !result", "base offset stride?", "result", types=_OFFSETS),
+)
+declare(
+    "vector.store",
+    kind=Store,
+    effect=Effect.WRITE,
+    verify=_verify_store,
+    **assembly(" %value, %base[%offset?(, %stride)]{} : !base, !value", "base offset value stride?", types=_OFFSETS),
+)
+declare(
+    "vector.broadcast",
+    kind=Broadcast,
+    verify=_verify_broadcast,
+    **assembly(" %source{} : !source to !result", "source", "result"),
+)
 declare(
     "vector.reduction",
     kind=Reduction,
-    results=1,
     verify=_verify_reduction,
-    semantics=_reduction,
-    **functional(("kind",)),
+    **assembly(" <@kind>, %source{} : !source into !result", "source", "result"),
 )

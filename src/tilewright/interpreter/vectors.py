@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.vector import Load, Store
-from tilewright.interpreter.machine import Environment, Interpreter, executes
+from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.types import Type
 
 
 @executes("vector.load")
-def _load(machine: Interpreter, op: Load, operands: list[Any], environment: Environment) -> Sequence[Any]:
+def _load(machine: Interpreter, op: Load, *place: Any) -> Any:
     type = op.results[0].type
-    return (machine.memory.read(_addresses(type, *operands), numpy_dtype(type), None, op)[()],)
+    return machine.memory.read(_addresses(type, *place), numpy_dtype(type), None, op)[()]
 
 
 @executes("vector.store")
-def _store(machine: Interpreter, op: Store, operands: list[Any], environment: Environment) -> Sequence[Any]:
-    base, offset, value, *stride = operands
+def _store(machine: Interpreter, op: Store, base: Any, offset: Any, value: Any, *stride: Any) -> None:
     machine.memory.write(_addresses(op.value.type, base, offset, *stride), value, None, op)
-    return ()
 
 
 def _addresses(type: Type, base: Any, offset: Any, stride: Any = None) -> Array:

@@ -1,6 +1,6 @@
 """Vector loops → LLVM IR: a table, op → lines. Nothing is decided here, and nothing is known but the names of values.
 
-    %v = vector.load %p, %o : … -> vector<16xf32>      %v3 = getelementptr inbounds i8, ptr %p, i64 %v2
+    %v = vector.load %p[%o] : … -> vector<16xf32>      %v3 = getelementptr inbounds i8, ptr %p, i64 %v2
                                                        %v4 = load <16 x float>, ptr %v3, align 1
     %s = arith.addf %v, %w : vector<16xf32>            %v5 = fadd <16 x float> %v4, %v1
     scf.for …                                          blocks, phis and jumps
