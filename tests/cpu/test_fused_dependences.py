@@ -1,0 +1,167 @@
+"""What `fuse_loops` puts into one loop nest, the analysis of dependences does not want kept in order.
+
+Accesses of one nest run lane by lane; `add_alias_checks` compares their addresses when the kernel runs. So each pair of
+them with a store has to be independent or the same element, or be so under a condition. `Ordered` is right only where
+the two do meet at other lanes, whatever the arguments are: then the nest always goes through buffers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from pass_kernels import CALLS
+
+import tilewright as tw
+from tilewright.analysis.guard_conditions import minus
+from tilewright.analysis.memory_accesses import MemoryAccess
+from tilewright.analysis.memory_dependences import Dependence, MemoryDependences, Ordered
+from tilewright.analysis.reaches import Footprint
+from tilewright.backends.cpu import pipeline
+from tilewright.dialects.cpu import Nest
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.ir.core import Op
+from tilewright.transforms.functions import functions_of
+
+assert tw.__all__
+
+TESTS = Path(__file__).resolve().parents[1]
+for folder in (TESTS.parent / "examples", TESTS.parent / "bench", TESTS / "examples", TESTS / "fuzz"):
+    sys.path.append(str(folder))
+
+from hard_kernels import CASES  # noqa: E402 - it lies in one of these folders
+from shared_memory_kernels import program  # noqa: E402
+from shared_memory_run import Arguments, module_of  # noqa: E402
+from small_cases import CASES as EXAMPLES  # noqa: E402
+
+from kernels import exp_kernel, sum_kernel  # noqa: E402
+
+
+class Fused(Exception):
+    """Ends a compilation when loops are fused."""
+
+
+class Pair(NamedTuple):
+    """Two accesses of one nest, one of them a store, and what is said of them."""
+
+    first: MemoryAccess
+    second: MemoryAccess
+    answer: Dependence
+
+    @property
+    def text(self) -> str:
+        return f"{self.first.text}\n{self.second.text}\n{self.answer}"
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether they are said to be ordered, and no lanes of different index are seen to meet."""
+        if not isinstance(self.answer, Ordered) or self.answer.meets:
+            return False
+        assert self.first.address is not None, "fused loads and stores have affine addresses"
+        assert self.second.address is not None, "fused loads and stores have affine addresses"
+        a, b = Footprint(self.first, self.first.address), Footprint(self.second, self.second.address)
+        distance = minus(b.start, a.start).number
+        if distance is None or a.offsets is None or b.offsets is None:
+            return True
+        apart = b.offsets[b.lanes] + distance - a.offsets[a.lanes][:, None]
+        meets = (apart < self.first.size) & (apart > -self.second.size)
+        return not (meets & ((a.lanes[:, None] != b.lanes) | (apart != 0))).any()
+
+
+def pairs_in_nests(module: Op) -> Iterator[Pair]:
+    """The pairs of accesses that share a nest, one of them a store."""
+    for function in functions_of(module):
+        dependences = MemoryDependences(function)
+        accesses = [access for access in dependences.accesses if isinstance(access.op, (Load, Store))]
+        for a, b in combinations(accesses, 2):
+            if a.op.parent is b.op.parent and isinstance(a.op.parent, Nest) and (a.writes or b.writes):
+                yield Pair(a, b, dependences.dependence(a, b))
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Pair]:
+    """The pairs in what the test compiles, with an empty cache."""
+    found, fuse = list[Pair](), pipeline.fuse_loops
+
+    def fuse_and_note(module: Op, **options: Any) -> None:
+        fuse(module, **options)
+        found.extend(pairs_in_nests(module))
+
+    monkeypatch.setattr(pipeline, "fuse_loops", fuse_and_note)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    return found
+
+
+@pytest.fixture
+def fused(noted: list[Pair], monkeypatch: pytest.MonkeyPatch) -> list[Pair]:
+    """The pairs in what the test compiles; compiling ends there, by a `Fused`."""
+    fuse = pipeline.fuse_loops
+
+    def fuse_and_end(module: Op, **options: Any) -> None:
+        fuse(module, **options)
+        raise Fused
+
+    monkeypatch.setattr(pipeline, "fuse_loops", fuse_and_end)
+    return noted
+
+
+def compile_drawn(seed: int, folder: Path) -> None:
+    """Fuse the loops of a drawn kernel whose arrays share memory."""
+    drawn = program(Random(seed))
+    launch = drawn.launches[0]
+    with suppress(Fused):
+        module_of(drawn.text, folder).kernel.warmup(**Arguments(drawn, launch).named(), grid=launch.grid)
+
+
+def ordered(pairs: list[Pair]) -> list[str]:
+    return [pair.text for pair in pairs if isinstance(pair.answer, Ordered)]
+
+
+def test_kernels_of_the_tests(fused: list[Pair]) -> None:
+    x = np.zeros(4096, np.float32)
+    for kernel, arguments, constants in (*CALLS.values(), (exp_kernel, (x, x, 9), {"BLOCK": 1024})):
+        with suppress(Fused):
+            kernel.warmup(*arguments, grid=(1,), **constants)
+    with suppress(Fused):
+        sum_kernel.warmup(x, x, 9, BLOCK=1024, grid=(1,))
+    assert len(fused) >= 4
+    assert ordered(fused) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str, noted: list[Pair]) -> None:
+    EXAMPLES[name]()
+    assert ordered(noted) == []
+
+
+@pytest.mark.slow
+def test_hard_kernels(fused: list[Pair]) -> None:
+    for case in CASES:
+        with suppress(Fused):
+            case.compile()
+    assert len(fused) > 50
+    assert ordered(fused) == []
+
+
+def test_drawn_kernels(fused: list[Pair], tmp_path: Path) -> None:
+    for seed in range(8):
+        compile_drawn(seed, tmp_path)
+    assert fused
+
+
+@pytest.mark.slow
+def test_many_drawn_kernels(fused: list[Pair], tmp_path: Path) -> None:
+    """Accesses of arrays under several names, in any forms: those said to be ordered meet, but for symbolic strides."""
+    for seed in range(300):
+        compile_drawn(seed, tmp_path)
+    doubtful = [pair.text for pair in fused if pair.is_doubtful]
+    assert len(fused) > 400
+    assert len(doubtful) <= 0.02 * len(fused), doubtful
