@@ -65,7 +65,7 @@ class Case:
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
-        self.text = drawn_function(rng, ACCESSES)
+        self.text = drawn_function(rng, ACCESSES, far=seed % 2 == 1)
         self.function = next(iter(parse_module(self.text).regions[0].block))
         self.dependences = MemoryDependences(self.function)
         self.accesses = self.dependences.accesses

@@ -15,17 +15,23 @@ ARGUMENTS = "%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %h: !tt.ptr<f16>, %b: !tt.ptr<i
 NUMBERS = "%n: i32, %m: i32, %w: i64, %c: i1"
 
 
+FAR = (256, 1 << 30)
+"""Distances to what small arguments do not reach."""
+
+
 class Draft:
     """A function being written.
 
     Attributes:
+        far: some indices are far from others.
         lines: its ops.
         scalars: names of i32 scalars that are known here.
         masks: masks of this shape that were used before.
     """
 
-    def __init__(self, rng: Random, shape: Shape) -> None:
+    def __init__(self, rng: Random, shape: Shape, *, far: bool) -> None:
         self.rng = rng
+        self.far = far
         self.shape = shape
         self.lines: list[str] = []
         self.scalars = ["%n", "%m", "%n"]
@@ -104,7 +110,7 @@ def linear(d: Draft) -> str:
 
 
 def shifted(d: Draft, i: str) -> str:
-    return d.binary("addi", i, d.number(d.rng.choice((1, 2, 3, 4, 7, 8, 16, -1, -4))))
+    return d.binary("addi", i, d.number(d.rng.choice((1, 2, 3, 4, 7, 8, 16, -1, -4, *FAR[: 2 * d.far]))))
 
 
 def spread(d: Draft, i: str) -> str:
@@ -153,16 +159,16 @@ def gathered(d: Draft, i: str) -> str:
 
 
 def narrowed(d: Draft, i: str) -> str:
-    """Wraps after 8 bits."""
-    small = d.op(
-        f"arith.trunci {d.binary('muli', i, d.number(d.rng.choice((1, 37))))} : {d.tile('i32')} to {d.tile('i8')}"
-    )
+    """An index of 8 bits, which wraps."""
+    i = moved(d, i) if d.rng.random() < 0.5 else i
+    whole = d.binary("muli", i, d.number(d.rng.choice((1, 1, 37, 64))))
+    small = d.op(f"arith.trunci {whole} : {d.tile('i32')} to {d.tile('i8')}")
     return d.op(f"arith.{d.rng.choice(('extsi', 'extui'))} {small} : {d.tile('i8')} to {d.tile('i32')}")
 
 
 STEPS: tuple[Callable[[Draft, str], str], ...] = (
     *(shifted, shifted, shifted, moved, moved, spread, turned, strided, by_number, by_number),
-    *(by_scalar, chosen, gathered, narrowed),
+    *(by_scalar, chosen, gathered, narrowed, narrowed),
 )
 
 
@@ -248,9 +254,9 @@ def access(d: Draft) -> None:
 SHAPES: tuple[Shape, ...] = ((8,), (8,), (8,), (2, 4), (4, 2), (2, 4), (1, 8), (4,), ())
 
 
-def drawn_function(rng: Random, accesses: int) -> str:
+def drawn_function(rng: Random, accesses: int, *, far: bool) -> str:
     """The text of a function with so many accesses, those in a loop included, to tiles of one shape or two."""
-    d = Draft(rng, rng.choice(SHAPES[:-1]))
+    d = Draft(rng, rng.choice(SHAPES[:-1]), far=far)
     d.scalars.append(d.op("tt.get_program_id x : i32"))
     d.scalars.append(d.binary("muli", d.scalars[-1], d.number(prod(d.shape), shape=()), shape=()))
     shapes = (d.shape, d.shape, d.shape, rng.choice(SHAPES))
@@ -281,7 +287,7 @@ def loop(d: Draft, shapes: tuple[Shape, ...], accesses: int) -> None:
         f"-> ({type}, i32) : i32 {{"
     )
     d.scalars += ["%k", "%s"]
-    shape, by = d.shape, d.rng.choice(("%m", d.number(8, shape=())))
+    shape, by = d.shape, d.rng.choice(("%m", "%k", d.number(8, shape=())))
     value = d.op(f"arith.constant dense<0.0> : {d.tile('f32')}")
     d.lines.append(f"tt.store %p, {value} : {type}")
     ahead = d.op(f"tt.addptr %p, {d.splat(by)} : {type}, {d.tile('i32')}")
