@@ -8,7 +8,7 @@ from rewriting_cases import function
 
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.verifier import verify
-from tilewright.transforms.loop_peeling import peel_marked_loops
+from tilewright.transforms.loop_unroll import peel_marked_loops
 
 LOOP = """
   %q = tt.addptr %p, %hi : !tt.ptr<i32>, i32

@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 
 from tilewright.analysis.axis_lattice import AxisInfo, axes, join, nothing_known
 from tilewright.analysis.axis_rules import TRANSFERS
+from tilewright.analysis.value_flow import callees_first, calls_in
 from tilewright.dialects.cf import target_operands
 from tilewright.dialects.scf import For, If, While
-from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
@@ -40,11 +41,11 @@ def analyze_axis_info(root: Op) -> Mapping[Value, AxisInfo]:
     have hints alone.
     """
     facts: Facts = {}
-    functions, recursive = ([root], set[Func]()) if isinstance(root, Func) else _callers_first(root)
+    functions, recursive = ([root], set[Func]()) if isinstance(root, Func) else callees_first(root)
     passed: dict[Func, list[AxisInfo]] = {}
-    for function in functions:
+    for function in reversed(functions):
         _visit_function(function, passed.get(function) if function not in recursive else None, facts)
-        for call, callee in _calls(function):
+        for call, callee in calls_in(function):
             known = [facts[value] for value in call.arguments]
             before = passed.setdefault(callee, known)
             passed[callee] = [_met(a, b) for a, b in zip(before, known, strict=True)]
@@ -60,34 +61,6 @@ def alignment_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
 
 # --- functions --------------------------------------------------------------------------------------------------
-
-
-def _calls(function: Func) -> Iterator[tuple[Call, Func]]:
-    """The calls in `function`, each with the function that it calls."""
-    for op in function.walk():
-        if isinstance(op, Call) and (callee := op.function) is not None:
-            yield op, callee
-
-
-def _callers_first(module: Op) -> tuple[list[Func], set[Func]]:
-    """The functions of `module`, each after those that call it; and those that calls lead back to."""
-    finished: dict[Func, None] = {}
-    entered: set[Func] = set()
-    recursive: set[Func] = set()
-
-    def visit(function: Func) -> None:
-        if function in entered:
-            if function not in finished:
-                recursive.add(function)
-            return
-        entered.add(function)
-        for _, callee in _calls(function):
-            visit(callee)
-        finished[function] = None
-
-    for function in [op for op in module.walk() if isinstance(op, Func)]:
-        visit(function)
-    return list(reversed(finished)), recursive
 
 
 def _met(a: AxisInfo, b: AxisInfo) -> AxisInfo:

@@ -18,6 +18,7 @@ from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.value_flow import callees_first
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partition_warps
@@ -95,20 +96,9 @@ def allocate(module: Op, scratch: ScratchSize = scratch_bytes) -> dict[Func, All
 
     Of a function that calls itself the calls inside need nothing.
     """
-    entered: set[Func] = set()
     found: dict[Func, Allocation] = {}
-
-    def visit(function: Func) -> None:
-        if function in entered:
-            return
-        entered.add(function)
-        for op in function.walk():
-            if isinstance(op, Call) and (callee := op.function) is not None:
-                visit(callee)
+    for function in callees_first(module)[0]:
         found[function] = Allocation(function, found, scratch)
-
-    for function in [op for op in module.walk() if isinstance(op, Func)]:
-        visit(function)
     return found
 
 

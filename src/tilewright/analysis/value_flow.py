@@ -4,6 +4,9 @@
 
 Ops with regions or targets have exact edges; of any other op every operand counts as flowing into every result, and
 analyses choose among those edges by the op's name.
+
+backward_slice(value, keep)     what computes `value`, through ops that `keep` accepts, within the block arguments
+forward_slice(value)            everything that uses it, directly or not, also inside of regions
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from typing import TypeVar
 
 from tilewright.dialects.cf import target_operands
 from tilewright.dialects.scf import Condition, For, While, Yield
+from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
 from tilewright.ir.core import Op, Value, enclosing
 
 Fact = TypeVar("Fact", bound=Hashable)
+Node = TypeVar("Node", bound=Hashable)
 Edge = tuple[Value, Value]
 
 
@@ -104,3 +109,76 @@ def propagate(
                 facts[target] |= facts[source]
                 changed = True
     return facts
+
+
+Keep = Callable[[Op], bool]
+
+
+def reachable(start: Iterable[Node], neighbours: Callable[[Node], Iterable[Node]]) -> dict[Node, None]:
+    """All that `neighbours` lead to from `start`, directly or not, and `start` itself."""
+    found = dict.fromkeys(start)
+    waiting = list(found)
+    while waiting:
+        for node in neighbours(waiting.pop()):
+            if node not in found:
+                found[node] = None
+                waiting.append(node)
+    return found
+
+
+def operand_ops(op: Op) -> Iterator[Op]:
+    """The ops that compute the operands of `op`."""
+    return (value.op for value in op.operands if value.op is not None)
+
+
+def backward_slice(value: Value, keep: Keep = lambda op: True) -> dict[Op, None]:
+    """The ops that `value` is computed from, as far as `keep` accepts them; block arguments end the search."""
+    start = [] if value.op is None else [value.op]
+    return reachable(filter(keep, start), lambda op: filter(keep, operand_ops(op)))
+
+
+def forward_slice(value: Value) -> dict[Op, None]:
+    """The ops that use `value` or something computed from it, also inside of regions."""
+
+    def users(op: Op) -> Iterator[Op]:
+        inner = (argument for region in op.regions for block in region.blocks for argument in block.args)
+        return (user for value in (*op.results, *inner) for user in value.uses)
+
+    return reachable(value.uses, users)
+
+
+def connected_ops(op: Op, keep: Keep) -> dict[Op, None]:
+    """The ops that `op` is connected with through operands and users, as far as `keep` accepts them."""
+
+    def neighbours(op: Op) -> Iterator[Op]:
+        return filter(keep, (*operand_ops(op), *(user for result in op.results for user in result.uses)))
+
+    return reachable([op], neighbours)
+
+
+def calls_in(function: Func) -> Iterator[tuple[Call, Func]]:
+    """The calls in `function`, each with the function that it calls."""
+    for op in function.walk():
+        if isinstance(op, Call) and (callee := op.function) is not None:
+            yield op, callee
+
+
+def callees_first(module: Op) -> tuple[list[Func], set[Func]]:
+    """The functions of `module`, each after those that it calls; and those that calls lead back to."""
+    finished: dict[Func, None] = {}
+    entered: set[Func] = set()
+    recursive: set[Func] = set()
+
+    def visit(function: Func) -> None:
+        if function in entered:
+            if function not in finished:
+                recursive.add(function)
+            return
+        entered.add(function)
+        for _, callee in calls_in(function):
+            visit(callee)
+        finished[function] = None
+
+    for function in [op for op in module.walk() if isinstance(op, Func)]:
+        visit(function)
+    return list(finished), recursive

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tilewright.analysis.value_flow import reachable
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.ir.attributes import CallLocation, Location, Symbol
 from tilewright.ir.core import Op, Value
@@ -103,15 +104,10 @@ def _called_from(callee: Location, caller: Location, known: dict[int, Location])
 def symbol_dce(module: Op) -> bool:
     """Erase the functions of `module` that are private and not called, directly or indirectly, by a public one."""
     functions = {op.symbol: op for op in module.regions[0].block if isinstance(op, Func)}
-    pending = [name for name, op in functions.items() if op.visibility != "private"]
-    if len(pending) == len(functions):
+    roots = [name for name, op in functions.items() if op.visibility != "private"]
+    if len(roots) == len(functions):
         return False
-    reached = set(pending)
-    while pending:
-        for name in _called_by(functions[pending.pop()]):
-            if name in functions and name not in reached:
-                reached.add(name)
-                pending.append(name)
+    reached = reachable(roots, lambda name: (callee for callee in _called_by(functions[name]) if callee in functions))
     for name, op in functions.items():
         if name not in reached:
             op.erase()

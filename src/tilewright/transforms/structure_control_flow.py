@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tilewright.analysis.value_flow import reachable
 from tilewright.dialects.cf import CondBranch, target_operands
 from tilewright.dialects.tt_function import Return
 from tilewright.ir.core import Block, Op, Region, Value
@@ -45,16 +46,12 @@ def structure_functions(functions: Iterable[Op]) -> bool:
 
 def _drop_unreachable(region: Region) -> bool:
     """Erase the blocks that nothing jumps to (front ends leave one behind a `return`); returns whether any was."""
-    reachable, pending = {region.block}, [region.block]
-    while pending:
-        fresh = [block for block in successors(pending.pop()) if block not in reachable]
-        reachable.update(fresh)
-        pending += fresh
-    unreachable = [block for block in region.blocks if block not in reachable]
+    reached = reachable([region.block], successors)
+    unreachable = [block for block in region.blocks if block not in reached]
     for block in unreachable:
         for op in block:
             op.drop_uses()
-    region.blocks = [block for block in region.blocks if block in reachable]
+    region.blocks = [block for block in region.blocks if block in reached]
     return bool(unreachable)
 
 

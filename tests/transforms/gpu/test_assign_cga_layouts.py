@@ -9,7 +9,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.layouts.encodings import Blocked, encoding
-from tilewright.transforms.gpu.assign_cga_layouts import assign_cga_layouts
+from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts
 
 assert tilewright.dialects.__all__
 

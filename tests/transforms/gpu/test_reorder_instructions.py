@@ -11,7 +11,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
+from tilewright.transforms.gpu.optimize_dot_operands import reduce_data_duplication
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 
 assert tilewright.dialects.__all__

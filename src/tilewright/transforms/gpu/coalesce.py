@@ -24,11 +24,12 @@ that suits memory best: nobody sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from math import prod
 from typing import TypeGuard
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.value_flow import reachable
 from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite, RowAccess
@@ -162,15 +163,9 @@ def atomic_elements(op: PointerAccess, module: Op) -> int | None:
     return {"f32": 1, "bf16": 1, "f16": 2}.get(element.text)
 
 
-def connected_ops(op: Op) -> set[Op]:
+def connected_ops(op: Op) -> Container[Op]:
     """All ops that values flow between, directly or not, starting at `op`; arguments of functions connect nothing."""
-    found, waiting = {op}, [op]
-    while waiting:
-        for neighbour in _neighbours(waiting.pop()):
-            if neighbour not in found:
-                found.add(neighbour)
-                waiting.append(neighbour)
-    return found
+    return reachable([op], _neighbours)
 
 
 def _neighbours(op: Op) -> Iterator[Op]:

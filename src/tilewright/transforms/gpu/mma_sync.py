@@ -6,6 +6,7 @@ to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the
 
 from __future__ import annotations
 
+from tilewright.analysis.value_flow import backward_slice, connected_ops
 from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Reshape, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
@@ -13,10 +14,10 @@ from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import f64
+from tilewright.layouts.conversion import scale_layout
 from tilewright.layouts.encodings import Blocked, DotOperand, Linear, NvidiaMma
 from tilewright.layouts.inference import linear_encoding
 from tilewright.layouts.queries import cga_layout
-from tilewright.layouts.register_layouts import scale_layout
 from tilewright.transforms.gpu.matrix_instructions import (
     NEWEST,
     MatmulOptions,
@@ -27,7 +28,6 @@ from tilewright.transforms.gpu.matrix_instructions import (
 )
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.slices import backward_slice, connected_ops
 from tilewright.transforms.gpu.tile_ops import TileOps, layout_as, layout_of, warps_of, with_layout, workers_of
 
 VIEWS = (ExpandDims, Reshape, Trans, Join, Split, Cat, Broadcast, ConvertLayout)

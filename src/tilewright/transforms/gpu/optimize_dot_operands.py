@@ -10,6 +10,14 @@
 
 Reshapes move likewise. Scales in shared memory, which tensor memory would get in another order, stay there: their copy
 to tensor memory puts them into that order.
+
+`reduce_data_duplication` lets operands that change their warp go through one buffer, from which every thread reads
+what it needs: in a dot's operand the same element lies in several threads, and a conversion would write each copy.
+
+    %b = ttg.convert_layout %a : … -> tensor<…, #ttg.dot_op<{…}>>
+
+    %s = ttg.local_alloc %a : … -> !ttg.memdesc<…, #shared, #smem>       swizzled for the reads of the dot
+    %b = ttg.local_load %s : … -> tensor<…, #ttg.dot_op<{…}>>
 """
 
 from __future__ import annotations
@@ -37,6 +45,7 @@ from tilewright.layouts.encodings import (
     encoding,
 )
 from tilewright.layouts.inference import transposed
+from tilewright.layouts.movement import needs_shared_memory
 from tilewright.layouts.queries import cga_layout, memory_order
 from tilewright.layouts.shared_choice import contiguous_offsets, reshaped_buffer, swizzled_for, transposed_from
 from tilewright.transforms import conversion_rules
@@ -247,3 +256,26 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "ttng.tc_gen5_mma_scaled": (views_of_operands, scales_in_shared_memory),
     "ttng.warp_group_dot": (views_of_operands,),
 }
+
+
+def reduce_data_duplication(module: Op) -> bool:
+    """Replace the conversions to operands of dots in `module` that need shared memory."""
+    conversions = [op for op in module.walk() if isinstance(op, ConvertLayout)]
+    return sum(map(_through_buffer, conversions)) > 0
+
+
+def _through_buffer(op: ConvertLayout) -> bool:
+    result, source, type = distributed_of(op.result), distributed_of(op.source), tile_type(op.source)
+    if not isinstance(result, DotOperand) or not needs_shared_memory(source, result, type.shape):
+        return False
+    order = memory_order(source, type.shape)
+    shared = swizzled_for(result, type.shape, order, bits=type.bits, cga=cga_layout(source))
+    assert op.block is not None, "an op of a function is in a block"
+    buffer = Op.create(
+        "ttg.local_alloc", op.operands, (MemDescType(type.shape, type.element, shared.text),), location=op.location
+    )
+    load = Op.create("ttg.local_load", buffer.results, (op.result.type,), location=op.location)
+    op.block.insert(buffer, op)
+    op.block.insert(load, op)
+    op.replace(load.results)
+    return True

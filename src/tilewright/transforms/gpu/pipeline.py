@@ -12,23 +12,22 @@ from tilewright.ir.pass_manager import Pass
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
-from tilewright.transforms.gpu.assign_cga_layouts import assign_cga_layouts
 from tilewright.transforms.gpu.coalesce import coalesce, coalesce_async_copy
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
+from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
 from tilewright.transforms.gpu.mma_lowering import hoist_barriers, mma_lowering
 from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumulator_init
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
-from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands
+from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands, reduce_data_duplication
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
-from tilewright.transforms.gpu.reduce_data_duplication import reduce_data_duplication
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens

@@ -12,10 +12,10 @@ Costs are in thousandths of a cycle of one multiprocessor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from math import prod
 
-from tilewright.analysis.value_flow import flows_into
+from tilewright.analysis.value_flow import flows_into, reachable
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.scf import For, If, Yield
 from tilewright.dialects.tt_memory import Load
@@ -128,16 +128,10 @@ def _reduction_cost(op: Reduce) -> int | None:
 # --- what others need ---------------------------------------------------------------------------------------------
 
 
-def _kept(conversion: Op, found: ConversionSlice, ops: dict[Op, None]) -> set[Value]:
+def _kept(conversion: Op, found: ConversionSlice, ops: dict[Op, None]) -> Container[Value]:
     """The values of the slice that are needed elsewhere in their old layouts, directly or not."""
-    waiting = [value for value in found.values if _is_needed_elsewhere(value, conversion, found, ops)]
-    kept = set(waiting)
-    while waiting:
-        for source in _sources(waiting.pop()):
-            if source in found.values and source not in kept:
-                kept.add(source)
-                waiting.append(source)
-    return kept
+    needed = (value for value in found.values if _is_needed_elsewhere(value, conversion, found, ops))
+    return reachable(needed, lambda value: (source for source in _sources(value) if source in found.values))
 
 
 def _is_needed_elsewhere(value: Value, conversion: Op, found: ConversionSlice, ops: dict[Op, None]) -> bool:

@@ -35,10 +35,10 @@ from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, buffer_type, tile_type
 from tilewright.ir.types import IntType, MemDescType, PointerType, TensorDescType, TensorType, Type, i1, i8, i32, i64
+from tilewright.layouts.conversion import TMA_BOX, tma_box
 from tilewright.layouts.encodings import Encoding, LayoutError, NvmmaShared, SwizzledShared, encoding
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.shared_choice import cga_with_rank, with_rank
-from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.op_builder import OpBuilder

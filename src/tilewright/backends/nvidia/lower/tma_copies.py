@@ -29,10 +29,10 @@ from tilewright.dialects.ttng_descriptors import (
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
+from tilewright.layouts.conversion import TMA_BOX, tma_box
 from tilewright.layouts.linear_layout import log2
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.shared import NvmmaShared
-from tilewright.layouts.shared_layouts import TMA_BOX, tma_box
 from tilewright.support.diagnostics import NotSupported, located
 
 BlockCopy: TypeAlias = AsyncTmaCopyGlobalToLocal | AsyncTmaCopyLocalToGlobal | AsyncTmaReduce

@@ -22,9 +22,9 @@ from tilewright.dialects.ttng_descriptors import AsyncTmaGather, AsyncTmaScatter
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
+from tilewright.layouts.conversion import tma_box
 from tilewright.layouts.encoding import encoding_as
 from tilewright.layouts.shared import NvmmaShared
-from tilewright.layouts.shared_layouts import tma_box
 from tilewright.support.diagnostics import NotSupported, located
 
 ROWS = 4

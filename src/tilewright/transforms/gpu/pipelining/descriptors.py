@@ -38,8 +38,7 @@ from tilewright.ir.attributes import UNIT, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type, i32
 from tilewright.transforms.carried_values import add_result
-from tilewright.transforms.gpu.pipelining.schedule import Schedule, body_of
-from tilewright.transforms.gpu.pipelining.writer import Writer, carry, hand_on
+from tilewright.transforms.gpu.pipelining.schedule import Schedule, Writer, body_of, carry, hand_on
 from tilewright.transforms.gpu.tma_lowering import (
     DESCRIPTOR_BYTES,
     buffer_layout,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.analysis.value_flow import forward_slice
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_descriptors import DescriptorRead
@@ -38,7 +39,6 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     loops_of,
     values_used,
 )
-from tilewright.transforms.gpu.slices import forward_slice
 
 BARRIERS = (ScopedBarrier, Barrier, Assert, Print)
 """Ops that must not move to another step."""
