@@ -78,27 +78,21 @@ class OpView(NamedTuple):
         return self.op.name
 
     def get_num_operands(self) -> int:
-        """The number of operands."""
         return len(self.op.operands)
 
     def get_operand(self, index: int) -> ValueView:
-        """One of its operands."""
         return ValueView(self.op.operands[index])
 
     def get_num_results(self) -> int:
-        """The number of results."""
         return len(self.op.results)
 
     def get_result(self, index: int) -> ValueView:
-        """One of its results."""
         return ValueView(self.op.results[index])
 
     def get_num_regions(self) -> int:
-        """The number of regions."""
         return len(self.op.regions)
 
     def get_region(self, index: int) -> RegionView:
-        """One of its regions."""
         return RegionView(self.op.regions[index])
 
     def get_block(self) -> BlockView | None:
@@ -148,7 +142,6 @@ class ValueView(NamedTuple):
         return list(kind.shape) if isinstance(kind, TensorType) else None
 
     def get_type(self) -> str:
-        """The type as text."""
         return str(self.value.type)
 
 
@@ -176,11 +169,9 @@ class BlockView(NamedTuple):
         return None if self.block.region is None else RegionView(self.block.region)
 
     def get_num_arguments(self) -> int:
-        """The number of arguments."""
         return len(self.block.args)
 
     def get_argument(self, index: int) -> ValueView:
-        """One of its arguments."""
         return ValueView(self.block.args[index])
 
 

@@ -28,16 +28,11 @@ def start(name: str | None = None, **options: Any) -> int:
     return SESSION
 
 
-def activate(session: int | None = None) -> None:
-    """Does nothing: sessions record nothing."""
+def _nothing(*_: Any, **__: Any) -> None:
+    """Does nothing: sessions record nothing, and there is nothing to write."""
 
 
-def deactivate(session: int | None = None, flushing: bool = False) -> None:
-    """Does nothing: sessions record nothing."""
-
-
-def finalize(session: int | None = None, output_format: str = "") -> None:
-    """Does nothing: there is nothing to write."""
+activate = deactivate = finalize = enter_state = exit_state = _nothing
 
 
 @overload
@@ -50,39 +45,17 @@ def profile(func: Any = None, **options: Any) -> Any:
 
 
 @contextmanager
-def scope(name: str, metrics: Mapping[str, Any] | None = None) -> Iterator[None]:
+def scope(name: str = "", metrics: Mapping[str, Any] | None = None) -> Iterator[None]:
     """A part of a profile under a name: for `with`, and as a decorator."""
     yield
 
 
-@contextmanager
-def state(name: str) -> Iterator[None]:
-    """A phase of a profile, for `with`, and as a decorator."""
-    yield
+state = metadata_state = cpu_timed_scope = scope
 
 
-cpu_timed_scope = scope
-
-
-@contextmanager
-def metadata_state() -> Iterator[None]:
-    """A context for `with` in which metrics are computed."""
-    yield
-
-
-def enter_scope(name: str, *, metrics: Mapping[str, Any] | None = None, **options: Any) -> int:
-    """Begin a scope; gives the number of it."""
+def enter_scope(name: str | None = None, *, metrics: Mapping[str, Any] | None = None, **options: Any) -> int:
+    """Begin, or end, a scope; gives the number of it."""
     return SESSION
 
 
-def exit_scope(name: str | None = None, *, metrics: Mapping[str, Any] | None = None, **options: Any) -> int:
-    """End a scope; gives the number of it."""
-    return SESSION
-
-
-def enter_state(name: str) -> None:
-    """Begin a phase."""
-
-
-def exit_state() -> None:
-    """End a phase."""
+exit_scope = enter_scope

@@ -30,7 +30,7 @@ from tilewright.compiler.signature import CONSTEXPR
 from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.cache.managers import base32
 from tilewright.runtime.dependencies import UsedGlobals, dependencies
-from tilewright.runtime.parameters import ANNOTATION_TYPES, MISSING, KernelParam, bind
+from tilewright.runtime.parameters import ANNOTATION_TYPES, KernelParam, bind
 from tilewright.runtime.specialize import specialize
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.types import MAX_TILE_ELEMENTS
@@ -122,7 +122,8 @@ def native_specialize_impl(backend: Any, arg: Any, is_const: bool, specialize_va
     if isinstance(arg, tuple):
         pairs = [native_specialize_impl(backend, part, False, True, True) for part in arg]
         return tuple(_like(arg, parts) for parts in zip(*pairs, strict=True)) or ((), ())
-    return specialize(arg, _parameter(is_const=is_const, by_value=specialize_value, align=align)).as_triton()
+    param = KernelParam(0, "argument", is_const=is_const, do_not_specialize=not specialize_value)
+    return specialize(arg, param._replace(do_not_specialize_on_alignment=not align)).as_triton()
 
 
 def mangle_type(arg: Any, specialize: bool = False) -> Any:
@@ -170,20 +171,6 @@ def _with_digests(value: Any) -> Any:
 def get_full_name(fn: Any) -> str:
     """Module and name of a function."""
     return f"{fn.__module__}.{fn.__qualname__}"
-
-
-def _parameter(*, is_const: bool, by_value: bool, align: bool) -> KernelParam:
-    return KernelParam(
-        num=0,
-        name="argument",
-        annotation="",
-        annotation_type="",
-        is_constexpr=False,
-        is_const=is_const,
-        do_not_specialize=not by_value,
-        do_not_specialize_on_alignment=not align,
-        default=MISSING,
-    )
 
 
 def _like(arg: tuple[Any, ...], parts: Sequence[Any]) -> tuple[Any, ...]:

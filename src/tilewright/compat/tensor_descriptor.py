@@ -100,7 +100,6 @@ class Before:
         return size
 
     def stride(self) -> Any:
-        """The strides of the tensor."""
         return self.tensor.stride()
 
 

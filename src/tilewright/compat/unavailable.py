@@ -38,7 +38,6 @@ class HIPBackend(BaseBackend):
         return target.backend == "hip"
 
     def hash(self) -> str:
-        """The target."""
         return f"{self.target.backend}-{self.target.arch}"
 
     def parse_options(self, options: dict[str, Any]) -> Any:

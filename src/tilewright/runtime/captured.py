@@ -77,7 +77,6 @@ class CapturedFunction(KeyedCallable):
 
     @property
     def file_name(self) -> str:
-        """The file."""
         return self._original.__code__.co_filename
 
     @property
@@ -121,7 +120,6 @@ class CapturedFunction(KeyedCallable):
 
     @property
     def signature(self) -> inspect.Signature:
-        """The signature, as `inspect` has it."""
         return self.__signature__
 
     def parse(self) -> ast.Module:
@@ -170,7 +168,6 @@ class CapturedFunction(KeyedCallable):
 
     @property
     def type(self) -> constexpr_type:
-        """The type of the function as a constant."""
         return constexpr_type(self)
 
     def _flatten_ir(self, handles: list[Any]) -> None:

@@ -54,13 +54,13 @@ class KernelParam(NamedTuple):
 
     num: int
     name: str
-    annotation: str
-    annotation_type: str
-    is_constexpr: bool
-    is_const: bool
-    do_not_specialize: bool
-    do_not_specialize_on_alignment: bool
-    default: Any
+    annotation: str = ""
+    annotation_type: str = ""
+    is_constexpr: bool = False
+    is_const: bool = False
+    do_not_specialize: bool = False
+    do_not_specialize_on_alignment: bool = False
+    default: Any = MISSING
 
     @property
     def has_default(self) -> bool:
@@ -168,7 +168,14 @@ class KernelInterface:
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """A function that launches on `grid`: one to three extents, or a function of the arguments by name."""
-        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self.run(*args, grid=grid, warmup=False, **kwargs)
+            except CompilationError as error:
+                raise shortened(error) from error.__cause__
+
+        return launch
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch; with `warmup` only compile."""

@@ -35,7 +35,6 @@ HIDDEN = frozenset(["self", "_semantic", "_builder", "_generator"])
 
 
 def page() -> str:
-    """The text of the page."""
     return HEAD + "".join(f"\n## {title}\n\n{''.join(_rows(module))}" for module, title in TOPICS.items())
 
 

@@ -98,7 +98,6 @@ OPERANDS = {
 
 
 def page() -> str:
-    """The text of the page."""
     by_dialect = groupby(sorted(OPS), lambda name: name.partition(".")[0])
     return HEAD + "".join(f"\n## {dialect}\n\n{COLUMNS}{''.join(map(_row, names))}" for dialect, names in by_dialect)
 

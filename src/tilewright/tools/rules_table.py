@@ -24,7 +24,6 @@ COLUMNS = "| rule | equation | if | because |\n|---|---|---|---|\n"
 
 
 def page() -> str:
-    """The text of the page."""
     return HEAD + "".join(f"\n## {title}\n\n{COLUMNS}{''.join(map(_row, rows))}" for title, rows in TABLES.items())
 
 

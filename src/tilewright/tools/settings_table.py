@@ -22,7 +22,6 @@ COLUMNS = "| variable | knob | default | description |\n|---|---|---|---|\n"
 
 
 def page() -> str:
-    """The text of the page."""
     groups = [(name, group) for name, group in vars(knobs).items() if isinstance(group, knobs.base_knobs)]
     return HEAD + "".join(_section(name, group) for name, group in groups)
 

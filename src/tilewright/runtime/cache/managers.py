@@ -70,7 +70,6 @@ class FileCacheManager(CacheManager):
         self._stored = 0
 
     def has_file(self, filename: str) -> bool:
-        """Whether the file is there."""
         return self.get_file(filename) is not None
 
     def get_file(self, filename: str) -> str | None:

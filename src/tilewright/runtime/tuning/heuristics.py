@@ -11,8 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tilewright.runtime.tracebacks import shortened
-from tilewright.support.diagnostics import CompilationError
+from tilewright.runtime.parameters import KernelInterface
 
 
 class Launchable(Protocol):
@@ -26,7 +25,7 @@ class Launchable(Protocol):
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any: ...
 
 
-class KernelWrapper:
+class KernelWrapper(KernelInterface):
     """A kernel around another one.
 
     Attributes:
@@ -42,25 +41,6 @@ class KernelWrapper:
             self.base_fn = self.base_fn.fn
         self.__name__, self.__doc__ = self.base_fn.__name__, self.base_fn.__doc__
         self.__module__, self.__qualname__ = self.base_fn.__module__, self.base_fn.__qualname__
-
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """A function that launches the kernel on `grid`."""
-
-        def launch(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return self.run(*args, grid=grid, warmup=False, **kwargs)
-            except CompilationError as error:
-                raise shortened(error) from error.__cause__
-
-        return launch
-
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """Launch the kernel, or with `warmup` only compile it."""
-        raise NotImplementedError
-
-    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
-        """Compile without launching."""
-        return self.run(*args, grid=grid, warmup=True, **kwargs)
 
     @property
     def kernel(self) -> Any:

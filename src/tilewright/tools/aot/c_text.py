@@ -344,7 +344,6 @@ class Stub(NamedTuple):
 
 
 def header_text(stub: Stub) -> str:
-    """The header."""
     return _HEADER.substitute(
         _common(stub),
         kernel=stub.kernel,
@@ -360,7 +359,6 @@ def header_text(stub: Stub) -> str:
 
 
 def source_text(stub: Stub) -> str:
-    """The source."""
     x, y, z = stub.grid
     return _SOURCE.substitute(
         _common(stub),

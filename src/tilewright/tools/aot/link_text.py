@@ -93,13 +93,11 @@ TT_ResultTy ${name}_default(TT_StreamTy tt_stream$declared) { return $name(tt_st
 
 
 def header_text(file: str, kernels: Sequence[Linked]) -> str:
-    """The header."""
     guard = "".join(letter if letter.isalnum() else "_" for letter in file.upper())
     return _HEADER.substitute(guard=f"{guard}_H", prelude=PRELUDE, kernels="".join(map(_declarations, kernels)))
 
 
 def source_text(header: str, kernels: Sequence[Linked]) -> str:
-    """The source."""
     return f'#include "{header}"\n' + "".join(map(_definitions, kernels))
 
 
