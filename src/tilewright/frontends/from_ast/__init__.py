@@ -5,14 +5,11 @@ from __future__ import annotations
 from types import FunctionType
 
 from tilewright.frontends import hir
-from tilewright.frontends.from_ast.control_flow import CONTROL_FLOW
 from tilewright.frontends.from_ast.expressions import EXPRESSIONS
 from tilewright.frontends.from_ast.reader import read_with
 from tilewright.frontends.from_ast.statements import STATEMENTS
 from tilewright.frontends.memoise import memoise
 from tilewright.frontends.python_function import parse
-
-_STATEMENTS = STATEMENTS | CONTROL_FLOW
 
 
 def read_function(python: FunctionType) -> hir.Function:
@@ -23,7 +20,7 @@ def read_function(python: FunctionType) -> hir.Function:
         Unsupported: the function uses Python that kernels do not have.
     """
     source, tree = parse(python)
-    return read_with(source, tree, python, EXPRESSIONS, _STATEMENTS)
+    return read_with(source, tree, python, EXPRESSIONS, STATEMENTS)
 
 
 read_function_once = memoise(read_function, "ast")

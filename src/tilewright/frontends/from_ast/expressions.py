@@ -13,16 +13,6 @@ from tilewright.frontends.from_ast.reader import ExpressionReader, Reader
 from tilewright.frontends.hir import Register
 
 
-def read_constant(reader: Reader, node: ast.Constant) -> Register:
-    """`3`, `"text"`, `None`."""
-    return reader.constant(node.value)
-
-
-def read_name(reader: Reader, node: ast.Name) -> Register:
-    """`x`."""
-    return reader.load(node, node.id)
-
-
 def read_binary(reader: Reader, node: ast.BinOp) -> Register:
     """`a + b`."""
     left, right = reader.expression(node.left), reader.expression(node.right)
@@ -50,12 +40,8 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Register:
     return reader.operate(node, UNARY[node.op.__class__], reader.expression(node.operand))
 
 
-def read_compare(reader: Reader, node: ast.Compare) -> Register:
-    """`a < b`, and chains: `a < b < c` is `a < b and b < c` with b evaluated once."""
-    return _compare_chain(reader, node, reader.expression(node.left), 0)
-
-
 def _compare_chain(reader: Reader, node: ast.Compare, left: Register, number: int) -> Register:
+    """`a < b`, and chains: `a < b < c` is `a < b and b < c` with b evaluated once."""
     right = reader.expression(node.comparators[number])
     answer = reader.operate(node, COMPARISONS[node.ops[number].__class__], left, right)
     if number + 1 == len(node.ops):
@@ -63,12 +49,8 @@ def _compare_chain(reader: Reader, node: ast.Compare, left: Register, number: in
     return _short_circuit(reader, node, True, answer, lambda: _compare_chain(reader, node, right, number + 1))
 
 
-def read_boolean(reader: Reader, node: ast.BoolOp) -> Register:
+def _boolean_chain(reader: Reader, node: ast.BoolOp, number: int = 0) -> Register:
     """`a and b and c` is `a and (b and c)`."""
-    return _boolean_chain(reader, node, 0)
-
-
-def _boolean_chain(reader: Reader, node: ast.BoolOp, number: int) -> Register:
     left = reader.expression(node.values[number])
     if number + 1 == len(node.values):
         return left
@@ -112,17 +94,6 @@ def _items(reader: Reader, nodes: list[ast.expr]) -> tuple[tuple[Register, ...],
     return tuple(reader.expression(node) for node in plain), starred
 
 
-def read_attribute(reader: Reader, node: ast.Attribute) -> Register:
-    """`a.name`."""
-    return reader.operate(node, operations.attribute, reader.expression(node.value), reader.constant(node.attr))
-
-
-def read_subscript(reader: Reader, node: ast.Subscript) -> Register:
-    """`a[i]`, `a[:, None]`."""
-    value, index = reader.expression(node.value), reader.expression(node.slice)
-    return reader.operate(node, operator.getitem, value, index)
-
-
 def read_slice(reader: Reader, node: ast.Slice) -> Register:
     """`i:j:k` inside brackets."""
     parts = (node.lower, node.upper, node.step)
@@ -140,11 +111,6 @@ def read_tuple(reader: Reader, node: ast.Tuple | ast.List) -> Register:
     result = reader.register()
     reader.put(hir.Call(result, reader.constant(operations.pack), registers, starred, (), reader.location(node)))
     return result
-
-
-def read_joined_string(reader: Reader, node: ast.JoinedStr) -> Register:
-    """`f"text {value}"`."""
-    return reader.operate(node, operations.joined, *(reader.expression(part) for part in node.values))
 
 
 def read_formatted_value(reader: Reader, node: ast.FormattedValue) -> Register:
@@ -238,21 +204,25 @@ COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
 }
 
 EXPRESSIONS: dict[type[ast.AST], ExpressionReader] = {
-    ast.Attribute: read_attribute,
+    ast.Attribute: lambda reader, node: reader.operate(
+        node, operations.attribute, reader.expression(node.value), reader.constant(node.attr)
+    ),
     ast.BinOp: read_binary,
-    ast.BoolOp: read_boolean,
+    ast.BoolOp: _boolean_chain,
     ast.Call: read_call,
-    ast.Compare: read_compare,
-    ast.Constant: read_constant,
+    ast.Compare: lambda reader, node: _compare_chain(reader, node, reader.expression(node.left), 0),
+    ast.Constant: lambda reader, node: reader.constant(node.value),
     ast.FormattedValue: read_formatted_value,
     ast.IfExp: read_conditional,
-    ast.JoinedStr: read_joined_string,
+    ast.JoinedStr: lambda reader, node: reader.operate(node, operations.joined, *map(reader.expression, node.values)),
     ast.List: read_tuple,
     ast.ListComp: read_comprehension,
-    ast.Name: read_name,
+    ast.Name: lambda reader, node: reader.load(node, node.id),
     ast.NamedExpr: read_named,
     ast.Slice: read_slice,
-    ast.Subscript: read_subscript,
+    ast.Subscript: lambda reader, node: reader.operate(
+        node, operator.getitem, reader.expression(node.value), reader.expression(node.slice)
+    ),
     ast.Tuple: read_tuple,
     ast.UnaryOp: read_unary,
 }

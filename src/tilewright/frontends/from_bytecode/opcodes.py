@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from tilewright.frontends import operations
 from tilewright.language.python_code import has_opcodes
 
-Made = Iterator[tuple[str, Any]]
+Made = Sequence[tuple[str, Any]]
 
 MATRIX_PRODUCT = "the operator `@`"
 _AFTER_3_12 = bool(sys.version_info >= (3, 13))
@@ -125,141 +125,66 @@ _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
 def _translated(found: dis.Instruction) -> Made:
     translate = SUPPORTED.get(found.opname)
     if translate is None:
-        yield "refuse", REFUSED.get(found.opname, f"the bytecode instruction {found.opname}")
-    else:
-        yield from translate(found)
+        return (("refuse", REFUSED.get(found.opname, f"the bytecode instruction {found.opname}")),)
+    return translate(found)
 
 
 def _with(op: str) -> Callable[[dis.Instruction], Made]:
     """The argument as `dis` gives it."""
-
-    def translate(found: dis.Instruction) -> Made:
-        yield op, found.argval
-
-    return translate
+    return lambda found: ((op, found.argval),)
 
 
 def _fixed(op: str, arg: Any = None) -> Callable[[dis.Instruction], Made]:
     """Always this argument."""
-
-    def translate(found: dis.Instruction) -> Made:
-        yield op, arg
-
-    return translate
-
-
-def _nothing(found: dis.Instruction) -> Made:
-    yield from ()
-
-
-def _load_global(found: dis.Instruction) -> Made:
-    if (found.arg or 0) & 1:
-        yield "null", None
-    yield "load", found.argval
-
-
-def _load_attribute(found: dis.Instruction) -> Made:
-    is_method = sys.version_info >= (3, 12) and (found.arg or 0) & 1
-    yield ("method" if is_method else "attribute"), found.argval
+    return lambda found: ((op, arg),)
 
 
 def _pairs(*ops: str) -> Callable[[dis.Instruction], Made]:
     """Two loads or stores in one instruction."""
-
-    def translate(found: dis.Instruction) -> Made:
-        yield from zip(ops, found.argval, strict=True)
-
-    return translate
-
-
-def _binary(found: dis.Instruction) -> Made:
-    if found.argrepr in ("[", "[]"):  # 3.14
-        yield "subscript", None
-        return
-    function = BINARY.get(found.argrepr.rstrip("="))
-    yield ("refuse", MATRIX_PRODUCT) if function is None else ("binary", function)
-
-
-def _compare(found: dis.Instruction) -> Made:
-    yield "binary", COMPARISONS[found.argrepr.removeprefix("bool(").removesuffix(")")]
-
-
-def _is(found: dis.Instruction) -> Made:
-    yield "binary", operator.is_not if found.arg else operator.is_
-
-
-def _contains(found: dis.Instruction) -> Made:
-    yield "binary", operations.lacks if found.arg else operations.contains
-
-
-def _binary_slice(found: dis.Instruction) -> Made:
-    yield "slice", 2
-    yield "subscript", None
-
-
-def _format_value(found: dis.Instruction) -> Made:
-    """3.11 and 3.12: conversion and specification in one."""
-    conversion = {0: -1, 1: ord("s"), 2: ord("r"), 3: ord("a")}[(found.arg or 0) & 3]
-    if (found.arg or 0) & 4:
-        yield "swap", 2
-        yield "convert", conversion
-        yield "swap", 2
-        yield "format", True
-    else:
-        yield "convert", conversion
-        yield "format", False
-
-
-def _convert_value(found: dis.Instruction) -> Made:
-    yield "convert", {1: ord("s"), 2: ord("r"), 3: ord("a")}[found.arg or 0]
+    return lambda found: tuple(zip(ops, found.argval, strict=True))
 
 
 def _or_pop(sense: str) -> Callable[[dis.Instruction], Made]:
     """3.11: jump with the value, or drop it."""
+    return lambda found: (("copy", 1), ("branch", sense), ("pop", None))
 
-    def translate(found: dis.Instruction) -> Made:
-        yield "copy", 1
-        yield "branch", sense
-        yield "pop", None
 
-    return translate
+def _load_global(found: dis.Instruction) -> Made:
+    load = ("load", found.argval)
+    return (("null", None), load) if (found.arg or 0) & 1 else (load,)
+
+
+def _load_attribute(found: dis.Instruction) -> Made:
+    is_method = sys.version_info >= (3, 12) and (found.arg or 0) & 1
+    return (("method" if is_method else "attribute", found.argval),)
+
+
+def _binary(found: dis.Instruction) -> Made:
+    if found.argrepr in ("[", "[]"):  # 3.14
+        return (("subscript", None),)
+    function = BINARY.get(found.argrepr.rstrip("="))
+    return (("refuse", MATRIX_PRODUCT) if function is None else ("binary", function),)
+
+
+def _format_value(found: dis.Instruction) -> Made:
+    """3.11 and 3.12: conversion and specification in one."""
+    convert = ("convert", {0: -1, 1: ord("s"), 2: ord("r"), 3: ord("a")}[(found.arg or 0) & 3])
+    if (found.arg or 0) & 4:
+        return (("swap", 2), convert, ("swap", 2), ("format", True))
+    return (convert, ("format", False))
 
 
 def _intrinsic(found: dis.Instruction) -> Made:
     if found.arg == _LIST_TO_TUPLE:
-        yield "to_tuple", None
-    elif found.arg == _UNARY_POSITIVE:
-        yield "unary", operator.pos
-    else:
-        yield "refuse", f"the bytecode instruction {found.opname} {found.argrepr}"
-
-
-def _return_constant(found: dis.Instruction) -> Made:
-    yield "constant", found.argval
-    yield "return", None
-
-
-def _unpack_star(found: dis.Instruction) -> Made:
-    yield "unpack_star", ((found.arg or 0) & 0xFF, (found.arg or 0) >> 8)
-
-
-def _raise(found: dis.Instruction) -> Made:
-    yield "raise", found.arg
-
-
-def _spread(found: dis.Instruction) -> Made:
-    yield "call_spread", _AFTER_3_13 or bool((found.arg or 0) & 1)
+        return (("to_tuple", None),)
+    if found.arg == _UNARY_POSITIVE:
+        return (("unary", operator.pos),)
+    return (("refuse", f"the bytecode instruction {found.opname} {found.argrepr}"),)
 
 
 def _common_constant(found: dis.Instruction) -> Made:
     constant = _COMMON_CONSTANTS[found.arg or 0]
-    yield ("assertion", None) if constant is AssertionError else ("constant", constant)
-
-
-def _end_for(found: dis.Instruction) -> Made:
-    """The iterator is gone already in this vocabulary; 3.13 follows with a POP_TOP for it, 3.14 with a POP_ITER."""
-    if _AFTER_3_12:
-        yield "constant", None
+    return (("assertion", None) if constant is AssertionError else ("constant", constant),)
 
 
 BINARY: Mapping[str, Callable[..., Any]] = {
@@ -289,7 +214,7 @@ COMPARISONS: Mapping[str, Callable[..., Any]] = {
 SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "BEFORE_WITH": _fixed("enter"),
     "BINARY_OP": _binary,
-    "BINARY_SLICE": _binary_slice,
+    "BINARY_SLICE": lambda found: (("slice", 2), ("subscript", None)),
     "BINARY_SUBSCR": _fixed("subscript"),
     "BUILD_CONST_KEY_MAP": _with("constant_map"),
     "BUILD_LIST": _with("list"),
@@ -298,30 +223,31 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "BUILD_STRING": _with("string"),
     "BUILD_TUPLE": _with("tuple"),
     "CALL": _with("call"),
-    "CALL_FUNCTION_EX": _spread,
+    "CALL_FUNCTION_EX": lambda found: (("call_spread", _AFTER_3_13 or bool((found.arg or 0) & 1)),),
     "CALL_INTRINSIC_1": _intrinsic,
     "CALL_KW": _with("call_named"),
-    "COMPARE_OP": _compare,
-    "CONTAINS_OP": _contains,
-    "CONVERT_VALUE": _convert_value,
+    "COMPARE_OP": lambda found: (("binary", COMPARISONS[found.argrepr.removeprefix("bool(").removesuffix(")")]),),
+    "CONTAINS_OP": lambda found: (("binary", operations.lacks if found.arg else operations.contains),),
+    "CONVERT_VALUE": lambda found: (("convert", {1: ord("s"), 2: ord("r"), 3: ord("a")}[found.arg or 0]),),
     "COPY": _with("copy"),
     "DELETE_DEREF": _with("delete"),
     "DELETE_FAST": _with("delete"),
     "DICT_MERGE": _with("merge"),
     "DICT_UPDATE": _with("merge"),
-    "END_FOR": _end_for,
+    # The iterator is gone already in this vocabulary; 3.13 follows with a POP_TOP for it, 3.14 with a POP_ITER.
+    "END_FOR": lambda found: (("constant", None),) if _AFTER_3_12 else (),
     "FORMAT_SIMPLE": _fixed("format", False),
     "FORMAT_VALUE": _format_value,
     "FORMAT_WITH_SPEC": _fixed("format", True),
     "FOR_ITER": _fixed("for"),
     "GET_ITER": _fixed("iterate"),
-    "IS_OP": _is,
+    "IS_OP": lambda found: (("binary", operator.is_not if found.arg else operator.is_),),
     "JUMP_BACKWARD": _fixed("jump"),
     "JUMP_BACKWARD_NO_INTERRUPT": _fixed("jump"),
     "JUMP_FORWARD": _fixed("jump"),
     "JUMP_IF_FALSE_OR_POP": _or_pop("false"),
     "JUMP_IF_TRUE_OR_POP": _or_pop("true"),
-    "KW_NAMES": _nothing,  # belongs to the call that follows
+    "KW_NAMES": lambda found: (),  # belongs to the call that follows
     "LIST_APPEND": _with("append"),
     "LIST_EXTEND": _with("extend"),
     "LIST_TO_TUPLE": _fixed("to_tuple"),
@@ -340,8 +266,8 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "POP_ITER": _fixed("pop"),
     "POP_TOP": _fixed("pop"),
     "PUSH_NULL": _fixed("null"),
-    "RAISE_VARARGS": _raise,
-    "RETURN_CONST": _return_constant,
+    "RAISE_VARARGS": lambda found: (("raise", found.arg),),
+    "RETURN_CONST": lambda found: (("constant", found.argval), ("return", None)),
     "RETURN_VALUE": _fixed("return"),
     "SET_FUNCTION_ATTRIBUTE": _with("function_attribute"),
     "STORE_DEREF": _with("store"),
@@ -353,12 +279,12 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "UNARY_NEGATIVE": _fixed("unary", operator.neg),
     "UNARY_NOT": _fixed("unary", operations.logical_not),
     "UNARY_POSITIVE": _fixed("unary", operator.pos),
-    "UNPACK_EX": _unpack_star,
+    "UNPACK_EX": lambda found: (("unpack_star", ((found.arg or 0) & 0xFF, (found.arg or 0) >> 8)),),
     "UNPACK_SEQUENCE": _with("unpack"),
     **dict.fromkeys(("LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_NAME"), _with("load")),
     **dict.fromkeys(
         ("CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "MAKE_CELL", "NOP", "NOT_TAKEN", "PRECALL", "RESUME", "TO_BOOL"),
-        _nothing,
+        lambda found: (),
     ),
     **{
         f"POP_JUMP_{way}IF_{name}": _fixed("branch", name.lower().replace("_", " "))

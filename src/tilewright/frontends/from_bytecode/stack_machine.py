@@ -213,11 +213,6 @@ def _load(machine: StackMachine, name: str) -> None:
     machine.stack.append(machine.put_load(name, machine.where) if given is None else given)
 
 
-def _closure(machine: StackMachine, _: str) -> None:
-    """A variable that a function made here captures: only comprehensions do, which see all variables."""
-    machine.stack.append(Empty)
-
-
 def _store(machine: StackMachine, name: str) -> None:
     if machine.stack and isinstance(machine.stack[-1], Taken):
         machine.stack.pop()
@@ -230,22 +225,10 @@ def _store(machine: StackMachine, name: str) -> None:
             machine.stack[-1] = machine.put_load(name, machine.where)
 
 
-def _delete(machine: StackMachine, name: str) -> None:
-    machine.put(hir.Delete(name, machine.where))
-
-
-def _take(machine: StackMachine, name: str) -> None:
-    machine.stack.append(Taken(name))
-
-
 def _pop(machine: StackMachine, _: Any) -> None:
     dropped = machine.pop()
     if not machine.stack:
         machine.mark_unused(dropped)
-
-
-def _copy(machine: StackMachine, depth: int) -> None:
-    machine.stack.append(machine.stack[-depth])
 
 
 def _swap(machine: StackMachine, depth: int) -> None:
@@ -253,18 +236,6 @@ def _swap(machine: StackMachine, depth: int) -> None:
     if len(stack) < depth:
         machine.leave_loop()
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
-
-
-def _empty(machine: StackMachine, _: Any) -> None:
-    machine.stack.append(Empty)
-
-
-def _unary(machine: StackMachine, function: Callable[..., Any]) -> None:
-    machine.push_operation(function, machine.pop())
-
-
-def _binary(machine: StackMachine, function: Callable[..., Any]) -> None:
-    machine.push_operation(function, *machine.pops(2))
 
 
 def _attribute(machine: StackMachine, name: str) -> None:
@@ -286,10 +257,6 @@ def _enter(machine: StackMachine, _: Any) -> None:
     machine.push_call(entering, Items([], set()), ())
 
 
-def _subscript(machine: StackMachine, _: Any) -> None:
-    machine.push_operation(operator.getitem, *machine.pops(2))
-
-
 def _slice(machine: StackMachine, count: int) -> None:
     parts = machine.pops(count)
     step = () if count > 2 else (machine.constant(None),)
@@ -307,10 +274,6 @@ def _tuple(machine: StackMachine, count: int) -> None:
     machine.push_operation(operations.pack, *machine.pops(count))
 
 
-def _list(machine: StackMachine, count: int) -> None:
-    machine.stack.append(Items(list(machine.pops(count)), set()))
-
-
 def _extend(machine: StackMachine, depth: int) -> None:
     value = machine.stack.pop()
     items = machine.stack[-depth]
@@ -326,10 +289,6 @@ def _append(machine: StackMachine, depth: int) -> None:
     if isinstance(items, Items):
         items.registers.append(value)
     machine.appended = value
-
-
-def _to_tuple(machine: StackMachine, _: Any) -> None:
-    """Lists are tuples already."""
 
 
 def _map(machine: StackMachine, count: int) -> None:
@@ -353,14 +312,6 @@ def _merge(machine: StackMachine, depth: int) -> None:
     added = machine.stack.pop()
     named = machine.stack[-depth]
     named.entries += added.entries if isinstance(added, Named) else [(None, added)]
-
-
-def _string(machine: StackMachine, count: int) -> None:
-    machine.push_operation(operations.joined, *machine.pops(count))
-
-
-def _convert(machine: StackMachine, conversion: int) -> None:
-    machine.stack.append(Converted(machine.pop(), conversion))
 
 
 def _format(machine: StackMachine, has_specification: bool) -> None:
@@ -450,51 +401,43 @@ def _function_attribute(machine: StackMachine, _: Any) -> None:
     machine.stack.append(made)
 
 
-def _assertion(machine: StackMachine, _: Any) -> None:
-    machine.stack.append(Failure())
-
-
-def _iterate(machine: StackMachine, _: Any) -> None:
-    """Loops take what they iterate over as it is."""
-
-
 _HANDLERS: Mapping[str, Callable[[StackMachine, Any], None]] = {
     "append": _append,
-    "assertion": _assertion,
+    "assertion": lambda machine, _: machine.stack.append(Failure()),
     "attribute": _attribute,
-    "binary": _binary,
+    "binary": lambda machine, function: machine.push_operation(function, *machine.pops(2)),
     "call": _call,
     "call_named": _call_named,
     "call_spread": _call_spread,
-    "closure": _closure,
+    "closure": lambda machine, _: machine.stack.append(Empty),  # of comprehensions, which see all variables
     "constant": _constant,
     "constant_map": _constant_map,
-    "convert": _convert,
-    "copy": _copy,
-    "delete": _delete,
+    "convert": lambda machine, conversion: machine.stack.append(Converted(machine.pop(), conversion)),
+    "copy": lambda machine, depth: machine.stack.append(machine.stack[-depth]),
+    "delete": lambda machine, name: machine.put(hir.Delete(name, machine.where)),
     "enter": _enter,
     "extend": _extend,
     "format": _format,
     "function": _function,
     "function_attribute": _function_attribute,
-    "iterate": _iterate,
-    "list": _list,
+    "iterate": lambda machine, _: None,  # loops take what they iterate over as it is
+    "list": lambda machine, count: machine.stack.append(Items(list(machine.pops(count)), set())),
     "load": _load,
     "map": _map,
     "merge": _merge,
     "method": _method,
-    "null": _empty,
+    "null": lambda machine, _: machine.stack.append(Empty),
     "pop": _pop,
     "refuse": StackMachine.refuse,
     "slice": _slice,
     "store": _store,
-    "string": _string,
-    "subscript": _subscript,
+    "string": lambda machine, count: machine.push_operation(operations.joined, *machine.pops(count)),
+    "subscript": lambda machine, _: machine.push_operation(operator.getitem, *machine.pops(2)),
     "swap": _swap,
-    "take": _take,
-    "to_tuple": _to_tuple,
+    "take": lambda machine, name: machine.stack.append(Taken(name)),
+    "to_tuple": lambda machine, _: None,  # lists are tuples already
     "tuple": _tuple,
-    "unary": _unary,
+    "unary": lambda machine, function: machine.push_operation(function, machine.pop()),
     "unpack": _unpack,
     "unpack_star": _unpack_star,
 }
