@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
+from tilewright.dialects.arith import Constant
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value, defining_op
+from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.parser import Parser, parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.rewriter import RewriteLimitError, Rewriter, apply_rules
@@ -23,7 +24,7 @@ def rewritten(body: str, rules=None, folds=None) -> list[str]:
 
 def add_zero(op: Op) -> Value | None:
     """x + 0 -> x"""
-    constant = defining_op(op.operands[1], "arith.constant")
+    constant = defining(op.operands[1], Constant)
     return op.operands[0] if constant is not None and constant.attributes["value"] == Number(0, i32) else None
 
 

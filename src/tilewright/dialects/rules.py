@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import VerificationError, require
-from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, TensorType, Type
+from tilewright.ir.types import FloatType, IndexType, IntType, MemDescType, PointerType, TensorType, Type
 
 
 def same_type(op: Op) -> None:
@@ -85,6 +85,21 @@ def pointer(op: Op, value: Value) -> PointerType:
     if not isinstance(scalar, PointerType):
         raise VerificationError(op, f"needs pointers, not {value.type}")
     return scalar
+
+
+def memdesc(op: Op, value: Value) -> MemDescType:
+    """The type of `value`, which must be a buffer."""
+    type = value.type
+    if not isinstance(type, MemDescType):
+        raise VerificationError(op, f"needs a buffer, not {type}")
+    return type
+
+
+def mutable_memdesc(op: Op, value: Value) -> MemDescType:
+    """The type of `value`, which must be a buffer that may be written to."""
+    type = memdesc(op, value)
+    require(type.mutable, op, f"cannot write to {type}, which is not mutable")
+    return type
 
 
 def number(op: Op, name: str) -> int:

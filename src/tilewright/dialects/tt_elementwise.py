@@ -65,7 +65,8 @@ def _verify_bitcast(op: Op) -> None:
 # extern functions and inline assembly
 
 
-def _effect_unless_pure(op: Op) -> Effect:
+def effect_unless_pure(op: Op) -> Effect:
+    """The effect of code that says itself whether it has one."""
     return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
 
 
@@ -163,7 +164,7 @@ declare(
     kind=ExternElementwise,
     required=("pure",),
     elementwise=True,
-    effect_of=_effect_unless_pure,
+    effect_of=effect_unless_pure,
     verify=_verify_shapes,
     **assembly("?( %args*){} : =>", "args*", "result"),
 )
@@ -172,7 +173,7 @@ declare(
     kind=InlineAsm,
     required=("pure",),
     elementwise=True,
-    effect_of=_effect_unless_pure,
+    effect_of=effect_unless_pure,
     verify=_verify_inline_asm,
     **assembly(" ^asm_string{}?( %args* : !args*) -> !result*", "args*", "result*"),
 )

@@ -12,9 +12,9 @@ from math import prod
 
 from tilewright.dialects.assembly import assembly, mask_like
 from tilewright.dialects.layout_rules import require_layout, require_one_layout
-from tilewright.dialects.rules import axis_of, tensor
+from tilewright.dialects.rules import axis_of, memdesc, mutable_memdesc, tensor
 from tilewright.ir.attributes import DenseArray
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare
 from tilewright.ir.errors import VerificationError, counted, require
 from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Word
@@ -35,20 +35,8 @@ def allocation_effect(op: Op) -> Effect:
 # Rules
 
 
-def _buffer(op: Op, value: Value) -> MemDescType:
-    if not isinstance(value.type, MemDescType):
-        raise VerificationError(op, f"needs a buffer, not {value.type}")
-    return value.type
-
-
 def _buffers(op: Op) -> tuple[MemDescType, MemDescType]:
-    return _buffer(op, op.operands[0]), _buffer(op, op.results[0])
-
-
-def _mutable(op: Op, value: Value) -> MemDescType:
-    type = _buffer(op, value)
-    require(type.mutable, op, f"cannot write to {type}, which is not mutable")
-    return type
+    return memdesc(op, op.operands[0]), memdesc(op, op.results[0])
 
 
 def _holds(op: Op, buffer: MemDescType, tile: Type) -> None:
@@ -63,7 +51,7 @@ def _holds(op: Op, buffer: MemDescType, tile: Type) -> None:
 
 
 def _verify_alloc(op: Op) -> None:
-    result = _buffer(op, op.results[0])
+    result = memdesc(op, op.results[0])
     require(result.space == "#ttg.shared_memory", op, f"gives shared memory, not {result.space}")
     width = result.element.bits
     require(width % 8 == 0, op, f"elements of {width} bits do not fill whole bytes")
@@ -74,11 +62,11 @@ def _verify_alloc(op: Op) -> None:
 
 
 def _verify_load(op: Op) -> None:
-    _holds(op, _buffer(op, op.operands[0]), op.results[0].type)
+    _holds(op, memdesc(op, op.operands[0]), op.results[0].type)
 
 
 def _verify_store(op: Op) -> None:
-    _holds(op, _mutable(op, op.operands[1]), op.operands[0].type)
+    _holds(op, mutable_memdesc(op, op.operands[1]), op.operands[0].type)
 
 
 def _verify_indexed(op: Op) -> None:
@@ -87,7 +75,7 @@ def _verify_indexed(op: Op) -> None:
     (memory,) = groups.get("src") or groups["dst"]
     (values,) = groups.get("values") or op.results
     (indices,) = groups["indices"]
-    buffer = _buffer(op, memory) if "src" in groups else _mutable(op, memory)
+    buffer = memdesc(op, memory) if "src" in groups else mutable_memdesc(op, memory)
     shape = tensor(op, indices).shape
     axis_of(op, len(buffer.shape))
     require(isinstance(indices.type.scalar, IntType), op, f"indices must be integers, not {indices.type}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import same_shape, tensor
+from tilewright.dialects.tt_elementwise import effect_unless_pure
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, OpDefinition, declare
@@ -51,10 +52,6 @@ def _verify_barrier(op: Op) -> None:
     scopes = _scopes(op)
     require(scopes and set(scopes) <= set(BARRIER_SCOPES), op, "addrSpace names something that no barrier orders")
     require("none" not in scopes or len(scopes) == 1, op, "none stands alone")
-
-
-def _effect_unless_pure(op: Op) -> Effect:
-    return Effect.NONE if op.attributes.get("pure") is True else Effect.UNKNOWN
 
 
 class ConvertLayout(Op):
@@ -158,6 +155,6 @@ declare(
     "ttg.inline_asm",
     kind=ThreadAsm,
     required=("pure",),
-    effect_of=_effect_unless_pure,
+    effect_of=effect_unless_pure,
     **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),
 )

@@ -7,11 +7,11 @@ ttng.tmem_store %x, %m, %c : … -> !ttg.memdesc<…>            refused: the me
 from __future__ import annotations
 
 from tilewright.dialects.layout_rules import layout_of
-from tilewright.dialects.rules import number
+from tilewright.dialects.rules import memdesc, mutable_memdesc, number
 from tilewright.dialects.tt_descriptors import verify_block
 from tilewright.ir.attributes import Keyword
-from tilewright.ir.core import Op, Value
-from tilewright.ir.errors import VerificationError, require
+from tilewright.ir.core import Op
+from tilewright.ir.errors import require
 from tilewright.ir.operands import operand_groups
 from tilewright.ir.types import FloatType, IntType, MemDescType, TensorDescType, TensorType, Type, f16, f32, i32, i64
 from tilewright.layouts.encodings import DotOperand, NvidiaMma, NvmmaShared, SharedLinear
@@ -26,18 +26,6 @@ _REDUCED = {
 """The types that a copy can reduce, by kind of reduction."""
 
 
-def _buffer(op: Op, value: Value) -> MemDescType:
-    if not isinstance(value.type, MemDescType):
-        raise VerificationError(op, f"needs a buffer, not {value.type}")
-    return value.type
-
-
-def _written(op: Op, value: Value) -> MemDescType:
-    type = _buffer(op, value)
-    require(type.mutable, op, f"cannot write to {type}, which is not mutable")
-    return type
-
-
 # Barriers and clusters
 
 
@@ -47,7 +35,7 @@ def verify_barriers(op: Op) -> None:
     name = op.definition.operand_names[0] if op.name.endswith("_barrier") or op.name.endswith("expect") else "barrier"
     for group in (name, "mbarrier", "barriers"):
         for value in groups.get(group, ()):
-            type = _buffer(op, value)
+            type = memdesc(op, value)
             fits = type.element is i64 and len(type.shape) == 1
             require(fits, op, f"a barrier is a buffer with one axis of i64, not {type}")
     if "count" in op.attributes:
@@ -76,7 +64,7 @@ def verify_copy(op: Op) -> None:
     groups = operand_groups(op)
     descriptor = groups["desc"][0].type
     (memory,) = groups.get("result") or groups["src"]
-    buffer = _written(op, memory) if "result" in groups else _buffer(op, memory)
+    buffer = mutable_memdesc(op, memory) if "result" in groups else memdesc(op, memory)
     if not isinstance(descriptor, TensorDescType):
         return
     verify_block(op, descriptor.block, TensorType(buffer.shape, buffer.element))
@@ -98,7 +86,7 @@ def verify_rows_copy(op: Op) -> None:
     verify_barriers(op)
     groups = operand_groups(op)
     (memory,) = groups.get("result") or groups["src"]
-    buffer = _written(op, memory) if "result" in groups else _buffer(op, memory)
+    buffer = mutable_memdesc(op, memory) if "result" in groups else memdesc(op, memory)
     rows = groups["x_offsets"][0].type.shape
     require(rows == buffer.shape[:1], op, f"{buffer} does not have the rows {groups['x_offsets'][0].type}")
 
@@ -139,7 +127,7 @@ def verify_tensor_core(op: Op) -> None:
     groups = operand_groups(op)
     asynchronous = "is_async" in op.attributes
     require(asynchronous or not groups["barriers"], op, "only one that is_async tells a barrier when it is done")
-    a, b, d = (_buffer(op, groups[name][0]) for name in ("a", "b", "d"))
+    a, b, d = (memdesc(op, groups[name][0]) for name in ("a", "b", "d"))
     if op.name == "ttng.tc_gen5_mma":
         _verify_shapes(op, a, b, d)
         sums = _sums(a.element)
@@ -161,7 +149,7 @@ def _sums(element: Type) -> tuple[Type, ...]:
 
 def verify_tensor_alloc(op: Op) -> None:
     """Check memory for a tile, with its contents or mutable."""
-    result = _buffer(op, op.results[0])
+    result = memdesc(op, op.results[0])
     require(result.space == TENSOR_MEMORY, op, f"gives tensor memory, not {result.space}")
     if op.operands:
         _same(op, result, op.operands[0].type)
@@ -176,7 +164,7 @@ def _same(op: Op, buffer: MemDescType, tile: Type) -> None:
 
 def verify_tensor_load(op: Op) -> None:
     """A tile from tensor memory, perhaps with a reduction of its rows."""
-    _same(op, _buffer(op, op.operands[0]), op.results[0].type)
+    _same(op, memdesc(op, op.operands[0]), op.results[0].type)
     for name in ("abs", "NaN"):
         if name in op.attributes:
             require("redOp" in op.attributes, op, f"{name} is for reductions, which redOp names")
@@ -186,14 +174,14 @@ def verify_tensor_load(op: Op) -> None:
 def verify_tensor_store(op: Op) -> None:
     """A tile into mutable tensor memory."""
     groups = operand_groups(op)
-    _same(op, _written(op, groups["dst"][0]), groups["src"][0].type)
+    _same(op, mutable_memdesc(op, groups["dst"][0]), groups["src"][0].type)
 
 
 def verify_tensor_copy(op: Op) -> None:
     """Check a copy from shared memory into mutable tensor memory."""
-    target = _written(op, op.operands[1])
+    target = mutable_memdesc(op, op.operands[1])
     require(target.space == TENSOR_MEMORY, op, f"copies to tensor memory, not to {target}")
-    source = _buffer(op, op.operands[0])
+    source = memdesc(op, op.operands[0])
     require(source.space != TENSOR_MEMORY, op, f"copies from shared memory, not from {source}")
 
 
@@ -201,7 +189,7 @@ def verify_tensor_subslice(op: Op) -> None:
     """Check some columns of tensor memory; Triton 3.5 calls the first one `N`."""
     offset = number(op, "N" if "N" in op.attributes else "offset")
     axis = number(op, "dim") if "dim" in op.attributes else 1
-    source, result = _buffer(op, op.operands[0]), _buffer(op, op.results[0])
+    source, result = memdesc(op, op.operands[0]), memdesc(op, op.results[0])
     require(source.space == TENSOR_MEMORY == result.space, op, "source and result must be in tensor memory")
     require(source.element is result.element, op, f"elements differ: {source.element} and {result.element}")
     require(len(source.shape) == len(result.shape) and axis < len(source.shape), op, "source and result differ in rank")

@@ -336,9 +336,3 @@ def buffer_type(value: Value) -> MemDescType:
     """The type of a buffer in shared or tensor memory."""
     assert isinstance(value.type, MemDescType), f"{value.type} is no buffer"
     return value.type
-
-
-def defining_op(value: Value, name: str) -> Op | None:
-    """The op that computes `value` if it is of kind `name`."""
-    owner = value.owner
-    return owner if isinstance(owner, Op) and owner.name == name else None

@@ -33,7 +33,21 @@ class Field:
     required = ""
 
 
-class Operand(Field):
+class Numbered(Field):
+    """Something at a place."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+
+
+class Named(Field):
+    """Something with a name: of operands, as the op kind has it, or of an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Operand(Numbered):
     """The operand at a place; it may be set.
 
     Args:
@@ -42,9 +56,6 @@ class Operand(Field):
 
     operands = (1, 1)
 
-    def __init__(self, index: int) -> None:
-        self.index = index
-
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
         return op.operands[self.index]
 
@@ -52,13 +63,10 @@ class Operand(Field):
         op.set_operand(self.index, value)
 
 
-class OptionalOperand(Field):
+class OptionalOperand(Numbered):
     """The operand at a place, or None where there are fewer; it may be set."""
 
     operands = (0, 1)
-
-    def __init__(self, index: int) -> None:
-        self.index = index
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Value | None:
         return op.operands[self.index] if self.index < len(op.operands) else None
@@ -67,28 +75,22 @@ class OptionalOperand(Field):
         op.set_operands([*op.operands[: self.index], value, *op.operands[self.index + 1 :]])
 
 
-class Operands(Field):
+class Operands(Numbered):
     """All operands from a place on."""
 
     operands = (0, ANY)
 
-    def __init__(self, first: int = 0) -> None:
-        self.first = first
-
     def __get__(self, op: Op, owner: type[Op] | None = None) -> list[Value]:
-        return op.operands[self.first :]
+        return op.operands[self.index :]
 
 
-class NamedOperand(Field):
+class NamedOperand(Named):
     """The operand that the op kind calls `name`; it may be set.
 
     For operands behind some whose number differs from op to op.
     """
 
     operands = (1, 1)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
         return operand_group(op, self.name)[0]
@@ -97,13 +99,10 @@ class NamedOperand(Field):
         set_operand_groups(op, {self.name: [value]})
 
 
-class OptionalNamedOperand(Field):
+class OptionalNamedOperand(Named):
     """The operand that the op kind calls `name`, or None where the op has none; it may be set."""
 
     operands = (0, 1)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Value | None:
         return operand(op, self.name)
@@ -112,13 +111,10 @@ class OptionalNamedOperand(Field):
         set_operand_groups(op, {self.name: [value]})
 
 
-class NamedOperands(Field):
+class NamedOperands(Named):
     """All operands that the op kind calls `name`; they may be set."""
 
     operands = (0, ANY)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> list[Value]:
         return operand_group(op, self.name)
@@ -127,34 +123,25 @@ class NamedOperands(Field):
         set_operand_groups(op, {self.name: values})
 
 
-class Result(Field):
+class Result(Numbered):
     """The result at a place."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Value:
         return op.results[self.index]
 
 
-class RegionOf(Field):
+class RegionOf(Numbered):
     """The region at a place."""
-
-    def __init__(self, index: int = 0) -> None:
-        self.index = index
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Region:
         return op.regions[self.index]
 
 
-class Body(Field):
+class Body(Numbered):
     """The entry block of the region at a place."""
 
-    def __init__(self, region: int = 0) -> None:
-        self.region = region
-
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Block:
-        return op.regions[self.region].blocks[0]
+        return op.regions[self.index].blocks[0]
 
 
 class Integer(Field):
@@ -207,21 +194,15 @@ class Flag(Field):
         return op.attributes.get(self.name, self.default) is True
 
 
-class Marker(Field):
+class Marker(Named):
     """Whether there is an attribute, whatever its value."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> bool:
         return self.name in op.attributes
 
 
-class Integers(Field):
+class Integers(Named):
     """The whole numbers of an array in an attribute; none where it is missing."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> tuple[int, ...]:
         array = op.attributes.get(self.name)

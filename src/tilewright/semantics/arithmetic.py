@@ -93,17 +93,16 @@ def add(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
         return _advance_pointer(lhs, rhs)
     if _is_pointer(rhs):
         return _advance_pointer(rhs, lhs)
-    a, b = common_operands(lhs, rhs, operation="+")
-    if a.type.scalar.floating:
-        return build("arith.addf", [a.handle, b.handle], a.type)
-    return _integer_result("add", a, b, checked=sanitize_overflow)
+    return _arithmetic("add", "+", lhs, rhs, checked=sanitize_overflow)
 
 
-def _integer_result(operation: str, a: Tile, b: Tile, *, checked: bool) -> Tile:
-    """`a operation b` of integers; when debugging, with an assertion that the exact result fits, if it is `checked`."""
-    if checked and context().checks_overflow and a.type.scalar.primitive_bitwidth < 64:
-        _assert_fit(operation, a, b)
-    return build(f"arith.{operation}i", [a.handle, b.handle], a.type)
+def _arithmetic(name: str, operation: str, lhs: Any, rhs: Any, *, checked: bool) -> Tile:
+    """`lhs operation rhs`; `checked` integers are asserted to fit the exact result when debugging."""
+    a, b = common_operands(lhs, rhs, operation=operation)
+    kind = a.type.scalar
+    if checked and not kind.floating and kind.primitive_bitwidth < 64 and context().checks_overflow:
+        _assert_fit(name, a, b)
+    return build(f"arith.{name}{'f' if kind.floating else 'i'}", [a.handle, b.handle], a.type)
 
 
 def _assert_fit(operation: str, a: Tile, b: Tile) -> None:
@@ -140,18 +139,12 @@ def sub(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
         if _is_pointer(rhs):
             raise SemanticError(PointerMeetsPointer(lhs.type, rhs.type))
         return add(lhs, minus(to_tensor(rhs)))
-    a, b = common_operands(lhs, rhs, operation="-")
-    if a.type.scalar.floating:
-        return build("arith.subf", [a.handle, b.handle], a.type)
-    return _integer_result("sub", a, b, checked=sanitize_overflow)
+    return _arithmetic("sub", "-", lhs, rhs, checked=sanitize_overflow)
 
 
 def mul(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
     """`lhs * rhs`."""
-    a, b = common_operands(lhs, rhs, operation="*")
-    if a.type.scalar.floating:
-        return build("arith.mulf", [a.handle, b.handle], a.type)
-    return _integer_result("mul", a, b, checked=sanitize_overflow)
+    return _arithmetic("mul", "*", lhs, rhs, checked=sanitize_overflow)
 
 
 def truediv(lhs: Any, rhs: Any) -> Tile:
