@@ -7,7 +7,7 @@ from tilewright.dialects.rules import conversion_rule, float_type, integer_type,
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.declare import OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Literal, Operand, Word
 from tilewright.ir.parser import Parser
@@ -129,6 +129,15 @@ def _verify_cmpf(op: Op) -> None:
     require(isinstance(op.operands[0].type.scalar, FloatType), op, "needs floating point numbers")
 
 
+@declares(
+    "arith.constant",
+    constant=True,
+    operands=(0, 0),
+    results=1,
+    parse=_parse_constant,
+    print=_print_constant,
+    verify=_verify_constant,
+)
 class Constant(Indexing):
     """A literal."""
 
@@ -237,6 +246,7 @@ class CompareFloats(Compare):
     __slots__ = ()
 
 
+@declares("arith.select", results=1, elementwise=True, parse=_parse_select, print=_print_select, verify=_verify_select)
 class Select(Op):
     """The element of `chosen` where `condition` holds, else that of `other`."""
 
@@ -258,16 +268,6 @@ _CLASSES: dict[str, type[Op]] = {
 """The classes of ops of one or two operands that have more than `Unary` or `Binary` says."""
 
 
-declare(
-    "arith.constant",
-    kind=Constant,
-    constant=True,
-    operands=(0, 0),
-    results=1,
-    parse=_parse_constant,
-    print=_print_constant,
-    verify=_verify_constant,
-)
 for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
     declare(
         f"arith.{_name}",
@@ -287,12 +287,3 @@ for _name, _kind, _predicates, _rule in (
     ("cmpf", CompareFloats, CMPF, _verify_cmpf),
 ):
     declare(f"arith.{_name}", kind=_kind, results=1, elementwise=True, verify=_rule, **comparison(_predicates))
-declare(
-    "arith.select",
-    kind=Select,
-    results=1,
-    elementwise=True,
-    parse=_parse_select,
-    print=_print_select,
-    verify=_verify_select,
-)

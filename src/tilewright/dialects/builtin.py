@@ -7,7 +7,7 @@ from tilewright.dialects.layout_rules import verify_layouts
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op
-from tilewright.ir.declare import Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Operand
 from tilewright.ir.parser import Parser
@@ -50,6 +50,19 @@ def _verify_assume(op: Op) -> None:
     require(op.operands[0].type is i1, op, "the condition must be i1")
 
 
+@declares(
+    "builtin.module",
+    spelling="module",
+    operands=(0, 0),
+    results=0,
+    regions=1,
+    isolated=True,
+    terminated=False,
+    effect=Effect.UNKNOWN,
+    parse=_parse_module,
+    print=_print_module,
+    verify=_verify_module,
+)
 class Module(Op):
     """Functions, and what is known of the machine."""
 
@@ -63,6 +76,12 @@ class Poison(Indexing):
     __slots__ = ()
 
 
+@declares(
+    "llvm.intr.assume",
+    effect=Effect.WRITE,
+    verify=_verify_assume,
+    **assembly(" %condition{} : !condition", "condition"),
+)
 class Assume(Op):
     """A condition that the program promises to hold."""
 
@@ -76,26 +95,5 @@ class Barrier(Op):
     __slots__ = ()
 
 
-declare(
-    "builtin.module",
-    kind=Module,
-    spelling="module",
-    operands=(0, 0),
-    results=0,
-    regions=1,
-    isolated=True,
-    terminated=False,
-    effect=Effect.UNKNOWN,
-    parse=_parse_module,
-    print=_print_module,
-    verify=_verify_module,
-)
 declare("ub.poison", kind=Poison, **assembly("{} : !result", "", "result"))
-declare(
-    "llvm.intr.assume",
-    kind=Assume,
-    effect=Effect.WRITE,
-    verify=_verify_assume,
-    **assembly(" %condition{} : !condition", "condition"),
-)
 declare("gpu.barrier", kind=Barrier, synchronizes=True, effect=Effect.READ_WRITE, **assembly("{}"))

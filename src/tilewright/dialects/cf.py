@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilewright.dialects.rules import types_match
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.declare import OpDefinition, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Operand, Operands
 from tilewright.ir.parser import Parser
@@ -81,6 +81,9 @@ class Branch(Op):
     values = Operands()
 
 
+@declares(
+    "cf.cond_br", results=0, terminator=True, parse=_parse_conditional, print=_print_jump, verify=_verify_conditional
+)
 class CondBranch(Op):
     """A jump to one of two blocks; behind the condition stand the arguments of both."""
 
@@ -90,12 +93,3 @@ class CondBranch(Op):
 
 
 declare("cf.br", kind=Branch, results=0, terminator=True, parse=_parse_branch, print=_print_jump, verify=_verify_branch)
-declare(
-    "cf.cond_br",
-    kind=CondBranch,
-    results=0,
-    terminator=True,
-    parse=_parse_conditional,
-    print=_print_jump,
-    verify=_verify_conditional,
-)

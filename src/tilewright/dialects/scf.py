@@ -6,7 +6,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import ends_with, types_match, types_of
 from tilewright.dialects.traits import ControlFlow, Loop
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.declare import OPS, Effect, OpDefinition, declare
+from tilewright.ir.declare import OPS, Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Operand, Operands, RegionOf
 from tilewright.ir.parser import Argument, Parser, Reference
@@ -198,6 +198,7 @@ class Condition(Op):
     values = Operands(1)
 
 
+@declares("scf.for", regions=1, effect=Effect.RECURSIVE, parse=_parse_for, print=_print_for, verify=_verify_for)
 class For(Loop):
     """A counted loop.
 
@@ -234,6 +235,7 @@ class For(Loop):
         return self.body.terminator.operands
 
 
+@declares("scf.if", regions=2, effect=Effect.RECURSIVE, parse=_parse_if, print=_print_if, verify=_verify_if)
 class If(ControlFlow):
     """A branch; `otherwise` has no block where there is no else."""
 
@@ -247,6 +249,7 @@ class If(ControlFlow):
         return [region for region in self.regions if region.blocks]
 
 
+@declares("scf.while", regions=2, effect=Effect.RECURSIVE, parse=_parse_while, print=_print_while, verify=_verify_while)
 class While(Loop):
     """A loop that goes on as long as the first region says.
 
@@ -275,30 +278,3 @@ class While(Loop):
 
 declare("scf.yield", kind=Yield, results=0, terminator=True, **VALUES)
 declare("scf.condition", kind=Condition, results=0, terminator=True, parse=_parse_condition, print=_print_condition)
-declare(
-    "scf.for",
-    kind=For,
-    regions=1,
-    effect=Effect.RECURSIVE,
-    parse=_parse_for,
-    print=_print_for,
-    verify=_verify_for,
-)
-declare(
-    "scf.if",
-    kind=If,
-    regions=2,
-    effect=Effect.RECURSIVE,
-    parse=_parse_if,
-    print=_print_if,
-    verify=_verify_if,
-)
-declare(
-    "scf.while",
-    kind=While,
-    regions=2,
-    effect=Effect.RECURSIVE,
-    parse=_parse_while,
-    print=_print_while,
-    verify=_verify_while,
-)

@@ -7,7 +7,7 @@ from tilewright.dialects.rules import keyword_in, pointer, types_match
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declares
 from tilewright.ir.fields import Operand, OptionalOperand, Word
 from tilewright.ir.types import i1, with_element
 
@@ -39,6 +39,12 @@ def _verify_cas(op: Op) -> None:
     _verify_order(op)
 
 
+@declares(
+    "tt.atomic_rmw",
+    effect=Effect.READ_WRITE,
+    verify=_verify_rmw,
+    **assembly(" @atomic_rmw_op, @sem, @scope, %ptr, %val?(, %mask){} : =>", "ptr val mask?", "result"),
+)
 class AtomicRmw(Atomic):
     """Replaces what is at `pointer` by `operation` of it and `value`, where `mask` holds; gives what was there."""
 
@@ -48,24 +54,14 @@ class AtomicRmw(Atomic):
     operation = Word("atomic_rmw_op")
 
 
+@declares(
+    "tt.atomic_cas",
+    effect=Effect.READ_WRITE,
+    verify=_verify_cas,
+    **assembly(" @sem, @scope, %ptr, %cmp, %val{} : =>", "ptr cmp val", "result"),
+)
 class AtomicCas(Atomic):
     """Puts `value` at `pointer` if `compared` is there; gives what was there."""
 
     __slots__ = ()
     compared, value = Operand(1), Operand(2)
-
-
-declare(
-    "tt.atomic_rmw",
-    kind=AtomicRmw,
-    effect=Effect.READ_WRITE,
-    verify=_verify_rmw,
-    **assembly(" @atomic_rmw_op, @sem, @scope, %ptr, %val?(, %mask){} : =>", "ptr val mask?", "result"),
-)
-declare(
-    "tt.atomic_cas",
-    kind=AtomicCas,
-    effect=Effect.READ_WRITE,
-    verify=_verify_cas,
-    **assembly(" @sem, @scope, %ptr, %cmp, %val{} : =>", "ptr cmp val", "result"),
-)

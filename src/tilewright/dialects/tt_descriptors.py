@@ -7,13 +7,14 @@ from tilewright.dialects.rules import keyword_in, types_match
 from tilewright.dialects.traits import LayoutAnchor, WritesMemory
 from tilewright.dialects.tt_memory import CACHE_OPTIONS
 from tilewright.ir.core import Op, Value
-from tilewright.ir.declare import ANY, Effect, OpDefinition, declare
+from tilewright.ir.declare import ANY, Effect, OpDefinition, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Operand, Operands, Word
 from tilewright.ir.parser import Parser
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IntType, PointerType, TensorDescType, TensorType, Type, i32, i64
 
+_BLOCK = {"indices": i32}
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
@@ -94,6 +95,9 @@ def _verify_store(op: Op) -> None:
         keyword_in(op, "kind", REDUCTIONS)
 
 
+@declares(
+    "tt.make_tensor_descriptor", operands=(1, ANY), results=1, parse=_parse_make, print=_print_make, verify=_verify_make
+)
 class MakeTensorDescriptor(Op):
     """A descriptor; behind `base` stand shape and strides, one of each per axis."""
 
@@ -145,6 +149,19 @@ class RowAccess(DescriptorAccess):
     rows, column = Operand(1), Operand(2)
 
 
+@declares(
+    "tt.descriptor_load",
+    effect=Effect.READ,
+    verify=_verify_load,
+    **assembly(
+        " %desc[%indices*]$cache{} : !desc -> !result",
+        "desc indices*",
+        "result",
+        least=2,
+        types=_BLOCK,
+        custom={"cache": CACHE_OPTIONS},
+    ),
+)
 class DescriptorLoad(DescriptorRead):
     """The block at `indices`."""
 
@@ -152,6 +169,12 @@ class DescriptorLoad(DescriptorRead):
     indices = Operands(1)
 
 
+@declares(
+    "tt.descriptor_gather",
+    effect=Effect.READ,
+    verify=_verify_rows,
+    **assembly(" %desc[%x_offsets, %y_offset]{} : =>", "desc x_offsets y_offset", "result"),
+)
 class DescriptorGather(RowAccess, DescriptorRead):
     """Parts of `rows`, from `column` on."""
 
@@ -169,59 +192,20 @@ class BlockWrite(DescriptorWrite):
         return self.operands[1:-1]
 
 
+@declares(
+    "tt.descriptor_store",
+    effect=Effect.READ_WRITE,
+    verify=_verify_store,
+    **assembly(" %desc[%indices*], %src{} : !desc, !src", "desc indices* src", least=3, types=_BLOCK),
+)
 class DescriptorStore(BlockWrite):
     """Puts `value` there."""
 
     __slots__ = ()
 
 
-class DescriptorReduce(BlockWrite):
-    """Combines what is there with `value`, by `operation`."""
-
-    __slots__ = ()
-    operation = Word("kind")
-
-
-class DescriptorScatter(RowAccess, DescriptorWrite):
-    """Puts `value` into parts of `rows`, from `column` on."""
-
-    __slots__ = ()
-
-
-declare(
-    "tt.make_tensor_descriptor",
-    kind=MakeTensorDescriptor,
-    operands=(1, ANY),
-    results=1,
-    parse=_parse_make,
-    print=_print_make,
-    verify=_verify_make,
-)
-_BLOCK = {"indices": i32}
-declare(
-    "tt.descriptor_load",
-    kind=DescriptorLoad,
-    effect=Effect.READ,
-    verify=_verify_load,
-    **assembly(
-        " %desc[%indices*]$cache{} : !desc -> !result",
-        "desc indices*",
-        "result",
-        least=2,
-        types=_BLOCK,
-        custom={"cache": CACHE_OPTIONS},
-    ),
-)
-declare(
-    "tt.descriptor_store",
-    kind=DescriptorStore,
-    effect=Effect.READ_WRITE,
-    verify=_verify_store,
-    **assembly(" %desc[%indices*], %src{} : !desc, !src", "desc indices* src", least=3, types=_BLOCK),
-)
-declare(
+@declares(
     "tt.descriptor_reduce",
-    kind=DescriptorReduce,
     effect=Effect.READ_WRITE,
     verify=_verify_store,
     **assembly(
@@ -232,19 +216,22 @@ declare(
         custom={"kind": choice("kind", REDUCTIONS, "a reduction")},
     ),
 )
-declare(
-    "tt.descriptor_gather",
-    kind=DescriptorGather,
-    effect=Effect.READ,
-    verify=_verify_rows,
-    **assembly(" %desc[%x_offsets, %y_offset]{} : =>", "desc x_offsets y_offset", "result"),
-)
-declare(
+class DescriptorReduce(BlockWrite):
+    """Combines what is there with `value`, by `operation`."""
+
+    __slots__ = ()
+    operation = Word("kind")
+
+
+@declares(
     "tt.descriptor_scatter",
-    kind=DescriptorScatter,
     effect=Effect.READ_WRITE,
     verify=_verify_rows,
     **assembly(
         " %desc[%x_offsets, %y_offset], %src{} : !desc, !x_offsets, !y_offset, !src", "desc x_offsets y_offset src"
     ),
 )
+class DescriptorScatter(RowAccess, DescriptorWrite):
+    """Puts `value` into parts of `rows`, from `column` on."""
+
+    __slots__ = ()

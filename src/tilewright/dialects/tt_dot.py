@@ -9,7 +9,7 @@ from tilewright.dialects.rules import keyword_in, tensor
 from tilewright.dialects.traits import DotLike
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.declare import OpDefinition, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integer, Operands, Word
 from tilewright.ir.parser import Parser, Reference
@@ -148,6 +148,18 @@ def _unpacked(op: Op, kind: str, packed: str, type: TensorType, inner: int) -> l
     return shape
 
 
+@declares(
+    "tt.dot",
+    verify=_verify_dot,
+    **assembly(
+        " %a, %b, %c$precision{} : !a * !b -> !c",
+        "a b c",
+        "d",
+        types={"d": type_of("c")},
+        defaults={"maxNumImpreciseAcc": Number(0, i32)},
+        custom={"precision": Piece(_read_precision, _write_precision, inline=("inputPrecision",))},
+    ),
+)
 class Dot(DotLike):
     """`accumulator` + a · b."""
 
@@ -156,6 +168,14 @@ class Dot(DotLike):
     max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
 
 
+@declares(
+    "tt.dot_scaled",
+    results=1,
+    required=("has_scales",),
+    parse=_parse_dot_scaled,
+    print=_print_dot_scaled,
+    verify=_verify_dot_scaled,
+)
 class DotScaled(DotLike):
     """`accumulator` + (a · scale of a) · (b · scale of b); behind the accumulator stand the scales that there are."""
 
@@ -180,27 +200,3 @@ class DotScaled(DotLike):
         present = self.attributes["has_scales"]
         assert isinstance(present, tuple), "has_scales is a pair of flags"
         return present[0] is True, present[1] is True
-
-
-declare(
-    "tt.dot",
-    kind=Dot,
-    verify=_verify_dot,
-    **assembly(
-        " %a, %b, %c$precision{} : !a * !b -> !c",
-        "a b c",
-        "d",
-        types={"d": type_of("c")},
-        defaults={"maxNumImpreciseAcc": Number(0, i32)},
-        custom={"precision": Piece(_read_precision, _write_precision, inline=("inputPrecision",))},
-    ),
-)
-declare(
-    "tt.dot_scaled",
-    kind=DotScaled,
-    results=1,
-    required=("has_scales",),
-    parse=_parse_dot_scaled,
-    print=_print_dot_scaled,
-    verify=_verify_dot_scaled,
-)

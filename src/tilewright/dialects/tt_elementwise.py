@@ -8,7 +8,7 @@ from tilewright.dialects.formats import ARROW, ELEMENTWISE, keyword_text
 from tilewright.dialects.rules import conversion_rule, float_type, integer_type, keyword_in, number, same_form
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
@@ -96,12 +96,35 @@ class Bitcast(Unary):
     __slots__ = ()
 
 
+@declares(
+    "tt.fp_to_fp",
+    elementwise=True,
+    verify=_verify_fp_to_fp,
+    **assembly(
+        " %src{}$rounding : !src -> !result",
+        "src",
+        "result",
+        custom={"rounding": Piece(_read_rounding, _write_rounding, inline=("rounding",))},
+    ),
+)
 class FpToFp(FloatCast):
     """A conversion between any two floating point types."""
 
     __slots__ = ()
 
 
+@declares(
+    "tt.clampf",
+    elementwise=True,
+    verify=_verify_clampf,
+    **assembly(
+        " %x, %min, %max, propagateNan = $nan{} : !x",
+        "x min max",
+        "result",
+        types=dict.fromkeys(("min", "max", "result"), type_of("x")),
+        custom={"nan": choice("propagateNan", PROPAGATE_NAN, "a mode")},
+    ),
+)
 class Clampf(Op):
     """`operand`, but no less than `low` and no more than `high`."""
 
@@ -110,6 +133,14 @@ class Clampf(Op):
     propagate_nan = Word("propagateNan")
 
 
+@declares(
+    "tt.extern_elementwise",
+    required=("pure",),
+    elementwise=True,
+    effect_of=effect_unless_pure,
+    verify=_verify_shapes,
+    **assembly("?( %args*){} : =>", "args*", "result"),
+)
 class ExternElementwise(Op):
     """A function of a library, element by element."""
 
@@ -120,6 +151,14 @@ class ExternElementwise(Op):
     pure = Flag("pure")
 
 
+@declares(
+    "tt.elementwise_inline_asm",
+    required=("pure",),
+    elementwise=True,
+    effect_of=effect_unless_pure,
+    verify=_verify_inline_asm,
+    **assembly(" ^asm_string{}?( %args* : !args*) -> !result*", "args*", "result*"),
+)
 class InlineAsm(Op):
     """Assembly of the program, for elements or packs of them."""
 
@@ -134,46 +173,3 @@ declare("tt.mulhiui", kind=Binary, results=1, elementwise=True, commutative=True
 declare("tt.precise_divf", kind=Binary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
 declare("tt.precise_sqrt", kind=Unary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
 declare("tt.bitcast", kind=Bitcast, results=1, elementwise=True, verify=_verify_bitcast, **ARROW)
-declare(
-    "tt.clampf",
-    kind=Clampf,
-    elementwise=True,
-    verify=_verify_clampf,
-    **assembly(
-        " %x, %min, %max, propagateNan = $nan{} : !x",
-        "x min max",
-        "result",
-        types=dict.fromkeys(("min", "max", "result"), type_of("x")),
-        custom={"nan": choice("propagateNan", PROPAGATE_NAN, "a mode")},
-    ),
-)
-declare(
-    "tt.fp_to_fp",
-    kind=FpToFp,
-    elementwise=True,
-    verify=_verify_fp_to_fp,
-    **assembly(
-        " %src{}$rounding : !src -> !result",
-        "src",
-        "result",
-        custom={"rounding": Piece(_read_rounding, _write_rounding, inline=("rounding",))},
-    ),
-)
-declare(
-    "tt.extern_elementwise",
-    kind=ExternElementwise,
-    required=("pure",),
-    elementwise=True,
-    effect_of=effect_unless_pure,
-    verify=_verify_shapes,
-    **assembly("?( %args*){} : =>", "args*", "result"),
-)
-declare(
-    "tt.elementwise_inline_asm",
-    kind=InlineAsm,
-    required=("pure",),
-    elementwise=True,
-    effect_of=effect_unless_pure,
-    verify=_verify_inline_asm,
-    **assembly(" ^asm_string{}?( %args* : !args*) -> !result*", "args*", "result*"),
-)

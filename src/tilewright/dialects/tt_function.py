@@ -8,7 +8,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match
 from tilewright.ir.attributes import Attribute, Symbol
 from tilewright.ir.core import Op, Region
-from tilewright.ir.declare import Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Flag, Operands, RegionOf, Word
 from tilewright.ir.parser import Argument, Parser
@@ -174,6 +174,18 @@ def _verify_call(op: Op) -> None:
     types_match(op, op.results, type.outputs, f"results of @{callee.name}")
 
 
+@declares(
+    "tt.func",
+    results=0,
+    regions=1,
+    required=("function_type",),
+    isolated=True,
+    symbol=True,
+    effect=Effect.UNKNOWN,
+    parse=_parse_function,
+    print=_print_function,
+    verify=_verify_function,
+)
 class Func(Op):
     """A function; where it is defined and not only declared, it has a body."""
 
@@ -229,18 +241,5 @@ class Return(Op):
     values = Operands()
 
 
-declare(
-    "tt.func",
-    kind=Func,
-    results=0,
-    regions=1,
-    required=("function_type",),
-    isolated=True,
-    symbol=True,
-    effect=Effect.UNKNOWN,
-    parse=_parse_function,
-    print=_print_function,
-    verify=_verify_function,
-)
 declare("tt.call", kind=Call, effect=Effect.UNKNOWN, parse=_parse_call, print=_print_call, verify=_verify_call)
 declare("tt.return", kind=Return, results=0, terminator=True, **VALUES)

@@ -11,7 +11,7 @@ from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
-from tilewright.ir.declare import Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integers, Operand, Operands, OptionalOperand, Word
 from tilewright.ir.parser import Parser
@@ -281,6 +281,12 @@ def _verify_advance(op: Op) -> None:
     types_match(op, op.operands[1:], [i32] * len(block.shape), "offsets")
 
 
+@declares(
+    "tt.addptr",
+    elementwise=True,
+    verify=_verify_addptr,
+    **assembly(" %ptr, %offset{} : !ptr, !offset", "ptr offset", "result", types={"result": type_of("ptr")}),
+)
 class AddPtr(Op):
     """A pointer and an offset in elements."""
 
@@ -288,6 +294,15 @@ class AddPtr(Op):
     pointer, offset = Operand(0), Operand(1)
 
 
+@declares(
+    "tt.load",
+    results=1,
+    effect=Effect.READ,
+    effect_of=_load_effect,
+    parse=_parse_load,
+    print=_print_access,
+    verify=_verify_load,
+)
 class Load(PointerAccess):
     """The elements at `pointer` where `mask` holds, `other` elsewhere."""
 
@@ -299,6 +314,7 @@ class Load(PointerAccess):
     is_volatile = Flag("isVolatile")
 
 
+@declares("tt.store", results=0, effect=Effect.WRITE, parse=_parse_store, print=_print_access, verify=_verify_store)
 class Store(PointerAccess, WritesMemory):
     """Puts `value` at `pointer` where `mask` holds."""
 
@@ -309,6 +325,14 @@ class Store(PointerAccess, WritesMemory):
     cache, evict = Word("cache", ""), Word("evict", "")
 
 
+@declares(
+    "tt.make_tensor_ptr",
+    results=1,
+    required=("order",),
+    parse=_parse_make_tensor_ptr,
+    print=_print_make_tensor_ptr,
+    verify=_verify_make_tensor_ptr,
+)
 class MakeTensorPtr(Op):
     """A block pointer; behind `base` stand shape, strides and offsets, one of each per axis."""
 
@@ -353,57 +377,18 @@ class PointerCast(Unary):
     __slots__ = ()
 
 
+@declares("tt.int_to_ptr", results=1, elementwise=True, verify=conversion_rule(IntType, PointerType), **ARROW)
 class IntToPtr(PointerCast):
     """The address that a number says."""
 
     __slots__ = ()
 
 
+@declares("tt.ptr_to_int", results=1, elementwise=True, verify=conversion_rule(PointerType, IntType), **ARROW)
 class PtrToInt(PointerCast):
     """The number of an address."""
 
     __slots__ = ()
 
 
-declare(
-    "tt.load",
-    kind=Load,
-    results=1,
-    effect=Effect.READ,
-    effect_of=_load_effect,
-    parse=_parse_load,
-    print=_print_access,
-    verify=_verify_load,
-)
-declare(
-    "tt.store",
-    kind=Store,
-    results=0,
-    effect=Effect.WRITE,
-    parse=_parse_store,
-    print=_print_access,
-    verify=_verify_store,
-)
-declare(
-    "tt.addptr",
-    kind=AddPtr,
-    elementwise=True,
-    verify=_verify_addptr,
-    **assembly(" %ptr, %offset{} : !ptr, !offset", "ptr offset", "result", types={"result": type_of("ptr")}),
-)
-declare(
-    "tt.make_tensor_ptr",
-    kind=MakeTensorPtr,
-    results=1,
-    required=("order",),
-    parse=_parse_make_tensor_ptr,
-    print=_print_make_tensor_ptr,
-    verify=_verify_make_tensor_ptr,
-)
 declare("tt.advance", kind=Advance, results=1, parse=_parse_advance, print=_print_advance, verify=_verify_advance)
-declare(
-    "tt.int_to_ptr", kind=IntToPtr, results=1, elementwise=True, verify=conversion_rule(IntType, PointerType), **ARROW
-)
-declare(
-    "tt.ptr_to_int", kind=PtrToInt, results=1, elementwise=True, verify=conversion_rule(PointerType, IntType), **ARROW
-)

@@ -6,7 +6,7 @@ from tilewright.dialects.assembly import assembly, choice
 from tilewright.dialects.rules import keyword_in, number, tensor
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Flag, Integer, Integers, Operand, Operands, Word
 from tilewright.ir.types import i1, i32
@@ -60,6 +60,12 @@ class Print(Op):
     signs = Integers("isSigned")
 
 
+@declares(
+    "tt.assert",
+    effect=Effect.WRITE,
+    verify=_verify_assert,
+    **assembly(" %condition, ^message{} : !condition", "condition"),
+)
 class Assert(Op):
     """Fails where `condition` does not hold."""
 
@@ -77,12 +83,5 @@ for _name in ("tt.get_program_id", "tt.get_num_programs"):
     )
 declare("tt.make_range", kind=MakeRange, verify=_verify_make_range, **assembly("{} : !result", "", "result"))
 declare("tt.print", kind=Print, effect=Effect.WRITE, **assembly(" ^prefix{}?( : %values* : !values*)", "values*"))
-declare(
-    "tt.assert",
-    kind=Assert,
-    effect=Effect.WRITE,
-    verify=_verify_assert,
-    **assembly(" %condition, ^message{} : !condition", "condition"),
-)
 for _name in ("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"):
     declare(_name, effect=Effect.READ_WRITE, **assembly("{}"))

@@ -11,7 +11,7 @@ from tilewright.dialects.rules import axis_of, tensor, types_match
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import UNIT, Attribute, DenseArray
 from tilewright.ir.core import Op
-from tilewright.ir.declare import OpDefinition, declare
+from tilewright.ir.declare import OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integer, Integers, Operand, OptionalOperand, Result
 from tilewright.ir.parser import Parser
@@ -198,6 +198,11 @@ class Splat(ShapeOp, Indexing):
     __slots__ = ()
 
 
+@declares(
+    "tt.unsplat",
+    verify=_verify_unsplat,
+    **assembly(" %src{} : !src", "src", "result", types={"result": lambda reading: reading.type("src").scalar}),
+)
 class Unsplat(ShapeOp):
     """The only element of `source`."""
 
@@ -245,6 +250,11 @@ class Cat(Indexing):
     lhs, rhs = Operand(0), Operand(1)
 
 
+@declares(
+    "tt.split",
+    verify=_verify_split,
+    **assembly(" %src{} : !src -> !outLHS", "src", "outLHS outRHS", types={"outRHS": type_of("outLHS")}),
+)
 class Split(ShapeOp, Indexing):
     """The two halves along the last axis."""
 
@@ -252,6 +262,11 @@ class Split(ShapeOp, Indexing):
     lhs, rhs = Result(0), Result(1)
 
 
+@declares(
+    "tt.histogram",
+    verify=_verify_histogram,
+    **assembly(" %src?(, %mask){} : !src -> !result", "src mask?", "result", types={"mask": mask_like("src")}),
+)
 class Histogram(ShapeOp):
     """The number of elements of `source`, where `mask` holds, that are 0, 1, 2, …"""
 
@@ -268,12 +283,6 @@ class Gather(ShapeOp):
 
 
 declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, **ARROW)
-declare(
-    "tt.unsplat",
-    kind=Unsplat,
-    verify=_verify_unsplat,
-    **assembly(" %src{} : !src", "src", "result", types={"result": lambda reading: reading.type("src").scalar}),
-)
 declare("tt.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, **ARROW)
 declare("tt.expand_dims", kind=ExpandDims, results=1, verify=_verify_expand_dims, **ARROW)
 declare("tt.trans", kind=Trans, results=1, required=("order",), verify=_verify_trans, **ARROW)
@@ -285,16 +294,4 @@ for _name, _kind, _rule in (("tt.join", Join, _verify_join), ("tt.cat", Cat, _ve
         verify=_rule,
         **assembly(" %lhs, %rhs{} : !lhs -> !result", "lhs rhs", "result", types={"rhs": type_of("lhs")}),
     )
-declare(
-    "tt.split",
-    kind=Split,
-    verify=_verify_split,
-    **assembly(" %src{} : !src -> !outLHS", "src", "outLHS outRHS", types={"outRHS": type_of("outLHS")}),
-)
-declare(
-    "tt.histogram",
-    kind=Histogram,
-    verify=_verify_histogram,
-    **assembly(" %src?(, %mask){} : !src -> !result", "src mask?", "result", types={"mask": mask_like("src")}),
-)
 declare("tt.gather", kind=Gather, verify=_verify_gather, **assembly(" %src[%indices]{} : =>", "src indices", "result"))

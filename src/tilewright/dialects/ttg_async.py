@@ -12,7 +12,7 @@ from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_memory import CACHE_OPTIONS, pointee_type
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declares
 from tilewright.ir.fields import Flag, Integer, Operand, Operands, OptionalNamedOperand
 from tilewright.ir.types import Type, async_token, i1, i32, with_element
 
@@ -23,38 +23,8 @@ def _pointee(reading: Reading) -> Type:
     return pointee_type(reading.type("src"))
 
 
-class AsyncCopyGlobalToLocal(PointerAccess):
-    """Copies from `pointer` to `buffer`, where `mask` holds, and `other` elsewhere; gives a token.
-
-    Attributes:
-        contiguity: how many neighbours one instruction may copy.
-    """
-
-    __slots__ = ()
-    buffer = Operand(1)
-    mask, other = OptionalNamedOperand("mask"), OptionalNamedOperand("other")
-    is_volatile = Flag("isVolatile")
-    contiguity = Integer("contiguity", 1)
-
-
-class AsyncCommitGroup(Op):
-    """Ends a group of copies."""
-
-    __slots__ = ()
-    tokens = Operands()
-
-
-class AsyncWait(Op):
-    """Waits until at most `pending` groups of copies are on their way."""
-
-    __slots__ = ()
-    tokens = Operands()
-    pending = Integer("num")
-
-
-declare(
+@declares(
     "ttg.async_copy_global_to_local",
-    kind=AsyncCopyGlobalToLocal,
     buffers=Effect.WRITE,
     effect=Effect.READ_WRITE,
     **assembly(
@@ -70,9 +40,22 @@ declare(
         custom={"cache": CACHE_OPTIONS},
     ),
 )
-declare(
+class AsyncCopyGlobalToLocal(PointerAccess):
+    """Copies from `pointer` to `buffer`, where `mask` holds, and `other` elsewhere; gives a token.
+
+    Attributes:
+        contiguity: how many neighbours one instruction may copy.
+    """
+
+    __slots__ = ()
+    buffer = Operand(1)
+    mask, other = OptionalNamedOperand("mask"), OptionalNamedOperand("other")
+    is_volatile = Flag("isVolatile")
+    contiguity = Integer("contiguity", 1)
+
+
+@declares(
     "ttg.async_commit_group",
-    kind=AsyncCommitGroup,
     effect=Effect.READ_WRITE,
     **assembly(
         "?( tokens %inputTokens*){}",
@@ -81,11 +64,23 @@ declare(
         types={"inputTokens": async_token, "asyncToken": async_token},
     ),
 )
-declare(
+class AsyncCommitGroup(Op):
+    """Ends a group of copies."""
+
+    __slots__ = ()
+    tokens = Operands()
+
+
+@declares(
     "ttg.async_wait",
-    kind=AsyncWait,
     effect=Effect.READ_WRITE,
     **assembly(
         "?( %asyncToken*){}", "asyncToken*", "retToken", types={"asyncToken": async_token, "retToken": async_token}
     ),
 )
+class AsyncWait(Op):
+    """Waits until at most `pending` groups of copies are on their way."""
+
+    __slots__ = ()
+    tokens = Operands()
+    pending = Integer("num")

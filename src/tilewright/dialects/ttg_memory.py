@@ -15,7 +15,7 @@ from tilewright.dialects.layout_rules import require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, memdesc, mutable_memdesc, tensor
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import VerificationError, counted, require
 from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Word
 from tilewright.ir.operands import operand_groups
@@ -189,6 +189,13 @@ def _padding(type: MemDescType) -> tuple[tuple[int, int], ...]:
     return tuple((a * size, b * size) for a, b in layout.pads) if isinstance(layout, PaddedShared) else ()
 
 
+@declares(
+    "ttg.local_alloc",
+    verify=_verify_alloc,
+    effect=Effect.ALLOCATE,
+    effect_of=allocation_effect,
+    **assembly("?( %src){} : =>", "src?", "result"),
+)
 class LocalAlloc(Op):
     """A buffer, which starts with the elements of `source` if there is one; `alignment` is 0 where it says none."""
 
@@ -204,6 +211,13 @@ class LocalDealloc(Op):
     buffer = Operand(0)
 
 
+@declares(
+    "ttg.local_load",
+    buffers=Effect.READ,
+    verify=_verify_load,
+    effect=Effect.READ,
+    **assembly(" %src?( token %token){} : !src -> !result", "src token?", "result", types={"token": async_token}),
+)
 class LocalLoad(Op):
     """The elements of a buffer."""
 
@@ -212,6 +226,13 @@ class LocalLoad(Op):
     token = OptionalOperand(1)
 
 
+@declares(
+    "ttg.local_store",
+    buffers=Effect.WRITE,
+    verify=_verify_store,
+    effect=Effect.WRITE,
+    **assembly(" %src, %dst{} : !src -> !dst", "src dst"),
+)
 class LocalStore(Op):
     """Puts `value` into a buffer."""
 
@@ -219,102 +240,8 @@ class LocalStore(Op):
     value, buffer = Operand(0), Operand(1)
 
 
-class LocalGather(Op):
-    """The elements of a buffer at `indices` along `axis`."""
-
-    __slots__ = ()
-    buffer, indices = Operand(0), Operand(1)
-    token = OptionalOperand(2)
-    axis = Integer("axis")
-
-
-class LocalScatter(Op):
-    """Puts `value` into a buffer at `indices` along `axis`."""
-
-    __slots__ = ()
-    buffer, value, indices = Operand(0), Operand(1), Operand(2)
-    token = OptionalOperand(3)
-    axis = Integer("axis")
-
-
-class LocalAtomicScatter(Op):
-    """Combines `value` with what is in a buffer at `indices` along `axis`; gives what was there."""
-
-    __slots__ = ()
-    buffer, value, indices = Operand(0), Operand(1), Operand(2)
-    mask = OptionalOperand(3)
-    axis = Integer("axis")
-    operation = Word("atomic_rmw_op")
-
-
-class MemDescView(Op):
-    """Another name for (a part of) the buffer `source`."""
-
-    __slots__ = ()
-    source = Operand(0)
-
-
-class MemDescIndex(MemDescView):
-    """One of several buffers."""
-
-    __slots__ = ()
-    index = Operand(1)
-
-
-class MemDescSubslice(MemDescView):
-    """The part that starts at `offsets`."""
-
-    __slots__ = ()
-    offsets = Integers("offsets")
-
-
-class MemDescTrans(MemDescView):
-    """Axis k of the result is axis `order[k]` of the source."""
-
-    __slots__ = ()
-    order = Integers("order")
-
-
-class MemDescReshape(MemDescView):
-    """The elements in another shape."""
-
-    __slots__ = ()
-
-
-class MemDescReinterpret(MemDescView):
-    """The bytes as elements of another type or shape."""
-
-    __slots__ = ()
-
-
-declare(
-    "ttg.local_alloc",
-    kind=LocalAlloc,
-    verify=_verify_alloc,
-    effect=Effect.ALLOCATE,
-    effect_of=allocation_effect,
-    **assembly("?( %src){} : =>", "src?", "result"),
-)
-declare("ttg.local_dealloc", kind=LocalDealloc, effect=Effect.WRITE, **assembly(" %src{} : !src", "src"))
-declare(
-    "ttg.local_load",
-    kind=LocalLoad,
-    buffers=Effect.READ,
-    verify=_verify_load,
-    effect=Effect.READ,
-    **assembly(" %src?( token %token){} : !src -> !result", "src token?", "result", types={"token": async_token}),
-)
-declare(
-    "ttg.local_store",
-    kind=LocalStore,
-    buffers=Effect.WRITE,
-    verify=_verify_store,
-    effect=Effect.WRITE,
-    **assembly(" %src, %dst{} : !src -> !dst", "src dst"),
-)
-declare(
+@declares(
     "ttg.local_gather",
-    kind=LocalGather,
     buffers=Effect.READ,
     verify=_verify_indexed,
     effect=Effect.READ,
@@ -325,9 +252,17 @@ declare(
         types={"token": async_token},
     ),
 )
-declare(
+class LocalGather(Op):
+    """The elements of a buffer at `indices` along `axis`."""
+
+    __slots__ = ()
+    buffer, indices = Operand(0), Operand(1)
+    token = OptionalOperand(2)
+    axis = Integer("axis")
+
+
+@declares(
     "ttg.local_scatter",
-    kind=LocalScatter,
     buffers=Effect.WRITE,
     verify=_verify_indexed,
     effect=Effect.WRITE,
@@ -337,9 +272,17 @@ declare(
         types={"token": async_token},
     ),
 )
-declare(
+class LocalScatter(Op):
+    """Puts `value` into a buffer at `indices` along `axis`."""
+
+    __slots__ = ()
+    buffer, value, indices = Operand(0), Operand(1), Operand(2)
+    token = OptionalOperand(3)
+    axis = Integer("axis")
+
+
+@declares(
     "ttg.local_atomic_scatter_rmw",
-    kind=LocalAtomicScatter,
     buffers=Effect.READ_WRITE,
     verify=_verify_indexed,
     effect=Effect.READ_WRITE,
@@ -350,38 +293,78 @@ declare(
         types={"mask": mask_like("values")},
     ),
 )
+class LocalAtomicScatter(Op):
+    """Combines `value` with what is in a buffer at `indices` along `axis`; gives what was there."""
+
+    __slots__ = ()
+    buffer, value, indices = Operand(0), Operand(1), Operand(2)
+    mask = OptionalOperand(3)
+    axis = Integer("axis")
+    operation = Word("atomic_rmw_op")
+
 
 # Views
 
-declare(
+
+class MemDescView(Op):
+    """Another name for (a part of) the buffer `source`."""
+
+    __slots__ = ()
+    source = Operand(0)
+
+
+@declares(
     "ttg.memdesc_index",
-    kind=MemDescIndex,
     verify=_verify_index,
     **assembly(" %src[%index]{} : !src -> !result", "src index", "result", types={"index": i32}),
 )
-declare(
+class MemDescIndex(MemDescView):
+    """One of several buffers."""
+
+    __slots__ = ()
+    index = Operand(1)
+
+
+@declares(
     "ttg.memdesc_subslice",
-    kind=MemDescSubslice,
     verify=_verify_subslice,
     required=("offsets",),
     **assembly(" %src[#offsets*]{} : !src -> !result", "src", "result"),
 )
-declare(
+class MemDescSubslice(MemDescView):
+    """The part that starts at `offsets`."""
+
+    __slots__ = ()
+    offsets = Integers("offsets")
+
+
+@declares(
     "ttg.memdesc_trans",
-    kind=MemDescTrans,
     verify=_verify_trans,
     required=("order",),
     **assembly(" %src{} : !src -> !result", "src", "result"),
 )
-declare(
-    "ttg.memdesc_reshape",
-    kind=MemDescReshape,
-    verify=_verify_reshape,
-    **assembly(" %src{} : !src -> !result", "src", "result"),
+class MemDescTrans(MemDescView):
+    """Axis k of the result is axis `order[k]` of the source."""
+
+    __slots__ = ()
+    order = Integers("order")
+
+
+@declares("ttg.memdesc_reshape", verify=_verify_reshape, **assembly(" %src{} : !src -> !result", "src", "result"))
+class MemDescReshape(MemDescView):
+    """The elements in another shape."""
+
+    __slots__ = ()
+
+
+@declares(
+    "ttg.memdesc_reinterpret", verify=_verify_reinterpret, **assembly(" %src{} : !src -> !result", "src", "result")
 )
-declare(
-    "ttg.memdesc_reinterpret",
-    kind=MemDescReinterpret,
-    verify=_verify_reinterpret,
-    **assembly(" %src{} : !src -> !result", "src", "result"),
-)
+class MemDescReinterpret(MemDescView):
+    """The bytes as elements of another type or shape."""
+
+    __slots__ = ()
+
+
+declare("ttg.local_dealloc", kind=LocalDealloc, effect=Effect.WRITE, **assembly(" %src{} : !src", "src"))

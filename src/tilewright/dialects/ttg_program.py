@@ -8,7 +8,7 @@ from tilewright.dialects.rules import same_shape, tensor
 from tilewright.dialects.tt_elementwise import effect_unless_pure
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, OpDefinition, declare
+from tilewright.ir.declare import Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Flag, Integer, Operand, Operands, Word
 from tilewright.ir.parser import Parser
@@ -54,6 +54,12 @@ def _verify_barrier(op: Op) -> None:
     require("none" not in scopes or len(scopes) == 1, op, "none stands alone")
 
 
+@declares(
+    "ttg.convert_layout",
+    verify=_verify_convert_layout,
+    semantics=lambda op, tile: tile,
+    **assembly(" %src{} : !src -> !result", "src", "result"),
+)
 class ConvertLayout(Op):
     """`source` in the layout of the result's type."""
 
@@ -61,6 +67,16 @@ class ConvertLayout(Op):
     source = Operand(0)
 
 
+@declares(
+    "ttg.barrier",
+    operands=(0, 0),
+    results=0,
+    required=("addrSpace",),
+    effect=Effect.READ_WRITE,
+    parse=_parse_barrier,
+    print=_print_barrier,
+    verify=_verify_barrier,
+)
 class ScopedBarrier(Op):
     """All threads meet; then what they wrote to the memories that `scopes` names is there for all."""
 
@@ -73,6 +89,15 @@ class ScopedBarrier(Op):
         return tuple(scope.name for scope in scopes if isinstance(scope, Keyword)) if isinstance(scopes, tuple) else ()
 
 
+@declares(
+    "ttg.predicate_stage",
+    **assembly(
+        " %iv, %ub, %step maxStage #maxStage stage #stage{} : !iv -> !result",
+        "iv ub step",
+        "result",
+        types={"ub": lambda reading: reading.type("iv"), "step": lambda reading: reading.type("iv")},
+    ),
+)
 class PredicateStage(Op):
     """Whether a step of a pipelined loop has its part `stage` of `last_stage` + 1."""
 
@@ -97,6 +122,7 @@ class Fp4ToFp(Op):
     axis = Integer("axis")
 
 
+@declares("ttg.global_scratch_alloc", effect=Effect.ALLOCATE, **assembly("{} : !result", "", "result"))
 class GlobalScratchAlloc(Op):
     """`size` bytes of global memory of the program's own."""
 
@@ -104,6 +130,12 @@ class GlobalScratchAlloc(Op):
     size, alignment = Integer("nbytes"), Integer("alignment")
 
 
+@declares(
+    "ttg.inline_asm",
+    required=("pure",),
+    effect_of=effect_unless_pure,
+    **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),
+)
 class ThreadAsm(Op):
     """Assembly that each thread runs on its own values."""
 
@@ -113,48 +145,7 @@ class ThreadAsm(Op):
     pure = Flag("pure")
 
 
-declare(
-    "ttg.convert_layout",
-    kind=ConvertLayout,
-    verify=_verify_convert_layout,
-    semantics=lambda op, tile: tile,
-    **assembly(" %src{} : !src -> !result", "src", "result"),
-)
-declare(
-    "ttg.barrier",
-    kind=ScopedBarrier,
-    operands=(0, 0),
-    results=0,
-    required=("addrSpace",),
-    effect=Effect.READ_WRITE,
-    parse=_parse_barrier,
-    print=_print_barrier,
-    verify=_verify_barrier,
-)
 declare("ttg.warp_id", **assembly("{}", "", "result", types={"result": i32}))
-declare(
-    "ttg.predicate_stage",
-    kind=PredicateStage,
-    **assembly(
-        " %iv, %ub, %step maxStage #maxStage stage #stage{} : !iv -> !result",
-        "iv ub step",
-        "result",
-        types={"ub": lambda reading: reading.type("iv"), "step": lambda reading: reading.type("iv")},
-    ),
-)
 declare("ttg.mask", kind=Mask, operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
 declare("ttg.mask.return", results=0, terminator=True, **VALUES)
 declare("ttg.fp4_to_fp", kind=Fp4ToFp, **assembly(" %src{} : !src -> !result", "src", "result"))
-declare(
-    "ttg.global_scratch_alloc",
-    kind=GlobalScratchAlloc,
-    effect=Effect.ALLOCATE,
-    **assembly("{} : !result", "", "result"),
-)
-declare(
-    "ttg.inline_asm",
-    kind=ThreadAsm,
-    required=("pure",),
-    effect_of=effect_unless_pure,
-    **assembly(" ^asm_string{}?( %args*) : =>", "args*", "result*"),
-)

@@ -21,7 +21,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match, types_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Region
-from tilewright.ir.declare import OPS, Effect, OpDefinition, declare
+from tilewright.ir.declare import OPS, Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Integers, Operands
 from tilewright.ir.parser import Argument, Parser
@@ -31,33 +31,6 @@ from tilewright.ir.types import i32
 
 PARTITIONS = "ttg.warp_specialize.partitions"
 _PARTITION = re.compile(r"partition\d+" + SPACE)
-
-
-class WarpSpecialize(Op):
-    """Other code for other warps; `default` is that of the warps that come here."""
-
-    __slots__ = ()
-    default = Body()
-    partition_warps = Integers("partitionNumWarps")
-
-    @property
-    def partitions(self) -> WarpSpecializePartitions:
-        """The op that holds the code of the other warps."""
-        return partitions_of(self)
-
-
-class WarpSpecializePartitions(Op):
-    """The work of other warps, each partition in a region that gets `captures` as arguments."""
-
-    __slots__ = ()
-    captures = Operands()
-
-
-class WarpYield(Op):
-    """The values that the default region gives."""
-
-    __slots__ = ()
-    values = Operands()
 
 
 def partitions_of(op: Op) -> WarpSpecializePartitions:
@@ -137,9 +110,8 @@ def _verify_partitions(op: Op) -> None:
         types_match(op, region.block.args, types_of(op.operands), f"arguments of partition {number}")
 
 
-declare(
+@declares(
     "ttg.warp_specialize",
-    kind=WarpSpecialize,
     operands=(0, 0),
     regions=2,
     required=("partitionNumWarps",),
@@ -148,9 +120,21 @@ declare(
     print=_print_specialize,
     verify=_verify_specialize,
 )
-declare(
+class WarpSpecialize(Op):
+    """Other code for other warps; `default` is that of the warps that come here."""
+
+    __slots__ = ()
+    default = Body()
+    partition_warps = Integers("partitionNumWarps")
+
+    @property
+    def partitions(self) -> WarpSpecializePartitions:
+        """The op that holds the code of the other warps."""
+        return partitions_of(self)
+
+
+@declares(
     PARTITIONS,
-    kind=WarpSpecializePartitions,
     synchronizes=True,
     results=0,
     regions=None,
@@ -159,5 +143,19 @@ declare(
     effect=Effect.RECURSIVE,
     verify=_verify_partitions,
 )
+class WarpSpecializePartitions(Op):
+    """The work of other warps, each partition in a region that gets `captures` as arguments."""
+
+    __slots__ = ()
+    captures = Operands()
+
+
+class WarpYield(Op):
+    """The values that the default region gives."""
+
+    __slots__ = ()
+    values = Operands()
+
+
 declare("ttg.warp_yield", kind=WarpYield, results=0, terminator=True, **VALUES)
 declare("ttg.warp_return", terminator=True, **assembly("{}"))

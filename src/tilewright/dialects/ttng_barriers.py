@@ -6,7 +6,7 @@ from tilewright.dialects.assembly import assembly
 from tilewright.dialects.ttng_rules import verify_barriers, verify_cluster
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.fields import Flag, Integer, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand
 from tilewright.ir.types import i1, i32
 
@@ -20,6 +20,13 @@ class MemoryBarrier(Op):
     barrier = Operand(0)
 
 
+@declares(
+    "ttng.init_barrier",
+    buffers=Effect.WRITE,
+    verify=verify_barriers,
+    effect=Effect.WRITE,
+    **assembly(" %alloc, #count{} : !alloc", "alloc"),
+)
 class InitBarrier(MemoryBarrier):
     """Make it a barrier that counts `count` arrivals in each phase."""
 
@@ -27,12 +34,27 @@ class InitBarrier(MemoryBarrier):
     count = Integer("count")
 
 
+@declares(
+    "ttng.inval_barrier",
+    buffers=Effect.WRITE,
+    verify=verify_barriers,
+    effect=Effect.WRITE,
+    **assembly(" %alloc{} : !alloc", "alloc"),
+)
 class InvalBarrier(MemoryBarrier):
     """Make it plain memory again."""
 
     __slots__ = ()
 
 
+@declares(
+    "ttng.barrier_expect",
+    buffers=Effect.WRITE,
+    synchronizes=True,
+    verify=verify_barriers,
+    **_ORDER,
+    **assembly(" %alloc, #size{}, %pred : !alloc", "alloc pred", types={"pred": i1}),
+)
 class BarrierExpect(MemoryBarrier):
     """Make it wait for `size` more bytes in this phase, and count one arrival, if `predicate` holds."""
 
@@ -41,93 +63,8 @@ class BarrierExpect(MemoryBarrier):
     size = Integer("size")
 
 
-class WaitBarrier(MemoryBarrier):
-    """Waits for the end of a phase if `predicate` holds; `dependencies` are buffers that must live so long."""
-
-    __slots__ = ()
-    phase = Operand(1)
-    predicate = OptionalNamedOperand("pred")
-    dependencies = NamedOperands("deps")
-
-
-class ArriveBarrier(MemoryBarrier):
-    """`count` have arrived, if `predicate` holds."""
-
-    __slots__ = ()
-    predicate = OptionalOperand(1)
-    count = Integer("count")
-
-
-class AsyncCopyMbarrierArrive(MemoryBarrier):
-    """The copies of this thread arrive when they are done."""
-
-    __slots__ = ()
-    without_increment = Flag("noIncrement")
-
-
-class FenceAsyncShared(Op):
-    """Copies and products that run on see what was written to shared memory, that of the cluster if `cluster`."""
-
-    __slots__ = ()
-    cluster = Flag("bCluster")
-
-
-class ClusterBarrier(Op):
-    """All threads of a cluster meet."""
-
-    __slots__ = ()
-    relaxed = Flag("relaxed")
-
-
-class ClusterArrive(Op):
-    """The first half of such a meeting."""
-
-    __slots__ = ()
-    relaxed = Flag("relaxed")
-
-
-class ClcTryCancel(Op):
-    """Asks for the work of a cluster that has not started; the answer goes to `response`, then `barrier` hears."""
-
-    __slots__ = ()
-    response, barrier = Operand(0), Operand(1)
-
-
-class ClcLoadResult(Op):
-    """The answer that is in `response`."""
-
-    __slots__ = ()
-    response = Operand(0)
-
-
-declare(
-    "ttng.init_barrier",
-    kind=InitBarrier,
-    buffers=Effect.WRITE,
-    verify=verify_barriers,
-    effect=Effect.WRITE,
-    **assembly(" %alloc, #count{} : !alloc", "alloc"),
-)
-declare(
-    "ttng.inval_barrier",
-    kind=InvalBarrier,
-    buffers=Effect.WRITE,
-    verify=verify_barriers,
-    effect=Effect.WRITE,
-    **assembly(" %alloc{} : !alloc", "alloc"),
-)
-declare(
-    "ttng.barrier_expect",
-    kind=BarrierExpect,
-    buffers=Effect.WRITE,
-    synchronizes=True,
-    verify=verify_barriers,
-    **_ORDER,
-    **assembly(" %alloc, #size{}, %pred : !alloc", "alloc pred", types={"pred": i1}),
-)
-declare(
+@declares(
     "ttng.wait_barrier",
-    kind=WaitBarrier,
     buffers=Effect.READ_WRITE,
     verify=verify_barriers,
     **_ORDER,
@@ -137,9 +74,17 @@ declare(
         types={"phase": i32, "pred": i1},
     ),
 )
-declare(
+class WaitBarrier(MemoryBarrier):
+    """Waits for the end of a phase if `predicate` holds; `dependencies` are buffers that must live so long."""
+
+    __slots__ = ()
+    phase = Operand(1)
+    predicate = OptionalNamedOperand("pred")
+    dependencies = NamedOperands("deps")
+
+
+@declares(
     "ttng.arrive_barrier",
-    kind=ArriveBarrier,
     buffers=Effect.READ_WRITE,
     synchronizes=True,
     verify=verify_barriers,
@@ -151,55 +96,96 @@ declare(
         defaults={"multicastCTA": Number(0, i32)},
     ),
 )
-declare(
+class ArriveBarrier(MemoryBarrier):
+    """`count` have arrived, if `predicate` holds."""
+
+    __slots__ = ()
+    predicate = OptionalOperand(1)
+    count = Integer("count")
+
+
+@declares(
     "ttng.async_copy_mbarrier_arrive",
-    kind=AsyncCopyMbarrierArrive,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     **_ORDER,
     **assembly(" %barrier{} : !barrier", "barrier"),
 )
+class AsyncCopyMbarrierArrive(MemoryBarrier):
+    """The copies of this thread arrive when they are done."""
+
+    __slots__ = ()
+    without_increment = Flag("noIncrement")
+
 
 # Fences and clusters
 
-declare("ttng.fence_async_shared", kind=FenceAsyncShared, required=("bCluster",), **_ORDER, **assembly("{}"))
-declare("ttng.fence_mbarrier_init_release_cluster", verify=verify_cluster, **_ORDER, **assembly("{}"))
-declare(
+
+class FenceAsyncShared(Op):
+    """Copies and products that run on see what was written to shared memory, that of the cluster if `cluster`."""
+
+    __slots__ = ()
+    cluster = Flag("bCluster")
+
+
+@declares(
     "ttng.cluster_barrier",
-    kind=ClusterBarrier,
     synchronizes=True,
     verify=verify_cluster,
     **_ORDER,
     **assembly("{}", defaults={"relaxed": False}),
 )
-declare(
-    "ttng.cluster_arrive",
-    kind=ClusterArrive,
-    verify=verify_cluster,
-    required=("relaxed",),
-    **_ORDER,
-    **assembly("{}"),
-)
-declare("ttng.cluster_wait", synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
+class ClusterBarrier(Op):
+    """All threads of a cluster meet."""
+
+    __slots__ = ()
+    relaxed = Flag("relaxed")
+
+
+@declares("ttng.cluster_arrive", verify=verify_cluster, required=("relaxed",), **_ORDER, **assembly("{}"))
+class ClusterArrive(Op):
+    """The first half of such a meeting."""
+
+    __slots__ = ()
+    relaxed = Flag("relaxed")
+
 
 # Taking over the work of a cluster that has not started
 
-declare("ttng.clc_try_cancel_sync", **_ORDER, **assembly("{} : !response", "", "response"))
-declare(
+
+@declares(
     "ttng.clc_try_cancel",
-    kind=ClcTryCancel,
     buffers=Effect.WRITE,
     verify=verify_barriers,
     **_ORDER,
     **assembly(" %result, %mbarrier{} : !result, !mbarrier", "result mbarrier"),
 )
-declare(
+class ClcTryCancel(Op):
+    """Asks for the work of a cluster that has not started; the answer goes to `response`, then `barrier` hears."""
+
+    __slots__ = ()
+    response, barrier = Operand(0), Operand(1)
+
+
+@declares(
     "ttng.clc_load_result",
-    kind=ClcLoadResult,
     buffers=Effect.READ,
     effect=Effect.READ,
     **assembly(" %src{} : !src -> !clcResult", "src", "clcResult"),
 )
+class ClcLoadResult(Op):
+    """The answer that is in `response`."""
+
+    __slots__ = ()
+    response = Operand(0)
+
+
+declare("ttng.fence_async_shared", kind=FenceAsyncShared, required=("bCluster",), **_ORDER, **assembly("{}"))
+declare("ttng.fence_mbarrier_init_release_cluster", verify=verify_cluster, **_ORDER, **assembly("{}"))
+declare("ttng.cluster_wait", synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
+
+
+declare("ttng.clc_try_cancel_sync", **_ORDER, **assembly("{} : !response", "", "response"))
 declare(
     "ttng.clc_is_canceled",
     **assembly(" %clcResult{} : !clcResult -> !is_canceled", "clcResult", "is_canceled"),

@@ -8,7 +8,7 @@ from tilewright.dialects.tt_memory import CACHE_OPTIONS
 from tilewright.dialects.ttg_async import CACHE_DEFAULTS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.fields import Flag, Integer, NamedOperand, NamedOperands, Operand, Word
 from tilewright.ir.types import IntType, TensorType, i1, i32
 
@@ -29,6 +29,19 @@ class DescriptorCopyOut(DescriptorCopy):
     buffer = Operand(-1)
 
 
+@declares(
+    "ttng.async_tma_copy_global_to_local",
+    buffers=Effect.WRITE,
+    verify=verify_copy,
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %desc[%coord*]?( offsets = [%offsets*]) %result, %barrier, %pred$cache{} : !desc, !barrier -> !result",
+        "desc coord* offsets* barrier result pred",
+        types={"coord": i32, "offsets": _i16, "pred": i1},
+        defaults=CACHE_DEFAULTS,
+        custom={"cache": CACHE_OPTIONS},
+    ),
+)
 class AsyncTmaCopyGlobalToLocal(DescriptorCopy):
     """Copies the block at `indices`; `barrier` counts its bytes."""
 
@@ -39,6 +52,18 @@ class AsyncTmaCopyGlobalToLocal(DescriptorCopy):
     buffer = Operand(-2)
 
 
+@declares(
+    "ttng.async_tma_copy_local_to_global",
+    buffers=Effect.READ,
+    verify=verify_copy,
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %desc[%coord*] %src$cache{} : !desc, !src",
+        "desc coord* src",
+        types={"coord": i32},
+        custom={"cache": CACHE_OPTIONS},
+    ),
+)
 class AsyncTmaCopyLocalToGlobal(DescriptorCopyOut):
     """Copies to the block at `indices`."""
 
@@ -46,6 +71,13 @@ class AsyncTmaCopyLocalToGlobal(DescriptorCopyOut):
     indices = NamedOperands("coord")
 
 
+@declares(
+    "ttng.async_tma_reduce",
+    buffers=Effect.READ,
+    verify=verify_copy,
+    effect=Effect.READ_WRITE,
+    **assembly(" @kind, %desc[%coord*] %src{} : !desc, !src", "desc coord* src", types={"coord": i32}),
+)
 class AsyncTmaReduce(DescriptorCopyOut):
     """Combines the block at `indices` with the buffer, by `operation`."""
 
@@ -54,6 +86,18 @@ class AsyncTmaReduce(DescriptorCopyOut):
     operation = Word("kind")
 
 
+@declares(
+    "ttng.async_tma_gather",
+    buffers=Effect.WRITE,
+    verify=verify_rows_copy,
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %desc[%x_offsets, %y_offset] %result, %barrier, %pred$cache{}"
+        " : !desc, !x_offsets, !y_offset, !barrier, !result, !pred",
+        "desc x_offsets y_offset barrier result pred",
+        custom={"cache": CACHE_OPTIONS},
+    ),
+)
 class AsyncTmaGather(DescriptorCopy):
     """Copies parts of `rows`, from `column` on; `barrier` counts their bytes."""
 
@@ -63,6 +107,17 @@ class AsyncTmaGather(DescriptorCopy):
     multicast = Flag("multicast")
 
 
+@declares(
+    "ttng.async_tma_scatter",
+    buffers=Effect.READ,
+    verify=verify_rows_copy,
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %desc[%x_offsets, %y_offset] %src$cache{} : !desc, !x_offsets, !y_offset, !src",
+        "desc x_offsets y_offset src",
+        custom={"cache": CACHE_OPTIONS},
+    ),
+)
 class AsyncTmaScatter(DescriptorCopyOut):
     """Copies to parts of `rows`, from `column` on."""
 
@@ -77,6 +132,13 @@ class AsyncTmaStoreWait(Op):
     pendings = Integer("pendings")
 
 
+@declares(
+    "ttng.async_shared_store",
+    buffers=Effect.WRITE,
+    verify=verify_barriers,
+    effect=Effect.READ_WRITE,
+    **assembly(" %src, %dst, %mbarrier{} : !src -> !dst, !mbarrier", "src dst mbarrier"),
+)
 class AsyncSharedStore(Op):
     """Puts `value` into a buffer of another block; `barrier` counts its bytes."""
 
@@ -84,6 +146,10 @@ class AsyncSharedStore(Op):
     value, buffer, barrier = Operand(0), Operand(1), Operand(2)
 
 
+# Descriptors in memory
+
+
+@declares("ttng.reinterpret_tensor_descriptor", **assembly(" %rawDesc{} : !rawDesc to !result", "rawDesc", "result"))
 class ReinterpretTensorDescriptor(Op):
     """The descriptor that is written at `address`."""
 
@@ -96,6 +162,14 @@ class ReinterpretTensorDescriptor(Op):
         return descriptor_type(self, self.results[0]).block
 
 
+@declares(
+    "ttng.tensormap_create",
+    effect=Effect.READ_WRITE,
+    **assembly(
+        " %desc_ptr, %global_address, [%box_dim*], [%global_dim*], [%global_stride*], [%element_stride*]{} : =>",
+        "desc_ptr global_address box_dim* global_dim* global_stride* element_stride*",
+    ),
+)
 class TensormapCreate(Op):
     """Writes a descriptor to `address`, in the accelerator's format; sizes start with the fastest dimension."""
 
@@ -107,6 +181,12 @@ class TensormapCreate(Op):
     interleave_layout, swizzle_mode = Integer("interleave_layout"), Integer("swizzle_mode")
 
 
+@declares(
+    "ttng.tensormap_fenceproxy_acquire",
+    synchronizes=True,  # one warp fences, and all wait for it
+    effect=Effect.WRITE,
+    **assembly(" %desc_ptr{} : !desc_ptr", "desc_ptr"),
+)
 class TensormapFenceproxyAcquire(Op):
     """Copies see the descriptor that was written to `address`."""
 
@@ -114,96 +194,4 @@ class TensormapFenceproxyAcquire(Op):
     address = Operand(0)
 
 
-declare(
-    "ttng.async_tma_copy_global_to_local",
-    kind=AsyncTmaCopyGlobalToLocal,
-    buffers=Effect.WRITE,
-    verify=verify_copy,
-    effect=Effect.READ_WRITE,
-    **assembly(
-        " %desc[%coord*]?( offsets = [%offsets*]) %result, %barrier, %pred$cache{} : !desc, !barrier -> !result",
-        "desc coord* offsets* barrier result pred",
-        types={"coord": i32, "offsets": _i16, "pred": i1},
-        defaults=CACHE_DEFAULTS,
-        custom={"cache": CACHE_OPTIONS},
-    ),
-)
-declare(
-    "ttng.async_tma_copy_local_to_global",
-    kind=AsyncTmaCopyLocalToGlobal,
-    buffers=Effect.READ,
-    verify=verify_copy,
-    effect=Effect.READ_WRITE,
-    **assembly(
-        " %desc[%coord*] %src$cache{} : !desc, !src",
-        "desc coord* src",
-        types={"coord": i32},
-        custom={"cache": CACHE_OPTIONS},
-    ),
-)
-declare(
-    "ttng.async_tma_reduce",
-    kind=AsyncTmaReduce,
-    buffers=Effect.READ,
-    verify=verify_copy,
-    effect=Effect.READ_WRITE,
-    **assembly(" @kind, %desc[%coord*] %src{} : !desc, !src", "desc coord* src", types={"coord": i32}),
-)
-declare(
-    "ttng.async_tma_gather",
-    kind=AsyncTmaGather,
-    buffers=Effect.WRITE,
-    verify=verify_rows_copy,
-    effect=Effect.READ_WRITE,
-    **assembly(
-        " %desc[%x_offsets, %y_offset] %result, %barrier, %pred$cache{}"
-        " : !desc, !x_offsets, !y_offset, !barrier, !result, !pred",
-        "desc x_offsets y_offset barrier result pred",
-        custom={"cache": CACHE_OPTIONS},
-    ),
-)
-declare(
-    "ttng.async_tma_scatter",
-    kind=AsyncTmaScatter,
-    buffers=Effect.READ,
-    verify=verify_rows_copy,
-    effect=Effect.READ_WRITE,
-    **assembly(
-        " %desc[%x_offsets, %y_offset] %src$cache{} : !desc, !x_offsets, !y_offset, !src",
-        "desc x_offsets y_offset src",
-        custom={"cache": CACHE_OPTIONS},
-    ),
-)
 declare("ttng.async_tma_store_wait", kind=AsyncTmaStoreWait, effect=Effect.READ_WRITE, **assembly("{}"))
-declare(
-    "ttng.async_shared_store",
-    kind=AsyncSharedStore,
-    buffers=Effect.WRITE,
-    verify=verify_barriers,
-    effect=Effect.READ_WRITE,
-    **assembly(" %src, %dst, %mbarrier{} : !src -> !dst, !mbarrier", "src dst mbarrier"),
-)
-
-# Descriptors in memory
-
-declare(
-    "ttng.reinterpret_tensor_descriptor",
-    kind=ReinterpretTensorDescriptor,
-    **assembly(" %rawDesc{} : !rawDesc to !result", "rawDesc", "result"),
-)
-declare(
-    "ttng.tensormap_create",
-    kind=TensormapCreate,
-    effect=Effect.READ_WRITE,
-    **assembly(
-        " %desc_ptr, %global_address, [%box_dim*], [%global_dim*], [%global_stride*], [%element_stride*]{} : =>",
-        "desc_ptr global_address box_dim* global_dim* global_stride* element_stride*",
-    ),
-)
-declare(
-    "ttng.tensormap_fenceproxy_acquire",
-    kind=TensormapFenceproxyAcquire,
-    synchronizes=True,  # one warp fences, and all wait for it
-    effect=Effect.WRITE,
-    **assembly(" %desc_ptr{} : !desc_ptr", "desc_ptr"),
-)

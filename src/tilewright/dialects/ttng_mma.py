@@ -7,7 +7,7 @@ from tilewright.dialects.traits import DotLike
 from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, verify_waited, verify_warp_group_dot
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.fields import (
     Flag,
     Integer,
@@ -39,61 +39,8 @@ class AsyncMma(DotLike):
     __slots__ = ()
 
 
-class WarpGroupDot(AsyncMma):
-    """`accumulator` + a · b, by four warps; a · b alone if `uses_accumulator` does not hold."""
-
-    __slots__ = ()
-    uses_accumulator = OptionalOperand(3)
-    input_precision = Integer("inputPrecision", IEEE)
-    max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
-    is_async = Flag("isAsync")
-
-
-class WarpGroupDotWait(Op):
-    """`inputs`, when at most `pendings` products are under way."""
-
-    __slots__ = ()
-    inputs = Operands()
-    pendings = Integer("pendings")
-
-
-class TensorCoreMma(AsyncMma):
-    """Adds a · b to `accumulator` in tensor memory if `predicate` holds.
-
-    Attributes:
-        uses_accumulator: whether it adds, or puts the product there.
-        token: what it waits for.
-        barriers: they hear that it is done, each if its one of `barrier_predicates` holds.
-        is_async: the program goes on while it runs.
-    """
-
-    __slots__ = ()
-    token = OptionalNamedOperand("acc_dep")
-    uses_accumulator, predicate = NamedOperand("useD"), NamedOperand("pred")
-    barriers, barrier_predicates = NamedOperands("barriers"), NamedOperands("barrier_preds")
-    is_async, multicast = Marker("is_async"), Marker("multicast")
-
-
-class TensorCoreMmaScaled(TensorCoreMma):
-    """Its operands are multiplied by their scales first."""
-
-    __slots__ = ()
-    a_scale, b_scale = NamedOperand("a_scale"), NamedOperand("b_scale")
-    a_type, b_type = Word("a_type"), Word("b_type")
-
-
-class TensorCoreCommit(Op):
-    """`barrier` hears that all products before are done, if `predicate` holds; `buffers` are those that they read."""
-
-    __slots__ = ()
-    barrier = Operand(0)
-    predicate = OptionalNamedOperand("pred")
-    buffers = NamedOperands("descs")
-
-
-declare(
+@declares(
     "ttng.warp_group_dot",
-    kind=WarpGroupDot,
     buffers=Effect.READ,
     verify=verify_warp_group_dot,
     effect=Effect.READ_WRITE,
@@ -106,15 +53,30 @@ declare(
         defaults={"inputPrecision": Number(IEEE, i32), "maxNumImpreciseAcc": Number(0, i32), "isAsync": False},
     ),
 )
-declare(
+class WarpGroupDot(AsyncMma):
+    """`accumulator` + a · b, by four warps; a · b alone if `uses_accumulator` does not hold."""
+
+    __slots__ = ()
+    uses_accumulator = OptionalOperand(3)
+    input_precision = Integer("inputPrecision", IEEE)
+    max_imprecise_sums = Integer("maxNumImpreciseAcc", 0)
+    is_async = Flag("isAsync")
+
+
+@declares(
     "ttng.warp_group_dot_wait",
-    kind=WarpGroupDotWait,
     verify=verify_waited,
     effect=Effect.READ_WRITE,
     **assembly(
         " %inputs*{} : !inputs*", "inputs*", "outputs*", types={"outputs": lambda reading: reading.types["inputs"]}
     ),
 )
+class WarpGroupDotWait(Op):
+    """`inputs`, when at most `pendings` products are under way."""
+
+    __slots__ = ()
+    inputs = Operands()
+    pendings = Integer("pendings")
 
 
 # [%token], or [] where only a token is given
@@ -159,9 +121,9 @@ def _write_barriers(printer: Printer, op: Op, groups: Groups) -> str:
 
 _PIECES = {"token": token_piece("acc_dep", "token"), "barriers": Piece(_read_barriers, _write_barriers)}
 
-declare(
+
+@declares(
     "ttng.tc_gen5_mma",
-    kind=TensorCoreMma,
     buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
@@ -173,9 +135,25 @@ declare(
         custom=_PIECES,
     ),
 )
-declare(
+class TensorCoreMma(AsyncMma):
+    """Adds a · b to `accumulator` in tensor memory if `predicate` holds.
+
+    Attributes:
+        uses_accumulator: whether it adds, or puts the product there.
+        token: what it waits for.
+        barriers: they hear that it is done, each if its one of `barrier_predicates` holds.
+        is_async: the program goes on while it runs.
+    """
+
+    __slots__ = ()
+    token = OptionalNamedOperand("acc_dep")
+    uses_accumulator, predicate = NamedOperand("useD"), NamedOperand("pred")
+    barriers, barrier_predicates = NamedOperands("barriers"), NamedOperands("barrier_preds")
+    is_async, multicast = Marker("is_async"), Marker("multicast")
+
+
+@declares(
     "ttng.tc_gen5_mma_scaled",
-    kind=TensorCoreMmaScaled,
     buffers=Effect.READ,
     verify=verify_tensor_core,
     effect=Effect.READ_WRITE,
@@ -188,9 +166,16 @@ declare(
         custom=_PIECES,
     ),
 )
-declare(
+class TensorCoreMmaScaled(TensorCoreMma):
+    """Its operands are multiplied by their scales first."""
+
+    __slots__ = ()
+    a_scale, b_scale = NamedOperand("a_scale"), NamedOperand("b_scale")
+    a_type, b_type = Word("a_type"), Word("b_type")
+
+
+@declares(
     "ttng.tc_gen5_commit",
-    kind=TensorCoreCommit,
     buffers=Effect.WRITE,
     synchronizes=True,
     verify=verify_barriers,
@@ -201,4 +186,13 @@ declare(
         types={"pred": i1},
     ),
 )
+class TensorCoreCommit(Op):
+    """`barrier` hears that all products before are done, if `predicate` holds; `buffers` are those that they read."""
+
+    __slots__ = ()
+    barrier = Operand(0)
+    predicate = OptionalNamedOperand("pred")
+    buffers = NamedOperands("descs")
+
+
 declare("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))

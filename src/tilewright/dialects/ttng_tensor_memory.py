@@ -20,13 +20,20 @@ from tilewright.dialects.ttng_rules import (
 )
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.fields import Integer, NamedOperand, Operand, OptionalNamedOperand, OptionalOperand
 from tilewright.ir.types import i1, i32
 
 _TOKEN = {"token": token_piece("dep", "token")}
 
 
+@declares(
+    "ttng.tmem_alloc",
+    verify=verify_tensor_alloc,
+    effect=Effect.ALLOCATE,
+    effect_of=allocation_effect,
+    **assembly("?( %src){} : =>", "src?", "result token?"),
+)
 class TmemAlloc(Op):
     """Tensor memory, which starts with the elements of `source` if there is one."""
 
@@ -39,6 +46,12 @@ class TmemAlloc(Op):
         return number(self, "tensor_memory_col_offset")
 
 
+@declares(
+    "ttng.tmem_load",
+    verify=verify_tensor_load,
+    effect=Effect.READ,
+    **assembly(" %src$token{} : !src -> !result?(, !red)", "src dep?", "result token? red?", custom=_TOKEN),
+)
 class TmemLoad(LayoutAnchor):
     """The elements of `buffer`."""
 
@@ -47,6 +60,18 @@ class TmemLoad(LayoutAnchor):
     token = OptionalOperand(1)
 
 
+@declares(
+    "ttng.tmem_store",
+    verify=verify_tensor_store,
+    effect=Effect.WRITE,
+    **assembly(
+        " %src, %dst$token, %pred{} : !src -> !dst",
+        "dst dep? src pred",
+        "token?",
+        types={"pred": i1},
+        custom=_TOKEN,
+    ),
+)
 class TmemStore(Op):
     """Puts `value` into `buffer` if `predicate` holds."""
 
@@ -56,6 +81,11 @@ class TmemStore(Op):
     value, predicate = NamedOperand("src"), NamedOperand("pred")
 
 
+@declares(
+    "ttng.tmem_subslice",
+    verify=verify_tensor_subslice,
+    **assembly(" %src{} : !src -> !result", "src", "result", defaults={"dim": Number(1, i32)}),
+)
 class TmemSubslice(Op):
     """The part of `source` that starts at `offset` along `axis`."""
 
@@ -69,6 +99,13 @@ class TmemSubslice(Op):
         return number(self, "N" if "N" in self.attributes else "offset")
 
 
+@declares(
+    "ttng.tmem_copy",
+    buffers=Effect.READ,
+    verify=verify_tensor_copy,
+    effect=Effect.READ_WRITE,
+    **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
+)
 class TmemCopy(Op):
     """Copies `source` in shared memory to `target`; `barrier` hears when that is done."""
 
@@ -77,46 +114,4 @@ class TmemCopy(Op):
     barrier = OptionalOperand(2)
 
 
-declare(
-    "ttng.tmem_alloc",
-    kind=TmemAlloc,
-    verify=verify_tensor_alloc,
-    effect=Effect.ALLOCATE,
-    effect_of=allocation_effect,
-    **assembly("?( %src){} : =>", "src?", "result token?"),
-)
-declare(
-    "ttng.tmem_load",
-    kind=TmemLoad,
-    verify=verify_tensor_load,
-    effect=Effect.READ,
-    **assembly(" %src$token{} : !src -> !result?(, !red)", "src dep?", "result token? red?", custom=_TOKEN),
-)
-declare(
-    "ttng.tmem_store",
-    kind=TmemStore,
-    verify=verify_tensor_store,
-    effect=Effect.WRITE,
-    **assembly(
-        " %src, %dst$token, %pred{} : !src -> !dst",
-        "dst dep? src pred",
-        "token?",
-        types={"pred": i1},
-        custom=_TOKEN,
-    ),
-)
-declare(
-    "ttng.tmem_subslice",
-    kind=TmemSubslice,
-    verify=verify_tensor_subslice,
-    **assembly(" %src{} : !src -> !result", "src", "result", defaults={"dim": Number(1, i32)}),
-)
-declare(
-    "ttng.tmem_copy",
-    kind=TmemCopy,
-    buffers=Effect.READ,
-    verify=verify_tensor_copy,
-    effect=Effect.READ_WRITE,
-    **assembly(" %src, %dst?(, %barrier){} : !src, !dst?(, !barrier)", "src dst barrier?"),
-)
 declare("ttng.tmem_wait", required=("kind",), effect=Effect.READ_WRITE, **assembly(" @kind{}"))

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind")
 
 ANY = 1 << 30
 """No upper limit of operands."""
@@ -118,6 +120,16 @@ def declare(name: str, **facts: Any) -> OpDefinition:
     for word in (definition.spelling or name, *definition.other_spellings):
         SPELLINGS[word] = definition
     return definition
+
+
+def declares(name: str, **facts: Any) -> Callable[[type[Kind]], type[Kind]]:
+    """Declare the op kind `name`, whose ops are of the decorated class."""
+
+    def enter(kind: type[Kind]) -> type[Kind]:
+        declare(name, kind=kind, **facts)
+        return kind
+
+    return enter
 
 
 @cache

@@ -4,7 +4,7 @@
         pointer = Operand(0)
         mask = OptionalOperand(1)
 
-    declare("tt.load", kind=Load, …)
+    @declares("tt.load", …)
 
     load.pointer                    load.operands[0]
     load.mask                       load.operands[1], or None where there is none
