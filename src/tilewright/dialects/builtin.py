@@ -7,7 +7,7 @@ from tilewright.dialects.layout_rules import verify_layouts
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op
-from tilewright.ir.declare import Effect, OpDefinition, declare, declares
+from tilewright.ir.declare import Effect, OpDefinition, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Operand
 from tilewright.ir.parser import Parser
@@ -70,6 +70,7 @@ class Module(Op):
     body = Body()
 
 
+@declares("ub.poison", **assembly("{} : !result", "", "result"))
 class Poison(Indexing):
     """Any value."""
 
@@ -89,11 +90,8 @@ class Assume(Op):
     condition = Operand(0)
 
 
+@declares("gpu.barrier", synchronizes=True, effect=Effect.READ_WRITE, **assembly("{}"))
 class Barrier(Op):
     """All threads of a program meet."""
 
     __slots__ = ()
-
-
-declare("ub.poison", kind=Poison, **assembly("{} : !result", "", "result"))
-declare("gpu.barrier", kind=Barrier, synchronizes=True, effect=Effect.READ_WRITE, **assembly("{}"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilewright.dialects.rules import types_match
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import OpDefinition, declare, declares
+from tilewright.ir.declare import OpDefinition, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Operand, Operands
 from tilewright.ir.parser import Parser
@@ -74,6 +74,7 @@ def _verify_conditional(op: Op) -> None:
     types_match(op, op.operands[1:], wanted, "values for the targets")
 
 
+@declares("cf.br", results=0, terminator=True, parse=_parse_branch, print=_print_jump, verify=_verify_branch)
 class Branch(Op):
     """A jump."""
 
@@ -90,6 +91,3 @@ class CondBranch(Op):
     __slots__ = ()
     condition = Operand(0)
     values = Operands(1)
-
-
-declare("cf.br", kind=Branch, results=0, terminator=True, parse=_parse_branch, print=_print_jump, verify=_verify_branch)

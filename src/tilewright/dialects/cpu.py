@@ -21,7 +21,7 @@ from __future__ import annotations
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type, i64
 
@@ -29,6 +29,7 @@ SCRATCH = 5
 """The address space of buffers."""
 
 
+@declares("cpu.alloc")
 class Alloc(Op):
     """A buffer in the thread's scratch arena."""
 
@@ -45,6 +46,7 @@ class Alloc(Op):
         self.attributes["offset"] = Number(offset, i64)
 
 
+@declares("cpu.read", effect=Effect.READ)
 class Read(Op):
     """The elements of `buffer`; with `row` it holds one row of the nest at a time."""
 
@@ -53,6 +55,7 @@ class Read(Op):
     row = Flag("row")
 
 
+@declares("cpu.write", effect=Effect.WRITE)
 class Write(Op):
     """Puts `value` into `buffer`; with `elide_copy` its reader may read the memory that `value` was loaded from."""
 
@@ -61,6 +64,7 @@ class Write(Op):
     row, elide_copy = Flag("row"), Flag("elide_copy")
 
 
+@declares("cpu.nest", regions=1, effect=Effect.RECURSIVE)
 class Nest(Op):
     """Tile ops that share loops.
 
@@ -77,6 +81,7 @@ class Nest(Op):
     body = Body()
 
 
+@declares("cpu.dot", effect=Effect.READ_WRITE)
 class CpuDot(Op):
     """`accumulator` += a · b, all three in scratch."""
 
@@ -85,6 +90,7 @@ class CpuDot(Op):
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
 
 
+@declares("cpu.store", effect=Effect.WRITE)
 class GuardedStore(PointerAccess, WritesMemory):
     """A store that may have to go through `buffer`; `kept_mask` holds a mask that may have changed by then."""
 
@@ -100,6 +106,7 @@ class Report(Op):
     shape = Integers("shape")
 
 
+@declares("cpu.print", effect=Effect.READ_WRITE)
 class PrintBuffer(Report):
     """Prints `text` and the tile in `buffer`, if there is one."""
 
@@ -108,6 +115,7 @@ class PrintBuffer(Report):
     text, format, signed = Word("text"), Word("format"), Flag("signed")
 
 
+@declares("cpu.assert", effect=Effect.WRITE)
 class AssertAt(Report):
     """Fails where `condition` does not hold, at element number `first` of the tile."""
 
@@ -116,15 +124,7 @@ class AssertAt(Report):
     message = Word("message")
 
 
-declare("cpu.alloc", kind=Alloc)
-declare("cpu.read", kind=Read, effect=Effect.READ)
-declare("cpu.write", kind=Write, effect=Effect.WRITE)
-declare("cpu.nest", kind=Nest, regions=1, effect=Effect.RECURSIVE)
 declare("cpu.yield", terminator=True)
-declare("cpu.dot", kind=CpuDot, effect=Effect.READ_WRITE)
-declare("cpu.store", kind=GuardedStore, effect=Effect.WRITE)
-declare("cpu.print", kind=PrintBuffer, effect=Effect.READ_WRITE)
-declare("cpu.assert", kind=AssertAt, effect=Effect.WRITE)
 
 
 def buffer_type(tile: TensorType) -> PointerType:

@@ -6,7 +6,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import ends_with, types_match, types_of
 from tilewright.dialects.traits import ControlFlow, Loop
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.declare import OPS, Effect, OpDefinition, declare, declares
+from tilewright.ir.declare import OPS, Effect, OpDefinition, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Operand, Operands, RegionOf
 from tilewright.ir.parser import Argument, Parser, Reference
@@ -183,6 +183,7 @@ def _print_condition(printer: Printer, op: Op) -> None:
         printer.write(f" {printer.values(values)} : {printer.types(values)}")
 
 
+@declares("scf.yield", results=0, terminator=True, **VALUES)
 class Yield(Op):
     """The values that a region gives."""
 
@@ -190,6 +191,7 @@ class Yield(Op):
     values = Operands()
 
 
+@declares("scf.condition", results=0, terminator=True, parse=_parse_condition, print=_print_condition)
 class Condition(Op):
     """The end of the first region of a `While`: whether it goes on, and what the second region gets."""
 
@@ -274,7 +276,3 @@ class While(Loop):
     def yielded(self) -> list[Value]:
         """The values that a round hands on to the next one."""
         return self.after.terminator.operands
-
-
-declare("scf.yield", kind=Yield, results=0, terminator=True, **VALUES)
-declare("scf.condition", kind=Condition, results=0, terminator=True, parse=_parse_condition, print=_print_condition)

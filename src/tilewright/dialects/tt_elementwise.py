@@ -90,6 +90,7 @@ def _verify_shapes(op: Op) -> None:
         raise VerificationError(op, f"operands and results differ in shape: {sorted(shapes)}")
 
 
+@declares("tt.bitcast", results=1, elementwise=True, verify=_verify_bitcast, **ARROW)
 class Bitcast(Unary):
     """The bits of `operand` as another type."""
 
@@ -172,4 +173,3 @@ class InlineAsm(Op):
 declare("tt.mulhiui", kind=Binary, results=1, elementwise=True, commutative=True, verify=integer_type, **ELEMENTWISE)
 declare("tt.precise_divf", kind=Binary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
 declare("tt.precise_sqrt", kind=Unary, results=1, elementwise=True, verify=float_type, **ELEMENTWISE)
-declare("tt.bitcast", kind=Bitcast, results=1, elementwise=True, verify=_verify_bitcast, **ARROW)

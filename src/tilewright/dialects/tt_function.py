@@ -8,7 +8,7 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match
 from tilewright.ir.attributes import Attribute, Symbol
 from tilewright.ir.core import Op, Region
-from tilewright.ir.declare import Effect, OpDefinition, declare, declares
+from tilewright.ir.declare import Effect, OpDefinition, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Flag, Operands, RegionOf, Word
 from tilewright.ir.parser import Argument, Parser
@@ -220,6 +220,7 @@ class Func(Op):
         self.attributes["arg_attrs"] = tuple(details)
 
 
+@declares("tt.call", effect=Effect.UNKNOWN, parse=_parse_call, print=_print_call, verify=_verify_call)
 class Call(Op):
     """A call of the function `callee`."""
 
@@ -234,12 +235,9 @@ class Call(Op):
         return found if isinstance(found, Func) else None
 
 
+@declares("tt.return", results=0, terminator=True, **VALUES)
 class Return(Op):
     """The end of a function."""
 
     __slots__ = ()
     values = Operands()
-
-
-declare("tt.call", kind=Call, effect=Effect.UNKNOWN, parse=_parse_call, print=_print_call, verify=_verify_call)
-declare("tt.return", kind=Return, results=0, terminator=True, **VALUES)

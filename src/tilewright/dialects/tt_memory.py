@@ -11,7 +11,7 @@ from tilewright.dialects.rules import conversion_rule, pointer, types_match
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number, Opaque
 from tilewright.ir.core import Op, Value
-from tilewright.ir.declare import Effect, OpDefinition, declare, declares
+from tilewright.ir.declare import Effect, OpDefinition, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Flag, Integers, Operand, Operands, OptionalOperand, Word
 from tilewright.ir.parser import Parser
@@ -363,6 +363,7 @@ class MakeTensorPtr(Op):
         return self.sizes[2 * len(self.sizes) // 3 :]
 
 
+@declares("tt.advance", results=1, parse=_parse_advance, print=_print_advance, verify=_verify_advance)
 class Advance(Op):
     """A block pointer, moved."""
 
@@ -389,6 +390,3 @@ class PtrToInt(PointerCast):
     """The number of an address."""
 
     __slots__ = ()
-
-
-declare("tt.advance", kind=Advance, results=1, parse=_parse_advance, print=_print_advance, verify=_verify_advance)

@@ -38,6 +38,7 @@ class ProgramId(Op):
     axis = Word("axis")
 
 
+@declares("tt.make_range", verify=_verify_make_range, **assembly("{} : !result", "", "result"))
 class MakeRange(Indexing):
     """The numbers from `start` to before `end`."""
 
@@ -45,6 +46,7 @@ class MakeRange(Indexing):
     start, end = Integer("start"), Integer("end")
 
 
+@declares("tt.print", effect=Effect.WRITE, **assembly(" ^prefix{}?( : %values* : !values*)", "values*"))
 class Print(Op):
     """Prints `values` behind a text.
 
@@ -81,7 +83,5 @@ for _name in ("tt.get_program_id", "tt.get_num_programs"):
         verify=_verify_axis,
         **assembly(" $axis{} : !result", "", "result", custom={"axis": choice("axis", AXES, "an axis")}),
     )
-declare("tt.make_range", kind=MakeRange, verify=_verify_make_range, **assembly("{} : !result", "", "result"))
-declare("tt.print", kind=Print, effect=Effect.WRITE, **assembly(" ^prefix{}?( : %values* : !values*)", "values*"))
 for _name in ("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"):
     declare(_name, effect=Effect.READ_WRITE, **assembly("{}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import axis_of, ends_with, number, tensor, types_match
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare
+from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Operands, RegionOf
@@ -67,12 +67,14 @@ class Fold(Op):
     combine = Body()
 
 
+@declares("tt.reduce", regions=1, verify=_verify_reduce)
 class Reduce(Fold):
     """Gives what all elements combine to."""
 
     __slots__ = ()
 
 
+@declares("tt.scan", regions=1, required=("reverse",), verify=_verify_scan)
 class Scan(Fold):
     """Gives what the elements up to each one combine to; from the end if `reverse`."""
 
@@ -80,6 +82,7 @@ class Scan(Fold):
     reverse = Flag("reverse")
 
 
+@declares("tt.map_elementwise", regions=1, effect=Effect.RECURSIVE, verify=_verify_map)
 class MapElementwise(Op):
     """Applies the function in its region to elements, `pack` of them at a time."""
 
@@ -89,8 +92,5 @@ class MapElementwise(Op):
     function = RegionOf()
 
 
-declare("tt.reduce", kind=Reduce, regions=1, verify=_verify_reduce)
-declare("tt.scan", kind=Scan, regions=1, required=("reverse",), verify=_verify_scan)
-declare("tt.map_elementwise", kind=MapElementwise, regions=1, effect=Effect.RECURSIVE, verify=_verify_map)
 for _name in ("tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"):
     declare(_name, results=0, terminator=True, **VALUES)

@@ -192,6 +192,7 @@ class ShapeOp(Op):
     source = Operand(0)
 
 
+@declares("tt.splat", results=1, verify=_verify_splat, **ARROW)
 class Splat(ShapeOp, Indexing):
     """A tile that repeats the number `source`."""
 
@@ -209,12 +210,14 @@ class Unsplat(ShapeOp):
     __slots__ = ()
 
 
+@declares("tt.broadcast", results=1, verify=_verify_broadcast, **ARROW)
 class Broadcast(ShapeOp, Indexing):
     """Repeats `source` along its axes of one element."""
 
     __slots__ = ()
 
 
+@declares("tt.reshape", results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape)
 class Reshape(ShapeOp, Indexing):
     """The elements of `source` in another shape; in order, unless `allow_reorder` says that any order will do."""
 
@@ -222,6 +225,7 @@ class Reshape(ShapeOp, Indexing):
     allow_reorder, efficient_layout = Flag("allow_reorder"), Flag("efficient_layout")
 
 
+@declares("tt.expand_dims", results=1, verify=_verify_expand_dims, **ARROW)
 class ExpandDims(ShapeOp, Indexing):
     """Adds an axis of one element at place `axis`."""
 
@@ -229,6 +233,7 @@ class ExpandDims(ShapeOp, Indexing):
     axis = Integer("axis")
 
 
+@declares("tt.trans", results=1, required=("order",), verify=_verify_trans, **ARROW)
 class Trans(ShapeOp, Indexing):
     """Axis k of the result is axis `order[k]` of the source."""
 
@@ -274,6 +279,7 @@ class Histogram(ShapeOp):
     mask = OptionalOperand(1)
 
 
+@declares("tt.gather", verify=_verify_gather, **assembly(" %src[%indices]{} : =>", "src indices", "result"))
 class Gather(ShapeOp):
     """The elements of `source` at `indices` along `axis`."""
 
@@ -282,11 +288,6 @@ class Gather(ShapeOp):
     axis = Integer("axis")
 
 
-declare("tt.splat", kind=Splat, results=1, verify=_verify_splat, **ARROW)
-declare("tt.broadcast", kind=Broadcast, results=1, verify=_verify_broadcast, **ARROW)
-declare("tt.expand_dims", kind=ExpandDims, results=1, verify=_verify_expand_dims, **ARROW)
-declare("tt.trans", kind=Trans, results=1, required=("order",), verify=_verify_trans, **ARROW)
-declare("tt.reshape", kind=Reshape, results=1, parse=_parse_reshape, print=_print_reshape, verify=_verify_reshape)
 for _name, _kind, _rule in (("tt.join", Join, _verify_join), ("tt.cat", Cat, _verify_cat)):
     declare(
         _name,
@@ -294,4 +295,3 @@ for _name, _kind, _rule in (("tt.join", Join, _verify_join), ("tt.cat", Cat, _ve
         verify=_rule,
         **assembly(" %lhs, %rhs{} : !lhs -> !result", "lhs rhs", "result", types={"rhs": type_of("lhs")}),
     )
-declare("tt.gather", kind=Gather, verify=_verify_gather, **assembly(" %src[%indices]{} : =>", "src indices", "result"))

@@ -15,7 +15,7 @@ from tilewright.dialects.layout_rules import require_layout, require_one_layout
 from tilewright.dialects.rules import axis_of, memdesc, mutable_memdesc, tensor
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare, declares
+from tilewright.ir.declare import Effect, declares
 from tilewright.ir.errors import VerificationError, counted, require
 from tilewright.ir.fields import Integer, Integers, Operand, OptionalOperand, Word
 from tilewright.ir.operands import operand_groups
@@ -204,6 +204,7 @@ class LocalAlloc(Op):
     alignment = Integer("alignment", 0)
 
 
+@declares("ttg.local_dealloc", effect=Effect.WRITE, **assembly(" %src{} : !src", "src"))
 class LocalDealloc(Op):
     """The end of a buffer."""
 
@@ -365,6 +366,3 @@ class MemDescReinterpret(MemDescView):
     """The bytes as elements of another type or shape."""
 
     __slots__ = ()
-
-
-declare("ttg.local_dealloc", kind=LocalDealloc, effect=Effect.WRITE, **assembly(" %src{} : !src", "src"))

@@ -106,6 +106,7 @@ class PredicateStage(Op):
     stage, last_stage = Integer("stage"), Integer("maxStage")
 
 
+@declares("ttg.mask", operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
 class Mask(Op):
     """Ops that run where `condition` holds."""
 
@@ -114,6 +115,7 @@ class Mask(Op):
     body = Body()
 
 
+@declares("ttg.fp4_to_fp", **assembly(" %src{} : !src -> !result", "src", "result"))
 class Fp4ToFp(Op):
     """The numbers of four bits that `source` holds, two in a byte, along `axis`."""
 
@@ -146,6 +148,4 @@ class ThreadAsm(Op):
 
 
 declare("ttg.warp_id", **assembly("{}", "", "result", types={"result": i32}))
-declare("ttg.mask", kind=Mask, operands=(1, 1), regions=1, effect=Effect.RECURSIVE)
 declare("ttg.mask.return", results=0, terminator=True, **VALUES)
-declare("ttg.fp4_to_fp", kind=Fp4ToFp, **assembly(" %src{} : !src -> !result", "src", "result"))

@@ -150,6 +150,7 @@ class WarpSpecializePartitions(Op):
     captures = Operands()
 
 
+@declares("ttg.warp_yield", results=0, terminator=True, **VALUES)
 class WarpYield(Op):
     """The values that the default region gives."""
 
@@ -157,5 +158,4 @@ class WarpYield(Op):
     values = Operands()
 
 
-declare("ttg.warp_yield", kind=WarpYield, results=0, terminator=True, **VALUES)
 declare("ttg.warp_return", terminator=True, **assembly("{}"))

@@ -121,6 +121,7 @@ class AsyncCopyMbarrierArrive(MemoryBarrier):
 # Fences and clusters
 
 
+@declares("ttng.fence_async_shared", required=("bCluster",), **_ORDER, **assembly("{}"))
 class FenceAsyncShared(Op):
     """Copies and products that run on see what was written to shared memory, that of the cluster if `cluster`."""
 
@@ -180,7 +181,6 @@ class ClcLoadResult(Op):
     response = Operand(0)
 
 
-declare("ttng.fence_async_shared", kind=FenceAsyncShared, required=("bCluster",), **_ORDER, **assembly("{}"))
 declare("ttng.fence_mbarrier_init_release_cluster", verify=verify_cluster, **_ORDER, **assembly("{}"))
 declare("ttng.cluster_wait", synchronizes=True, verify=verify_cluster, **_ORDER, **assembly("{}"))
 

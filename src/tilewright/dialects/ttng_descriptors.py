@@ -8,7 +8,7 @@ from tilewright.dialects.tt_memory import CACHE_OPTIONS
 from tilewright.dialects.ttg_async import CACHE_DEFAULTS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare, declares
+from tilewright.ir.declare import Effect, declares
 from tilewright.ir.fields import Flag, Integer, NamedOperand, NamedOperands, Operand, Word
 from tilewright.ir.types import IntType, TensorType, i1, i32
 
@@ -125,6 +125,7 @@ class AsyncTmaScatter(DescriptorCopyOut):
     rows, column = Operand(1), Operand(2)
 
 
+@declares("ttng.async_tma_store_wait", effect=Effect.READ_WRITE, **assembly("{}"))
 class AsyncTmaStoreWait(Op):
     """Waits until at most `pendings` copies from buffers are under way."""
 
@@ -192,6 +193,3 @@ class TensormapFenceproxyAcquire(Op):
 
     __slots__ = ()
     address = Operand(0)
-
-
-declare("ttng.async_tma_store_wait", kind=AsyncTmaStoreWait, effect=Effect.READ_WRITE, **assembly("{}"))

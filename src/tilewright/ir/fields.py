@@ -1,10 +1,9 @@
 """Names for what an op has: operands, attributes, regions.
 
+    @declares("tt.load", …)
     class Load(Op):
         pointer = Operand(0)
         mask = OptionalOperand(1)
-
-    @declares("tt.load", …)
 
     load.pointer                    load.operands[0]
     load.mask                       load.operands[1], or None where there is none
