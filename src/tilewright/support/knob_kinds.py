@@ -167,12 +167,19 @@ class env_base(Generic[Given, Value]):
         return KnobError(f"{self.key}={text!r}: expected {expected} ({self.description})")
 
 
-class env_str(env_base[str, str]):
+class env_default(env_base[Value, Value]):
+    """A value with a default."""
+
+    def __init__(self, key: str, default: Value | None = None, description: str = "") -> None:
+        super().__init__(key, description)
+        if default is not None:
+            self.default = default
+
+
+class env_str(env_default[str]):
     """A text."""
 
-    def __init__(self, key: str, default: str = "", description: str = "") -> None:
-        super().__init__(key, description)
-        self.default = default
+    default = ""
 
     def parse(self, text: str) -> str:
         return text
@@ -226,12 +233,10 @@ class env_opt_str(env_base[str | None, str | None]):
         return text
 
 
-class env_bool(env_base[bool, bool]):
+class env_bool(env_default[bool]):
     """A flag; 1, true, yes, on and y in any case are true, everything else is false."""
 
-    def __init__(self, key: str, default: bool = False, description: str = "") -> None:
-        super().__init__(key, description)
-        self.default = default
+    default = False
 
     def parse(self, text: str) -> bool:
         return text.strip().lower() in TRUE_WORDS
@@ -244,12 +249,13 @@ class env_opt_bool(env_base[bool | None, bool | None]):
         return text.strip().lower() in TRUE_WORDS
 
 
-class env_int(env_base[int, int]):
+class env_int(env_default[int]):
     """A whole number, not below `least`."""
 
+    default = 0
+
     def __init__(self, key: str, default: int = 0, description: str = "", *, least: int | None = None) -> None:
-        super().__init__(key, description)
-        self.default = default
+        super().__init__(key, default, description)
         self.least = least
 
     def parse(self, text: str) -> int:
@@ -262,14 +268,10 @@ class env_int(env_base[int, int]):
         return number
 
 
-class env_size(env_base[int, int]):
+class env_size(env_default[int]):
     """A number of bytes; in the environment also as `500M`, `2G` or `2GiB`, in powers of 1024."""
 
     units: ClassVar = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-
-    def __init__(self, key: str, default: int, description: str = "") -> None:
-        super().__init__(key, description)
-        self.default = default
 
     def parse(self, text: str) -> int:
         found = re.fullmatch(r"\s*(\d+)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)

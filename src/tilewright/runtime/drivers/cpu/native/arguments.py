@@ -74,11 +74,13 @@ def _source(f: Function, source: Ptr, values: Ptr) -> None:
     f.give(f.load("ptr", values, index * 8))
 
 
-def _give_key(f: Function, tag: Lanes | int, word: Lanes | int, value: Lanes | int) -> None:
+def _give_key(
+    f: Function, tag: Lanes | int, word: Lanes | int, value: Lanes | int, entries: Lanes | int = KNOWN
+) -> None:
     f.store(f.constant("i64", tag), f["key"])
     f.store(f.constant("i64", word), f["key"], 8)
     f.store(f.constant("i64", value), f["value"])
-    f.give(KNOWN)
+    f.give(entries)
 
 
 def _multiple(f: Function, number: Lanes, role: Lanes) -> Lanes:
@@ -216,10 +218,7 @@ def _tuple(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: I6
         with f.when(found.equals(UNKNOWN)):
             _give_object_or_nothing(f)
         entries.set(place + found.to("i64"))
-    f.store(kind.to("i64"), key)
-    f.store(size | Word.TUPLE, key, 8)
-    f.store(f.constant("i64", 0), value)
-    f.give(entries.value.to("i32"))
+    _give_key(f, kind.to("i64"), size | Word.TUPLE, 0, entries.value.to("i32"))
 
 
 @native("i32")
@@ -239,10 +238,7 @@ def _numbers(f: Function, sequence: Ptr, role: I64, key: Ptr, value: Ptr, room: 
         f.give_when(type_of(f, item).differs(f.get(TABLE, table, "type_int")), UNKNOWN)
         places = (f.at(key, (index + 1) * 16), f.at(value, (index + 1) * 8))
         f.give_when(f.call("number", "i32", item, role, *places).equals(UNKNOWN), UNKNOWN)
-    f.store(f.get(TABLE, table, "type_tuple").to("i64"), key)
-    f.store(size | Word.TUPLE, key, 8)
-    f.store(f.constant("i64", 0), value)
-    f.give((size + 1).to("i32"))
+    _give_key(f, f.get(TABLE, table, "type_tuple").to("i64"), size | Word.TUPLE, 0, (size + 1).to("i32"))
 
 
 @native("i32")
@@ -268,10 +264,7 @@ def _descriptor(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, roo
             found = f.call("argument", "i32", part, role, *places)
         f.give_when(found.equals(UNKNOWN), UNKNOWN)
         entries.set(place + found.to("i64"))
-    f.store(type_of(f, argument).to("i64"), key)
-    f.store(f.constant("i64", Word.TUPLE + len(DESCRIPTOR_PARTS)), key, 8)
-    f.store(f.constant("i64", 0), value)
-    f.give(entries.value.to("i32"))
+    _give_key(f, type_of(f, argument).to("i64"), Word.TUPLE + len(DESCRIPTOR_PARTS), 0, entries.value.to("i32"))
 
 
 def _give_object_or_nothing(f: Function) -> None:
