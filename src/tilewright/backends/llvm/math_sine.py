@@ -1,7 +1,7 @@
 """sin and cos of float on CPUs: in double, by one polynomial for half a turn.
 
     y = x / π           n = round(y)    sin x = (-1)ⁿ · sin(π·(y - n))
-    y = x / π - ½       n = round(y)    cos x = (-1)ⁿ⁺¹ · sin(π·(y - n))
+    y = x / π - ½       n = round(y)    cos x = (-1)ⁿ⁺¹ · sin(π·(y - n)), one instruction more
 
 Of 1/π the first 29 bits make a product that is exact, and the rest is added to what is left of it. Without quadrants
 there are no two polynomials to choose from, and what double rounds does not count. GPUs, whose double is slow, compute
@@ -27,7 +27,7 @@ def sin(x: Lanes) -> Lanes:
 
 def cos(x: Lanes) -> Lanes:
     """The cosine of float; 0.65 ulp for every finite x."""
-    return _in_double(abs(x), turned=True)
+    return _in_double(x, turned=True)
 
 
 def _in_double(x: Lanes, *, turned: bool) -> Lanes:
@@ -43,10 +43,14 @@ def _in_double(x: Lanes, *, turned: bool) -> Lanes:
 def _near(x: Lanes, *, turned: bool) -> Lanes:
     """sin or cos of a double below LIMIT; NaN stays."""
     k = x.kind
-    magic = MAGIC + 1.0 if turned else MAGIC
-    y = k.fma(x, ONE_OVER_PI, -0.5) if turned else x * ONE_OVER_PI
-    rounded = y + magic
-    r = k.fma(x, ONE_OVER_PI_LOW, y - (rounded - magic))
+    if turned:
+        y = k.fma(x, ONE_OVER_PI, -0.5)
+        rounded = y + (MAGIC + 1.0)
+        exact = y - (rounded - (MAGIC + 1.0))
+    else:  # one instruction less
+        rounded = k.fma(x, ONE_OVER_PI, MAGIC)
+        exact = k.fma(x, ONE_OVER_PI, -(rounded - MAGIC))
+    r = k.fma(x, ONE_OVER_PI_LOW, exact)
     s = r * k.polynomial(r * r, coefficients.SIN_OF_TURNS)
     return k.from_bits(s.bits ^ (rounded.bits << 63))
 
