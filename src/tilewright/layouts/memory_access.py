@@ -32,14 +32,7 @@ class Vector(NamedTuple):
 
 
 def vector_of(registers: LinearLayout, memory: LinearLayout, bits: int, *, most: int | None = None) -> Vector:
-    """The widest access between a tile in registers and its buffer.
-
-    Args:
-        registers: the layout in registers.
-        memory: the layout of the buffer.
-        bits: of one element.
-        most: elements that one access may have; then registers must be in order as they are. None: as the machine has.
-    """
+    """The widest access between a tile in registers and its buffer, as of `vector_at`; with `most` it is in order."""
     return vector_at(registers.invert_and_compose(memory), bits, most=most, in_order=most is not None)
 
 

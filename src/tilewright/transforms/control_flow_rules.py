@@ -170,9 +170,7 @@ def invariant_in_for(op: For, rewriter: Rewriter) -> bool:
             found.append(i)
             replace_value(argument, value, rewriter)
             replace_value(op.results[i], value, rewriter)
-    if found:
-        _drop_carried(op, found, rewriter)
-    return bool(found)
+    return _drop_carried(op, found, rewriter)
 
 
 def duplicate_in_for(op: For, rewriter: Rewriter) -> bool:
@@ -186,23 +184,18 @@ def duplicate_in_for(op: For, rewriter: Rewriter) -> bool:
             found.append(i)
             replace_value(carried[i], carried[same], rewriter)
             replace_value(op.results[i], op.results[same], rewriter)
-    if found:
-        _drop_carried(op, found, rewriter)
-    return bool(found)
+    return _drop_carried(op, found, rewriter)
 
 
 def unused_in_for(op: For, rewriter: Rewriter) -> bool:
     """A carried value whose result is unused and which only feeds itself is removed."""
     terminator, carried = op.body.terminator, op.carried
     dead = [i for i, result in enumerate(op.results) if not result.uses and _feeds_only_itself(op, i)]
-    if not dead:
-        return False
     for i in dead:
         terminator.set_operand(i, carried[i])
     for i in dead:
         _erase_users(carried[i], terminator, rewriter)
-    _drop_carried(op, dead, rewriter)
-    return True
+    return _drop_carried(op, dead, rewriter)
 
 
 def _feeds_only_itself(op: For, position: int) -> bool:
@@ -235,13 +228,16 @@ def _erase_users(value: Value, terminator: Op, rewriter: Rewriter) -> None:
                 rewriter.erase(user)
 
 
-def _drop_carried(op: For, dropped: Collection[int], rewriter: Rewriter) -> None:
-    """Remove carried values; nobody uses their arguments and results but the terminator."""
+def _drop_carried(op: For, dropped: Collection[int], rewriter: Rewriter) -> bool:
+    """Remove carried values, if any; nobody uses their arguments and results but the terminator."""
+    if not dropped:
+        return False
     terminator = op.body.terminator
     rewriter.set_operands(terminator, without(terminator.operands, dropped))
     rewriter.set_operands(op, without(op.operands, [i + 3 for i in dropped]))
     drop_arguments(op.body, [i + 1 for i in dropped])
     drop_results(op, dropped)
+    return True
 
 
 def look_at_loop_again(op: Yield | Condition, rewriter: Rewriter) -> bool:
@@ -264,9 +260,7 @@ def invariant_in_while(op: While, rewriter: Rewriter) -> bool:
         if yielded is value or passed is argument or passed is value:
             found.append(i)
             replace_value(argument, value, rewriter)
-    if found:
-        _drop_initial(op, found, rewriter)
-    return bool(found)
+    return _drop_initial(op, found, rewriter)
 
 
 def passed_from_outside(op: While, rewriter: Rewriter) -> bool:
@@ -291,16 +285,17 @@ def unused_in_while(op: While, rewriter: Rewriter) -> bool:
         drop_results(op, passed)
         rewriter.modified(op)
     initial = [i for i, argument in enumerate(before.args) if not argument.uses]
-    if initial:
-        _drop_initial(op, initial, rewriter)
-    return bool(passed or initial)
+    return _drop_initial(op, initial, rewriter) or bool(passed)
 
 
-def _drop_initial(op: While, dropped: Collection[int], rewriter: Rewriter) -> None:
+def _drop_initial(op: While, dropped: Collection[int], rewriter: Rewriter) -> bool:
+    if not dropped:
+        return False
     terminator = op.after.terminator
     rewriter.set_operands(terminator, without(terminator.operands, dropped))
     rewriter.set_operands(op, without(op.operands, dropped))
     drop_arguments(op.before, dropped)
+    return True
 
 
 def never_entered(op: While, rewriter: Rewriter) -> bool:

@@ -24,6 +24,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i1
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import following
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def convert_scf_to_cf(module: Op) -> bool:
@@ -55,98 +56,79 @@ def _convert(region: Region) -> bool:
     return changed
 
 
-def _split_after(op: Op) -> Block:
-    """A block with everything that follows `op`."""
-    rest = Block()
+def _split(op: Op) -> tuple[Block, Block]:
+    """The block of `op`, which now ends in front of it, and a block with everything that follows."""
+    block, rest = op.block, Block()
+    assert block is not None, "an op of a function is in a block"
     for later in following(op):
         later.unlink()
         rest.append(later)
-    return rest
+    op.unlink()
+    return block, rest
 
 
-def _with_results(op: Op, rest: Block) -> None:
-    """The results of `op` become arguments of the block behind it."""
-    for result in op.results:
-        argument = rest.add_argument(result.type, result.name)
-        argument.location = result.location
-        result.replace_by(argument)
+def _become_arguments(values: Sequence[Value], block: Block) -> None:
+    """The results of an op, or the arguments of another block, become arguments of `block`."""
+    for value in values:
+        argument = block.add_argument(value.type, value.name)
+        argument.location = value.location
+        value.replace_by(argument)
 
 
 def _jump(block: Block, op: Op, target: Block, values: Sequence[Value] = ()) -> None:
     block.append(Op.create("cf.br", values, successors=[target], location=op.location))
 
 
-def _branch(
-    block: Block,
-    op: Op,
-    condition: Value,
-    targets: tuple[Block, Block],
-    values: tuple[Sequence[Value], Sequence[Value]] = ((), ()),
-) -> None:
-    operands = [condition, *values[0], *values[1]]
+def _end_in_jump(block: Block, target: Block, *first: Value) -> None:
+    """The terminator of `block` becomes a jump that passes on `first` and what it yielded."""
+    last = block.terminator
+    last.unlink()
+    _jump(block, last, target, [*first, *last.operands])
+    last.drop_uses()
+
+
+def _branch(block: Block, op: Op, condition: Value, targets: tuple[Block, Block], values: Sequence[Value] = ()) -> None:
+    """A jump to one of two blocks, both of which get `values`."""
+    operands = [condition, *values, *values]
     block.append(Op.create("cf.cond_br", operands, successors=list(targets), location=op.location))
 
 
-def _body(block: Block) -> tuple[Block, Op]:
-    """A block, now without its terminator, and that terminator."""
-    last = block.terminator
-    last.unlink()
-    return block, last
-
-
 def _convert_if(op: If) -> list[Block]:
-    block, rest = op.block, _split_after(op)
-    assert block is not None, "an op of a function is in a block"
-    _with_results(op, rest)
-    arms: list[Block] = []
-    for region in op.arms:
-        arm, last = _body(region.block)
-        _jump(arm, last, rest, last.operands)
-        last.drop_uses()
-        arms.append(arm)
-    targets = (arms[0], arms[1] if len(arms) > 1 else rest)
-    op.unlink()
-    _branch(block, op, op.condition, targets)
+    block, rest = _split(op)
+    _become_arguments(op.results, rest)
+    arms = [region.block for region in op.arms]
+    for arm in arms:
+        _end_in_jump(arm, rest)
+    _branch(block, op, op.condition, (arms[0], arms[1] if len(arms) > 1 else rest))
     _release(op)
     return [*arms, rest]
 
 
 def _convert_for(op: For) -> list[Block]:
-    block, rest, head = op.block, _split_after(op), Block()
-    assert block is not None, "an op of a function is in a block"
-    body, last = _body(op.body)
-    for argument in body.args:
-        new = head.add_argument(argument.type, argument.name)
-        new.location = argument.location
-        argument.replace_by(new)
+    (block, rest), head, body = _split(op), Block(), op.body
+    _become_arguments(body.args, head)
     body.args = []
     counter, *carried = head.args
     for result, argument in zip(op.results, carried, strict=True):
         result.replace_by(argument)
-    op.unlink()
     _jump(block, op, head, [op.low, *op.inits])
     less = Op.create("arith.cmpi", (counter, op.high), (i1,), {"predicate": Keyword("slt")}, location=op.location)
     _branch(head, op, head.append(less).result, (body, rest))
-    following = body.append(Op.create("arith.addi", (counter, op.step), (counter.type,), location=op.location)).result
-    _jump(body, last, head, [following, *last.operands])
-    last.drop_uses()
+    at = OpBuilder(body.terminator)
+    at.location = op.location
+    _end_in_jump(body, head, at.compute("arith.addi", counter, op.step))
     _release(op)
     return [head, body, rest]
 
 
 def _convert_while(op: While) -> list[Block]:
-    block, rest = op.block, _split_after(op)
-    assert block is not None, "an op of a function is in a block"
-    _with_results(op, rest)
-    test = op.condition
-    before, _ = _body(op.before)
-    after, last = _body(op.after)
-    op.unlink()
+    (block, rest), test, before, after = _split(op), op.condition, op.before, op.after
+    _become_arguments(op.results, rest)
     _jump(block, op, before, op.inits)
-    _branch(before, test, test.condition, (after, rest), (test.values, test.values))
-    _jump(after, last, before, last.operands)
+    test.unlink()
+    _branch(before, test, test.condition, (after, rest), test.values)
+    _end_in_jump(after, before)
     test.drop_uses()
-    last.drop_uses()
     _release(op)
     return [before, after, rest]
 

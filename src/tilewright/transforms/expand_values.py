@@ -197,12 +197,8 @@ def _part(value: Value, owner: Op | Block, type: Type, name: str) -> Value:
 class BlockOfMemory:
     """A block of a larger tensor in memory, as a tile of pointers with a mask, in Triton's form.
 
-    Args:
-        at: where ops go.
-        base: the pointer to the first element of the tensor.
-        shape, strides: of the tensor, i64.
-        block: the shape of the block.
-        reshape: tiles of one axis get the others by one `tt.reshape`, instead of by `tt.expand_dims` one by one.
+    Shape and strides are those of the tensor, as i64, and `block` is the shape of the block. With `reshape`, tiles of
+    one axis get the others by one `tt.reshape`, instead of by `tt.expand_dims` one by one.
     """
 
     def __init__(

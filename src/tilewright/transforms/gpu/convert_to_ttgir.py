@@ -42,14 +42,7 @@ from tilewright.transforms.gpu.tile_ops import convert_operand, convert_result, 
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """The device and the workers that the kernel is for.
-
-    Attributes:
-        target: the device, as `cuda:80`.
-        num_warps: how many warps a CTA has.
-        threads_per_warp: how many threads a warp has.
-        num_ctas: how many CTAs share each tile.
-    """
+    """The device, as `cuda:80`, and the workers that the kernel is for; `num_ctas` CTAs share each tile."""
 
     target: str
     num_warps: int = 4

@@ -30,11 +30,7 @@ BF16_PRODUCTS = {
 
 @dataclass(frozen=True)
 class F32DotOptions:
-    """Options of `f32_dot_tc`.
-
-    Attributes:
-        emu_tf32: the device multiplies tf32, so that `tf32x3` means three such products.
-    """
+    """Whether the device multiplies tf32, so that `tf32x3` means three such products."""
 
     emu_tf32: bool = True
 

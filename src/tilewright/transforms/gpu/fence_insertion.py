@@ -32,11 +32,7 @@ FIRST_CAPABILITY = 90
 
 @dataclass(frozen=True)
 class FenceOptions:
-    """The device.
-
-    Attributes:
-        compute_capability: devices before 90 have no asynchronous proxy.
-    """
+    """The device: before compute capability 90 it has no asynchronous proxy."""
 
     compute_capability: int = 90
 

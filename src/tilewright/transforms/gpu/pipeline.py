@@ -52,13 +52,9 @@ FIRST_ASYNC_COPIES = 80
 
 @dataclass(frozen=True)
 class TtgirOptions:
-    """The device that a kernel is compiled for, and how.
+    """The device that a kernel is compiled for, by its compute capability, and how.
 
-    Attributes:
-        capability: the compute capability of the device: 80, 90, 100, ….
-        num_warps: how many warps a CTA has.
-        num_ctas: how many CTAs share each tile.
-        num_stages: how many steps of a loop are under way at once, where the loop does not say so.
+    Each tile is shared by `num_ctas` CTAs; `num_stages` steps of a loop that does not say so are under way at once.
     """
 
     capability: int
@@ -67,25 +63,20 @@ class TtgirOptions:
     num_stages: int = 3
 
 
+def _since(first: int, options: TtgirOptions, *passes: Pass) -> tuple[Pass, ...]:
+    """These passes, for devices of compute capability `first` or above."""
+    return passes if options.capability >= first else ()
+
+
 def ttgir_passes(options: TtgirOptions) -> tuple[Pass, ...]:
     """The passes that turn TTIR into TTGIR, in order."""
-    return (
-        *_pointers(options),
-        *_layouts(options),
-        *_loops(options),
-        *_finish(options),
-    )
-
-
-def _pointers(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Devices that cannot copy tiles by descriptor get tiles of pointers."""
-    if options.capability >= FIRST_TMA:
-        return ()
-    return (
+    by_pointers = (
         Pass("rewrite_tensor_descriptor_to_pointer", rewrite_tensor_descriptor_to_pointer),
         Pass("canonicalize", canonicalize),
         Pass("cse", cse),
     )
+    without_tma = by_pointers if options.capability < FIRST_TMA else ()
+    return (*without_tma, *_layouts(options), *_loops(options), *_finish(options))
 
 
 def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
@@ -94,7 +85,8 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     return (
         Pass("convert_to_ttgir", partial(convert_to_ttgir, options=device), "every tile gets some layout"),
         Pass("coalesce", coalesce, "accesses to memory have the strongest opinion; all others adapt"),
-        *_parts(options),
+        # Products in several parts, if asked for; devices without matrix instructions for them are exact anyway.
+        *_since(FIRST_TF32, options, Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions()))),
         *(
             [Pass("assign_cga_layouts", assign_cga_layouts)] if options.num_ctas > 1 else ()
         ),  # each block loads its own part of the operands
@@ -108,23 +100,28 @@ def _layouts(options: TtgirOptions) -> tuple[Pass, ...]:
     )
 
 
-def _parts(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Products in several parts, if asked for; devices without matrix instructions for them are exact anyway."""
-    if options.capability < FIRST_TF32:
-        return ()
-    return (Pass("f32_dot_tc", partial(f32_dot_tc, options=F32DotOptions())),)
-
-
 def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     """Memory accesses of a loop's next iterations overlap with the arithmetic of this one."""
+    stages = StageOptions(options.num_stages)
     return (
         Pass("fuse_nested_loops", fuse_nested_loops, "one loop over all tiles, if the program asks for it"),
         Pass("canonicalize", canonicalize),
         Pass("licm_with_loads", licm_with_loads),
-        *_initial_accumulators(options),
+        *_since(
+            FIRST_TENSOR_MEMORY,
+            options,
+            Pass("optimize_accumulator_init", optimize_accumulator_init, "zeros need not be written"),
+            Pass("hoist_tensor_memory", hoist_tensor_memory, "before loads are pipelined: steps get short"),
+        ),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if, "a choice that a branch makes anyway costs nothing"),
-        *_stages(options),
+        *_since(
+            FIRST_ASYNC_COPIES,
+            options,
+            Pass("assign_latencies", partial(assign_latencies, options=stages), "which loads run ahead, and how far"),
+            Pass("schedule_loops", schedule_loops, "all other ops find their place around them"),
+            Pass("pipeline_loops", partial(pipeline_loops, options=stages), "stages of several steps in one"),
+        ),
         Pass("canonicalize", canonicalize),
         Pass("loop_aware_cse", loop_aware_cse),
         *([Pass("prefetch", prefetch)] if options.capability // 10 == AMPERE_FAMILY else ()),  # operands of a next part
@@ -133,33 +130,11 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
     )
 
 
-def _initial_accumulators(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Zeros that a product would be added to need not be written."""
-    if options.capability < FIRST_TENSOR_MEMORY:
-        return ()
-    return (
-        Pass("optimize_accumulator_init", optimize_accumulator_init),
-        Pass("hoist_tensor_memory", hoist_tensor_memory, "before loads are pipelined: steps get short"),
-    )
-
-
-def _stages(options: TtgirOptions) -> tuple[Pass, ...]:
-    """Software pipelining of loads; products of the fifth generation are waited for at once."""
-    if options.capability < FIRST_ASYNC_COPIES:
-        return ()
-    stages = StageOptions(options.num_stages)
-    return (
-        Pass("assign_latencies", partial(assign_latencies, options=stages), "which loads run ahead, and how far"),
-        Pass("schedule_loops", schedule_loops, "all other ops find their place around them"),
-        Pass("pipeline_loops", partial(pipeline_loops, options=stages), "stages of several steps in one"),
-    )
-
-
 def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
     """Instructions in their final form and order."""
     fences = FenceOptions(options.capability)
     return (
-        *([Pass("tma_lowering", tma_lowering)] if options.capability >= FIRST_TMA else ()),  # copies by hardware
+        *_since(FIRST_TMA, options, Pass("tma_lowering", tma_lowering, "copies by hardware")),
         Pass("remove_layout_conversions", remove_layout_conversions),
         Pass("reduce_data_duplication", reduce_data_duplication),
         Pass("reorder_instructions", reorder_instructions),

@@ -135,11 +135,7 @@ SMALLEST_COPY = 32
 
 @dataclass(frozen=True)
 class StageOptions:
-    """Options of the passes on loops.
-
-    Attributes:
-        num_stages: how many iterations of a loop that does not say so itself are under way at once.
-    """
+    """How many iterations of a loop that does not say so itself are under way at once."""
 
     num_stages: int = 3
 
