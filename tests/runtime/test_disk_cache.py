@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import base64
+import grp
 import json
 import os
+import pwd
 import stat
 import time
 import warnings
@@ -18,7 +20,7 @@ import pytest
 
 from tilewright import knobs
 from tilewright.runtime import lazy_imports
-from tilewright.runtime.cache import folders, groups
+from tilewright.runtime.cache import folders
 from tilewright.runtime.cache.folders import file_stem, is_trusted, remove_leftovers, write_whole
 from tilewright.runtime.cache.managers import (
     USED_STEP,
@@ -264,10 +266,10 @@ def test_a_group_of_ours_alone_loses_the_right_to_write(
     ],
 )
 def test_whose_a_group_is(group: Any, is_ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups.pwd, "getpwuid", lambda user: SimpleNamespace(pw_name="me", pw_gid=7))
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: SimpleNamespace(pw_name="me", pw_gid=7))
     known = {group[1]: SimpleNamespace(gr_name=group[0], gr_mem=group[2])} if group else {}
-    monkeypatch.setattr(groups.grp, "getgrgid", known.__getitem__)
-    assert groups.is_own_group(group[1] if group else 7) is is_ours
+    monkeypatch.setattr(grp, "getgrgid", known.__getitem__)
+    assert lazy_imports.is_own_group(group[1] if group else 7) is is_ours
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
