@@ -10,129 +10,121 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from math import isqrt, pi
 from typing import Any
 
-from tilewright.language.extra import bessel_orders
+from tilewright.language.control import while_loop
 from tilewright.language.extra import bessel_tables as tables
-from tilewright.language.math import abs, cos, exp, fma, log, sin, sqrt
-from tilewright.language.operations import maximum, minimum, where
+from tilewright.language.extra.error_functions import INFINITY, NAN, in_double
+from tilewright.language.math import abs, cos, exp, floor, fma, log, sin, sqrt
+from tilewright.language.operations import cast, maximum, minimum, reduce, where
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast
-from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.math import WIDE_FLOATS, check_element
+from tilewright.semantics.math import check_element
 from tilewright.semantics.types import float64, int32
 
-INFINITY, NAN = float("inf"), float("nan")
 NEAR = 8.0
 LARGE = 1e30
 """Value from which on growing recurrences are scaled down."""
 SMALL = 1e-100
 """Argument below which orders from 2 on are taken for 0."""
+Step = Callable[[Any, Any, Any], Any]
 
 
-def j0(arg0: Any) -> Any:
+def with_order(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A function of an order, an int or an int32 tile, and of x in fp64, made one of fp32, too."""
+    name = function.__name__
+
+    @wraps(function)
+    def call(arg0: Any, arg1: Any) -> Any:
+        order = unwrap(arg0)
+        if not isinstance(order, int):
+            order = to_tensor(order)
+            check_element(f"the order of {name}", order, (int32,))
+        return in_double(partial(function, order), name)(arg1)
+
+    call.forms = ("int32, fp32 -> fp32", "int32, fp64 -> fp64")  # type: ignore[attr-defined]
+    return call
+
+
+@in_double
+def j0(x: Any) -> Any:
     """The Bessel function of the first kind, order 0."""
-    return _in_double("j0", arg0, lambda x: _first(0, abs(x)))
+    return _first(0, abs(x))
 
 
-def j1(arg0: Any) -> Any:
+@in_double
+def j1(x: Any) -> Any:
     """The Bessel function of the first kind, order 1."""
-    return jn(1, arg0)
+    return _of_first_kind(1, x)
 
 
-def jn(arg0: Any, arg1: Any) -> Any:
+@with_order
+def jn(order: Any, x: Any) -> Any:
     """The Bessel function of the first kind; the order is a constant or an int32 tile."""
-    order = _order("jn", arg0)
-    if not isinstance(order, int):
-        return _of_orders("jn", order, arg1)
-
-    def value(x: Any) -> Any:
-        size = _of_order(builtins.abs(order), abs(x))
-        if order % 2 == 0:
-            return size
-        return where(x < 0.0 if order > 0 else x >= 0.0, -size, size)
-
-    return _in_double("jn", arg1, value)
+    if isinstance(order, int):
+        return _of_first_kind(order, x)
+    n, size = broadcast(order, abs(x))
+    found = _first_of(_order_size(n), size, _first(0, size), _first(1, size))
+    turned = _is_odd(n) & ((x < 0.0) != (order < 0))
+    return where(turned, -found, found)
 
 
-def y0(arg0: Any) -> Any:
+@in_double
+def y0(x: Any) -> Any:
     """The Bessel function of the second kind, order 0; NaN below 0."""
-    return yn(0, arg0)
+    return _of_second_kind(0, x)
 
 
-def y1(arg0: Any) -> Any:
+@in_double
+def y1(x: Any) -> Any:
     """The Bessel function of the second kind, order 1; NaN below 0."""
-    return yn(1, arg0)
+    return _of_second_kind(1, x)
 
 
-def yn(arg0: Any, arg1: Any) -> Any:
+@with_order
+def yn(order: Any, x: Any) -> Any:
     """The Bessel function of the second kind; the order is a constant or an int32 tile. NaN below 0."""
-    order = _order("yn", arg0)
-    if not isinstance(order, int):
-        return _of_orders("yn", order, arg1)
-    sign = -1.0 if order < 0 and order % 2 else 1.0
-
-    def value(x: Any) -> Any:
-        before, found = _second(0, x), _second(1, x)
-        for k in range(1, builtins.abs(order)):
-            before, found = found, where(found == -INFINITY, -INFINITY, (2.0 * k / x) * found - before)
-        found = before if order == 0 else found
-        return where(x > 0.0, where(x == INFINITY, 0.0, sign * found), where(x == 0.0, -sign * INFINITY, NAN))
-
-    return _in_double("yn", arg1, value)
+    if isinstance(order, int):
+        return _of_second_kind(order, x)
+    n, x = broadcast(order, x)
+    found = _second_of(_order_size(n), x, _second(0, x), _second(1, x))
+    return _right_of_zero(x, found, where(_is_odd(n) & (order < 0), -1.0, 1.0))
 
 
-def cyl_bessel_i0(arg0: Any) -> Any:
+@in_double
+def cyl_bessel_i0(x: Any) -> Any:
     """The modified Bessel function of the first kind, order 0."""
-    return _in_double("cyl_bessel_i0", arg0, lambda x: _modified(abs(x), tables.I0, tables.I0_LARGE, 1.0))
+    return _modified(abs(x), tables.I0, tables.I0_LARGE, 1.0)
 
 
-def cyl_bessel_i1(arg0: Any) -> Any:
+@in_double
+def cyl_bessel_i1(x: Any) -> Any:
     """The modified Bessel function of the first kind, order 1."""
-
-    def value(x: Any) -> Any:
-        size = _modified(abs(x), tables.I1, tables.I1_LARGE, minimum(abs(x), NEAR))
-        return where(x < 0.0, -size, size)
-
-    return _in_double("cyl_bessel_i1", arg0, value)
+    size = _modified(abs(x), tables.I1, tables.I1_LARGE, minimum(abs(x), NEAR))
+    return where(x < 0.0, -size, size)
 
 
-def _in_double(name: str, arg0: Any, value: Callable[[Any], Any]) -> Any:
-    """`value` of the argument, computed in fp64, in the argument's type."""
-    tile = to_tensor(arg0)
-    check_element(name, tile, WIDE_FLOATS)
-    x = cast(tile, float64)
-    return cast(where(x == x, value(x), NAN), tile.type.scalar)
+def _of_first_kind(order: int, x: Any) -> Any:
+    size = _of_order(builtins.abs(order), abs(x))
+    if order % 2 == 0:
+        return size
+    return where(x < 0.0 if order > 0 else x >= 0.0, -size, size)
 
 
-def _order(name: str, order: Any) -> Any:
-    """An order that is a constant, or a tile of them."""
-    plain = unwrap(order)
-    if isinstance(plain, int):
-        return plain
-    tile = to_tensor(plain)
-    check_element(f"the order of {name}", tile, (int32,))
-    return tile
+def _of_second_kind(order: int, x: Any) -> Any:
+    sign = -1.0 if order < 0 and order % 2 else 1.0
+    before, found = _second(0, x), _second(1, x)
+    for k in range(1, builtins.abs(order)):
+        before, found = found, where(found == -INFINITY, -INFINITY, (2.0 * k / x) * found - before)
+    return _right_of_zero(x, before if order == 0 else found, sign)
 
 
-def _of_orders(name: str, order: Any, arg1: Any) -> Any:
-    """jn or yn with an order for each element."""
-
-    def first(x: Any) -> Any:
-        n, size = broadcast(order, abs(x))
-        found = bessel_orders.first(bessel_orders.of_size(n), size, _first(0, size), _first(1, size))
-        turned = bessel_orders.is_odd(n) & ((x < 0.0) != (order < 0))
-        return where(turned, -found, found)
-
-    def second(x: Any) -> Any:
-        n, x = broadcast(order, x)
-        found = bessel_orders.second(bessel_orders.of_size(n), x, _second(0, x), _second(1, x))
-        sign = where(bessel_orders.is_odd(n) & (order < 0), -1.0, 1.0)
-        return where(x > 0.0, where(x == INFINITY, 0.0, sign * found), where(x == 0.0, -sign * INFINITY, NAN))
-
-    return _in_double(name, arg1, first if name == "jn" else second)
+def _right_of_zero(x: Any, found: Any, sign: Any) -> Any:
+    """`found` times `sign` for finite x > 0, and the limits at both ends; NaN below 0."""
+    return where(x > 0.0, where(x == INFINITY, 0.0, sign * found), where(x == 0.0, -sign * INFINITY, NAN))
 
 
 def _series(terms: Sequence[float], t: Any) -> Any:
@@ -209,3 +201,78 @@ def _backward(order: int, x: Any) -> Any:
         if k > 1 and k % 2:
             total = total + here
     return found / fma(2.0, total, here)
+
+
+# --- an order for each element: loops take as many turns as the largest order of the tile needs, and elements that are
+# done keep their value
+
+
+def _order_size(n: Any) -> Any:
+    """The size of an order, as fp64."""
+    return abs(cast(n, float64))
+
+
+def _is_odd(n: Any) -> Any:
+    """Whether an order is odd."""
+    return (n & 1) != 0
+
+
+def _first_of(n: Any, x: Any, zero: Any, one: Any) -> Any:
+    """jn of x ≥ 0, for n ≥ 0 in fp64, from j0 and j1 of x."""
+    divisor = maximum(x, 1.0)
+    forward = _forward(n, zero, one, lambda k, found, before: (2.0 * k / divisor) * found - before)
+    near = where(x < SMALL, 0.0, _backward_of(n, x))
+    return where((x > n) | (n < 2.0), where((x == INFINITY) & (n > 1.0), 0.0, forward), near)
+
+
+def _second_of(n: Any, x: Any, zero: Any, one: Any) -> Any:
+    """yn of x > 0, for n ≥ 0 in fp64, from y0 and y1 of x."""
+
+    def step(k: Any, found: Any, before: Any) -> Any:
+        return where(found == -INFINITY, -INFINITY, (2.0 * k / x) * found - before)
+
+    return _forward(n, zero, one, step)
+
+
+def _forward(n: Any, zero: Any, one: Any, step: Step) -> Any:
+    """The value of order n, from those of 0 and 1."""
+    last = _largest(n)
+
+    def turn(carried: Any) -> Any:
+        k, before, found = carried
+        goes_on = k < n
+        return k + 1.0, where(goes_on, found, before), where(goes_on, step(k, found, before), found)
+
+    begin = cast(last * 0.0 + 1.0, float64)
+    found = while_loop(lambda carried: carried[0] < last, turn, (begin, zero, one))[2]
+    return where(n == 0.0, zero, found)
+
+
+def _backward_of(n: Any, x: Any) -> Any:
+    """jn of 0 < x ≤ n: a recurrence from n + √(160·n) down, scaled so that j0 + 2·j2 + 2·j4 + … is 1."""
+    n = maximum(n, 2.0)
+    x = minimum(maximum(x, SMALL), n)
+    start = floor((n + floor(sqrt(160.0 * n))) * 0.5) * 2.0
+
+    def turn(carried: Any) -> Any:
+        k, above, here, found, total = carried
+        starts, goes_on = k == start, k <= start
+        here = where(starts, 1.0, here)
+        below = (2.0 * k / x) * here - above
+        size = abs(below)
+        scale = where(size > LARGE, 1.0 / maximum(size, LARGE), 1.0)
+        above, below, found, total = here * scale, below * scale, found * scale, total * scale
+        found = where(k - 1.0 == n, below, found)
+        counts = (k > 1.0) & (floor(k * 0.5) * 2.0 != k)
+        total = total + where(counts, below, 0.0)
+        kept = (where(goes_on, value, 0.0) for value in (above, below, found, total))
+        return k - 1.0, *kept
+
+    nothing = 0.0 * x
+    values = while_loop(lambda carried: carried[0] > 0.0, turn, (_largest(start), *[nothing] * 4))
+    return values[3] / fma(2.0, values[4], values[2])
+
+
+def _largest(n: Any) -> Any:
+    """The largest element."""
+    return reduce(n, None, maximum) if n.type.shape else n

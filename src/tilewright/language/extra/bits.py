@@ -1,4 +1,4 @@
-"""Functions of libdevice on the bits of integers. All are exact; none can overflow, whatever is checked.
+"""Functions of libdevice on bits. All are exact; none can overflow, whatever is checked.
 
 popc(x)      how many bits are set, counted in pairs, then in fours, then in bytes
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language import math, operations
-from tilewright.language.extra.forms import takes
+from tilewright.language.extra.forms import named, takes
 from tilewright.language.operations import cast
-from tilewright.semantics.types import dtype, int32, uint32, uint64
+from tilewright.semantics.types import dtype, float32, float64, int32, int64, uint32, uint64
 
 ALTERNATE = (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF)
 """Masks of every other bit, every other pair of bits, …, every other 16 bits."""
@@ -142,3 +142,35 @@ def hadd(arg0: Any, arg1: Any) -> Any:
 def rhadd(arg0: Any, arg1: Any) -> Any:
     """(x + y + 1) >> 1 of the exact sum."""
     return less(arg0 | arg1, (arg0 ^ arg1) >> 1)
+
+
+def _bits_as(name: str, form: str, target: dtype) -> Any:
+    def convert(arg0: Any) -> Any:
+        return bitcast(arg0, target)
+
+    return named(name, convert, [form], f"The bits as {target}.")
+
+
+float_as_int, float_as_uint = (_bits_as(f"float_as_{name}", "fp32 -> int32", int32) for name in ("int", "uint"))
+int_as_float, uint_as_float = (_bits_as(f"{name}_as_float", f"{name}32 -> fp32", float32) for name in ("int", "uint"))
+double_as_longlong = _bits_as("double_as_longlong", "fp64 -> int64", int64)
+longlong_as_double = _bits_as("longlong_as_double", "int64 -> fp64", float64)
+
+
+@takes("fp64 -> int32")
+def double2hiint(arg0: Any) -> Any:
+    """The upper half of the bits."""
+    return cast(bitcast(arg0, int64) >> 32, int32)
+
+
+@takes("fp64 -> int32")
+def double2loint(arg0: Any) -> Any:
+    """The lower half of the bits."""
+    return cast(bitcast(arg0, int64), int32)
+
+
+@takes("int32, int32 -> fp64")
+def hiloint2double(arg0: Any, arg1: Any) -> Any:
+    """The number whose bits are the two halves."""
+    high = cast(unsigned(arg0), uint64) << 32
+    return bitcast(high | cast(unsigned(arg1), uint64), float64)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.language.extra import special_tables as tables
-from tilewright.language.extra.forms import FLOATS_1, takes
+from tilewright.language.extra.forms import FLOATS_1, named
 from tilewright.language.math import abs, erf, exp, fma, log, sqrt
 from tilewright.language.operations import cast, maximum, minimum, where
 from tilewright.semantics.types import float64
@@ -35,16 +35,14 @@ def centered(terms: Sequence[float], x: Any, low: float, high: float) -> Any:
     return polynomial(terms, (x - (low + high) / 2.0) * (2.0 / (high - low)))
 
 
-def in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def in_double(function: Callable[[Any], Any], name: str = "") -> Any:
     """A function of fp64 made one of fp32, too, whose result is rounded; NaN gives NaN."""
 
     def convert(arg0: Any) -> Any:
         x = cast(arg0, float64)
         return cast(where(x == x, function(x), NAN), arg0.type.scalar)
 
-    convert.__name__ = convert.__qualname__ = function.__name__
-    convert.__doc__ = function.__doc__
-    return takes(*FLOATS_1)(convert)
+    return named(name or function.__name__, convert, FLOATS_1, function.__doc__ or "")
 
 
 ROOT_HALF, ROOT_2 = 0.7071067811865476, 1.4142135623730951

@@ -9,13 +9,14 @@ others are promoted to one type first, as in Triton, and refused if that makes n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 from tilewright.semantics.arithmetic import common_operands, to_tensor
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.errors import WrongOperandType
+from tilewright.semantics.math import extern
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
 
@@ -46,6 +47,29 @@ def takes(*forms: str) -> Callable[[Function], Function]:
         return call
 
     return decorate
+
+
+def functions_of(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions of libdevice among the names of a file: those that have forms."""
+    return {name: found for name, found in names.items() if hasattr(found, "forms")}
+
+
+def named(name: str, function: Function, forms: Sequence[str], text: str) -> Any:
+    """`function` as the one of libdevice that is called `name`, documented by `text`."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return takes(*forms)(function)
+
+
+def library_function(name: str, forms: Sequence[str] = FLOATS_1, text: str = "", *, symbol: str = "") -> Any:
+    """The function `symbol` of the library that back ends have, by default that of the same name."""
+    called = f"__tw_{symbol or name}"
+    by_arguments: tuple[Function, ...] = (
+        lambda arg0: extern(called, (arg0,)),
+        lambda arg0, arg1: extern(called, (arg0, arg1)),
+        lambda arg0, arg1, arg2: extern(called, (arg0, arg1, arg2)),
+    )
+    return named(name, by_arguments[forms[0].count(",")], forms, text or f"`{name}` of each element.")
 
 
 def _matched(name: str, arguments: Sequence[Any], accepted: Sequence[tuple[str, ...]]) -> list[Tile]:
