@@ -8,7 +8,7 @@ import pytest
 from tilewright.analysis.gather_distance import step_of
 from tilewright.analysis.reduction_plan import Function, Run, axis_runs, reduction_plan, scan_bytes
 from tilewright.backends.nvidia.lower.gather import owners
-from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
+from tilewright.backends.nvidia.lower.scan import ScanMemory
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked
 from tilewright.layouts.linear_layout import LinearLayout

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.backends.nvidia.lower.dot.instructions import instruction_for, scaled_instruction
-from tilewright.backends.nvidia.lower.dot.tensor_instructions import instruction_bits, scaled_kind
+from tilewright.backends.nvidia.lower.dot.instructions import (
+    instruction_bits,
+    instruction_for,
+    scaled_instruction,
+    scaled_kind,
+)
 from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i8, i32
 
 E4, E5 = FLOATS["f8E4M3FN"], FLOATS["f8E5M2"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.backends.nvidia.lower.dot.matrix_descriptors import Tile, describe
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import Tile, describe
 from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_addresses, read_descriptor
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import LayoutError, NvmmaShared, SharedLinear, SwizzledShared

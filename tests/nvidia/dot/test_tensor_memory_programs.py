@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tile_programs import memdesc, pointers, program, run, tensor
 
-from tilewright.backends.nvidia.lower.dot.tensor_copy import form_of
+from tilewright.backends.nvidia.lower.dot.tcgen05 import form_of
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, SharedLinear, TensorMemory, TensorMemoryScales
 from tilewright.layouts.linear_layout import log2

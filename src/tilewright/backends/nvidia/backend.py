@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
-from tilewright.backends.nvidia import launch_facts, targets
+from tilewright.backends.nvidia import ptx_text, targets
 from tilewright.backends.nvidia.options import CudaOptions, parse_options
 from tilewright.backends.nvidia.tools import find_ptxas
 from tilewright.support import knobs
@@ -100,43 +100,35 @@ class NvidiaBackend(BaseBackend):
 
     def make_ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
         """See `pipeline.make_ttir`."""
-        with importing:
-            from tilewright.backends.nvidia.pipeline import make_ttir
-
-        return make_ttir(module, metadata, self.device)
+        return _pipeline().make_ttir(module, metadata, self.device)
 
     def make_ttgir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_ttgir`."""
-        with importing:
-            from tilewright.backends.nvidia.pipeline import make_ttgir
+        return _pipeline().make_ttgir(module, metadata, options, self.device)
 
-        return make_ttgir(module, metadata, options, self.device)
-
-    def make_llir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> str:
+    def make_llir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_llir`."""
-        with importing:
-            from tilewright.backends.nvidia.pipeline import make_llir
+        return _pipeline().make_llir(module, metadata, options, self.device)
 
-        return make_llir(module, metadata, options, self.device)
-
-    def make_ptx(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> str:
+    def make_ptx(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_ptx`."""
-        with importing:
-            from tilewright.backends.nvidia.pipeline import make_ptx
+        return _pipeline().make_ptx(text, metadata, options, self.device)
 
-        return make_ptx(text, metadata, options, self.device)
-
-    def make_cubin(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> bytes:
+    def make_cubin(self, text: str, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_cubin`."""
-        with importing:
-            from tilewright.backends.nvidia.pipeline import make_cubin
-
         assert self.ptxas is not None, "the stage is there only with an assembler"
-        return make_cubin(text, metadata, options, self.device, ptxas=self.ptxas)
+        return _pipeline().make_cubin(text, metadata, options, self.device, ptxas=self.ptxas)
 
     def text_facts(self, stage: str, text: str | bytes) -> dict[str, Any]:
-        """Facts in the text of LLVM IR or PTX about its kernel; see `launch_facts`."""
-        return launch_facts.read(stage, text) if stage in ("llir", "ptx") and isinstance(text, str) else {}
+        """Facts in the text of LLVM IR or PTX about its kernel; see `ptx_text`."""
+        return ptx_text.launch_facts(stage, text) if stage in ("llir", "ptx") and isinstance(text, str) else {}
+
+
+def _pipeline() -> Any:
+    with importing:
+        from tilewright.backends.nvidia import pipeline
+
+    return pipeline
 
 
 def _capability(arch: int | str) -> int:

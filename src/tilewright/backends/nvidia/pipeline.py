@@ -17,7 +17,7 @@ from typing import Any
 from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.analysis.stored_arguments import stored_arguments
 from tilewright.backends.llvm import nvptx
-from tilewright.backends.nvidia import launch_facts, ptx_text
+from tilewright.backends.nvidia import ptx_text
 from tilewright.backends.nvidia.lower.lowerer import Target
 from tilewright.backends.nvidia.lower.module import LowerOptions, lower_module
 from tilewright.backends.nvidia.options import CudaOptions
@@ -99,7 +99,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     facts["cluster_dims"] = [options.num_ctas, 1, 1]
     if facts["shared"] > device.shared_limit:
         raise OutOfResources(facts["shared"], device.shared_limit, "shared memory")
-    return launch_facts.text_of("llir", facts) + lowered.text
+    return ptx_text.launch_line("llir", facts) + lowered.text
 
 
 def _check_target(module: Op, device: Device) -> None:
@@ -120,7 +120,7 @@ def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Dev
         LlvmError: LLVM cannot compile the text.
         MissingToolError: a function of libdevice is called, and the library is not installed.
     """
-    facts.update(launch_facts.read("llir", text))
+    facts.update(ptx_text.launch_facts("llir", text))
     libraries = [path for name, path in options.extern_libs if name != "libdevice"]
     if LIBDEVICE_PREFIX in text:
         libraries.append(dict(options.extern_libs).get("libdevice") or find_libdevice(device.capability))
@@ -129,7 +129,7 @@ def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Dev
     raw = nvptx.emit_ptx(text, device.llvm_cpu, features, libraries=libraries)
     ptx = ptx_text.finish(raw, keeps_debugging=options.debug_info == "variables")
     facts["name"] = facts["entry"] = ptx_text.kernel_name(ptx)
-    ptx = launch_facts.text_of("ptx", facts) + ptx
+    ptx = ptx_text.launch_line("ptx", facts) + ptx
     if knobs.nvidia.dump_nvptx:
         sys.stdout.write(f"// -----// NVPTX Dump //----- //\n{ptx}\n")
     return ptx
@@ -141,7 +141,7 @@ def make_cubin(text: str, facts: dict[str, Any], options: CudaOptions, device: D
     Raises:
         PTXASError: the assembler refuses the text.
     """
-    facts.update(launch_facts.read("ptx", text))
+    facts.update(ptx_text.launch_facts("ptx", text))
     facts.setdefault("shared", options.min_shared_mem or 0)  # text from elsewhere does not say
     assembled = assemble_kernel(text, device.llvm_cpu, ptxas=ptxas, flags=_ptxas_flags(options))
     facts["n_regs"] = assembled.registers

@@ -3,11 +3,20 @@
 finish(text, keeps_debugging=False)     # `.target sm_90a, debug` → `.target sm_90a`
 kernel_name(text)                       # "add"
 arguments(text)                         # ["*i8", "*i8", "i32"], the two pointers to scratch memory left out
+
+The facts that a launch needs are the first line of a kernel's LLVM IR and of its PTX: each text stands by itself.
+
+    ; launch: {"entry": "add", "shared": 0, "arguments": ["*fp32", "i32"], "num_warps": 4}          in LLVM IR
+    // launch: {"entry": "add", "shared": 0, "arguments": ["*fp32", "i32"], "num_warps": 4}         in PTX
+
+Text that somebody else wrote has no such line; then its list of parameters has to do.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
@@ -59,3 +68,30 @@ def arguments(parameters: str) -> list[str]:
     """The types of a kernel's run-time arguments, out of its list of parameters; what pointers point to is unknown."""
     found = [("*i8" if pointer else _TYPES.get(kind, kind)) for kind, pointer in _PARAMETER.findall(parameters)]
     return found[:-SCRATCH_POINTERS]
+
+
+_MARK = " launch: "
+_COMMENTS = {"llir": ";", "ptx": "//"}
+_NAMES = (
+    *("entry", "arguments", "stored", "reports", "shared", "num_warps", "num_ctas", "cluster_dims", "tmem_size"),
+    "tensordesc_meta",
+    *("global_scratch_size", "global_scratch_align", "profile_scratch_size", "profile_scratch_align"),
+)
+
+
+def launch_line(stage: str, metadata: Mapping[str, Any]) -> str:
+    """The line for these facts in the text of a stage: `llir` or `ptx`."""
+    return f"{_COMMENTS[stage]}{_MARK}{json.dumps({name: metadata[name] for name in _NAMES if name in metadata})}\n"
+
+
+def launch_facts(stage: str, text: str) -> dict[str, Any]:
+    """The facts that the text of a stage tells; none where it tells none.
+
+    Raises:
+        ValueError: the line is no JSON object.
+    """
+    line, prefix = text.partition("\n")[0], _COMMENTS[stage] + _MARK
+    if line.startswith(prefix):
+        found: dict[str, Any] = json.loads(line.removeprefix(prefix))
+        return {name: found[name] for name in _NAMES if name in found}
+    return facts(text) if stage == "ptx" else {}

@@ -11,7 +11,8 @@ so divisions by what is no constant are instructions that LLVM does not look int
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
@@ -27,50 +28,44 @@ NATIVE = ("bfloat", "double", "float", "half")
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
-def _fusible(opcode: str) -> Rule:
-    """A sum or product, which may become one operation with another one."""
+def _native(write: Callable[[Lowerer, Any, str, Sequence[str]], str]) -> Rule:
+    """The rule of `write`, which takes the element type, for formats with arithmetic; others have the shared one."""
 
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        element = lowerer.element(op.result.type)
-        if element not in NATIVE:
-            return shared_rule(lowerer, op, operands)
-        return lowerer.w.emit(f"{opcode} {lowerer.w.fusion}{element} {', '.join(operands)}")
+        element = lowerer.element(op.operands[0].type)
+        return write(lowerer, op, element, operands) if element in NATIVE else shared_rule(lowerer, op, operands)
 
     return rule
+
+
+def _fusible(opcode: str) -> Rule:
+    """A sum or product, which may become one operation with another one."""
+    return _native(
+        lambda lowerer, _, element, operands: lowerer.w.emit(
+            f"{opcode} {lowerer.w.fusion}{element} {', '.join(operands)}"
+        )
+    )
 
 
 def _extreme(name: str) -> Rule:
     """An intrinsic of LLVM that is an instruction for every format."""
-
-    def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        element = lowerer.element(op.result.type)
-        if element not in NATIVE:
-            return shared_rule(lowerer, op, operands)
-        return lowerer.w.intrinsic(name, element, *operands)
-
-    return rule
+    return _native(lambda lowerer, _, element, operands: lowerer.w.intrinsic(name, element, *operands))
 
 
-def _compare(lowerer: Lowerer, op: CompareFloats, operands: Sequence[str]) -> str:
-    element = lowerer.element(op.lhs.type)
-    if element not in NATIVE:
-        return shared_rule(lowerer, op, operands)
+@_native
+def _compare(lowerer: Lowerer, op: CompareFloats, element: str, operands: Sequence[str]) -> str:
     return lowerer.w.emit(f"fcmp {op.predicate} {element} {', '.join(operands)}")
 
 
-def _divide(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-    element = lowerer.element(op.result.type)
+@_native
+def _divide(lowerer: Lowerer, op: Op, element: str, operands: Sequence[str]) -> str:
     if element == "float":
         return lowerer.w.call(element, "llvm.nvvm.div.full", [(element, value) for value in operands])
-    if element not in NATIVE:
-        return shared_rule(lowerer, op, operands)
     return lowerer.w.emit(f"fdiv {element} {', '.join(operands)}")
 
 
-def _clamp(lowerer: Lowerer, op: Clampf, operands: Sequence[str]) -> str:
-    element = lowerer.element(op.result.type)
-    if element not in NATIVE:
-        return shared_rule(lowerer, op, operands)
+@_native
+def _clamp(lowerer: Lowerer, op: Clampf, element: str, operands: Sequence[str]) -> str:
     keep_nan = op.propagate_nan == "all"
     low, high = ("llvm.maximum", "llvm.minimum") if keep_nan else ("llvm.maxnum", "llvm.minnum")
     x, least, most = operands
@@ -125,7 +120,7 @@ def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], name: str, *, 
         not_zero = w.emit(f"select i1 {w.emit(f'icmp eq i64 {divisor}, 0')}, i64 1, i64 {divisor}")
         return w.emit(f"{sign}{name} i64 {dividend}, {not_zero}")
     given = [("i32", w.convert(f"{'s' if signed else 'z'}ext", value, element, "i32")) for value in operands]
-    found = lowerer.computed("i32", f"{name}.{sign}32 $0, $1, $2;", "=r,r,r", given)
+    found = lowerer.computed("i32", f"{name}.{sign}32 $0, $1, $2;", given)
     return w.convert("trunc", found, "i32", element)
 
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, has_other_copies
-from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.legality import refused
+from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering, constraints_of
 from tilewright.backends.nvidia.lower.memory import access_bits, only_once, vector_of
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, address, offset
 from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal, AsyncWait
-from tilewright.ir.core import Op, Value, buffer_type
-from tilewright.ir.spans import span_of
-from tilewright.support.diagnostics import NotSupported, located
+from tilewright.ir.core import Value, buffer_type
 
 MIN_BYTES, MAX_BYTES = 4, 16
 """Bytes of one copy."""
@@ -45,14 +44,11 @@ def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> t
     offsets = lowerer.layout(pointers).invert_and_compose(buffer_layout(type))
     plan = plan_of(offsets, bits, units=(Unit.VECTOR,), most=min(known, MAX_BYTES * BYTE // bits), in_order=True)
     if plan.block is not None or has_other_copies(lowerer, pointers, type):
-        raise located(
-            NotSupported("an asynchronous copy to another block", "launch the kernel with num_ctas=1"),
-            span_of(op.location),
-        )
+        raise refused(op, "an asynchronous copy to another block", "launch the kernel with num_ctas=1")
     size = len(plan.moves[0].registers) * bits // BYTE
     if size < MIN_BYTES:
         reason = f"one copy moves {MIN_BYTES} bytes or more, and here {size}"
-        raise located(NotSupported("this asynchronous copy", reason), span_of(op.location))
+        raise refused(op, "this asynchronous copy", reason)
     return plan, size
 
 
@@ -68,16 +64,13 @@ def _emit(
         suffix = ".s" if mask is not None else ""
         lowerer.w.call_void(f"llvm.nvvm.cp.async.{cache}.shared.global.{size}{suffix}", [*given, *kept])
         return
-    constraints, length = "r,l", f"0x{size:x}"
+    length = f"0x{size:x}"
     if mask is not None:
         given.append(("i32", lowerer.w.emit(f"select i1 {mask}, i32 {size}, i32 0")))
-        constraints, length = "r,l,r", f"0x{size:x}, $2"
+        length += ", $2"
     text = f"@${len(given)} cp.async.{cache}.shared.global [ $0 + {target[1]} ], [ $1 + 0 ], {length};"
-    lowerer.assembly("void", text, f"{constraints},b,~{{memory}}", [*given, ("i1", once)])
-
-
-def _commit(lowerer: Lowerer, op: Op) -> None:
-    lowerer.w.call_void("llvm.nvvm.cp.async.commit.group", [])
+    given.append(("i1", once))
+    lowerer.assembly_results([], text, given, constraints=f"{constraints_of([], given)},~{{memory}}")
 
 
 def _wait(lowerer: Lowerer, op: AsyncWait) -> None:
@@ -85,7 +78,7 @@ def _wait(lowerer: Lowerer, op: AsyncWait) -> None:
 
 
 LOWERINGS: dict[str, Lowering] = {
-    "ttg.async_commit_group": _commit,
+    "ttg.async_commit_group": lambda lowerer, op: lowerer.w.call_void("llvm.nvvm.cp.async.commit.group", []),
     "ttg.async_copy_global_to_local": _copy,
     "ttg.async_wait": _wait,
 }

@@ -15,14 +15,13 @@ from functools import partial
 from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.address import Place, same_as
+from tilewright.backends.nvidia.lower.access_plan import Place, same_as
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
     SHARED_POINTER,
     Lowerer,
     Lowering,
     layout_of,
-    struct,
 )
 from tilewright.backends.nvidia.lower.memory import (
     access_bits,
@@ -48,7 +47,6 @@ VECTORS_SINCE = 90
 """The first capability whose atomic sums take vectors, and add bf16."""
 PAIRED = "half"
 """The LLVM type of elements that all devices add in pairs."""
-_LETTERS = {16: "h", 32: "r", 64: "l"}
 _KINDS = {"add": "u", "and": "b", "exch": "b", "fadd": "f", "max": "s", "min": "s", "or": "b", "umax": "u", "umin": "u"}
 _KINDS["xor"] = "b"
 _FLOAT_KINDS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
@@ -109,31 +107,23 @@ def _atomic(
     predicate: str | None,
 ) -> list[str]:
     """One access; `values` has a list of words per operand. Where `predicate` is false the result is 0."""
-    letter, count = _LETTERS[words.width], words.number
+    count = words.number
     operands: list[Typed] = [(GLOBAL_POINTER, address)]
-    constraints = [f"={letter}"] * count + ["l"]
-    lists = []
+    lists = [_braced(0, count), f"[ ${count} + 0 ]"]
     for value in values:
-        lists.append(_braced([f"${len(constraints) + number}" for number in range(count)]))
+        lists.append(_braced(count + len(operands), count))
         operands += [(words.type, word) for word in value]
-        constraints += [letter] * count
     start = ""
     if predicate is not None:
-        moves = "".join(f"mov.{_MOVES[words.width]} ${number}, 0x0;\n\t" for number in range(count))
-        start = f"{moves}@${len(constraints)} "
+        moves = "".join(f"mov.u{words.width} ${number}, 0x0;\n\t" for number in range(count))
+        start = f"{moves}@${count + len(operands)} "
         operands.append(("i1", predicate))
-        constraints.append("b")
-    results = _braced([f"${number}" for number in range(count)])
-    text = f"{start}{name} {results}, [ ${count} + 0 ], {', '.join(lists)};"
-    type = struct([words.type] * count)
-    return lowerer.extract(type, lowerer.assembly(type, text, ",".join(constraints), operands), count)
+    return lowerer.assembly_results([words.type] * count, f"{start}{name} {', '.join(lists)};", operands)
 
 
-_MOVES = {16: "u16", 32: "u32", 64: "u64"}
-
-
-def _braced(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{{ {', '.join(names)} }}"
+def _braced(start: int, count: int) -> str:
+    names = ", ".join(f"${start + number}" for number in range(count))
+    return names if count == 1 else f"{{ {names} }}"
 
 
 # --- ops --------------------------------------------------------------------------------------------------------
@@ -143,8 +133,9 @@ def _rmw(lowerer: Lowerer, op: AtomicRmw) -> None:
     mask, element = op.mask, lowerer.element(op.value.type)
     form, values = _form(lowerer, op, element, mask), lowerer.registers(op.value)
     masks = lowerer.registers(mask) if mask is not None else None
-    if _is_load(op):
-        name = f"ld.global.{op.sem}.{op.scope}.b{form.words.width}"
+    loads = _is_load(op)
+    if loads:
+        name = f"ld.{op.sem}.{op.scope}.global.b{form.words.width}"
     else:
         name = _rmw_name(op, element, form)
     by_swaps = element == "bfloat" and lowerer.target.capability < VECTORS_SINCE
@@ -154,10 +145,8 @@ def _rmw(lowerer: Lowerer, op: AtomicRmw) -> None:
         predicate = both(lowerer, once, masks[group[0]] if masks is not None else None)
         if by_swaps:
             return [_by_swaps(lowerer, op, address, values[group[0]], predicate)]
-        if name.startswith("ld"):
-            return _unpacked(lowerer, form, element, _atomic_load(lowerer, name, form.words, address, predicate))
-        words = _packed(lowerer, form, element, [values[number] for number in group])
-        return _unpacked(lowerer, form, element, _atomic(lowerer, name, form.words, address, [words], predicate))
+        added = [] if loads else [_packed(lowerer, form, element, [values[number] for number in group])]
+        return _unpacked(lowerer, form, element, _atomic(lowerer, name, form.words, address, added, predicate))
 
     _finish(lowerer, op, form, access, once)
 
@@ -197,19 +186,6 @@ def _is_load(op: AtomicRmw) -> bool:
     return is_sum and is_scalar and isinstance(number, Number) and number.value == 0 and number.type.bits >= 32
 
 
-def _atomic_load(lowerer: Lowerer, name: str, words: PackedWords, address: str, predicate: str | None) -> list[str]:
-    _, space, sem, scope, kind = name.split(".")
-    letter = _LETTERS[words.width]
-    operands: list[Typed] = [(GLOBAL_POINTER, address)]
-    start = ""
-    if predicate is not None:
-        start = f"mov.{_MOVES[words.width]} $0, 0x0;\n\t@$2 "
-        operands.append(("i1", predicate))
-    text = f"{start}ld.{sem}.{scope}.{space}.{kind} $0, [ $1 + 0 ];"
-    constraints = f"={letter},l{',b' if predicate is not None else ''}"
-    return [lowerer.assembly(words.type, text, constraints, operands)]
-
-
 def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate: str | None) -> str:
     """The old value; devices without atomic sums of bf16 compare and swap until nobody else was faster."""
     if predicate is None:
@@ -222,7 +198,8 @@ def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate:
 def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> str:
     """Swap 16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
     w, scope = lowerer.w, op.scope
-    start = lowerer.assembly("i16", f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", "=h,l", [(GLOBAL_POINTER, address)])
+    pointer = (GLOBAL_POINTER, address)
+    (start,) = lowerer.assembly_results(["i16"], f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", [pointer])
     head, after = w.fresh_label("swap"), w.fresh_label("swapped")
     before = w.leave_to(head)
     w.start_block(head)
@@ -230,8 +207,7 @@ def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> 
     old = w.emit(f"bitcast i16 {seen} to bfloat")
     total = as_integer(w, "bfloat", w.emit(f"fadd bfloat {old}, {value}"))
     swap = f"atom.global.{scope}.{op.sem}.cas.b16 $0, [ $1 ], $2, $3;"
-    operands = [(GLOBAL_POINTER, address), ("i16", seen), ("i16", total)]
-    found = lowerer.assembly("i16", swap, "=h,l,h,h", operands)
+    (found,) = lowerer.assembly_results(["i16"], swap, [pointer, ("i16", seen), ("i16", total)])
     done = w.emit(f"icmp eq i16 {found}, {seen}")
     phis.parts.append(f"  {seen} = phi i16 [ {start}, %{before} ], [ {found}, %{w.label} ]")
     w.do(f"br i1 {done}, label %{after}, label %{head}")
@@ -270,10 +246,9 @@ def _told_to_all(lowerer: Lowerer, op: Atomic, found: dict[int, str], once: str)
             if step != "0":
                 pointer = w.emit(f"getelementptr inbounds i8, {SHARED_POINTER} {pointer}, i32 {step}")
         pointers[number] = pointer
-        letter, bits = _LETTERS[max(16, 8 * size)], as_integer(w, element, value)
         text = f"@$2 st.shared.b{8 * size} [ $0 + 0 ], $1;"
-        operands = [(SHARED_POINTER, pointer), (integer, bits), ("i1", once)]
-        lowerer.assembly("void", text, f"r,{letter},b", operands)
+        operands = [(SHARED_POINTER, pointer), (integer, as_integer(w, element, value)), ("i1", once)]
+        lowerer.assembly(text, operands)
     wait = lowerer.barrier if owner is None else partial(cluster_barrier, lowerer)
     wait()
     told = {number: _read(lowerer, integer, pointer, owner) for number, pointer in pointers.items()}

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.shared_tiles import (
     BYTE,
@@ -40,7 +41,6 @@ from tilewright.dialects.ttg_memory import (
 )
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, buffer_type
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Shared, encoding, encoding_as
@@ -49,7 +49,6 @@ from tilewright.layouts.memory_access import MAX_BITS
 from tilewright.layouts.queries import stored_shape
 from tilewright.layouts.shared import PaddedShared, PartitionedShared
 from tilewright.layouts.walk import dimension_names
-from tilewright.support.diagnostics import NotSupported, located
 
 BYTE_MATRICES_SINCE = 100
 """The first capability whose instructions for matrices transpose bytes."""
@@ -175,7 +174,7 @@ def _holes(type: MemDescType) -> tuple[tuple[int, int], ...]:
 def _alloc(lowerer: Lowerer, op: LocalAlloc) -> None:
     at = op.attributes[OFFSET]
     if isinstance(shared_layout(buffer_type(op.result)), PartitionedShared) or not isinstance(at, Number):
-        raise located(NotSupported("a buffer in several pieces", "only AMD's devices need them"), span_of(op.location))
+        raise refused(op, "a buffer in several pieces", "only AMD's devices need them")
     lowerer.bind_buffer(op.result, SharedBuffer(str(int(at.value))))
     if op.source is not None:
         _put(lowerer, op, op.source, op.result)
@@ -189,10 +188,7 @@ def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
     element, type = lowerer.element(tile.type), buffer_type(buffer)
     plan = buffer_plan(lowerer, tile, type, stored_units(lowerer.target.capability))
     if plan.block is not None or has_other_copies(lowerer, tile, type):
-        raise located(
-            NotSupported("a store to shared memory of another block", "launch the kernel with num_ctas=1"),
-            span_of(op.location),
-        )
+        raise refused(op, "a store to shared memory of another block", "launch the kernel with num_ctas=1")
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
 
 

@@ -142,8 +142,8 @@ def _of_program(lowerer: Lowerer, size: int) -> str:
     return w.emit(f"getelementptr inbounds i8, {GLOBAL_POINTER} {PARAMETER}, i64 {distance}")
 
 
-def _alloc(lowerer: Lowerer, op: Op) -> None:
-    lowerer.bind(op.result, [scratch_of(lowerer, op)])
-
-
-LOWERINGS: dict[str, Lowering] = {"tt.call": _call, "tt.return": _return, "ttg.global_scratch_alloc": _alloc}
+LOWERINGS: dict[str, Lowering] = {
+    "tt.call": _call,
+    "tt.return": _return,
+    "ttg.global_scratch_alloc": lambda lowerer, op: lowerer.bind(op.result, [scratch_of(lowerer, op)]),
+}

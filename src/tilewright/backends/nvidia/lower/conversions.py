@@ -3,22 +3,76 @@
     f32 -> f16, bf16                   cvt.rn.f16.f32, cvt.rn.bf16.f32; rounding to zero: cvt.rz
     f8E4M3FN, f8E5M2 (since 8.9)       cvt.rn.satfinite.e4m3x2.f32 and its like: two elements at a time
     floats -> integers                 cvt.rzi: saturates, and NaN is 0
+    ttg.fp4_to_fp                      f16 or bf16 of 4-bit floats, two in each byte
 
 8-bit floats of other kinds, and all of them before compute capability 8.9, are converted by what back ends share, which
 gives the same: the largest number for what is beyond the range.
+
+A code of 4 bits has a sign, two bits of exponent and one of mantissa. Put where the wider format has them, they are the
+number times a power of two, also for the one denormal number; so a byte becomes two numbers by shifts and one product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from tilewright.backends.llvm.spelling import bits_of, element_of
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, shared_results
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 from tilewright.dialects.arith import FloatCast, Unary
 from tilewright.dialects.tt_elementwise import FpToFp
 from tilewright.dialects.tt_memory import PointerCast
+from tilewright.dialects.ttg_program import Fp4ToFp
+from tilewright.layouts.linear_layout import LinearLayout
+
+MAGNITUDES, SIGNS = (0x07, 0x70), (0x08, 0x80)
+"""The bits of the lower and the upper code of a byte."""
+SIGN_SHIFTS = (12, 24)
+"""Shifts of the signs, in bits: to the highest bit of each half of a word."""
+FORMS = {"half": (9, "0xH7400"), "bfloat": (6, "0xR7E80")}
+"""The shift of magnitudes, in bits, and the power of two that is missing then: 2^14, 2^126."""
+HALF_WORD = 16
+
+
+def _fp4_to_fp(lowerer: Lowerer, op: Fp4ToFp) -> None:
+    element, registers = lowerer.element(op.result.type), lowerer.registers(op.source)
+    wanted = sources(lowerer.layout(op.source), lowerer.layout(op.result), op.axis)
+    pairs = shared_results(
+        (registers[register] for register, _ in wanted), lambda byte: _numbers(lowerer, byte, element)
+    )
+    lowerer.bind(op.result, [pair[half] for pair, (_, half) in zip(pairs, wanted, strict=True)])
+
+
+def _numbers(lowerer: Lowerer, byte: str, element: str) -> tuple[str, str]:
+    w = lowerer.w
+    shift, scale = FORMS[element]
+    wide = w.emit(f"zext i8 {byte} to i32")
+    moves = [(MAGNITUDES[0], shift), (MAGNITUDES[1], shift + HALF_WORD - 4)]
+    moves += list(zip(SIGNS, SIGN_SHIFTS, strict=True))
+    word = ""
+    for mask, up in moves:
+        part = w.emit(f"shl i32 {w.emit(f'and i32 {wide}, {mask}')}, {up}")
+        word = w.emit(f"or disjoint i32 {word}, {part}") if word else part
+    type = f"<2 x {element}>"
+    codes = w.emit(f"bitcast i32 {word} to {type}")
+    pair = w.emit(f"fmul {type} {codes}, splat ({element} {scale})")
+    return w.extract(type, pair, 0), w.extract(type, pair, 1)
+
+
+@cache
+def sources(source: LinearLayout, result: LinearLayout, axis: int) -> list[tuple[int, int]]:
+    """Per register of the result the register with its byte, and which half of it."""
+    first = {source.apply(register=number): number for number in reversed(range(source.in_size("register")))}
+    found = []
+    for number in range(result.in_size("register")):
+        place = list(result.apply(register=number))
+        half = place[axis] & 1
+        place[axis] >>= 1
+        found.append((first[tuple(place)], half))
+    return found
+
 
 FP8_SINCE = 89
 """The first capability that converts 8-bit floats."""
@@ -29,7 +83,7 @@ BF16_FROM_INTEGERS = 90
 PairRule: TypeAlias = Callable[[Lowerer, Unary, tuple[str, str]], tuple[str, str]]
 PTX_FP8 = {"f8E4M3FN": "e4m3x2", "f8E5M2": "e5m2x2"}
 _LLVM_FLOATS = ("bfloat", "double", "float", "half")
-_PTX_FLOATS = {"bfloat": ("bf16", "h"), "double": ("f64", "d"), "float": ("f32", "f"), "half": ("f16", "h")}
+_PTX_FLOATS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
 _AS_PASSED = {"bfloat": "i16", "half": "i16"}
 
 
@@ -63,8 +117,8 @@ def _toward_zero(lowerer: Lowerer, op: FloatCast, operands: Sequence[str]) -> st
     source, target = _elements(lowerer, op)
     if source != "float" or lowerer.target.capability < BF16_SINCE:
         return shared_rule(lowerer, op, operands)
-    (kind, _), (x,) = _PTX_FLOATS[target], operands
-    bits = lowerer.computed("i16", f"cvt.rz.{kind}.f32 $0, $1;", "=h,f", [("float", x)])
+    (x,) = operands
+    bits = lowerer.computed("i16", f"cvt.rz.{_PTX_FLOATS[target]}.f32 $0, $1;", [("float", x)])
     return lowerer.w.emit(f"bitcast i16 {bits} to {target}")
 
 
@@ -158,12 +212,12 @@ def _to_integer(*, signed: bool) -> Rule:
 
 def _rounded(lowerer: Lowerer, value: str, source: str, target: str, *, signed: bool) -> str:
     w, bits = lowerer.w, max(8, bits_of(target))
-    form, register = _PTX_FLOATS[source]
+    form = _PTX_FLOATS[source]
     passed = _AS_PASSED.get(source, source)
     given = w.convert("bitcast", value, source, passed)
-    wide, letter = f"i{max(bits, 16)}", {32: "r", 64: "l"}.get(bits, "h")
+    wide = f"i{max(bits, 16)}"
     text = f"cvt.rzi.{'s' if signed else 'u'}{bits}.{form} $0, $1;"
-    found = lowerer.computed(wide, text, f"={letter},{register}", [(passed, given)])
+    found = lowerer.computed(wide, text, [(passed, given)])
     if bits == 64 or source == "double":  # there the hardware makes another number of NaN
         found = w.emit(f"select i1 {w.emit(f'fcmp uno {source} {value}, {value}')}, {wide} 0, {wide} {found}")
     return w.convert("trunc", found, wide, target)
@@ -191,7 +245,7 @@ def _bitcast(lowerer: Lowerer, op: Unary, operands: Sequence[str]) -> str:
         return lowerer.w.convert("bitcast", value, source, target)
     # out of LLVM's sight: a whole number as one of these formats, read as the other and compared with 0, ends it
     bits = lowerer.w.convert("bitcast", value, source, "i16")
-    moved = lowerer.computed("i16", "mov.b16 $0, $1;", "=h,h", [("i16", bits)])
+    moved = lowerer.computed("i16", "mov.b16 $0, $1;", [("i16", bits)])
     return lowerer.w.convert("bitcast", moved, "i16", target)
 
 
@@ -221,4 +275,10 @@ RULES: dict[str, Rule] = {
     "tt.int_to_ptr": _pointer_cast("inttoptr"),
     "tt.ptr_to_int": _pointer_cast("ptrtoint"),
 }
-LOWERINGS: dict[str, Lowering] = {"arith.truncf": _truncate, "tt.fp_to_fp": _fp_to_fp}
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "ttg.fp4_to_fp": _fp4_to_fp,
+    "arith.truncf": _truncate,
+    "tt.fp_to_fp": _fp_to_fp,
+}

@@ -144,7 +144,7 @@ class Shuffles:
         if words.width > WORD:
             halves = w.emit(f"bitcast i64 {word} to {HALVES}")
             return [w.extract(HALVES, halves, place) for place in range(2)]
-        return [w.convert("zext", word, words.register, "i32")]
+        return [w.convert("zext", word, words.type, "i32")]
 
     def _elements(self, received: Sequence[str]) -> list[str]:
         w, words = self.lowerer.w, self.words
@@ -152,7 +152,7 @@ class Shuffles:
             halves = w.insert(HALVES, w.insert(HALVES, "poison", "i32", received[0], 0), "i32", received[1], 1)
             return words.unpack(w, self.element, [w.emit(f"bitcast {HALVES} {halves} to i64")])
         (word,) = received
-        return words.unpack(w, self.element, [w.convert("trunc", word, "i32", words.register)])
+        return words.unpack(w, self.element, [w.convert("trunc", word, "i32", words.type)])
 
 
 # Through shared memory

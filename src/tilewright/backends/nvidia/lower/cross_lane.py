@@ -1,17 +1,30 @@
-"""Values that go from lane to lane of a warp: shuffles of elements of any type, and folds of 32-bit integers.
+"""Values that go from lane to lane of a warp: shuffles of elements of any type, and folds of whole warps.
 
 shuffled(lowerer, "bfly", "float", "%v3", 16)      # the value of the lane whose number differs in bit 4
 shuffled(lowerer, "idx", "i64", "%v3", "%v7")      # the value of lane %v7, in two words
+
+What a reduction or a scan combines them with is its region, written once for each use:
+
+combine = Combination(lowerer, op)
+combine(["%a0", "%a1"], ["%b0", "%b1"])            # two operands: each element is a row of two values
+
+`redux.sync` folds a whole warp: it adds, compares and combines the bits of 32-bit integers; the compute capability 10.0
+also compares f32. Sums of 64 bits are put together from three of 32 bits, so that no carry is lost:
+
+    high 32 bits, bits 16 to 31, bits 0 to 15 of each lane's number → three sums → the sum
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
+from tilewright.analysis.reduction_plan import only_op
 from tilewright.backends.llvm.spelling import bits_of
-from tilewright.backends.nvidia.lower.address import diagonals
+from tilewright.backends.nvidia.lower.access_plan import diagonals
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.register_packing import WORD, as_integer, from_integer
+from tilewright.dialects.tt_reduce import Fold
 
 ALL_LANES = "-1"
 CLAMPS = {"bfly": "31", "down": "31", "idx": "31", "up": "0"}
@@ -72,8 +85,111 @@ def mapped(lowerer: Lowerer, number: str, steps: Sequence[int]) -> str:
     return found
 
 
-def added(lowerer: Lowerer, first: str, second: str) -> str:
-    """The XOR of two i32."""
+def added(lowerer: Lowerer, first: str, second: str, opcode: str = "xor") -> str:
+    """The sum of two i32: by XOR, or with the opcode `add` as numbers."""
     if "0" in (first, second):
         return second if first == "0" else first
-    return lowerer.w.emit(f"xor i32 {first}, {second}")
+    return lowerer.w.emit(f"{opcode} i32 {first}, {second}")
+
+
+Row: TypeAlias = list[str]
+"""One element of each operand."""
+
+
+class Combination:
+    """The function that makes two elements one.
+
+    Attributes:
+        elements: the LLVM types of a row.
+    """
+
+    def __init__(self, lowerer: Lowerer, op: Fold) -> None:
+        self.lowerer, self.op = lowerer, op
+        self.elements = [lowerer.element(value.type) for value in op.operands]
+
+    def __call__(self, first: Row, second: Row) -> Row:
+        """`first` combined with `second`, in this order."""
+        return self.lowerer.region_values(self.op.regions[0], [*first, *second])
+
+    def between_lanes(self, own: Row, others: Row) -> Row:
+        """The combined row, the same in every lane, whichever of the two it had itself.
+
+        So nothing is fused: a product of this lane would lose its rounding, that of the other lane has it behind it.
+        """
+        w = self.lowerer.w
+        fusion, w.fusion = w.fusion, ""
+        found = self(own, others)
+        w.fusion = fusion
+        return found
+
+    def shuffled(self, row: Row, kind: str, lane: str | int) -> Row:
+        """Another lane's row; see the function `shuffled`."""
+        pairs = zip(self.elements, row, strict=True)
+        return [shuffled(self.lowerer, kind, element, value, lane) for element, value in pairs]
+
+    def rows(self) -> list[Row]:
+        """The operands' elements, per register."""
+        return [list(row) for row in zip(*map(self.lowerer.registers, self.op.operands), strict=True)]
+
+    def bind(self, rows: Sequence[Row]) -> None:
+        """Give the op's results their registers."""
+        for result, registers in zip(self.op.results, zip(*rows, strict=True), strict=True):
+            self.lowerer.bind(result, registers)
+
+    def choose(self, condition: str, if_true: Row, if_false: Row) -> Row:
+        """One of two rows by an i1."""
+        w = self.lowerer.w
+        return [
+            w.emit(f"select i1 {condition}, {element} {a}, {element} {b}") if a != b else a
+            for element, a, b in zip(self.elements, if_true, if_false, strict=True)
+        ]
+
+
+REDUX_INTEGERS = {
+    "arith.addi": ("add", "zext"),
+    "arith.andi": ("and", "zext"),
+    "arith.maxsi": ("max", "sext"),
+    "arith.maxui": ("umax", "zext"),
+    "arith.minsi": ("min", "sext"),
+    "arith.minui": ("umin", "zext"),
+    "arith.ori": ("or", "zext"),
+    "arith.xori": ("xor", "zext"),
+}
+"""Per op the instruction, and how narrower integers become 32 bits wide."""
+REDUX_FLOATS = {
+    "arith.maximumf": "fmax.NaN",
+    "arith.maxnumf": "fmax",
+    "arith.minimumf": "fmin.NaN",
+    "arith.minnumf": "fmin",
+}
+
+
+def fold_warp(combine: Combination, value: str) -> str:
+    """The values of all lanes folded, in every lane."""
+    lowerer, only, (element,) = combine.lowerer, only_op(combine.op), combine.elements
+    assert only is not None, "a warp is folded by functions of one op"
+    w, name = lowerer.w, only.name
+    if element == "float":
+        operands = [("float", value), ("i32", ALL_LANES)]
+        return w.call("float", f"llvm.nvvm.redux.sync.{REDUX_FLOATS[name]}", operands)
+    kind, extension = REDUX_INTEGERS[name]
+    if element == "i64":
+        return _fold_wide(lowerer, kind, value)
+    wide = _redux(lowerer, kind, w.convert(extension, value, element, "i32"))
+    return w.convert("trunc", wide, "i32", element)
+
+
+def _fold_wide(lowerer: Lowerer, kind: str, value: str) -> str:
+    w = lowerer.w
+    low, high = words_of(lowerer, "i64", value)
+    if kind != "add":
+        return from_words(lowerer, "i64", [_redux(lowerer, kind, low), _redux(lowerer, kind, high)])
+    lowest = _redux(lowerer, kind, w.emit(f"and i32 {low}, 65535"))
+    middle = _redux(lowerer, kind, w.emit(f"lshr i32 {low}, 16"))
+    parts = from_words(lowerer, "i64", [lowest, _redux(lowerer, kind, high)])
+    shifted = w.emit(f"shl i64 {w.emit(f'zext i32 {middle} to i64')}, 16")
+    return w.emit(f"add i64 {parts}, {shifted}")
+
+
+def _redux(lowerer: Lowerer, kind: str, value: str) -> str:
+    return lowerer.w.call("i32", f"llvm.nvvm.redux.sync.{kind}", [("i32", value), ("i32", ALL_LANES)])

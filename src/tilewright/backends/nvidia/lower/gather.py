@@ -1,13 +1,25 @@
-"""`tt.gather`: elements of a tile by their number along an axis.
+"""Elements found by their numbers: `tt.gather`, buffers indexed by a tile, and the bins of `tt.histogram`.
 
 %g = tt.gather %x[%i] {axis = 0}        within warps: the lane that has the element is asked for each register that
                                         may be it; otherwise the tile goes to shared memory, and each thread looks
 %g = tt.gather %x[%i ^ 16]              as sorting networks do: one shuffle of each register, or only other registers
+
+%y = ttg.local_gather %b[%i] {axis = 0 : i32} : …          %y[r, c] = %b[%i[r, c], c]
+ttg.local_scatter %b[%i], %x {axis = 0 : i32} : …          %b[%i[r, c], c] = %x[r, c]
+
+The layout of a buffer is linear, so an address is the XOR of two parts: that of an element's other coordinates, which
+is known but for the thread, and that of its index.
+
+The bins of a histogram are in shared memory; every thread adds its elements one by one:
+
+@%p st.shared.b32 [bin of this thread], 0
+@%q red.shared.add.u32 [bin of an element], 1        %q: there is such a bin, the mask, and no other thread has a copy
+ld.shared.b32                                        the bins of this thread
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, reduce
 from operator import xor
 from typing import NamedTuple
@@ -15,15 +27,29 @@ from typing import NamedTuple
 from tilewright.analysis.gather_distance import distance_of, step_of
 from tilewright.analysis.reduction_plan import stays_in_warps
 from tilewright.backends.llvm.spelling import bits_of
-from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
-from tilewright.backends.nvidia.lower.address import place_of
+from tilewright.backends.nvidia.lower.access_plan import (
+    Move,
+    Place,
+    Plan,
+    Unit,
+    combinations,
+    place_of,
+    plan_of,
+)
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, byte_size
 from tilewright.backends.nvidia.lower.cross_lane import added, mapped, shuffled
-from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, scratch_offset
+from tilewright.backends.nvidia.lower.legality import refused
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering, scratch_offset, shared_results
+from tilewright.backends.nvidia.lower.memory import both, only_once
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
+from tilewright.backends.nvidia.lower.reshapes import first_registers
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, offset, store_tile
-from tilewright.dialects.tt_shape import Gather
-from tilewright.ir.core import Value
+from tilewright.dialects.tt_shape import Gather, Histogram
+from tilewright.dialects.ttg_memory import LocalGather, LocalScatter
+from tilewright.ir.core import Value, buffer_type, tile_type
+from tilewright.ir.types import MemDescType
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.walk import dimension_names
 
 INDEX_BITS = 32
 
@@ -60,8 +86,7 @@ def _from_partners(lowerer: Lowerer, op: Gather, distance: int) -> list[str]:
         return _through_memory(lowerer, op, sent, layout.image({"lane": step["lane"], "warp": step["warp"]}))
     if not step["lane"]:
         return sent
-    known = {value: shuffled(lowerer, "bfly", element, value, step["lane"]) for value in dict.fromkeys(sent)}
-    return [known[value] for value in sent]
+    return shared_results(sent, lambda value: shuffled(lowerer, "bfly", element, value, step["lane"]))
 
 
 def _through_memory(lowerer: Lowerer, op: Gather, sent: Sequence[str], step: int) -> list[str]:
@@ -97,25 +122,23 @@ def _in_shared_memory(lowerer: Lowerer, op: Gather) -> list[str]:
     lowerer.barrier()
     columns = _columns(source, lowerer.layout(indices), axis)
     start, shift = place_of(_in_memory(columns), 0), source.shifts[axis][0]
-    known: dict[tuple[str, int, str], str] = {}
-    found = []
-    for register, value in enumerate(lowerer.registers(indices)):
-        thread, fixed = lowerer.placed(start, register)
-        key = thread, fixed, value
-        if key not in known:
-            number = w.emit(f"shl i32 {index_of(lowerer, indices, value)}, {shift}")
-            number = number if thread == "0" else w.emit(f"add i32 {number}, {thread}")
-            place = lowerer.shared(w.emit(f"mul i32 {number}, {bits // BYTE}"))
-            known[key] = load_element(lowerer, element, offset(lowerer, place, scratch + fixed * bits // BYTE))
-        found.append(known[key])
-    return found
+
+    def looked_up(key: tuple[str, int, str]) -> str:
+        thread, fixed, value = key
+        number = w.emit(f"shl i32 {index_of(lowerer, indices, value)}, {shift}")
+        number = number if thread == "0" else w.emit(f"add i32 {number}, {thread}")
+        place = lowerer.shared(w.emit(f"mul i32 {number}, {bits // BYTE}"))
+        return load_element(lowerer, element, offset(lowerer, place, scratch + fixed * bits // BYTE))
+
+    registers = enumerate(lowerer.registers(indices))
+    return shared_results(((*lowerer.placed(start, register), value) for register, value in registers), looked_up)
 
 
 def load_element(lowerer: Lowerer, element: str, pointer: str) -> str:
     """One element from shared memory."""
     w, words = lowerer.w, PackedWords.of(memory_bits(element), 1)
     word = w.emit(f"load {words.type}, {SHARED_POINTER} {pointer}, align {words.width // BYTE}")
-    (found,) = words.unpack(w, element, [w.convert("zext", word, words.type, words.register)])
+    (found,) = words.unpack(w, element, [word])
     return found
 
 
@@ -127,17 +150,17 @@ def _by_shuffles(lowerer: Lowerer, op: Gather) -> list[str]:
     tile, indices = op.source, op.indices
     values, element = lowerer.registers(tile), lowerer.element(tile.type)
     owner = owners(lowerer.layout(tile), lowerer.layout(indices), op.axis)
-    known: dict[tuple[int, str], str] = {}
-    for register, value in enumerate(lowerer.registers(indices)):
-        key = owner.column(register), value
-        if key not in known:
-            number = index_of(lowerer, indices, value)
-            lane = added(lowerer, lowerer.linear(owner.lanes), mapped(lowerer, number, owner.lane_steps))
-            asked = {key[0] ^ step: "" for step in combinations([step for step in owner.register_steps if step])}
-            for held in asked:
-                asked[held] = shuffled(lowerer, "idx", element, values[held], lane)
-            known[key] = _chosen(lowerer, element, asked, key[0], mapped(lowerer, number, owner.register_steps))
-    return [known[owner.column(register), value] for register, value in enumerate(lowerer.registers(indices))]
+
+    def found(key: tuple[int, str]) -> str:
+        column, value = key
+        number = index_of(lowerer, indices, value)
+        lane = added(lowerer, lowerer.linear(owner.lanes), mapped(lowerer, number, owner.lane_steps))
+        held = [column ^ step for step in combinations([step for step in owner.register_steps if step])]
+        asked = {place: shuffled(lowerer, "idx", element, values[place], lane) for place in dict.fromkeys(held)}
+        return _chosen(lowerer, element, asked, column, mapped(lowerer, number, owner.register_steps))
+
+    registers = enumerate(lowerer.registers(indices))
+    return shared_results(((owner.column(register), value) for register, value in registers), found)
 
 
 class Owners(NamedTuple):
@@ -186,4 +209,112 @@ def _chosen(lowerer: Lowerer, element: str, asked: Mapping[int, str], column: in
     return found
 
 
-LOWERINGS: dict[str, Lowering] = {"tt.gather": gather}
+# --- buffers indexed by a tile ----------------------------------------------------------------------------------
+
+
+def _local_gather(lowerer: Lowerer, op: LocalGather) -> None:
+    element = lowerer.element(op.result.type)
+    found = [load_tile(lowerer, element, ONE, where)[0] for where in _places(lowerer, op)]
+    lowerer.bind(op.result, found)
+
+
+def _scatter(lowerer: Lowerer, op: LocalScatter) -> None:
+    places = _places(lowerer, op)
+    for value, where in zip(lowerer.registers(op.value), places, strict=True):
+        store_tile(lowerer, [value], lowerer.element(op.value.type), ONE, where)
+
+
+ONE = Plan(Unit.VECTOR, Place({}), (Move((0,), 0),), (0,))
+"""One element, at the beginning of what is given as the buffer."""
+
+
+def _places(lowerer: Lowerer, op: LocalGather | LocalScatter) -> list[Bytes]:
+    """Per register of the tile of indices the place of its element."""
+    type, indices = buffer_type(op.buffer), op.indices
+    if any(buffer_layout(type).columns["block"]):
+        raise refused(op, f"{op.name} of a buffer of several blocks", "launch the kernel with num_ctas=1")
+    others, along = _index_parts(lowerer.layout(indices), type, op.axis)
+    where = lowerer.buffer(op.buffer).bytes(type)
+    found = []
+    for register, index in enumerate(lowerer.registers(indices)):
+        offset = mapped(lowerer, index_of(lowerer, indices, index), along)
+        base, fixed = lowerer.placed(others, register)
+        for part in (base, str(fixed), where.within):
+            offset = added(lowerer, offset, part)
+        found.append(Bytes(where.base, offset, -1, where.pads))
+    return found
+
+
+def _index_parts(layout: LinearLayout, type: MemDescType, axis: int) -> tuple[Place, list[int]]:
+    """The offsets of a tile's coordinates beside `axis`, and of each bit of the index; both in bytes."""
+    places, size = buffer_layout(type).pseudo_invert(), byte_size(type)
+    names = dimension_names(len(type.shape))
+
+    def offset(row: tuple[int, ...]) -> int:
+        return places.apply(**dict(zip(names, row, strict=True)))[0] * size
+
+    beside = {
+        name: tuple(offset((*row[:axis], 0, *row[axis + 1 :])) for row in rows) for name, rows in layout.bases.items()
+    }
+    bits = range((type.shape[axis] - 1).bit_length())
+    return Place(beside), [offset(tuple(1 << bit if dim == axis else 0 for dim in range(len(names)))) for bit in bits]
+
+
+# --- histograms -------------------------------------------------------------------------------------------------
+
+COUNT, COUNT_BITS = 4, 32
+"""Bytes and bits of a bin."""
+
+
+def histogram(lowerer: Lowerer, op: Histogram) -> None:
+    """Count how many elements have each value."""
+    bins, scratch = tile_type(op.result).numel, lowerer.scratch(op)
+    _clear(lowerer, scratch, bins)
+    lowerer.barrier()
+    for value, condition in _counted(lowerer, op.source, op.mask):
+        _count(lowerer, scratch, bins, value, condition)
+    lowerer.barrier()
+    lowerer.bind(op.result, _bins(lowerer, op))
+
+
+def _clear(lowerer: Lowerer, scratch: str, bins: int) -> None:
+    """Let every thread clear some of the bins."""
+    w, threads = lowerer.w, lowerer.target.threads
+    own = offset(lowerer, scratch, w.emit(f"shl i32 {lowerer.thread()}, 2"))
+    for start in range(0, bins, threads):
+        place = offset(lowerer, own, start * COUNT)
+        if bins - start >= threads:
+            w.do(f"store i32 0, {SHARED_POINTER} {place}, align {COUNT}")
+        else:
+            left = w.emit(f"icmp ult i32 {lowerer.thread()}, {bins - start}")
+            lowerer.assembly("@$1 st.shared.b32 [ $0 ], 0;", [(SHARED_POINTER, place), ("i1", left)])
+
+
+def _counted(lowerer: Lowerer, source: Value, mask: Value | None) -> Iterator[tuple[str, str | None]]:
+    """The elements that this thread counts, and on which condition."""
+    values, masks = lowerer.registers(source), lowerer.registers(mask) if mask is not None else None
+    alone = only_once(lowerer, source.type, per_block=True)
+    for register in sorted(first_registers(lowerer.layout(source)).values()):
+        value = index_of(lowerer, source, values[register])
+        yield value, both(lowerer, alone, masks[register] if masks is not None else None)
+
+
+def _count(lowerer: Lowerer, scratch: str, bins: int, value: str, condition: str | None) -> None:
+    w = lowerer.w
+    known = w.emit(f"icmp ult i32 {value}, {bins}")
+    place = offset(lowerer, scratch, w.emit(f"shl i32 {value}, 2"))
+    wanted = both(lowerer, known, condition) or known
+    lowerer.assembly("@$1 red.shared.add.u32 [ $0 ], 1;", [(SHARED_POINTER, place), ("i1", wanted)])
+
+
+def _bins(lowerer: Lowerer, op: Histogram) -> list[str]:
+    plan = plan_of(_in_memory(lowerer.layout(op.result)), COUNT_BITS)
+    return load_tile(lowerer, "i32", plan, Bytes(str(scratch_offset(op))))
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "tt.gather": gather,
+    "ttg.local_gather": _local_gather,
+    "ttg.local_scatter": _scatter,
+    "tt.histogram": histogram,
+}

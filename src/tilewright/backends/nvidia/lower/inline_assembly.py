@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, struct
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.tiles import registers_of
 from tilewright.dialects.tt_elementwise import InlineAsm
 from tilewright.dialects.ttg_program import ThreadAsm
@@ -53,8 +53,8 @@ def _block(lowerer: Lowerer, op: InlineAsm, blocks: Sequence[Sequence[str]], pac
     sizes = [min(max(REGISTER // _bits(result.type), 1), packed) for result in op.results]
     types = [vector(lowerer.element(result.type), size) for result, size in zip(op.results, sizes, strict=True)]
     all_types = [type for type, size in zip(types, sizes, strict=True) for _ in range(packed // size)]
-    whole = lowerer.assembly(struct(all_types), op.text, op.constraints, operands, effects=not op.pure)
-    parts = iter(lowerer.extract(struct(all_types), whole, len(all_types)))
+    found = lowerer.assembly_results(all_types, op.text, operands, constraints=op.constraints, effects=not op.pure)
+    parts = iter(found)
     return [
         [element for _ in range(packed // size) for element in _elements(lowerer, type, next(parts), size)]
         for type, size in zip(types, sizes, strict=True)
@@ -88,10 +88,9 @@ def _bits(type: Type) -> int:
 def _scalar(lowerer: Lowerer, op: ThreadAsm) -> None:
     types = [lowerer.element(result.type) for result in op.results]
     operands = [(lowerer.element(value.type), lowerer.scalar(value)) for value in op.arguments]
-    whole = lowerer.assembly(struct(types), op.text, op.constraints, operands, effects=not op.pure)
-    if types:
-        for result, value in zip(op.results, lowerer.extract(struct(types), whole, len(types)), strict=True):
-            lowerer.bind(result, [value])
+    found = lowerer.assembly_results(types, op.text, operands, constraints=op.constraints, effects=not op.pure)
+    for result, value in zip(op.results, found, strict=True):
+        lowerer.bind(result, [value])
 
 
 LOWERINGS: dict[str, Lowering] = {"tt.elementwise_inline_asm": _elementwise, "ttg.inline_asm": _scalar}

@@ -34,4 +34,9 @@ def unsupported(op: Op) -> TilewrightError:
     reason = UNSUPPORTED.get(op.name)
     if reason is None:
         return InternalError(f"{op.name} has no lowering for NVIDIA GPUs", print_op(op))
-    return located(NotSupported(f"the op {op.name}", reason), span_of(op.location))
+    return refused(op, f"the op {op.name}", reason)
+
+
+def refused(op: Op, what: str, reason: str) -> TilewrightError:
+    """The error at the place of an op for what is not supported, and why."""
+    return located(NotSupported(what, reason), span_of(op.location))

@@ -14,15 +14,15 @@ Tables of lowerings (`tables.py` joins them) say what each op becomes:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tilewright.analysis.axis_lattice import AxisInfo
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
-from tilewright.backends.nvidia.lower.address import Place, diagonals, place_of
+from tilewright.backends.nvidia.lower.access_plan import Place, diagonals, place_of
 from tilewright.backends.nvidia.lower.legality import unsupported
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Func
@@ -77,6 +77,8 @@ class LoweredDescriptor(Protocol):
         """The same descriptor, made of other values."""
 
 
+Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
 Lowering: TypeAlias = "Callable[[Lowerer, Any], None]"
 """A function that writes ops of some kinds; its second parameter is of the class that these kinds share."""
 
@@ -98,7 +100,6 @@ class Module:
     table: Mapping[str, Lowering]
     facts: Mapping[Value, AxisInfo]
     functions: Mapping[str, str]
-    shared_bytes: int = 0
     strings: dict[str, str] = field(default_factory=dict)
 
 
@@ -277,29 +278,39 @@ class Lowerer:
 
     # ---- code ----
 
-    def assembly(
-        self, result: str, text: str, constraints: str, operands: Sequence[Typed], *, effects: bool = True
-    ) -> str:
-        """Instructions of PTX as they are.
+    def assembly(self, text: str, operands: Sequence[Typed]) -> None:
+        """Instructions of PTX as they are: `$0`, `$1`, … stand for the operands."""
+        self.assembly_results([], text, operands)
+
+    def assembly_results(
+        self,
+        types: Sequence[str],
+        text: str,
+        operands: Sequence[Typed],
+        *,
+        constraints: str | None = None,
+        effects: bool = True,
+    ) -> list[str]:
+        """The results of instructions of PTX.
 
         Args:
-            result: the LLVM type of what they give: a struct for several values, "void" for none.
+            types: the LLVM types of the results.
             text: the instructions, `$0`, `$1`, … for results and operands.
-            constraints: of LLVM: `=r,l,b`.
             operands: types and values.
+            constraints: of LLVM: `=r,l,b`; by default registers of the types' kinds.
             effects: they do more than compute their results.
-
-        Returns the name of the result; "" for void.
         """
-        call = _assembly(result, text, constraints, operands, effects=effects)
-        if result == "void":
+        if constraints is None:
+            constraints = constraints_of(types, operands)
+        call = _assembly(struct(types), text, constraints, operands, effects=effects)
+        if not types:
             self.w.do(call)
-            return ""
-        return self.w.emit(call)
+            return []
+        return self.extract(struct(types), self.w.emit(call), len(types))
 
-    def computed(self, result: str, text: str, constraints: str, operands: Sequence[Typed]) -> str:
-        """The same for instructions that read nothing but their operands: LLVM may move them, and do them once."""
-        call = _assembly(result, text, constraints, operands, effects=False)
+    def computed(self, result: str, text: str, operands: Sequence[Typed]) -> str:
+        """The result of instructions that read nothing but operands: LLVM may move them, and do them once."""
+        call = _assembly(result, text, constraints_of([result], operands), operands, effects=False)
         return self.w.emit(f"{call} nounwind willreturn memory(none)")
 
     def extract(self, type: str, value: str, count: int) -> list[str]:
@@ -342,11 +353,43 @@ class Lowerer:
         return self.function.is_public
 
 
+CONSTRAINTS = {
+    "i1": "b",
+    "i8": "h",
+    "i16": "h",
+    "i32": "r",
+    "i64": "l",
+    "float": "f",
+    "double": "d",
+    "ptr": "l",
+    SHARED_POINTER: "r",
+    GLOBAL_POINTER: "l",
+}
+"""Kinds of registers in inline assembly, by LLVM type."""
+
+
+def constraints_of(results: Sequence[str], operands: Sequence[Typed], *, tied: int = 0) -> str:
+    """The constraints of inline assembly: results, operands that share the registers of the first ones, and others."""
+    written = [f"={CONSTRAINTS[type]}" for type in results]
+    return ",".join([*written, *map(str, range(tied)), *(CONSTRAINTS[type] for type, _ in operands)])
+
+
 def _assembly(result: str, text: str, constraints: str, operands: Sequence[Typed], *, effects: bool) -> str:
     kind = "sideeffect " if effects else ""
     escaped = text.replace("\\", "\\5C").replace("\n", "\\0A").replace("\t", "\\09").replace('"', "\\22")
     values = ", ".join(f"{type} {value}" for type, value in operands)
     return f'call {result} asm {kind}"{escaped}", "{constraints}"({values})'
+
+
+def shared_results(keys: Iterable[Key], write: Callable[[Key], Result]) -> list[Result]:
+    """What `write` gives for each key, in order; equal keys share one result."""
+    known: dict[Key, Result] = {}
+    found = []
+    for key in keys:
+        if key not in known:
+            known[key] = write(key)
+        found.append(known[key])
+    return found
 
 
 def llvm_element(type: Type) -> str:

@@ -9,6 +9,7 @@ One thread sets up, arrives and invalidates.
 from __future__ import annotations
 
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.dialects.ttng_barriers import (
@@ -19,13 +20,10 @@ from tilewright.dialects.ttng_barriers import (
     ClusterBarrier,
     FenceAsyncShared,
     InitBarrier,
-    InvalBarrier,
     MemoryBarrier,
     WaitBarrier,
 )
 from tilewright.ir.core import Op, Value, buffer_type
-from tilewright.ir.spans import span_of
-from tilewright.support.diagnostics import NotSupported, located
 
 ELECTS_SINCE = 90
 """The first compute capability that can choose one thread of a warp, and wait for barriers without polling."""
@@ -75,17 +73,13 @@ def barrier_address(lowerer: Lowerer, barrier: Value) -> str:
 def _by_one(lowerer: Lowerer, op: MemoryBarrier, condition: str, text: str) -> None:
     """One thread's instruction on the op's barrier, `$1`."""
     if buffer_layout(buffer_type(op.barrier)).free_masks().get("block"):
-        raise located(NotSupported(f"{op.name} of several blocks", "each block has its own"), span_of(op.location))
+        raise refused(op, f"{op.name} of several blocks", "each block has its own")
     operands = [("i1", condition), (SHARED_POINTER, barrier_address(lowerer, op.barrier))]
-    lowerer.assembly("void", f"@$0 {text}", "b,r", operands)
+    lowerer.assembly(f"@$0 {text}", operands)
 
 
 def _init(lowerer: Lowerer, op: InitBarrier) -> None:
     _by_one(lowerer, op, elected(lowerer), f"mbarrier.init.shared::cta.b64 [ $1 ], {op.count};")
-
-
-def _invalidate(lowerer: Lowerer, op: InvalBarrier) -> None:
-    _by_one(lowerer, op, elected(lowerer), "mbarrier.inval.shared::cta.b64 [ $1 ];")
 
 
 def _expect(lowerer: Lowerer, op: BarrierExpect) -> None:
@@ -110,38 +104,34 @@ def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
     operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), ("i32", lowerer.scalar(op.phase))]
     if predicate is not None and lowerer.scalar(predicate) not in TRUE:
         with lowerer.w.branch(lowerer.scalar(predicate)) as branch, branch.then():
-            lowerer.assembly("void", text, "r,r", operands)
+            lowerer.assembly(text, operands)
     else:
-        lowerer.assembly("void", text, "r,r", operands)
+        lowerer.assembly(text, operands)
 
 
 def _arrive_after_copies(lowerer: Lowerer, op: AsyncCopyMbarrierArrive) -> None:
     """Let each thread arrive when its asynchronous copies are complete."""
     kind = ".noinc" if op.without_increment else ""
     operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier))]
-    lowerer.assembly("void", f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", "r", operands)
+    lowerer.assembly(f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", operands)
 
 
 def _fence_init(lowerer: Lowerer, op: Op) -> None:
-    lowerer.assembly("void", "@$0 fence.mbarrier_init.release.cluster;", "b", [("i1", first_thread(lowerer))])
+    lowerer.assembly("@$0 fence.mbarrier_init.release.cluster;", [("i1", first_thread(lowerer))])
 
 
 def _cluster_arrive(lowerer: Lowerer, op: ClusterArrive | ClusterBarrier) -> None:
     relaxed = ".relaxed" if op.relaxed else ""
-    lowerer.assembly("void", f"barrier.cluster.arrive{relaxed}.aligned;", "", [])
+    lowerer.assembly(f"barrier.cluster.arrive{relaxed}.aligned;", [])
 
 
 def _cluster_wait(lowerer: Lowerer, op: Op) -> None:
-    lowerer.assembly("void", "barrier.cluster.wait.aligned;", "", [])
+    lowerer.assembly("barrier.cluster.wait.aligned;", [])
 
 
 def _cluster_barrier(lowerer: Lowerer, op: ClusterBarrier) -> None:
     _cluster_arrive(lowerer, op)
     _cluster_wait(lowerer, op)
-
-
-def _barrier(lowerer: Lowerer, op: Op) -> None:
-    lowerer.barrier()
 
 
 def _fence(lowerer: Lowerer, op: FenceAsyncShared) -> None:
@@ -150,8 +140,8 @@ def _fence(lowerer: Lowerer, op: FenceAsyncShared) -> None:
 
 
 LOWERINGS: dict[str, Lowering] = {
-    "gpu.barrier": _barrier,
-    "ttg.barrier": _barrier,
+    "gpu.barrier": lambda lowerer, op: lowerer.barrier(),
+    "ttg.barrier": lambda lowerer, op: lowerer.barrier(),
     "ttng.fence_async_shared": _fence,
     "ttng.arrive_barrier": _arrive,
     "ttng.async_copy_mbarrier_arrive": _arrive_after_copies,
@@ -161,6 +151,8 @@ LOWERINGS: dict[str, Lowering] = {
     "ttng.cluster_wait": _cluster_wait,
     "ttng.fence_mbarrier_init_release_cluster": _fence_init,
     "ttng.init_barrier": _init,
-    "ttng.inval_barrier": _invalidate,
+    "ttng.inval_barrier": lambda lowerer, op: _by_one(
+        lowerer, op, elected(lowerer), "mbarrier.inval.shared::cta.b64 [ $1 ];"
+    ),
     "ttng.wait_barrier": _wait,
 }

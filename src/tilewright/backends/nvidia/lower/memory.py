@@ -16,8 +16,8 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.address import same_as
-from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, layout_of, struct
+from tilewright.backends.nvidia.lower.access_plan import same_as
+from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, layout_of
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.dialects.tt_memory import Load, Store, pointee_type
 from tilewright.ir.core import Value
@@ -159,7 +159,7 @@ def _hints(lowerer: Lowerer, op: Load | Store, caches: Sequence[str]) -> tuple[s
     if evict not in EVICTIONS:
         return "", []
     text = f"createpolicy.fractional.L2::{evict}.b64 $0, 1.0;"
-    policy = lowerer.once(evict, lambda: lowerer.computed("i64", text, "=l", []))
+    policy = lowerer.once(evict, lambda: lowerer.computed("i64", text, []))
     return f".L1::{evict}.L2::cache_hint", [("i64", policy)]
 
 
@@ -193,31 +193,22 @@ def load_words(
     policy: Sequence[Typed] = (),
 ) -> list[str]:
     """Read words, unless `mask` is false: then they are `start`, or 0 where that is None."""
-    operands: list[Typed] = [(GLOBAL_POINTER, address)]
-    constraints = [f"={words.constraint}"] * words.number + ["l"]
-    places = [f"${words.number + 1 + number}" for number in range(len(policy))]
-    operands, constraints = [*operands, *policy], [*constraints, *("l" for _ in policy)]
-    lines = []
+    operands, count = [(GLOBAL_POINTER, address), *policy], words.number
+    hint = "".join(f", ${count + 1 + number}" for number in range(len(policy)))
+    lines, predicate = [], ""
     if mask is not None:
         width = max(16, words.width)
-        for number, word in enumerate(start or ["0"] * words.number):
+        for number, word in enumerate(start or ["0"] * count):
             given = word
             if word.startswith("%"):
-                given = f"${len(constraints)}"
+                given = f"${count + len(operands)}"
                 operands.append((words.type, word))
-                constraints.append(words.constraint)
             lines.append(f"mov.u{width} ${number}, {given};\n\t")
-    predicate = ""
-    if mask is not None:
-        predicate = f"@${len(constraints)} "
+        predicate = f"@${count + len(operands)} "
         operands.append(("i1", mask))
-        constraints.append("b")
-    results = ", ".join(f"${number}" for number in range(words.number))
-    hint = "".join(f", {place}" for place in places)
-    lines.append(f"{predicate}{instruction} {{ {results} }}, [ ${words.number} + 0 ]{hint};")
-    type = struct([words.type] * words.number)
-    loaded = lowerer.assembly(type, "".join(lines), ",".join(constraints), operands)
-    return lowerer.extract(type, loaded, words.number)
+    results = ", ".join(f"${number}" for number in range(count))
+    lines.append(f"{predicate}{instruction} {{ {results} }}, [ ${count} + 0 ]{hint};")
+    return lowerer.assembly_results([words.type] * count, "".join(lines), operands)
 
 
 def _store(lowerer: Lowerer, op: Store) -> None:
@@ -244,16 +235,13 @@ def store_words(
 ) -> None:
     """Write words, unless `mask` is false."""
     operands = [(GLOBAL_POINTER, address), *((words.type, value) for value in values), *policy]
-    constraints = ["l", *[words.constraint] * words.number, *("l" for _ in policy)]
     given = ", ".join(f"${number}" for number in range(1, words.number + 1))
     hint = f", ${words.number + 1}" if policy else ""
     predicate = ""
     if mask is not None:
         predicate = f"@${len(operands)} "
         operands.append(("i1", mask))
-        constraints.append("b")
-    text = f"{predicate}{instruction} [ $0 + 0 ], {{ {given} }}{hint};"
-    lowerer.assembly("void", text, ",".join(constraints), operands)
+    lowerer.assembly(f"{predicate}{instruction} [ $0 + 0 ], {{ {given} }}{hint};", operands)
 
 
 LOWERINGS: dict[str, Lowering] = {"tt.load": _load, "tt.store": _store}

@@ -14,17 +14,82 @@ The scratch memory is what `analysis/reduction_plan.py` reserves. Sums are added
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 
-from tilewright.analysis.reduction_plan import Fold, Reduction, function_of, only_op, reduction_plan
+from tilewright.analysis.reduction_plan import (
+    Fold,
+    Reduction,
+    cross_warp_buffer,
+    cross_warp_bytes,
+    function_of,
+    only_op,
+    reduction_plan,
+)
 from tilewright.backends.llvm.spelling import vector
-from tilewright.backends.nvidia.lower.combine import Combination, Row
-from tilewright.backends.nvidia.lower.cross_lane import shuffled
-from tilewright.backends.nvidia.lower.cross_warp import exchange_across_warps
+from tilewright.backends.nvidia.lower.convert_layout import Conversion, plan_through
+from tilewright.backends.nvidia.lower.cross_lane import Combination, Row, fold_warp
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, scratch_offset
-from tilewright.backends.nvidia.lower.warp_folds import fold_warp
+from tilewright.backends.nvidia.lower.shared_tiles import (
+    cluster_barrier,
+    load_tile,
+    memory_bits,
+    side_by_side,
+    store_tile,
+)
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.types import TensorType
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.layouts.swizzle import in_one_dimension
+
+
+@cache
+def cross_warp_plan(before: LinearLayout, after: LinearLayout, bits: int) -> Conversion:
+    """The plan by which a tile goes from one layout to another.
+
+    Args:
+        before: the layout that the tile has.
+        after: the layout that it gets.
+        bits: bits of one element in memory.
+    """
+    return plan_through(in_one_dimension(before), in_one_dimension(after), cross_warp_buffer(before, after, bits), bits)
+
+
+def exchange_across_warps(
+    lowerer: Lowerer, rows: Sequence[Row], before: LinearLayout, after: LinearLayout, elements: Sequence[str], base: int
+) -> list[Row]:
+    """The rows in the registers of `after`.
+
+    Args:
+        lowerer: the lowerer that code goes to.
+        rows: per register of `before` its element of each operand.
+        before: the layout that the rows have.
+        after: the layout that they get.
+        elements: the LLVM types of a row.
+        base: where the scratch memory begins, in bytes.
+    """
+    plans = [cross_warp_plan(before, after, memory_bits(element)) for element in elements]
+    places = side_by_side(elements, base, lambda bits: cross_warp_bytes(before, after, (bits,)))
+    columns = list(zip(*rows, strict=True))
+    found: list[dict[int, str]] = [{} for _ in elements]
+    turns = max(len(plan.parts) for plan in plans)
+    between_blocks = any(plan.load.block is not None for plan in plans)
+    wait = partial(cluster_barrier, lowerer) if between_blocks else lowerer.barrier
+    for turn in range(turns):
+        if turn:
+            wait()
+        active = [index for index, plan in enumerate(plans) if turn < len(plan.parts)]
+        for index in active:
+            values = [columns[index][register] for register in plans[index].parts[turn].stored]
+            store_tile(lowerer, values, elements[index], plans[index].store, places[index])
+        wait()
+        for index in active:
+            values = load_tile(lowerer, elements[index], plans[index].load, places[index])
+            found[index].update(zip(plans[index].parts[turn].loaded, values, strict=True))
+    if between_blocks:
+        wait()  # what follows may write, or end the block
+    if any(plan.load.block is not None for plan in plans):
+        wait()  # what follows may write, or end the block
+    return [[column[register] for column in found] for register in range(after.in_size("register"))]
 
 
 def reduce(lowerer: Lowerer, op: Reduce) -> None:
@@ -91,7 +156,7 @@ def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row
         found = _halved(combine, found, register, lane)
     for place, row in found.items():
         for mask in fold.lanes:
-            row = combine.between_lanes(row, _from_lane(combine, row, mask))
+            row = combine.between_lanes(row, combine.shuffled(row, "bfly", mask))
         found[place] = row
     for register, lane in reversed(fold.halves) if fold.is_gathered else ():
         found = _gathered(combine, found, register, lane)
@@ -109,7 +174,7 @@ def _halved(combine: Combination, rows: dict[int, Row], register: int, lane: int
     for place, row in rows.items():
         if not place & register:
             other = rows[place | register]
-            received = _from_lane(combine, combine.choose(upper, row, other), lane)
+            received = combine.shuffled(combine.choose(upper, row, other), "bfly", lane)
             found[place] = combine.between_lanes(combine.choose(upper, other, row), received)
     return found
 
@@ -118,7 +183,7 @@ def _gathered(combine: Combination, rows: dict[int, Row], register: int, lane: i
     """Each lane gets back what the others have done for it."""
     upper, found = _has_bit(combine, lane), {}
     for place, row in rows.items():
-        other = _from_lane(combine, row, lane)
+        other = combine.shuffled(row, "bfly", lane)
         found[place] = combine.choose(upper, other, row)
         found[place | register] = combine.choose(upper, row, other)
     return found
@@ -128,13 +193,6 @@ def _has_bit(combine: Combination, lane: int) -> str:
     lowerer = combine.lowerer
     bit = lowerer.once(("lane", lane), lambda: lowerer.w.emit(f"and i32 {lowerer.lane()}, {lane}"))
     return lowerer.once(("has", lane), lambda: lowerer.w.emit(f"icmp ne i32 {bit}, 0"))
-
-
-def _from_lane(combine: Combination, row: Row, mask: int) -> Row:
-    return [
-        shuffled(combine.lowerer, "bfly", element, value, mask)
-        for element, value in zip(combine.elements, row, strict=True)
-    ]
 
 
 def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], plan: Reduction) -> None:
@@ -158,9 +216,6 @@ def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], p
 def _without_axis(layout: LinearLayout, axis: int, wanted: LinearLayout) -> LinearLayout:
     """The layout of the result; the axis has no bits left, so the columns stay as they are."""
     return LinearLayout(layout.columns, wanted.outs)
-
-
-LOWERINGS: dict[str, Lowering] = {"tt.reduce": reduce}
 
 
 INSTRUCTIONS = {"arith.addf": "fadd", "arith.mulf": "fmul"}
@@ -196,3 +251,6 @@ class PackedReduction:
         if self.name in INTRINSICS:
             return self.w.intrinsic(INTRINSICS[self.name], self.type, first, second)
         return self.w.emit(f"{INSTRUCTIONS[self.name]} {self.w.fusion}{self.type} {first}, {second}")
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.reduce": reduce}

@@ -45,16 +45,6 @@ class PackedWords(NamedTuple):
         return f"i{self.width}"
 
     @property
-    def constraint(self) -> str:
-        """The kind of register of a word in inline PTX."""
-        return {64: "l", 32: "r"}.get(self.width, "h")
-
-    @property
-    def register(self) -> str:
-        """The LLVM type of the register that a word is in."""
-        return self.type
-
-    @property
     def suffix(self) -> str:
         """The end of the instruction's name: `.v4.b32`."""
         return f"{f'.v{self.number}' if self.number > 1 else ''}.b{self.width}"

@@ -1,4 +1,4 @@
-"""Prints and assertions of the program, by what every GPU has: `vprintf` and `__assertfail`.
+"""The place of a program in the grid, and what it reports: prints and assertions, by `vprintf` and `__assertfail`.
 
     tt.print " x: " : %x : tensor<64xi32>      pid (0, 0, 0) idx ( 0) x: 7          one line per element, in any order
     tt.assert %c, "in range"                   the launch fails, with the message and the place in the source
@@ -12,17 +12,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.address import same_as
+from tilewright.backends.nvidia.lower.access_plan import same_as
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mathematics import widened
 from tilewright.backends.nvidia.lower.memory import only_once
-from tilewright.backends.nvidia.lower.program import program_id
 from tilewright.backends.nvidia.lower.register_packing import as_integer
-from tilewright.dialects.tt_program import Assert, Print
-from tilewright.ir.core import Value
+from tilewright.dialects.tt_program import Assert, Print, ProgramId
+from tilewright.ir.core import Op, Value
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, TensorType, f64, i1
 from tilewright.support.kernel_output import operand_text
+
+DEPENDENT_LAUNCHES_SINCE = 90
+"""The first capability on which a kernel may begin before the one in front of it has ended."""
+
+
+def program_id(lowerer: Lowerer, axis: str) -> str:
+    """The place of this program in the grid along `axis`; the blocks of a cluster are one program."""
+    return lowerer.special(f"{'ctaid' if lowerer.target.num_ctas == 1 else 'clusterid'}.{axis}")
+
+
+def _num_programs(lowerer: Lowerer, op: ProgramId) -> None:
+    kind = "nctaid" if lowerer.target.num_ctas == 1 else "nclusterid"
+    lowerer.bind(op.result, [lowerer.special(f"{kind}.{op.axis}")])
+
+
+def _warp_id(lowerer: Lowerer, op: Op) -> None:
+    """The number of the warp: the same in all lanes, and LLVM is told so by taking that of lane 0."""
+    arguments = [("i32", "-1"), ("i32", lowerer.warp()), ("i32", "0"), ("i32", "31")]
+    lowerer.bind(op.result, [lowerer.w.call("i32", "llvm.nvvm.shfl.sync.idx.i32", arguments)])
+
+
+def _dependency(instruction: str) -> Lowering:
+    """Lowering of a signal to the kernel before or behind this one in its stream; older devices run them one by one."""
+
+    def lower(lowerer: Lowerer, op: Op) -> None:
+        if lowerer.target.capability >= DEPENDENT_LAUNCHES_SINCE:
+            lowerer.w.call_void(f"llvm.nvvm.griddepcontrol.{instruction}", [])
+
+    return lower
+
 
 AXES = "xyz"
 PROGRAM = "pid (%u, %u, %u)"
@@ -140,4 +169,14 @@ def _assert(lowerer: Lowerer, op: Assert) -> None:
         lowerer.barrier()  # nobody goes on to what the assertion forbids before all have looked
 
 
-LOWERINGS: dict[str, Lowering] = {"tt.assert": _assert, "tt.print": _print}
+LOWERINGS: dict[str, Lowering] = {
+    "llvm.intr.assume": lambda lowerer, op: lowerer.w.call_void("llvm.assume", [("i1", lowerer.scalar(op.condition))]),
+    "tt.get_num_programs": _num_programs,
+    "tt.get_program_id": lambda lowerer, op: lowerer.bind(op.result, [program_id(lowerer, op.axis)]),
+    "tt.grid_dependency_launch_dependents": _dependency("launch.dependents"),
+    "tt.grid_dependency_wait": _dependency("wait"),
+    "ttg.warp_id": _warp_id,
+    "tti.experimental_cluster_cta_id": lambda lowerer, op: lowerer.bind(op.result, [lowerer.block_in_cluster()]),
+    "tt.assert": _assert,
+    "tt.print": _print,
+}

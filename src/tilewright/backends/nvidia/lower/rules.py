@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from tilewright.backends.llvm import elementwise
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, shared_results
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 from tilewright.layouts.linear_layout import LinearLayout
@@ -20,14 +20,9 @@ def per_register(rule: Rule) -> Lowering:
     """The lowering that applies `rule` to each register; registers that must be equal share their result."""
 
     def lower(lowerer: Lowerer, op: Op) -> None:
-        known: dict[tuple[str, ...], str] = {}
-        found = []
         every = element_operands(lowerer, op)
-        for operands in (every[number] for number in broadcast_registers(lowerer, op.result)):
-            if operands not in known:
-                known[operands] = rule(lowerer, op, operands)
-            found.append(known[operands])
-        lowerer.bind(op.result, found)
+        wanted = [every[number] for number in broadcast_registers(lowerer, op.result)]
+        lowerer.bind(op.result, shared_results(wanted, lambda operands: rule(lowerer, op, operands)))
 
     return lower
 

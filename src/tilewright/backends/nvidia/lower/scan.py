@@ -10,21 +10,68 @@ A reverse scan is the same with all orders turned around, so it takes as many in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.reduction_plan import Run, axis_runs
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
-from tilewright.backends.nvidia.lower.combine import Combination, Row
-from tilewright.backends.nvidia.lower.cross_lane import mapped, shuffled
+from tilewright.backends.nvidia.lower.cross_lane import Combination, Row, mapped
 from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.backends.nvidia.lower.reshapes import elements_of, first_registers
-from tilewright.backends.nvidia.lower.scan_memory import ScanMemory
-from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, store_tile
+from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, side_by_side, store_tile
 from tilewright.dialects import tt_reduce
 from tilewright.layouts.linear_layout import LinearLayout
+
+
+class ScanMemory:
+    """The places of totals, in elements.
+
+    Args:
+        layout: of the tile.
+        run: the bits of the warp along the axis.
+        registers: masks of the bits of the register that number this thread's rows.
+        lanes, warps: bits of lanes and warps that share a row.
+
+    Attributes:
+        store: from register (of a row), lane and warp to the offset of its total.
+        load: the same, but the lowest bits of the register are those of the warp along the axis.
+        size: how many elements there are.
+    """
+
+    def __init__(
+        self, layout: LinearLayout, run: Run, registers: Sequence[int], *, lanes: int = 0, warps: int = 0
+    ) -> None:
+        places = _powers_from(len(run.masks))
+        own = tuple(1 << bit for bit in range(len(run.masks)))
+        lane_places = self._numbered(layout.columns["lane"], lanes, places)
+        warp_places = self._numbered(layout.columns["warp"], warps | sum(run.masks), places)
+        rows = tuple(next(places) for _ in registers)
+        self.size = next(places)
+        stored = list(warp_places)
+        for place, mask in zip(own, run.masks, strict=True):
+            stored[mask.bit_length() - 1] = place
+        self.store = self._offsets(rows, lane_places, stored)
+        self.load = self._offsets((*own, *rows), lane_places, warp_places)
+
+    @staticmethod
+    def _numbered(columns: Sequence[int], shared: int, places: Iterator[int]) -> list[int]:
+        """A place for each bit that leads to other rows."""
+        return [next(places) if column and not shared >> bit & 1 else 0 for bit, column in enumerate(columns)]
+
+    def _offsets(self, registers: Sequence[int], lanes: Sequence[int], warps: Sequence[int]) -> LinearLayout:
+        columns = {"register": tuple(registers), "lane": tuple(lanes), "warp": tuple(warps), "block": ()}
+        return LinearLayout(columns, (("offset", self.size),))
+
+
+def _powers_from(first: int) -> Iterator[int]:
+    """The powers of two from bit `first` on."""
+    bit = first
+    while True:
+        yield 1 << bit
+        bit += 1
+
 
 Rows: TypeAlias = dict[int, Row]
 """Per register a row."""
@@ -162,7 +209,7 @@ class Scan:
         mask = sum(self.runs[level].masks)
         opcode, operand = ("and", ~mask) if self.is_reverse else ("or", mask)
         last = self.w.emit(f"{opcode} i32 {self.lowerer.lane()}, {operand}")
-        return {register: self._from(row, "idx", last) for register, row in inside.items()}
+        return {register: self.combine.shuffled(row, "idx", last) for register, row in inside.items()}
 
     def _either(self, condition: str, row: Row, carry: Carry) -> Carry:
         """`row` on the condition, otherwise the carry."""
@@ -171,20 +218,16 @@ class Scan:
         exists = self.w.emit(f"or i1 {condition}, {carry.exists}") if carry.exists else ""
         return Carry(self.combine.choose(condition, row, carry.row), exists)
 
-    def _from(self, row: Row, kind: str, lane: str | int) -> Row:
-        elements = self.combine.elements
-        return [
-            shuffled(self.lowerer, kind, element, value, lane) for element, value in zip(elements, row, strict=True)
-        ]
-
     def _neighbour(self, run: Run, row: Row, distance: int) -> Row:
         """The row of the lane that comes so many places before; anything where there is none."""
         stride = run.masks[0]
         if run.masks == tuple(stride << bit for bit in range(len(run.masks))):
-            return self._from(row, "down" if self.is_reverse else "up", distance * stride)
+            return self.combine.shuffled(row, "down" if self.is_reverse else "up", distance * stride)
         place = self.w.emit(f"{'add' if self.is_reverse else 'sub'} i32 {self._place(run)}, {distance}")
         others = self.w.emit(f"and i32 {self.lowerer.lane()}, {WARP - 1 - sum(run.masks)}")
-        return self._from(row, "idx", self.w.emit(f"or i32 {others}, {mapped(self.lowerer, place, run.masks)}"))
+        return self.combine.shuffled(
+            row, "idx", self.w.emit(f"or i32 {others}, {mapped(self.lowerer, place, run.masks)}")
+        )
 
     def _has_neighbour(self, run: Run, distance: int) -> str:
         """Whether so many come before this lane or warp."""
@@ -230,7 +273,8 @@ class Scan:
         bits = [register for register in registers if register.bit_count() == 1]
         memory = ScanMemory(self.layout, self.runs[level], bits, lanes=lanes, warps=seen)
         in_order = [rows[register] for register in combinations(bits)]
-        places = self._places(memory.size)
+        base = scratch_offset(self.op)
+        places = side_by_side(self.combine.elements, base, lambda bits: memory.size * bits // BYTE)
         if self._has_exchanged:
             self.lowerer.barrier()
         self._has_exchanged = True
@@ -276,15 +320,6 @@ class Scan:
 
     def _equals(self, value: str, mask: int, wanted: int) -> str:
         return self.w.emit(f"icmp eq i32 {self.w.emit(f'and i32 {value}, {mask}')}, {wanted}")
-
-    def _places(self, size: int) -> list[Bytes]:
-        """The start of each operand's totals, the widest first."""
-        widths = [memory_bits(element) // BYTE for element in self.combine.elements]
-        base, found = scratch_offset(self.op), [Bytes("0")] * len(widths)
-        for index in sorted(range(len(widths)), key=lambda index: -widths[index]):
-            found[index] = Bytes(str(base))
-            base += size * widths[index]
-        return found
 
 
 LOWERINGS: dict[str, Lowering] = {"tt.scan": scan}

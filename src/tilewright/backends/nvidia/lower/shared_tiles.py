@@ -8,7 +8,7 @@ store <8 x half> %v, ptr addrspace(3) …, align 16                       at con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
@@ -34,6 +34,22 @@ class Bytes(NamedTuple):
     within: str = "0"
     span: int = 0
     pads: tuple[tuple[int, int], ...] = ()
+
+
+def side_by_side(elements: Sequence[str], base: int, size_of: Callable[[int], int]) -> list[Bytes]:
+    """A buffer for each element type, from byte `base` on: the widest elements first, so that each is aligned.
+
+    Args:
+        elements: LLVM types.
+        base: where the first buffer begins.
+        size_of: bytes of a buffer, by the bits of its elements in memory.
+    """
+    bits = [memory_bits(element) for element in elements]
+    found = [Bytes("0")] * len(bits)
+    for index in sorted(range(len(bits)), key=lambda index: -bits[index]):
+        found[index] = Bytes(str(base))
+        base += size_of(bits[index])
+    return found
 
 
 def memory_bits(element: str) -> int:
@@ -149,7 +165,7 @@ def load_tile(lowerer: Lowerer, element: str, plan: Plan, where: Bytes) -> list[
 
 def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, pointer: str) -> None:
     w, words = lowerer.w, PackedWords.of(memory_bits(element), len(values))
-    packed = [w.convert("trunc", word, words.register, words.type) for word in words.pack(w, element, values)]
+    packed = words.pack(w, element, values)
     type, found = vector(words.type, words.number), packed[0]
     if words.number > 1:
         found = "poison"
@@ -164,7 +180,7 @@ def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer
     space = SHARED_POINTER if plan.block is None else CLUSTER_POINTER
     value = w.emit(f"load {type}, {space} {pointer}, align {words.number * words.width // BYTE}")
     parts = [w.extract(type, value, place) for place in range(words.number)] if words.number > 1 else [value]
-    return words.unpack(w, element, [w.convert("zext", part, words.type, words.register) for part in parts])
+    return words.unpack(w, element, parts)
 
 
 SHAPES = {

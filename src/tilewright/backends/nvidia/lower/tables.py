@@ -12,28 +12,26 @@ from tilewright.backends.nvidia.lower import (
     control,
     conversions,
     convert_layout,
-    descriptors,
-    fp4,
     gather,
-    histogram,
-    indexed_buffers,
     inline_assembly,
     mathematics,
     mbarriers,
     memory,
-    program,
     reduce,
     reports,
     reshapes,
     scan,
     tiles,
     tma_copies,
-    tma_gather,
 )
-from tilewright.backends.nvidia.lower.dot import dots, tcgen05, tensor_copy, tensor_memory, wgmma
+from tilewright.backends.nvidia.lower.dot import mma_sync, tcgen05, tensor_memory, wgmma
 from tilewright.backends.nvidia.lower.lowerer import Lowering
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 
+PROGRAMS = (calls, control, inline_assembly, reports)
+TILES = (conversions, convert_layout, gather, reduce, reshapes, scan, tiles)
+MEMORY = (async_copies, atomics, buffers, mbarriers, memory, tma_copies)
+PRODUCTS = (mma_sync, tcgen05, tensor_memory, wgmma)
 RULES: dict[str, Rule] = {
     **dict.fromkeys(elementwise.LOWERINGS, shared_rule),
     **arithmetic.RULES,
@@ -41,34 +39,6 @@ RULES: dict[str, Rule] = {
     **mathematics.RULES,
 }
 """Elementwise ops, one register at a time; rules of `backends/llvm` serve where a GPU has nothing better."""
-LOWERINGS: dict[str, Lowering] = {
-    **async_copies.LOWERINGS,
-    **atomics.LOWERINGS,
-    **buffers.LOWERINGS,
-    **calls.LOWERINGS,
-    **control.LOWERINGS,
-    **convert_layout.LOWERINGS,
-    **descriptors.LOWERINGS,
-    **dots.LOWERINGS,
-    **{name: per_register(rule) for name, rule in RULES.items()},
-    **conversions.LOWERINGS,
-    **fp4.LOWERINGS,
-    **gather.LOWERINGS,
-    **histogram.LOWERINGS,
-    **indexed_buffers.LOWERINGS,
-    **mbarriers.LOWERINGS,
-    **inline_assembly.LOWERINGS,
-    **memory.LOWERINGS,
-    **program.LOWERINGS,
-    **reduce.LOWERINGS,
-    **reports.LOWERINGS,
-    **reshapes.LOWERINGS,
-    **tma_gather.LOWERINGS,
-    **scan.LOWERINGS,
-    **tma_copies.LOWERINGS,
-    **tcgen05.LOWERINGS,
-    **tensor_copy.LOWERINGS,
-    **tensor_memory.LOWERINGS,
-    **tiles.LOWERINGS,
-    **wgmma.LOWERINGS,
-}
+LOWERINGS: dict[str, Lowering] = {name: per_register(rule) for name, rule in RULES.items()}
+for _file in (*PROGRAMS, *TILES, *MEMORY, *PRODUCTS):
+    LOWERINGS |= _file.LOWERINGS

@@ -12,11 +12,11 @@ from functools import cache
 from math import prod
 
 from tilewright.backends.llvm.spelling import in_registers, literal
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, llvm_element
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, llvm_element, shared_results
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.tt_memory import AddPtr, pointee_type
 from tilewright.dialects.tt_program import MakeRange
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Unsplat
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, tile_type
 from tilewright.ir.types import TensorType, Type
@@ -74,10 +74,6 @@ def _splat(lowerer: Lowerer, op: Splat) -> None:
     lowerer.bind(op.result, [lowerer.scalar(op.source)] * registers_of(lowerer, op.result.type))
 
 
-def _unsplat(lowerer: Lowerer, op: Unsplat) -> None:
-    lowerer.bind(op.result, lowerer.registers(op.source)[:1])
-
-
 def _broadcast(lowerer: Lowerer, op: Broadcast) -> None:
     chosen = clipped_registers(lowerer.layout(op.source), lowerer.layout(op.result))
     registers = lowerer.registers(op.source)
@@ -114,12 +110,8 @@ def _chosen(
 def _add_pointer(lowerer: Lowerer, op: AddPtr) -> None:
     w, type, index = lowerer.w, lowerer.element(op.result.type), lowerer.element(op.offset.type)
     inside = memory_element(pointee_type(op.result.type))
-    known: dict[tuple[str, str], str] = {}
-    found = []
-    for pair in zip(lowerer.registers(op.pointer), lowerer.registers(op.offset), strict=True):
-        if pair not in known:
-            known[pair] = w.emit(f"getelementptr {inside}, {type} {pair[0]}, {index} {pair[1]}")
-        found.append(known[pair])
+    pairs = zip(lowerer.registers(op.pointer), lowerer.registers(op.offset), strict=True)
+    found = shared_results(pairs, lambda pair: w.emit(f"getelementptr {inside}, {type} {pair[0]}, {index} {pair[1]}"))
     lowerer.bind(op.result, found)
 
 
@@ -131,6 +123,6 @@ LOWERINGS: dict[str, Lowering] = {
     "tt.expand_dims": _expand_dims,
     "tt.make_range": _make_range,
     "tt.splat": _splat,
-    "tt.unsplat": _unsplat,
+    "tt.unsplat": lambda lowerer, op: lowerer.bind(op.result, lowerer.registers(op.source)[:1]),
     "ub.poison": _poison,
 }

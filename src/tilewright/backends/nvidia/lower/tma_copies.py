@@ -6,6 +6,24 @@
 
 One instruction copies one box: rows as long as the swizzle, 256 of them at most. Of a tile of several boxes each warp
 starts some: what differs between them is a linear map of the number of the warp.
+
+Of rows that a program names by their numbers one instruction copies four. Each warp copies those whose numbers its
+threads have in registers; of wide rows one box after the other.
+
+    ttng.async_tma_gather %d[%rows, %j] %buffer, %barrier, %p
+
+    @%e cp.async.bulk.tensor.2d.tile::gather4… [ %s ], [ %d, { %j, %r0, %r1, %r2, %r3 } ], [ %b ];
+
+Tensor maps that a program makes itself, 128 bytes in the copy engine's format, are written in shared memory first:
+
+    ttng.tensormap_create %m, %base, [64, 64], [%n, %m], [%bytes], [1, 1] {elem_type = 6, …}
+
+    @%warp0 st.shared.b32 …, 0                                      all 128 bytes
+    @%first tensormap.replace.tile.global_address.shared::cta.b1024.b64 [ %s ], %base;     each field
+    @%warp0 tensormap.cp_fenceproxy…  [ %m ], [ %s ], 0x80;         to global memory, for all to see
+
+A descriptor is the address of its map: of a kernel's parameter, or of global memory. Strides are in bytes, whatever the
+version of the PTX; assemblers before CUDA 12.6 took them in units of 16, and are not for such programs.
 """
 
 from __future__ import annotations
@@ -14,37 +32,104 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from tilewright.backends.llvm.writer import Typed
+from tilewright.analysis.scratch_memory import TENSORMAP, WARP
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, byte_size, shared_layout
+from tilewright.backends.nvidia.lower.cross_lane import added
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits
-from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, on_condition
+from tilewright.backends.nvidia.lower.legality import refused
+from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
+from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, first_thread, on_condition
 from tilewright.backends.nvidia.lower.shared_tiles import offset
 from tilewright.dialects.ttng_descriptors import (
     AsyncTmaCopyGlobalToLocal,
     AsyncTmaCopyLocalToGlobal,
+    AsyncTmaGather,
     AsyncTmaReduce,
+    AsyncTmaScatter,
     AsyncTmaStoreWait,
+    ReinterpretTensorDescriptor,
+    TensormapCreate,
+    TensormapFenceproxyAcquire,
 )
 from tilewright.ir.core import Value, buffer_type
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import TMA_BOX, tma_box
+from tilewright.layouts.encoding import encoding_as
 from tilewright.layouts.linear_layout import log2
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.shared import NvmmaShared
-from tilewright.support.diagnostics import NotSupported, located
+
+TO_MEMORY = (
+    "@$0 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [ $1 ], [ $2 ], "
+    f"{TENSORMAP};"
+)
+ACQUIRE = f"""@$0 fence.proxy.tensormap::generic.acquire.gpu [ $1 ], {TENSORMAP};
+	@$0 cp.async.bulk.commit_group;
+	@$0 cp.async.bulk.wait_group.read 0;"""
+"""The fence, and an empty group: assemblers have been seen to drop what orders the fence without one."""
+
+
+def _first_warp(lowerer: Lowerer) -> str:
+    return lowerer.once(("warps", 1), lambda: lowerer.w.emit(f"icmp ult i32 {lowerer.thread()}, {WARP}"))
+
+
+def _create(lowerer: Lowerer, op: TensormapCreate) -> None:
+    w, map = lowerer.w, lowerer.scratch(op)
+    own = offset(lowerer, map, w.emit(f"shl i32 {lowerer.thread()}, 2"))
+    lowerer.assembly("@$0 st.shared.b32 [ $1 ], 0;", [("i1", _first_warp(lowerer)), (SHARED_POINTER, own)])
+    w.call_void("llvm.nvvm.bar.warp.sync", [("i32", "-1")])
+    first = first_thread(lowerer)
+    for field, place, (type, value) in _fields(lowerer, op):
+        kind = f"tensormap.replace.tile.{field}.shared::cta.b1024.{'b32' if type == 'i32' else 'b64'}"
+        operands = [("i1", first), (SHARED_POINTER, map)]
+        if value.startswith("%"):
+            operands.append((type, value))
+            value = "$2"
+        lowerer.assembly(f"@$0 {kind} [ $1 ], {place}{value};", operands)
+    operands = [("i1", _first_warp(lowerer)), (GLOBAL_POINTER, lowerer.scalar(op.address)), (SHARED_POINTER, map)]
+    lowerer.assembly(TO_MEMORY, operands)
+
+
+def _fields(lowerer: Lowerer, op: TensormapCreate) -> Iterator[tuple[str, str, tuple[str, str]]]:
+    """The fields of the map: name, number of the dimension where it has one, type and value."""
+    lists = {
+        "box_dim": op.box,
+        "global_dim": op.shape,
+        "global_stride": op.strides,
+        "element_stride": op.element_strides,
+    }
+    numbers = {
+        "elemtype": op.element_type,
+        "interleave_layout": op.interleave_layout,
+        "swizzle_mode": op.swizzle_mode,
+        "fill_mode": op.fill_mode,
+    }
+    yield "global_address", "", (GLOBAL_POINTER, lowerer.scalar(op.base))
+    yield "rank", "", ("i32", str(len(op.box) - 1))
+    for name, values in lists.items():
+        for dim, value in enumerate(values):
+            yield name, f"{dim}, ", (lowerer.element(value.type), lowerer.scalar(value))
+    for name, number in numbers.items():
+        yield name, "", ("i32", str(number))
+
+
+def _acquire(lowerer: Lowerer, op: TensormapFenceproxyAcquire) -> None:
+    """One warp sees to it that the engine reads the new map, then all go on."""
+    operands = [("i1", _first_warp(lowerer)), (GLOBAL_POINTER, lowerer.scalar(op.address))]
+    lowerer.assembly(ACQUIRE, operands)
+    lowerer.barrier()
+
+
+def _reinterpret(lowerer: Lowerer, op: ReinterpretTensorDescriptor) -> None:
+    source = lowerer.element(op.address.type)
+    lowerer.bind(op.result, [lowerer.w.emit(f"addrspacecast {source} {lowerer.scalar(op.address)} to ptr")])
+
 
 BlockCopy: TypeAlias = AsyncTmaCopyGlobalToLocal | AsyncTmaCopyLocalToGlobal | AsyncTmaReduce
 MIN_ROW = 16
 """Min bytes along the last dimension that the accelerator moves."""
 OWN_BLOCK_SINCE = 86
 """The first version of PTX in which a copy may name the own block's memory as target, not the cluster's."""
-
-
-def target_space(lowerer: Lowerer) -> str:
-    """The name of shared memory as the target of copies."""
-    return "cta" if lowerer.target.ptx >= OWN_BLOCK_SINCE else "cluster"
 
 
 class Boxes(NamedTuple):
@@ -114,7 +199,7 @@ def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
     if boxes.row < MIN_ROW:
         reason = f"the engine moves rows of {MIN_ROW} bytes at least; each of the {lowerer.target.num_ctas} blocks of"
         reason += f" the cluster has {boxes.row}: take wider blocks, or num_ctas=1"
-        raise located(NotSupported("this copy", reason), span_of(op.location))
+        raise refused(op, "this copy", reason)
     bits = len(boxes.offsets)
     shared = min(bits, log2(lowerer.target.num_warps))
     condition = elected(lowerer, 1 << shared)
@@ -122,11 +207,13 @@ def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
     own = [uniform_bits(lowerer, columns[:shared]) for columns in boxes.places]
     of_block = [lowerer.linear({"block": columns}) for columns in boxes.parts]
     for more in (own, of_block):
-        starts = [plus(lowerer, start, part) for start, part in zip(starts, _padded(more, len(starts)), strict=True)]
+        starts = [
+            added(lowerer, start, part, "add") for start, part in zip(starts, _padded(more, len(starts)), strict=True)
+        ]
     pointer = offset(lowerer, base, uniform_bits(lowerer, boxes.offsets[:shared]))
     for turn in range(1 << bits - shared):
         fixed = [_image(columns[shared:], turn) for columns in boxes.places]
-        places = [plus(lowerer, a, str(b)) for a, b in zip(starts, _padded(fixed, len(starts)), strict=True)]
+        places = [added(lowerer, a, str(b), "add") for a, b in zip(starts, _padded(fixed, len(starts)), strict=True)]
         yield Message(condition, offset(lowerer, pointer, _image(boxes.offsets[shared:], turn)), places[::-1])
 
 
@@ -150,64 +237,58 @@ def _image(columns: Sequence[int], number: int) -> int:
     return found
 
 
-def plus(lowerer: Lowerer, first: str, second: str) -> str:
-    """The sum of two i32."""
-    if "0" in (first, second):
-        return second if first == "0" else first
-    return lowerer.w.emit(f"add i32 {first}, {second}")
-
-
-def emit(lowerer: Lowerer, text: str, operands: Sequence[tuple[str, Typed]]) -> None:
-    """An instruction; each operand comes with its constraint."""
-    constraints = ",".join(constraint for constraint, _ in operands)
-    lowerer.assembly("void", text, constraints, [typed for _, typed in operands])
-
-
-def listed(first: int, count: int) -> str:
+def _listed(first: int, count: int) -> str:
     """Operands in braces: where something is in a tensor."""
     return f"{{ {', '.join(f'${first + place}' for place in range(count))} }}"
 
 
-def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:
-    """The bytes that arrive are counted by the barrier."""
-    if op.multicast or op.offsets:
-        raise located(NotSupported("this copy", "it is for several blocks, or of an image"), span_of(op.location))
-    rank, to = len(op.indices), target_space(lowerer)
-    descriptor, barrier, predicate = op.descriptor, op.barrier, op.predicate
+def _to_shared(
+    lowerer: Lowerer,
+    op: AsyncTmaCopyGlobalToLocal | AsyncTmaGather,
+    form: str,
+    condition: str,
+    pointer: str,
+    places: Sequence[str],
+) -> None:
+    """One copy to shared memory, whose bytes the op's barrier counts when they arrive."""
+    space = "cta" if lowerer.target.ptx >= OWN_BLOCK_SINCE else "cluster"
     text = (
-        f"@$0 cp.async.bulk.tensor.{rank}d.shared::{to}.global.mbarrier::complete_tx::bytes "
-        f"[ $1 ], [ $2, {listed(4, rank)} ], [ $3 ];"
+        f"@$0 cp.async.bulk.tensor.{form}.shared::{space}.global.mbarrier::complete_tx::bytes "
+        f"[ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ];"
     )
+    operands = [("i1", condition), (SHARED_POINTER, pointer), ("ptr", lowerer.scalar(op.descriptor))]
+    operands += [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), *(("i32", place) for place in places)]
+    lowerer.assembly(text, operands)
+
+
+def _from_shared(
+    lowerer: Lowerer,
+    op: AsyncTmaCopyLocalToGlobal | AsyncTmaReduce | AsyncTmaScatter,
+    name: str,
+    condition: str,
+    pointer: str,
+    places: Sequence[str],
+) -> None:
+    """One copy from shared memory, as a part of a group that one can wait for."""
+    operands = [("i1", condition), ("ptr", lowerer.scalar(op.descriptor)), (SHARED_POINTER, pointer)]
+    operands += [("i32", place) for place in places]
+    lowerer.assembly(f"@$0 {name}.bulk_group [ $1, {_listed(3, len(places))} ], [ $2 ];", operands)
+
+
+def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:
+    if op.multicast or op.offsets:
+        raise refused(op, "this copy", "it is for several blocks, or of an image")
     for message in _messages(lowerer, op):
-        emit(
-            lowerer,
-            text,
-            [
-                ("b", ("i1", on_condition(lowerer, message.condition, predicate))),
-                ("r", (SHARED_POINTER, message.pointer)),
-                ("l", ("ptr", lowerer.scalar(descriptor))),
-                ("r", (SHARED_POINTER, barrier_address(lowerer, barrier))),
-                *(("r", ("i32", place)) for place in message.places),
-            ],
-        )
+        condition = on_condition(lowerer, message.condition, op.predicate)
+        _to_shared(lowerer, op, f"{len(op.indices)}d", condition, message.pointer, message.places)
 
 
 def _to_memory(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal | AsyncTmaReduce, kind: str) -> None:
-    """Write copies from shared memory, as a group that one can wait for."""
-    rank = len(op.indices)
-    text = f"@$0 {kind.format(rank=rank)}.bulk_group [ $1, {listed(3, rank)} ], [ $2 ];"
     copies = boxes_of(buffer_type(op.buffer)).copies
+    name = kind.format(rank=len(op.indices))
     for message in _messages(lowerer, op):
-        emit(
-            lowerer,
-            text,
-            [
-                ("b", ("i1", _of_first_block(lowerer, message.condition, copies))),
-                ("l", ("ptr", lowerer.scalar(op.descriptor))),
-                ("r", (SHARED_POINTER, message.pointer)),
-                *(("r", ("i32", place)) for place in message.places),
-            ],
-        )
+        condition = _of_first_block(lowerer, message.condition, copies)
+        _from_shared(lowerer, op, name, condition, message.pointer, message.places)
     commit(lowerer)
 
 
@@ -224,10 +305,6 @@ def commit(lowerer: Lowerer) -> None:
     lowerer.w.call_void("llvm.nvvm.cp.async.bulk.commit.group", [])
 
 
-def _store(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal) -> None:
-    _to_memory(lowerer, op, "cp.async.bulk.tensor.{rank}d.global.shared::cta")
-
-
 def _reduce(lowerer: Lowerer, op: AsyncTmaReduce) -> None:
     _to_memory(lowerer, op, f"cp.reduce.async.bulk.tensor.{{rank}}d.global.shared::cta.{op.operation}")
 
@@ -237,9 +314,88 @@ def _store_wait(lowerer: Lowerer, op: AsyncTmaStoreWait) -> None:
     lowerer.w.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", [("i32", str(op.pendings))])
 
 
+ROWS = 4
+"""The number of rows that one instruction gathers or scatters."""
+
+
+class Rows(NamedTuple):
+    """Four rows, or as much of them as is copied at once.
+
+    Attributes:
+        numbers: of the rows, in registers.
+        pointer: where they lie in shared memory.
+        column: where in the rows the copy begins.
+    """
+
+    numbers: list[str]
+    pointer: str
+    column: str
+
+
+def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Rows]:
+    """The parts that each warp copies of the rows whose numbers it has; four neighbours in its registers at a time."""
+    buffer, type = op.buffer, buffer_type(op.buffer)
+    layout = lowerer.layout(op.rows)
+    if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]) or lowerer.target.num_ctas > 1:
+        raise refused(op, "these rows", "each thread of a warp must know four in a row")
+    registers, base = lowerer.registers(op.rows), buffer_pointer(lowerer, buffer)
+    *_, box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
+    own = uniform_bits(lowerer, [_row_offset(type, column, 0) for column in layout.columns["warp"]])
+    pointer, free = offset(lowerer, base, own), layout.free_masks()["register"]
+    for first in range(0, len(registers), ROWS):
+        if first & free:
+            continue
+        row = layout.image({"register": first})
+        for column in range(0, type.shape[-1], box):
+            place = offset(lowerer, pointer, _row_offset(type, row, column))
+            yield Rows(
+                registers[first : first + ROWS], place, added(lowerer, lowerer.scalar(op.column), str(column), "add")
+            )
+
+
+def _row_offset(type: MemDescType, row: int, column: int) -> int:
+    """The byte of the first element that the engine writes of these rows, before it swizzles."""
+    box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
+    width, height = box[-1], type.shape[0]
+    inside, outside = row % box[0], row // box[0]
+    start = (outside * (type.shape[-1] // width) + column // width) * box[0] * width + inside * width
+    assert height % box[0] == 0, "boxes fill the tile"
+    return start * byte_size(type)
+
+
+def _chosen_warps(lowerer: Lowerer, rows: Value) -> str:
+    """One thread of each warp whose rows no other warp has."""
+    free, one = lowerer.layout(rows).free_masks()["warp"], elected(lowerer, lowerer.target.num_warps)
+    if not free:
+        return one
+    w = lowerer.w
+    alone = w.emit(f"icmp eq i32 {w.emit(f'and i32 {lowerer.warp()}, {free}')}, 0")
+    return w.emit(f"and i1 {one}, {alone}")
+
+
+def _gather_rows(lowerer: Lowerer, op: AsyncTmaGather) -> None:
+    condition = on_condition(lowerer, _chosen_warps(lowerer, op.rows), op.predicate)
+    for rows in _rows(lowerer, op):
+        _to_shared(lowerer, op, "2d.tile::gather4", condition, rows.pointer, [rows.column, *rows.numbers])
+
+
+def _scatter_rows(lowerer: Lowerer, op: AsyncTmaScatter) -> None:
+    condition, name = _chosen_warps(lowerer, op.rows), "cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta"
+    for rows in _rows(lowerer, op):
+        _from_shared(lowerer, op, name, condition, rows.pointer, [rows.column, *rows.numbers])
+    commit(lowerer)
+
+
 LOWERINGS: dict[str, Lowering] = {
+    "ttng.reinterpret_tensor_descriptor": _reinterpret,
+    "ttng.tensormap_create": _create,
+    "ttng.tensormap_fenceproxy_acquire": _acquire,
     "ttng.async_tma_copy_global_to_local": _load,
-    "ttng.async_tma_copy_local_to_global": _store,
+    "ttng.async_tma_copy_local_to_global": lambda lowerer, op: _to_memory(
+        lowerer, op, "cp.async.bulk.tensor.{rank}d.global.shared::cta"
+    ),
     "ttng.async_tma_reduce": _reduce,
     "ttng.async_tma_store_wait": _store_wait,
+    "ttng.async_tma_gather": _gather_rows,
+    "ttng.async_tma_scatter": _scatter_rows,
 }

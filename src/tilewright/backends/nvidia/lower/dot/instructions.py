@@ -1,4 +1,6 @@
-"""The instructions `mma.sync`: what they multiply, and how many registers of a thread each takes and gives.
+"""The forms of matrix instructions.
+
+`mma.sync`: what it multiplies, and how many registers of a thread each operand takes.
 
     instruction = instruction_for("f16", "f16", "f32", 80)
     instruction.name               # "m16n8k16.row.col.f32.f16.f16.f32"
@@ -8,6 +10,18 @@
 One rule covers all of them. A word is 32 bits of one row of an operand, or one f64. Lane 4g + t has of the left
 operand, of each eight rows row g, and of each four words along k word t; of the right operand column g instead of row
 g; of the accumulator row g and columns 2t and 2t + 1. Registers count rows first, then words.
+
+`tcgen05.mma`: an operand, `instruction_bits`, says the kinds of elements, directions and extents.
+
+    30-29  of scaled products: which bytes of a word are the scales of the left operand
+    28-24  rows of the accumulator / 16
+    23     of scaled products: 1 where scales are exponents
+    22-17  columns of the accumulator / 8
+    16     the right operand is read across what is summed over
+    15     the left operand is
+    12-10  elements of the right operand
+    9-7    elements of the left operand
+    5-4    elements of the accumulator; of scaled products: which bytes are the scales of the right operand
 """
 
 from __future__ import annotations
@@ -74,18 +88,16 @@ class Register:
 
     Attributes:
         type: of LLVM.
-        constraint: of inline assembly.
         elements: how many elements of an accumulator it has.
     """
 
     type: str
-    constraint: str
     elements: int = 1
 
 
-INTEGER = Register("i32", "r")
-DOUBLE = Register("double", "d")
-ACCUMULATORS = {"f32": Register("float", "f"), "f16": Register("i32", "r", 2), "s32": INTEGER, "f64": DOUBLE}
+INTEGER = Register("i32")
+DOUBLE = Register("double")
+ACCUMULATORS = {"f32": Register("float"), "f16": Register("i32", 2), "s32": INTEGER, "f64": DOUBLE}
 
 KINDS = {
     "f16": "f16",
@@ -165,3 +177,80 @@ def scaled_instruction(a: str, b: str, scale: Type) -> MatrixInstruction:
         return MatrixInstruction((a, b, "f32"), 4, qualifiers=qualifiers, scales=suffix)
     qualifiers = ".kind::mxf8f6f4.block_scale.scale_vec::1X"
     return MatrixInstruction((a, b, "f32"), 8, qualifiers=qualifiers, scales=".ue8m0")
+
+
+# --- tcgen05.mma ------------------------------------------------------------------------------------------------
+
+TENSOR_KINDS = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "s8": "i8"}
+"""The kind of a product, by the elements of its left operand."""
+ELEMENTS = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "s8": 1}
+SUM_NUMBERS = {"f16": 0, "f32": 1, "s32": 2}
+SCALED_ELEMENTS = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
+PACKED_E2M1 = 1
+"""The number of e2m1 where both operands are of it."""
+FOUR_BITS = "e2m1"
+
+
+def instruction_bits(a: str, b: str, accumulator: str, rows: int, columns: int, *, across: tuple[bool, bool]) -> int:
+    """The operand for a product.
+
+    Args:
+        a, b, accumulator: what PTX calls the elements.
+        rows, columns: of the accumulator of one instruction.
+        across: per operand, whether its elements follow each other across what is summed over.
+    """
+    return SUM_NUMBERS[accumulator] << 4 | ELEMENTS[a] << 7 | ELEMENTS[b] << 10 | _extents(rows, columns, across)
+
+
+def _extents(rows: int, columns: int, across: tuple[bool, bool]) -> int:
+    return across[0] << 15 | across[1] << 16 | columns // 8 << 17 | rows // 16 << 24
+
+
+@dataclass(frozen=True)
+class ScaledKind:
+    """A kind of scaled product.
+
+    Attributes:
+        name: as in PTX, with what it says of scales.
+        k: how much one instruction sums over.
+        scales: how many scales of a row one instruction takes.
+        exponents: scales are exponents, not e4m3.
+    """
+
+    name: str
+    k: int
+    scales: int
+    exponents: bool = True
+
+    @property
+    def instructions_per_word(self) -> int:
+        """The number of instructions that find their scales in one word of tensor memory."""
+        return 4 // self.scales
+
+    def bits(self, a: str, b: str, rows: int, columns: int, step: int, *, across: tuple[bool, bool]) -> int:
+        """The operand for instruction `step` along k."""
+        four_bits = self.k > MIXED.k
+        first, second = (PACKED_E2M1 if four_bits else SCALED_ELEMENTS[kind] for kind in (a, b))
+        which = step % self.instructions_per_word * self.scales
+        scales = which << 4 | which << 29 | self.exponents << 23
+        return scales | first << 7 | second << 10 | _extents(rows, columns, across)
+
+
+MIXED = ScaledKind("mxf8f6f4.block_scale.scale_vec::1X", 32, 1)
+MX_FOUR_BITS = ScaledKind("mxf4.block_scale.scale_vec::2X", 64, 2)
+NV_FOUR_BITS = ScaledKind("mxf4nvf4.block_scale.scale_vec::4X", 64, 4, exponents=False)
+
+
+def scaled_kind(a: str, b: str, *, exponents: bool, across: bool) -> ScaledKind:
+    """The kind of a scaled product.
+
+    Args:
+        a, b: what Triton calls the elements.
+        exponents: scales are exponents.
+        across: an operand's elements follow each other across what is summed over.
+    """
+    if {a, b} != {FOUR_BITS}:
+        return MIXED
+    if not exponents:
+        return NV_FOUR_BITS
+    return MIXED if across else MX_FOUR_BITS

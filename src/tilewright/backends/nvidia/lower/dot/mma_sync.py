@@ -1,8 +1,21 @@
-"""`tt.dot` on `mma.sync`: each instruction multiplies what its 32 lanes have in registers.
+"""Products of tiles in registers.
+
+tt.dot -> #mma          `lower_mma`: each `mma.sync` multiplies what its 32 lanes have in registers
+tt.dot -> #blocked      `lower_fma`: each thread has all of k for its rows and columns
+tt.dot_scaled -> #mma   on sm_120, by `mma.sync` that multiply operands by their scales on the way; others are products
+                        of scaled operands, see transforms/gpu/scaled_dot.py
 
 %d = tt.dot %a, %b, %c : tensor<16x16xf16, #dot_op<0>> * tensor<16x8xf16, #dot_op<1>> -> tensor<16x8xf32, #mma>
 
     mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0, …, $3}, {$4, …, $7}, {$8, $9}, {$10, …, $13};
+
+%d = tt.dot_scaled %a scale %s, %b scale %t, %c lhs = e4m3 rhs = e4m3 : … -> tensor<…xf32, #mma>
+
+    mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0
+        {…}, {…}, {…}, {…}, $14, {0, 0}, $15, {0, 0};
+
+Of each four lanes of a row the first gives the scale of row g, and the second that of row g + 8. A register has the
+scales of one instruction: one for 32 elements of fp8, two or four for 64 of fp4.
 """
 
 from __future__ import annotations
@@ -17,13 +30,15 @@ from tilewright.backends.nvidia.lower.dot.fragments import (
     OperandFragments,
     elements_of,
     lane_steps,
+    places,
     word_of,
 )
-from tilewright.backends.nvidia.lower.dot.instructions import MatrixInstruction, instruction_for
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, struct
+from tilewright.backends.nvidia.lower.dot.instructions import MatrixInstruction, instruction_for, scaled_instruction
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of
 from tilewright.dialects.traits import DotLike
-from tilewright.dialects.tt_dot import Dot
-from tilewright.ir.core import tile_type
+from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.ir.core import Value, tile_type
+from tilewright.layouts.encodings import NvidiaMma
 
 Scales = Callable[[Sequence[int], int, int], "list[tuple[str, str]]"]
 """Scales of an instruction, by its rows, its column and its first word: registers, and what PTX selects of them."""
@@ -132,11 +147,8 @@ class _Mma:
             after += count
         parts += [f"${after + index}, {{{choice}}}" for index, (_, choice) in enumerate(scales)]
         # Sums need not stay in their registers: tied ones would be copied where their values are still needed.
-        inputs = [operand.constraint] * (len(a) + len(b)) + [accumulator.constraint] * results
-        constraints = [f"={accumulator.constraint}"] * results + inputs + ["r"] * len(scales)
-        type = struct([accumulator.type] * results)
         text = f"mma.sync.aligned.{self.instruction.name} {', '.join(parts)};"
-        return self.lowerer.extract(type, self.lowerer.assembly(type, text, ",".join(constraints), given), results)
+        return self.lowerer.assembly_results([accumulator.type] * results, text, given)
 
     def registers(self) -> list[str]:
         """The elements of the accumulator, by register."""
@@ -157,3 +169,97 @@ def places_of_copies(accumulator: AccumulatorFragments) -> list[int]:
     """Per register of the accumulator the one that the product was written to."""
     layout = accumulator.layout
     return [accumulator.places[layout.apply(register=register)] for register in range(layout.in_size("register"))]
+
+
+FIRST_BYTE, FIRST_LANES = 0, 0
+"""The byte of a register with scales, and the lanes of a row, that the instruction selects."""
+
+
+def lower_dot_scaled(lowerer: Lowerer, op: DotScaled) -> None:
+    """Write a `tt.dot_scaled` with two scales, whose accumulator has the layout of `mma.sync`."""
+    a_scale, b_scale = op.scales
+    instruction = scaled_instruction(op.a_type, op.b_type, a_scale.type.scalar)
+    k = tile_type(op.a).shape[-1] * (2 if instruction.bits == 4 else 1)
+    left, right = (_Scales(lowerer, scale, instruction, k) for scale in (a_scale, b_scale))
+
+    def chosen(rows: Sequence[int], column: int, word: int) -> list[tuple[str, str]]:
+        assert rows[1] == rows[0] ^ left.pair, "the second lane of a row has the scale of the second row"
+        selected = f"{FIRST_BYTE}, {FIRST_LANES}"
+        return [(left.of(rows[0], word), selected), (right.of(column, word), selected)]
+
+    multiply(lowerer, op, instruction, chosen)
+
+
+class _Scales:
+    """The scales of an operand.
+
+    Attributes:
+        pair: the step along the rows from a lane to its neighbour.
+    """
+
+    def __init__(self, lowerer: Lowerer, value: Value, instruction: MatrixInstruction, k: int) -> None:
+        layout = lowerer.layout(value)
+        self.lowerer, self.pair = lowerer, lane_steps(layout, 0)[0]
+        self._registers, self._places = lowerer.registers(value), places(layout)
+        groups = (value.type.shape or ())[-1]
+        self._count = groups * instruction.k // k
+        self._words = instruction.words
+        self._found: dict[tuple[int, int], str] = {}
+
+    def of(self, row: int, word: int) -> str:
+        """The scales of a row for the instruction that begins with this word, in one register."""
+        key = row, word // self._words * self._count
+        if key not in self._found:
+            self._found[key] = self._packed(*key)
+        return self._found[key]
+
+    def _packed(self, row: int, group: int) -> str:
+        w = self.lowerer.w
+        found = ""
+        for index in range(self._count):
+            byte = w.emit(f"zext i8 {self._registers[self._places[row, group + index]]} to i32")
+            if found:
+                byte = w.emit(f"shl i32 {byte}, {8 * index}")
+            found = w.emit(f"or i32 {found}, {byte}") if found else byte
+        return found
+
+
+def lower_dot(lowerer: Lowerer, op: Dot) -> None:
+    """Write a `tt.dot`."""
+    if isinstance(layout_of(tile_type(op.result)), NvidiaMma):
+        lower_mma(lowerer, op)
+    else:
+        lower_fma(lowerer, op)
+
+
+def lower_fma(lowerer: Lowerer, op: Dot) -> None:
+    """Write a `tt.dot` whose operands and accumulator have elements of one type."""
+    a, b, c = op.a, op.b, op.accumulator
+    element = lowerer.element(op.result.type)
+    assert lowerer.element(a.type) == lowerer.element(b.type) == element, "operands are as wide as the accumulator"
+    left, right = places(lowerer.layout(a)), places(lowerer.layout(b))
+    a_registers, b_registers = lowerer.registers(a), lowerer.registers(b)
+    layout = lowerer.layout(c)
+    accumulators = {place: lowerer.registers(c)[register] for place, register in places(layout).items()}
+    for place, value in accumulators.items():  # one after the other: registers run out otherwise
+        *batch, m, n = place
+        for k in range((a.type.shape or ())[-1]):
+            first, second = a_registers[left[*batch, m, k]], b_registers[right[*batch, k, n]]
+            value = _added(lowerer, element, first, second, value)
+        accumulators[place] = value
+    lowerer.bind(
+        op.result, [accumulators[layout.apply(register=register)] for register in range(layout.in_size("register"))]
+    )
+
+
+def _added(lowerer: Lowerer, element: str, a: str, b: str, accumulator: str) -> str:
+    """a·b + accumulator: with one rounding where the program allows it."""
+    w = lowerer.w
+    if element.startswith("i"):
+        return w.emit(f"add {element} {w.emit(f'mul {element} {a}, {b}')}, {accumulator}")
+    if lowerer.target.fuse:
+        return w.intrinsic("llvm.fma", element, a, b, accumulator)
+    return w.emit(f"fadd {element} {w.emit(f'fmul {element} {a}, {b}')}, {accumulator}")
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.dot": lower_dot, "tt.dot_scaled": lower_dot_scaled}

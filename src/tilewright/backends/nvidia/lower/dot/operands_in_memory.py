@@ -1,28 +1,189 @@
-"""Operands in shared memory while code is written: the 64 bits that tell an instruction where its part of one begins.
+"""Operands in shared memory: the 64 bits that tell `wgmma` and `tcgen05.mma` where their part of one begins.
 
-operand = OperandInMemory(lowerer, value, Tile(0, 64, 16), groups=(0, 0, 64))
-operand.at(64, 16)          # an i64: the address of the part at row 64, depth 16, with what else it says
+    found = describe(places, Tile(axis=0, rows=64, depth=16), bits=16)
+    found.swizzle, found.leading, found.strided       # 128, 0, 1024
+    found.fixed                                       # the 64 bits without the address
+    found.offset(64, 0)                               # in bytes: where row 64 begins
+
+    operand = OperandInMemory(lowerer, value, Tile(0, 64, 16), groups=(0, 0, 64))
+    operand.at(64, 16)          # an i64: the address of the part at row 64, depth 16, with what else it says
+
+In memory an operand is made of pieces of eight rows, each `swizzle` bytes long (16 without a swizzle), one row behind
+the other; what a row is depends on the direction in which elements follow each other. In each row chunks of 16 bytes
+have traded places: bits 4 to 6 of an address are XORed with bits 7 to 9. Two distances say where the next pieces are.
+
+    63-62    swizzle: 0 none, 1 of 128 bytes, 2 of 64, 3 of 32
+    46       1 for tcgen05
+    45-32    from one group of eight rows to the next, in units of 16 bytes
+    29-16    from one piece of a row to the next, in units of 16 bytes
+    13-0     the address, in units of 16 bytes
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
-from tilewright.backends.nvidia.lower.address import diagonals
 from tilewright.backends.nvidia.lower.buffers import buffer_layout
-from tilewright.backends.nvidia.lower.dot.matrix_descriptors import (
-    ADDRESS_MASK,
-    BYTE,
-    CHUNK,
-    MatrixDescriptor,
-    Tile,
-    describe,
-)
+from tilewright.backends.nvidia.lower.cross_lane import mapped
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer
-from tilewright.ir.core import Value, buffer_type
+from tilewright.dialects.ttg_attributes import SHARED_MEMORY
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.encodings import NvmmaShared, encoding
+from tilewright.layouts.keys import Bases
 from tilewright.layouts.linear_layout import LinearLayout, log2
+from tilewright.layouts.queries import cga_layout
+
+BYTE = 8
+CHUNK = 16
+"""Bytes of the unit of addresses and distances."""
+ROWS = 8
+"""Rows of a piece."""
+SWIZZLES = {0: 0, 32: 3, 64: 2, 128: 1}
+"""Lengths of the rows of pieces in bytes, and their numbers in descriptors."""
+SWIZZLED_BITS = 3
+"""The shift of the swizzle in bits: an address is XORed with itself, moved down by that."""
+OF_TCGEN05 = 1 << 46
+ADDRESS_MASK = 0x3FFF
+
+
+class Tile(NamedTuple):
+    """The part of an operand that one instruction takes.
+
+    Attributes:
+        axis: the dimension that is not summed over: 0 for the left operand, 1 for the right one.
+        rows: the extent along `axis`.
+        depth: the extent along the other dimension.
+    """
+
+    axis: int
+    rows: int
+    depth: int
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Per dimension of the operand."""
+        return (self.rows, self.depth) if self.axis == 0 else (self.depth, self.rows)
+
+
+@dataclass(frozen=True)
+class MatrixDescriptor:
+    """The descriptor by which an instruction finds its part of an operand.
+
+    Attributes:
+        places: from the coordinates of the operand to offset (in elements) and block.
+        bits: bits of an element.
+        swizzle: bytes of a row of a piece; 0 for 16 bytes that stay where they are.
+        across: elements follow each other along what is not summed over.
+        leading: bytes from one piece to the next along rows of pieces.
+        strided: bytes from one piece to the next below.
+    """
+
+    places: LinearLayout
+    bits: int
+    swizzle: int
+    across: bool
+    leading: int
+    strided: int
+
+    @property
+    def fixed(self) -> int:
+        """The descriptor but for its address."""
+        return SWIZZLES[self.swizzle] << 62 | self.strided // CHUNK << 32 | self.leading // CHUNK << 16
+
+    def offset(self, *coordinates: int) -> int:
+        """The offset in the buffer of the part that begins at these coordinates, in bytes."""
+        offset, *_ = self.places.apply(**dict(zip(self.places.ins, coordinates, strict=False)))
+        return offset * self.bits // BYTE
+
+
+@cache
+def describe(places: LinearLayout, tile: Tile, bits: int, *, padded: bool = False) -> MatrixDescriptor | None:
+    """The descriptor of an operand's parts; None if the instruction cannot read it.
+
+    Args:
+        places: from the coordinates of the operand to offset and block.
+        tile: the part that one instruction takes.
+        bits: of an element, 8 or more: two of 4 bits count as one.
+        padded: of each 16 bytes the operand has only 8.
+    """
+    steps = _byte_steps(places, bits)
+    if any(1 << len(own) < extent for own, extent in zip(steps, tile.extents, strict=True)):
+        return None
+    along = 0 if steps[0][:1] == (bits // BYTE,) else 1
+    for swizzle in SWIZZLES:
+        plain = [tuple(_unswizzled(step, swizzle) for step in own) for own in steps]
+        distances = _distances(plain, tile, along, max(swizzle, CHUNK), bits, padded=padded)
+        if distances is None:
+            continue
+        across = along == tile.axis
+        leading, strided = distances if swizzle or not across else reversed(distances)
+        return MatrixDescriptor(places, bits, swizzle, across, leading, strided)
+    return None
+
+
+def _byte_steps(places: LinearLayout, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Per dimension how far each bit of the coordinate moves in memory."""
+    first, second, *_ = (tuple(row[0] * bits // BYTE for row in rows) for rows in places.bases.values())
+    return first, second
+
+
+def _unswizzled(address: int, swizzle: int) -> int:
+    chunks = max(swizzle, CHUNK) - CHUNK
+    return address ^ (address >> SWIZZLED_BITS & chunks)
+
+
+def _distances(
+    steps: list[tuple[int, ...]], tile: Tile, along: int, width: int, bits: int, *, padded: bool
+) -> tuple[int, int] | None:
+    """The distances between pieces, along rows and below; None if the operand is not made of such pieces."""
+    inside = [step for step in _powers(bits // BYTE, width) if not padded or step != CHUNK // 2]
+    below = [*_powers(width, width * ROWS)]
+    row, column = steps[along], steps[1 - along]
+    extents = tile.extents[along], tile.extents[1 - along]
+    leading = _repeated(row, inside, extents[0])
+    strided = _repeated(column, below, extents[1])
+    return None if leading is None or strided is None else (leading, strided)
+
+
+def _repeated(steps: tuple[int, ...], inside: list[int], extent: int) -> int | None:
+    """The distance of the first two pieces, 0 for one piece; None if pieces are not alike or evenly spaced."""
+    used = steps[: log2(extent)]
+    size = len(inside)
+    if list(used[:size]) != inside[: len(used)]:
+        return None
+    rest = used[size:]
+    if any(step != rest[0] << index for index, step in enumerate(rest)):
+        return None
+    return rest[0] if rest else 0
+
+
+def _powers(start: int, end: int) -> list[int]:
+    """Powers of two from `start` to below `end`."""
+    return [1 << bit for bit in range(log2(start), log2(end))]
+
+
+def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases) -> None:
+    """Demand that each block has the operands of its part of the product.
+
+    Args:
+        op: the product.
+        operands: its operands, of which those in shared memory matter.
+        parts: how the result is divided among blocks.
+
+    Raises:
+        Unsupported: a block would need an operand that another one has.
+    """
+    for index, operand in enumerate(operands):
+        if isinstance(operand.type, MemDescType) and operand.type.space == SHARED_MEMORY:
+            wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
+            if cga_layout(encoding(operand.type.encoding)) != wanted:
+                raise refused(op, "a product of operands that other blocks have", "launch the kernel with num_ctas=1")
+
 
 ALL_LANES = "-1"
 WHOLE_WARP = "31"
@@ -125,10 +286,4 @@ def uniform_warp(lowerer: Lowerer) -> str:
 
 def uniform_bits(lowerer: Lowerer, columns: Sequence[int]) -> str:
     """The XOR of the columns whose bit of the warp is set, known to be the same in all lanes."""
-    w, found = lowerer.w, ""
-    for shift, mask in diagonals(columns):
-        part = w.emit(f"and i32 {uniform_warp(lowerer)}, {mask}")
-        if shift:
-            part = w.emit(f"{'shl' if shift > 0 else 'lshr'} i32 {part}, {abs(shift)}")
-        found = w.emit(f"xor i32 {found}, {part}") if found else part
-    return found or "0"
+    return mapped(lowerer, uniform_warp(lowerer), columns) if any(columns) else "0"

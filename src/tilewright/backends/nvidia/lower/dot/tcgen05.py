@@ -7,39 +7,54 @@ ttng.tc_gen5_mma %a, %b, %d, %use, %p, %barrier[%q]
         elect.sync …, %elected;
         @%elected tcgen05.mma.cta_group::1.kind::f16 [ $0 + 0 ], $1, $2, $3, $4;      for each part of it, and of k
         @%elected tcgen05.commit.….b64 [$1];                      the barrier is told when all are done
+
+`ttng.tmem_copy` on `tcgen05.cp` copies from shared memory to tensor memory, past the registers; products that the
+thread starts afterwards see what was copied. An instruction takes some rows of 16 or 32 bytes each, and writes them to
+the rows of one or of several warps.
+
+    ttng.tmem_copy %scales, %m       @$0 tcgen05.cp.cta_group::1.32x128b.warpx4 [$1], $2;     for each 16 bytes of a row
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.buffers import buffer_pointer
-from tilewright.backends.nvidia.lower.dot.instructions import WIDTHS, accumulator_kind, kind_of
-from tilewright.backends.nvidia.lower.dot.matrix_descriptors import OF_TCGEN05, Tile
-from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory, contiguous_axis, uniform_warp
-from tilewright.backends.nvidia.lower.dot.operands_of_blocks import demand_own_operands
-from tilewright.backends.nvidia.lower.dot.tensor_access import ROW
-from tilewright.backends.nvidia.lower.dot.tensor_instructions import (
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer
+from tilewright.backends.nvidia.lower.dot.instructions import (
     FOUR_BITS,
-    KINDS,
+    TENSOR_KINDS,
+    WIDTHS,
     ScaledKind,
+    accumulator_kind,
     instruction_bits,
+    kind_of,
     scaled_kind,
 )
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import (
+    OF_TCGEN05,
+    OperandInMemory,
+    Tile,
+    contiguous_axis,
+    demand_own_operands,
+    uniform_warp,
+)
+from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
+from tilewright.dialects.ttng_tensor_memory import TmemCopy
 from tilewright.ir.core import Value, buffer_type
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType
 from tilewright.layouts.encodings import TensorMemory, encoding, encoding_as
+from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.tensor_memory import allocated
 from tilewright.layouts.walk import shape_of_block
-from tilewright.support.diagnostics import NotSupported, located
 
 WORD = 32
 BITS_OF_A_STEP = 256
@@ -55,9 +70,9 @@ def lower_mma(lowerer: Lowerer, op: TensorCoreMma) -> None:
     kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), accumulator_kind(d.type.scalar)
     product = _Mma(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], buffer_type(a).shape[1])
 
-    def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
+    def write(at: tuple[int, int], step: int, use: str, operands: Sequence[Typed]) -> None:
         bits = instruction_bits(*kinds, product.rows, product.columns, across=product.across)
-        _write(lowerer, KINDS[kinds[0]], operands, [("r", ("i32", str(bits)))], use)
+        _write(lowerer, TENSOR_KINDS[kinds[0]], operands, [("i32", str(bits))], use)
 
     product.write(write)
 
@@ -72,14 +87,14 @@ def lower_scaled_mma(lowerer: Lowerer, op: TensorCoreMmaScaled) -> None:
     product = _Mma(lowerer, op, kind.k, buffer_type(a).shape[1] * packing[0], packing)
     scales = _Scales(lowerer, kind, product, (a_scale, b_scale))
 
-    def write(at: tuple[int, int], step: int, use: str, operands: Sequence[tuple[str, Typed]]) -> None:
+    def write(at: tuple[int, int], step: int, use: str, operands: Sequence[Typed]) -> None:
         bits = kind.bits(*kinds, product.rows, product.columns, step, across=product.across)
-        _write(lowerer, kind.name, operands, [("r", ("i32", str(bits))), *scales.at(at, step)], use)
+        _write(lowerer, kind.name, operands, [("i32", str(bits)), *scales.at(at, step)], use)
 
     product.write(write)
 
 
-Write = Callable[[tuple[int, int], int, str, "Sequence[tuple[str, Typed]]"], None]
+Write = Callable[[tuple[int, int], int, str, "Sequence[Typed]"], None]
 """Writes an instruction: part of it, step along k, whether to add, addresses of accumulator and operands."""
 
 
@@ -108,9 +123,7 @@ class _Mma:
         type = buffer_type(self.d)
         layout = encoding_as(TensorMemory, type.encoding)
         if layout.two_ctas:
-            raise located(
-                NotSupported("a product of two blocks together", "use one block for each"), span_of(op.location)
-            )
+            raise refused(op, "a product of two blocks together", "use one block for each")
         self.shape = shape_of_block(type.shape[-2:], layout.cga)
         self.rows, self.columns = layout.block_m, min(layout.block_n, self.shape[1])
         self.steps, self._depth = max(k // depth, 1), depth
@@ -138,57 +151,55 @@ class _Mma:
                 for step in range(self.steps):
                     accumulator = self._address(lowerer.buffer(self.d).address, at)
                     operands = [accumulator, a(at[0], step), b(at[1], step)]
-                    write(at, step, use, [("b", ("i1", elected)), *operands])
+                    write(at, step, use, [("i1", elected), *operands])
                     use = ALWAYS
             for barrier, chosen in zip(op.barriers, op.barrier_predicates, strict=True):
                 commit(lowerer, barrier, elected, lowerer.scalar(chosen))
 
-    def _address(self, base: str, at: tuple[int, int]) -> tuple[str, Typed]:
+    def _address(self, base: str, at: tuple[int, int]) -> Typed:
         """The address of a part of the accumulator."""
         row, column, *_ = self._places.apply(**dict(zip(self._places.ins, at, strict=False)))
         return _moved(self.lowerer, base, row << ROW | column * self._bits // WORD)
 
-    def _left(self) -> Callable[[int, int], tuple[str, Typed]]:
+    def _left(self) -> Callable[[int, int], Typed]:
         depth = self._depth // self._packing[0]
         type = buffer_type(self.a)
         if type.space == TENSOR_MEMORY:
             places, base = memory_of(type).pseudo_invert(), self.lowerer.buffer(self.a).address
 
-            def at(row: int, step: int) -> tuple[str, Typed]:
+            def at(row: int, step: int) -> Typed:
                 first, column, *_ = places.apply(**dict(zip(places.ins, (row, step * depth), strict=True)))
                 return _moved(self.lowerer, base, first << ROW | column * type.element.bits // WORD)
 
             return at
         left = OperandInMemory(self.lowerer, self.a, Tile(0, self.rows, depth), fixed=OF_TCGEN05)
-        return lambda row, step: ("l", ("i64", left.at(row, step * depth)))
+        return lambda row, step: ("i64", left.at(row, step * depth))
 
-    def _right(self) -> Callable[[int, int], tuple[str, Typed]]:
+    def _right(self) -> Callable[[int, int], Typed]:
         depth = self._depth // self._packing[1]
         right = OperandInMemory(self.lowerer, self.b, Tile(1, self.columns, depth), fixed=OF_TCGEN05)
-        return lambda column, step: ("l", ("i64", right.at(column, step * depth)))
+        return lambda column, step: ("i64", right.at(column, step * depth))
 
 
-def _moved(lowerer: Lowerer, base: str, distance: int) -> tuple[str, Typed]:
+def _moved(lowerer: Lowerer, base: str, distance: int) -> Typed:
     """An address in tensor memory as an operand."""
-    address = lowerer.w.emit(f"add i32 {base}, {distance}") if distance else base
-    return "r", ("i32", address)
+    return "i32", lowerer.w.emit(f"add i32 {base}, {distance}") if distance else base
 
 
 def _write(
     lowerer: Lowerer,
     kind: str,
-    operands: Sequence[tuple[str, Typed]],
-    extra: Sequence[tuple[str, Typed]],
+    operands: Sequence[Typed],
+    extra: Sequence[Typed],
     use: str,
 ) -> None:
     """One instruction: predicate, accumulator and operands, then what it is told of them, and whether to add."""
     _, _, (left, _), _ = operands
-    given = [*operands, *extra, ("b", ("i1", use))]
-    places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left == "r" else "$2", "$3", "$4"]
+    given = [*operands, *extra, ("i1", use)]
+    places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left == "i32" else "$2", "$3", "$4"]
     places += [f"[ ${5 + index} + 0 ]" for index in range(len(extra) - 1)]
     text = f"@$0 tcgen05.mma.cta_group::1.kind::{kind} {', '.join([*places, f'${len(given) - 1}'])};"
-    constraints = ",".join(constraint for constraint, _ in given)
-    lowerer.assembly("void", text, constraints, [value for _, value in given])
+    lowerer.assembly(text, given)
 
 
 @contextmanager
@@ -209,7 +220,7 @@ def commit(lowerer: Lowerer, barrier: Value, elected: str, predicate: str) -> No
     chosen = elected if predicate in (ALWAYS, "1") else w.emit(f"and i1 {elected}, {predicate}")
     address = w.emit(f"ptrtoint {SHARED_POINTER} {buffer_pointer(lowerer, barrier)} to i32")
     text = "@$0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$1];"
-    lowerer.assembly("void", text, "b,r", [("i1", chosen), ("i32", address)])
+    lowerer.assembly(text, [("i1", chosen), ("i32", address)])
 
 
 def lower_commit(lowerer: Lowerer, op: TensorCoreCommit) -> None:
@@ -241,7 +252,7 @@ class _Scales:
         self._columns = [-(-size // (count * words)) for size, count in zip(sizes, self._repeats, strict=True)]
         self._columns[1] = max(self._columns[1], FEWEST_SCALE_COLUMNS)
 
-    def at(self, at: tuple[int, int], step: int) -> list[tuple[str, Typed]]:
+    def at(self, at: tuple[int, int], step: int) -> list[Typed]:
         """The addresses of both scales."""
         word = step // self.kind.instructions_per_word
         indices = at[0] // self._product.rows, at[1] // self._product.columns
@@ -251,8 +262,68 @@ class _Scales:
         return found
 
 
+BITS_OF_ROWS = 5
+
+
+class Form(NamedTuple):
+    """One form of the instruction.
+
+    Attributes:
+        name: as in PTX.
+        bits: of a row that it copies.
+    """
+
+    name: str
+    bits: int
+
+
+COPIED = {
+    (False, False): Form("128x256b", 256),
+    (True, False): Form("64x128b.warpx2::02_13", 128),
+    (False, True): Form("64x128b.warpx2::01_23", 128),
+    (True, True): Form("32x128b.warpx4", 128),
+}
+"""The forms of copies, by whether warps 0 and 1, and warps 0 and 2, get the same rows."""
+NARROW = Form("128x128b", 128)
+
+
+def form_of(places: LinearLayout, bits: int) -> Form:
+    """The form that copies to these places.
+
+    Args:
+        places: from row, col (in elements) and block of tensor memory to the offset in shared memory.
+        bits: bits of an element.
+    """
+    rows = [row[0] for row in places.bases["row"]]
+    first, second = rows[BITS_OF_ROWS] == 0, rows[BITS_OF_ROWS + 1] == 0
+    if not first and not second and places.in_size("col") * bits == NARROW.bits:
+        return NARROW
+    return COPIED[first, second]
+
+
+def lower_copy(lowerer: Lowerer, op: TmemCopy) -> None:
+    """Write a `ttng.tmem_copy`."""
+    source, target, barrier = op.source, op.target, op.barrier
+    bits = buffer_type(source).element.bits
+    places = memory_of(buffer_type(target)).invert_and_compose(buffer_layout(buffer_type(source)))
+    form = form_of(places, bits)
+    step = form.bits // bits
+    one_warp = places.with_columns(row=places.columns["row"][:BITS_OF_ROWS])
+    base = lowerer.buffer(target).address
+    with one_thread(lowerer, ALWAYS) as elected:
+        tile = Tile(0, ROWS_OF_A_WARP, step)
+        rows = OperandInMemory(lowerer, source, tile, fixed=OF_TCGEN05, places=one_warp)
+        for column in range(0, places.in_size("col"), step):
+            address = _moved(lowerer, base, column * bits // WORD)
+            text = f"@$0 tcgen05.cp.cta_group::1.{form.name} [$1], $2;"
+            lowerer.assembly(text, [("i1", elected), address, ("i64", rows.at(0, column))])
+        if barrier is not None:
+            commit(lowerer, barrier, elected, ALWAYS)
+
+
 LOWERINGS: dict[str, Lowering] = {
     "ttng.tc_gen5_commit": lower_commit,
     "ttng.tc_gen5_mma": lower_mma,
     "ttng.tc_gen5_mma_scaled": lower_scaled_mma,
+    "ttng.tmem_copy": lower_copy,
 }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
-from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, struct
+from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, constraints_of
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
@@ -83,17 +83,17 @@ def _get_columns(lowerer: Lowerer) -> str:
     first = w.emit(f"icmp ult i32 {lowerer.thread()}, 32")
     shared = w.emit(f"ptrtoint {SHARED_POINTER} {SHARED} to i32")
     text = f"@$0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$1], {count};"
-    lowerer.assembly("void", text, "b,r", [("i1", first), ("i32", shared)])
+    lowerer.assembly(text, [("i1", first), ("i32", shared)])
     lowerer.barrier()
     address = w.emit(f"load i32, {SHARED_POINTER} {SHARED}, align 4")
     lowerer.barrier()
     text = "@$0 tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
-    lowerer.assembly("void", text, "b", [("i1", first)])
+    lowerer.assembly(text, [("i1", first)])
 
     def give_back() -> None:
         lowerer.barrier()
         text = f"@$0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 $1, {count};"
-        lowerer.assembly("void", text, "b,r", [("i1", first), ("i32", address)])
+        lowerer.assembly(text, [("i1", first), ("i32", address)])
 
     lowerer.at_exit.append(give_back)
     return address
@@ -158,8 +158,8 @@ def _store_tile(lowerer: Lowerer, tile: Value, buffer: Value, predicate: str) ->
         place = f"[$1 + {message.offset}]{_distance(plan)}"
         text = f"@$0 tcgen05.st.sync.aligned.{plan.shape.name}.x{plan.repeats}{suffix}.b32 {place}, {{{names}}};"
         operands = [("i1", predicate), ("i32", address), *(("i32", word) for word in words)]
-        lowerer.assembly("void", text, ",".join(["b", "r", *["r"] * len(words)]), operands)
-    lowerer.assembly("void", "tcgen05.wait::st.sync.aligned;", "", [])
+        lowerer.assembly(text, operands)
+    lowerer.assembly("tcgen05.wait::st.sync.aligned;", [])
 
 
 def _plan(lowerer: Lowerer, tile: Value, buffer: Value) -> Plan:
@@ -200,18 +200,15 @@ def _load_message(lowerer: Lowerer, plan: Plan, message: Message, address: str) 
     suffix = ".pack::16b" if plan.spread else ""
     place = f"[${count} + {message.offset}]{_distance(plan)}"
     text = f"tcgen05.ld.sync.aligned.{plan.shape.name}.x{plan.repeats}{suffix}.b32 {{{names}}}, {place};"
-    type = struct(["i32"] * count)
-    found = lowerer.assembly(type, text, ",".join([*["=r"] * count, "r"]), [("i32", address)])
-    return lowerer.extract(type, found, count)
+    return lowerer.assembly_results(["i32"] * count, text, [("i32", address)])
 
 
 def _after_wait(lowerer: Lowerer, words: Sequence[str]) -> list[str]:
     """The words once they have arrived: nothing that reads them can come before."""
-    count = len(words)
-    constraints = ",".join([*["=r"] * count, *map(str, range(count))])
-    type = struct(["i32"] * count)
-    done = lowerer.assembly(type, "tcgen05.wait::ld.sync.aligned;", constraints, [("i32", word) for word in words])
-    return lowerer.extract(type, done, count)
+    types = ["i32"] * len(words)
+    constraints = constraints_of(types, [], tied=len(words))
+    given = [("i32", word) for word in words]
+    return lowerer.assembly_results(types, "tcgen05.wait::ld.sync.aligned;", given, constraints=constraints)
 
 
 def _word(lowerer: Lowerer, element: str, bits: int, values: Sequence[str]) -> str:

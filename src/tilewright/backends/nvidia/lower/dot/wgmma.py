@@ -29,10 +29,8 @@ from tilewright.backends.nvidia.lower.dot.instructions import (
     accumulator_kind,
     kind_of,
 )
-from tilewright.backends.nvidia.lower.dot.matrix_descriptors import Tile
-from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory
-from tilewright.backends.nvidia.lower.dot.operands_of_blocks import demand_own_operands
-from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of, struct
+from tilewright.backends.nvidia.lower.dot.operands_in_memory import OperandInMemory, Tile, demand_own_operands
+from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, constraints_of, layout_of
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type
@@ -114,11 +112,10 @@ def _wait_for(lowerer: Lowerer, accumulators: Sequence[_Words], pendings: int) -
     kinds = [accumulator.kind for accumulator in accumulators for _ in accumulator.values]
     values = [value for accumulator in accumulators for value in accumulator.values]
     given: list[Typed] = [(kind.type, value) for kind, value in zip(kinds, values, strict=True)]
-    constraints = [f"={kind.constraint}" for kind in kinds] + [str(index) for index in range(len(kinds))]
-    type = struct([kind.type for kind in kinds])
     text = f"wgmma.wait_group.sync.aligned {pendings};"
-    done = lowerer.assembly(type, text, ",".join(constraints), given)
-    found = iter(lowerer.extract(type, done, len(kinds)) if kinds else ())
+    types = [kind.type for kind in kinds]
+    constraints = constraints_of(types, [], tied=len(types))
+    found = iter(lowerer.assembly_results(types, text, given, constraints=constraints))
     for accumulator in accumulators:
         accumulator.values = [next(found) for _ in accumulator.values]
 
@@ -244,31 +241,27 @@ class _Mma:
         """Multiply and add; `use` says whether to `accumulators`, and is 0, 1 or an i1."""
         kind, count = ACCUMULATORS[accumulator_kind(self.accumulator_type.scalar)], len(accumulators)
         row, column = at
-        constraints, given = [f"={kind.constraint}"] * count, list[Typed]()
+        tied = [(kind.type, value) for value in accumulators] if use != "0" else []
+        after = count + len(tied)
         names = [f"{{{', '.join(f'${index}' for index in range(count))}}}"]
-        left = self.left.at(row, k)
-        inputs: list[tuple[str, Typed]] = []
-        if use != "0":
-            inputs += [(str(index), (kind.type, value)) for index, value in enumerate(accumulators)]
-        after = count + len(inputs)
+        left, inputs = self.left.at(row, k), list[Typed]()
         if isinstance(left, str):
-            inputs.append(("l", ("i64", left)))
+            inputs.append(("i64", left))
             names.append(f"${after}")
         else:
-            inputs += [("r", ("i32", word)) for word in left]
+            inputs += [("i32", word) for word in left]
             names.append(f"{{{', '.join(f'${after + index}' for index in range(len(left)))}}}")
-        inputs.append(("l", ("i64", self.right.at(column, k))))
-        names.append(f"${count + len(inputs) - 1}")
+        inputs.append(("i64", self.right.at(column, k)))
+        names.append(f"${after + len(inputs) - 1}")
         if use.startswith("%"):
-            inputs.append(("b", ("i1", use)))
-            names.append(f"${count + len(inputs) - 1}")
+            inputs.append(("i1", use))
+            names.append(f"${after + len(inputs) - 1}")
         else:
             names.append(use)
-        constraints += [constraint for constraint, _ in inputs]
-        given += [value for _, value in inputs]
+        types = [kind.type] * count
         text = f"{self._name} {', '.join([*names, *self._modifiers()])};"
-        type = struct([kind.type] * count)
-        return self.lowerer.extract(type, self.lowerer.assembly(type, text, ",".join(constraints), given), count)
+        constraints = constraints_of(types, inputs, tied=len(tied))
+        return self.lowerer.assembly_results(types, text, [*tied, *inputs], constraints=constraints)
 
     @property
     def _name(self) -> str:
@@ -318,7 +311,8 @@ class _OperandInRegisters:
         """A register of its own: instructions that are still under way may read those that are computed next."""
         registers = [self._registers[self._places[row, depth + index]] for index in range(self._per_word)]
         word = word_of(self.lowerer, self._element, registers)
-        return self.lowerer.assembly("i32", "mov.b32 $0, $1;", "=r,r", [("i32", word)])
+        (moved,) = self.lowerer.assembly_results(["i32"], "mov.b32 $0, $1;", [("i32", word)])
+        return moved
 
     def at(self, row: int, depth: int) -> list[str]:
         """The words of the instruction that begins there."""
