@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.backends.ptxsim.fragments import (
+from tilewright.backends.ptxsim.mma import (
     accumulator,
     first_operand,
     gather,

@@ -9,7 +9,7 @@ import pytest
 from ptx_programs import kernel_text, run
 
 from tilewright.backends.ptxsim import SimulationError, load
-from tilewright.backends.ptxsim.fragments import accumulator, first_operand, second_operand
+from tilewright.backends.ptxsim.mma import accumulator, first_operand, second_operand
 from tilewright.backends.ptxsim.value_types import WIDTHS, read_elements
 
 PLAIN = (

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.backends.ptxsim.mma_arithmetic import multiply_accumulate, multiply_bits, scaled
+from tilewright.backends.ptxsim.mma import multiply_accumulate, multiply_bits, scaled
 from tilewright.backends.ptxsim.value_types import WIDTHS, read_elements, write_elements
 
 

@@ -7,7 +7,7 @@ import pytest
 from ptx_programs import kernel_text
 
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
-from tilewright.backends.ptxsim.instruction_descriptors import instruction_descriptor
+from tilewright.backends.ptxsim.matrix_descriptors import instruction_descriptor
 
 ROWS, N, K = 128, 16, 16
 A = np.random.default_rng(0).standard_normal((ROWS, K)).astype(np.float16)

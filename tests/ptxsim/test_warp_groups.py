@@ -7,8 +7,8 @@ import pytest
 from ptx_programs import REGISTERS
 
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
-from tilewright.backends.ptxsim.fragments import accumulator
 from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_addresses, read_descriptor
+from tilewright.backends.ptxsim.mma import accumulator
 
 M, N, K = 64, 16, 16
 A = np.random.default_rng(0).standard_normal((M, K)).astype(np.float16)

@@ -1,22 +1,105 @@
 """Loads and stores of every space.
 
 ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+16];      st.shared.b16 [%r5], %rs1;      ld.param.b64 %rd1, [k_param_0];
+
+A generic address is a number of one's own choice per space: global addresses as they are; the others begin at a
+window of their own, as on hardware. `split` groups lanes by the space that their generic addresses lie in.
+
+Asynchronous engines (bulk copies, wgmma and tcgen05) go another way to shared memory than threads do, another proxy:
+what threads store must be fenced by `fence.proxy.async` before an engine may read it.
+
+    engine_reads(machine, index, warps, lane)      # checked, and in use until `engine_has_read`
+    engine_writes(machine, index, lane)            # checked, and pending until `engine_has_written`
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
-from tilewright.backends.ptxsim.spaces import frame_fault, space_of, split
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
+
+WINDOWS = {"shared": 0x7000_0000_0000, "param": 0x7100_0000_0000, "local": 0x7200_0000_0000}
+"""The first generic address of each space."""
+WINDOW_SIZE = 1 << 32
+
+
+def space_of(parts: tuple[str, ...]) -> str:
+    """The space an instruction names: `global`, `shared`, `local`, `param`; "" for generic addresses."""
+    for part in parts[1:]:
+        name = part.split("::")[0]
+        if name in ("global", "shared", "local", "param"):
+            return name
+        if name == "const":
+            return "global"
+    return ""
+
+
+def split(addresses: Array) -> Iterator[tuple[str, Array, Array]]:
+    """Per space: its name, which of the generic addresses lie there, and their addresses in it."""
+    left = np.ones(len(addresses), bool)
+    for name, start in WINDOWS.items():
+        inside = (addresses >= start) & (addresses < start + WINDOW_SIZE)
+        if inside.any():
+            left &= ~inside
+            chosen = np.flatnonzero(inside)
+            yield name, chosen, addresses[chosen] - start
+    if left.all():
+        yield "global", np.arange(len(addresses)), addresses
+    elif left.any():
+        chosen = np.flatnonzero(left)
+        yield "global", chosen, addresses[chosen]
+
+
+def place_of(address: int) -> tuple[str, int]:
+    """The space and the address in it of one generic address."""
+    for name, start in WINDOWS.items():
+        if start <= address < start + WINDOW_SIZE:
+            return name, address - start
+    return "global", address
+
+
+def generic_bytes(machine: Machine, address: int, size: int, lane: int) -> bytes:
+    """The bytes that one lane would read at a generic address; for reports, not for instructions.
+
+    Raises:
+        SimulationError: nothing is there.
+    """
+    space, offset = place_of(address)
+    if space == "local":
+        start = lane * machine.frame_stride + offset
+        return bytes(machine.frame[1][start : start + size].tobytes())
+    if space == "shared":
+        start = int(machine.shared.base(machine.cta[lane])) + offset
+        return bytes(machine.shared.data[start : start + size].tobytes())
+    if space == "param":
+        return bytes(machine.parameters[offset : offset + size].tobytes())
+    machine.refuse(machine.memory.fault(np.array([offset - BASE]), 1, "load", needs=VALID | INITIALISED), lane)
+    return bytes(machine.memory.bytes_at(offset, size).tobytes())
+
+
+def frame_fault(machine: Machine, addresses: Array, width: int, what: str) -> Fault | None:
+    """The fault of accesses to local memory; None if they are good."""
+    wrong = (addresses < 0) | (addresses + width > machine.code.frame)
+    if wrong.any():
+        index = int(wrong.argmax())
+        size = machine.code.frame
+        text = f"{what} of {width} bytes at local address {int(addresses[index]):#x}; the thread has {size} bytes"
+        return Fault("out of bounds", text, index)
+    if width > 1 and (addresses & (width - 1)).any():
+        index = int(((addresses & (width - 1)) != 0).argmax())
+        return Fault(
+            "misaligned address", f"{what} of {width} bytes at local address {int(addresses[index]):#x}", index
+        )
+    return None
+
 
 STRONG = ("volatile", "relaxed", "acquire", "mmio")
 """Loads that look for what other threads store: a loop of them polls."""
@@ -158,7 +241,7 @@ def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, 
     index = machine.shared.locate(addresses, machine.cta[lanes], width, what)
     if isinstance(index, Fault):
         machine.check(index, lanes)
-    return np.asarray(index)
+    return index
 
 
 def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what: str) -> None:
@@ -236,18 +319,53 @@ def store_parameters(machine: Machine, _: Array, lanes: Array, element: int, val
 STORES = {"global": store_global, "shared": store_shared, "local": store_frame, "param": store_parameters}
 
 
-def nothing(_: Instruction, code: Decoder) -> Run:
-    """Decode hints and fences, which do nothing: lanes run in lockstep, so that memory is always in order."""
-
-    def run(machine: Machine, active: Any) -> None:
-        return None
-
-    return run
+nothing = command(lambda machine, active: None)
+"""Hints and fences do nothing: lanes run in lockstep, so that memory is always in order."""
 
 
 def unknown(instruction: Instruction, code: Decoder) -> Run:
     """Refuse instructions that look like ones we know, and do something else."""
     raise SimulationError("unsupported", "the simulator does not know this instruction")
+
+
+def engine_reads(machine: Machine, index: Array, warps: Array, lane: int) -> None:
+    """An engine begins to read bytes for warps: check, and hold them.
+
+    Raises:
+        SimulationError: a byte has no value, is not fenced, or races with another access.
+    """
+    machine.refuse(machine.shared.engine_read(index, warps), lane)
+    machine.shared.hold_for_read(index)
+
+
+def engine_has_read(machine: Machine, index: Array, warps: Array, time: int | None = None) -> None:
+    """The engine has read the bytes, and warps have waited for it: now, or who waits knows them up to this time."""
+    machine.shared.end_read(index)
+    machine.shared.note_read_by_all(index, warps, time)
+
+
+def engine_writes(machine: Machine, index: Array, lane: int) -> None:
+    """An engine begins to write bytes for a lane: check, and hold them.
+
+    Raises:
+        SimulationError: another access is not ordered before.
+    """
+    machine.refuse(machine.shared.write(index, np.full(len(index), machine.warp[lane])), lane)
+    machine.shared.hold_for_write(index)
+
+
+def engine_has_written(machine: Machine, index: Array, content: Array, lane: int, time: int) -> None:
+    """The bytes have landed; whoever waits for them knows what the lane's warp did up to this time."""
+    shared = machine.shared
+    shared.end_write(index)
+    shared.data[index] = content
+    shared.note_write(index, np.full(len(index), machine.warp[lane]), time)
+    shared.engine_wrote(index)
+
+
+def fence(machine: Machine, active: Mask) -> None:
+    """fence.proxy.async: engines see what the warp knows to be stored."""
+    machine.shared.fence(np.unique(machine.warp[machine.active_lanes(active)]))
 
 
 HANDLERS: Handlers = {
@@ -267,4 +385,6 @@ HANDLERS: Handlers = {
     "griddepcontrol": nothing,
     "setmaxnreg": nothing,
     "pmevent": nothing,
+    "fence.proxy.async": command(fence),
+    "fence.proxy.async::generic": command(fence),
 }

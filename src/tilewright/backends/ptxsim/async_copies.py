@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared, watch_load
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID
@@ -56,10 +56,6 @@ class AsyncCopies:
         self.machine.shared.hold_for_write(index.ravel())
         group = self.open_group[lanes]
         self.flying.append(Copy(lanes, index, content, group, np.zeros(len(lanes), bool)))
-
-    def commit(self, lanes: Array) -> None:
-        """Make a group of the copies that lanes have issued since the last commit."""
-        self.open_group[lanes] += 1
 
     def land(self, lanes: Array, first_kept: Array, time: int | None = None) -> None:
         """Land the copies of lanes whose group is below `first_kept`, a number for each lane of the machine."""
@@ -121,11 +117,9 @@ def _content(machine: Machine, addresses: Array, lanes: Array, width: int, size:
     return content
 
 
-def decode_commit(_: Instruction, code: Decoder) -> Run:
-    def run(machine: Machine, active: Mask) -> None:
-        machine.family(AsyncCopies).commit(machine.active_lanes(active))
-
-    return run
+def commit(machine: Machine, active: Mask) -> None:
+    """Make a group of the copies that lanes have issued since the last commit."""
+    machine.family(AsyncCopies).open_group[machine.active_lanes(active)] += 1
 
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
@@ -158,7 +152,7 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
 
 HANDLERS: Handlers = {
     "cp.async": decode_copy,
-    "cp.async.commit_group": decode_commit,
+    "cp.async.commit_group": command(commit),
     "cp.async.wait_group": decode_wait,
     "cp.async.wait_all": decode_wait,
     "cp.async.mbarrier": decode_arrive,

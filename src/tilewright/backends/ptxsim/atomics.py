@@ -12,13 +12,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import STORED, check_shared, lanes_of, locate_shared, synchronise
+from tilewright.backends.ptxsim.accesses import (
+    STORED,
+    check_shared,
+    lanes_of,
+    locate_shared,
+    space_of,
+    split,
+    synchronise,
+)
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
 from tilewright.backends.ptxsim.floats import Lens, arithmetic
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE
-from tilewright.backends.ptxsim.spaces import space_of, split
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, Sink
 

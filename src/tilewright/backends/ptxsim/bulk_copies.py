@@ -9,6 +9,14 @@
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
 in global memory at once. Not simulated: im2col, and bulk reductions in shared memory.
+
+A map that the kernel has stored itself must be acquired by `fence.proxy.tensormap` first.
+
+Maps can be made on the device:
+
+    tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r1], 0x1, %r2;
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%r1], 128;
+    fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
 """
 
 from __future__ import annotations
@@ -21,18 +29,140 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import nothing
-from tilewright.backends.ptxsim.bulk_operands import Piece, box_piece, one, plain_piece, tensor_operand
+from tilewright.backends.ptxsim.accesses import (
+    engine_has_read,
+    engine_has_written,
+    engine_reads,
+    engine_writes,
+    generic_bytes,
+    lanes_of,
+    nothing,
+    place_of,
+    space_of,
+    store,
+)
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
-from tilewright.backends.ptxsim.memory import INITIALISED, VALID, WRITABLE, WRITTEN, Fault
-from tilewright.backends.ptxsim.proxies import engine_has_read, engine_has_written, engine_reads, engine_writes
+from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.mma import read_rows
 from tilewright.backends.ptxsim.shared import WINDOW_BITS
+from tilewright.backends.ptxsim.tensor_maps import FIELDS, SIZE, Box, MapError, TensorMap, box_at, decode, fill_bytes
+from tilewright.backends.ptxsim.tensor_maps import shared_addresses as addresses_of_box
 from tilewright.backends.ptxsim.value_types import Array, Mask
-from tilewright.support.ptx_syntax import Instruction, number_of
+from tilewright.support.ptx_syntax import Address, Instruction, Operand, number_of
+
+BOX_ALIGNMENT = 128
+PIECE_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The bytes that a copy moves, one by one.
+
+    Attributes:
+        shared: addresses in shared memory.
+        global_: offsets in the heap of global memory.
+        inside: which bytes belong to the tensor; the others are filled, and never stored.
+        fill: the bytes that stand there instead.
+        counted: the bytes that the mbarrier is told of.
+        element: the type of the numbers, for reductions.
+    """
+
+    shared: Array
+    global_: Array
+    inside: Array
+    fill: Array
+    counted: int
+    element: str
+
+
+class AcquiredMaps:
+    """The maps in global memory that CTAs have acquired since the kernel stored them."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.known: set[tuple[int, int]] = set()
+
+    def acquire(self, machine: Machine, lanes: Array, addresses: Array) -> None:
+        self.known |= set(zip(machine.cta[lanes].tolist(), addresses.tolist(), strict=True))
+
+
+def one(machine: Machine, read: Read, lane: int) -> int:
+    """The value of an operand in one lane."""
+    return int(lanes_of(read(machine), np.array([lane]), machine)[0])
+
+
+TensorRead: TypeAlias = Callable[[Machine, int], tuple[TensorMap, Box]]
+
+
+def tensor_operand(operand: Operand, code: Decoder, *, rows: bool) -> TensorRead:
+    """Reads `[map, {x, y, …}]`; with `rows`, the coordinates behind the first are places in dimension 1."""
+    if not isinstance(operand, Address):
+        raise SimulationError("syntax", f"`{operand}` is no address with coordinates")
+    place, *_ = operand.coordinates
+    address = code.address(Address(operand.base, operand.offset))
+    corner = [code.source(item, "s32") for item in items_of(place)]
+
+    def read(machine: Machine, lane: int) -> tuple[TensorMap, Box]:
+        found = tensor_map(machine, one(machine, address, lane), lane)
+        at = tuple(one(machine, coordinate, lane) for coordinate in corner)
+        if rows:
+            return found, box_at(found, (at[0], 0), rows=at[1:])
+        if len(at) != len(found.shape):
+            text = f"{len(at)} coordinates for a tensor of {len(found.shape)} dimensions"
+            machine.fail("tensor map", text, lane)
+        return found, box_at(found, at)
+
+    return read
+
+
+def tensor_map(machine: Machine, address: int, lane: int) -> TensorMap:
+    """The map at a generic address.
+
+    Raises:
+        SimulationError: it is none, or the kernel has stored it and nobody has acquired it.
+    """
+    if address % 64:
+        machine.fail("misaligned address", f"a tensor map at {address:#x}, no multiple of 64", lane)
+    raw = generic_bytes(machine, address, SIZE, lane)
+    space, offset = place_of(address)
+    if space == "global" and (machine.memory.state[1][offset - BASE : offset - BASE + SIZE] & WRITTEN).any():
+        acquired = machine.family(AcquiredMaps).known
+        if machine.checks and (int(machine.cta[lane]), address) not in acquired:
+            machine.fail("race", "the kernel has stored this tensor map, with no fence.proxy.tensormap behind", lane)
+    try:
+        return decode(raw)
+    except MapError as error:
+        machine.fail("tensor map", str(error), lane)
+
+
+def box_piece(machine: Machine, found: TensorMap, box: Box, start: int, lane: int) -> Piece:
+    """The bytes of a box that lies at a shared address."""
+    if start % BOX_ALIGNMENT:
+        text = f"a box at shared address {start:#x}, no multiple of {BOX_ALIGNMENT}"
+        machine.fail("misaligned address", text, lane)
+    byte = np.arange(box.size)
+    return Piece(
+        shared=addresses_of_box(box, start, found.swizzle).ravel(),
+        global_=(box.global_[:, None] + byte - BASE).ravel(),
+        inside=np.repeat(box.inside, box.size),
+        fill=np.tile(fill_bytes(found, box.size), len(box.inside)),
+        counted=len(box.inside) * box.size,
+        element=found.element,
+    )
+
+
+def plain_piece(machine: Machine, start: int, address: int, size: int, lane: int, *, element: str = "u8") -> Piece:
+    """`size` bytes, one after the other in both memories."""
+    for what, number in (("shared address", start), ("global address", address), ("size", size)):
+        if number % PIECE_ALIGNMENT:
+            text = f"a bulk copy's {what} {number:#x} is no multiple of {PIECE_ALIGNMENT}"
+            machine.fail("misaligned address", text, lane)
+    byte, whole = np.arange(size), np.ones(size, bool)
+    return Piece(start + byte, address - BASE + byte, whole, np.zeros(size, np.uint8), size, element)
+
 
 Pieces: TypeAlias = Callable[[Machine, int], Piece]
 _OFFSET = (1 << WINDOW_BITS) - 1
@@ -78,18 +208,18 @@ class BulkGroups:
     def wait(self, lanes: Array, kept: int) -> None:
         """All but the newest groups of lanes have been read."""
         waiting = set(lanes.tolist())
-        for store in list(self.flying):
-            if store.lane in waiting and store.group < self.open_group[store.lane] - kept:
-                engine_has_read(self.machine, store.index, np.array([self.machine.warp[store.lane]]))
-                self.flying.remove(store)
+        for copy in list(self.flying):
+            if copy.lane in waiting and copy.group < self.open_group[copy.lane] - kept:
+                engine_has_read(self.machine, copy.index, np.array([self.machine.warp[copy.lane]]))
+                self.flying.remove(copy)
 
     def left(self, ended: Array) -> None:
         """Lanes have ended: once a CTA is gone its shared memory is, too."""
         machine = self.machine
-        for store in self.flying:
-            cta = machine.cta[store.lane]
+        for copy in self.flying:
+            cta = machine.cta[copy.lane]
             if ended[machine.cta == cta].any() and not machine.alive[machine.cta == cta].any():
-                machine.fail("race", "the CTA ends while a bulk copy still reads its shared memory", store.lane)
+                machine.fail("race", "the CTA ends while a bulk copy still reads its shared memory", copy.lane)
 
 
 def _indices(machine: Machine, addresses: Array, cta: int, lane: int) -> Array:
@@ -102,9 +232,7 @@ def _indices(machine: Machine, addresses: Array, cta: int, lane: int) -> Array:
 def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: list[int]) -> None:
     """Copy from global memory into the shared memory of CTAs, whose mbarriers at the same place are told."""
     memory = machine.memory
-    fault = memory.fault(piece.global_[piece.inside], 1, "bulk copy", needs=VALID | INITIALISED)
-    if fault is not None:
-        machine.fail(fault.kind, fault.text, lane)
+    machine.refuse(memory.fault(piece.global_[piece.inside], 1, "bulk copy", needs=VALID | INITIALISED), lane)
     content = piece.fill.copy()
     content[piece.inside] = memory.views[1][piece.global_[piece.inside]]
     for cta in ctas:
@@ -129,9 +257,7 @@ def store_piece(machine: Machine, piece: Piece, lane: int, operation: str) -> No
     engine_reads(machine, index, np.array([machine.warp[lane]]), lane)
     needs = VALID | WRITABLE | (INITIALISED if operation else 0)
     offsets = piece.global_[inside]
-    fault = memory.fault(offsets, 1, "bulk copy", needs=needs)
-    if fault is not None:
-        machine.fail(fault.kind, fault.text, lane)
+    machine.refuse(memory.fault(offsets, 1, "bulk copy", needs=needs), lane)
     content = machine.shared.data[index[inside]]
     if operation:
         dtype = DTYPES[piece.element]
@@ -252,11 +378,8 @@ def _land_between(machine: Machine, index: Array, target: Array, content: Array,
     engine_has_written(machine, target, content, lane, time)
 
 
-def decode_commit(_: Instruction, code: Decoder) -> Run:
-    def run(machine: Machine, active: Mask) -> None:
-        machine.family(BulkGroups).open_group[machine.active_lanes(active)] += 1
-
-    return run
+def commit(machine: Machine, active: Mask) -> None:
+    machine.family(BulkGroups).open_group[machine.active_lanes(active)] += 1
 
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
@@ -268,10 +391,70 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
+_NUMBERED = ("box_dim", "element_stride", "global_dim", "global_stride")
+
+
+def decode_replace(instruction: Instruction, code: Decoder) -> Run:
+    """tensormap.replace.tile.field… [map]{, which}, value."""
+    field = instruction.parts[3]
+    start, width, count = FIELDS[field]
+    space = space_of(instruction.parts)
+    place, *numbers, new = instruction.operands
+    address = code.address(place)
+    which = code.source(numbers[0], "u32") if field in _NUMBERED else None
+    value = code.source(new, "b64" if width == 8 else "b32")
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        numbers = np.zeros(1, np.int64) if which is None else which(machine).astype(np.int64)
+        if (numbers >= count).any():
+            machine.fail("tensor map", f"{field} has {count} numbers", int(lanes[0]))
+        places = lanes_of(address(machine), lanes, machine) + start + width * lanes_of(numbers, lanes, machine)
+        values = lanes_of(value(machine), lanes, machine).astype(f"u{width}")
+        store(machine, space, places, lanes, width, [values])
+
+    return run
+
+
+def decode_map_copy(instruction: Instruction, code: Decoder) -> Run:
+    """tensormap.cp_fenceproxy: a warp copies a map from shared to global memory."""
+    target, origin, *_ = instruction.operands
+    to, source = code.address(target), code.address(origin)
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.whole_warps(active) * WARP
+        rows = read_rows(machine, lanes_of(source(machine), lanes, machine), lanes, SIZE)
+        words = np.ascontiguousarray(rows).view(np.uint64)
+        first = lanes_of(to(machine), lanes, machine)
+        for number in range(SIZE // 8):
+            store(machine, "global", first + 8 * number, lanes, 8, [words[:, number]])
+
+    return run
+
+
+def decode_acquire(instruction: Instruction, code: Decoder) -> Run:
+    """fence.proxy.tensormap::generic.acquire…: the CTA's copies find the map that others have stored."""
+    address = code.address(instruction.destination)
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        machine.family(AcquiredMaps).acquire(machine, lanes, lanes_of(address(machine), lanes, machine))
+
+    return run
+
+
+def decode_fence(instruction: Instruction, code: Decoder) -> Run:
+    acquires = instruction.has("acquire")
+    return decode_acquire(instruction, code) if acquires else nothing(instruction, code)
+
+
 HANDLERS: Handlers = {
     "cp.async.bulk": decode_copy,
     "cp.reduce.async.bulk": decode_copy,
     "cp.async.bulk.prefetch": nothing,
-    "cp.async.bulk.commit_group": decode_commit,
+    "cp.async.bulk.commit_group": command(commit),
     "cp.async.bulk.wait_group": decode_wait,
+    "tensormap.replace": decode_replace,
+    "tensormap.cp_fenceproxy": decode_map_copy,
+    "fence.proxy.tensormap::generic": decode_fence,
 }

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, applied
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, applied, simple
 from tilewright.backends.ptxsim.floats import FLOATS, MIN_NORMAL, lens_of
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
@@ -129,19 +129,8 @@ def decode_test(instruction: Instruction, code: Decoder) -> Run:
     return applied(instruction, code, tests[name], code.sources(instruction, kind), "pred")
 
 
-def decode_copy_sign(instruction: Instruction, code: Decoder) -> Run:
-    """copysign.type d, a, b: the size of b with the sign of a."""
-    return applied(
-        instruction,
-        code,
-        lambda a, b: np.copysign(b, a),
-        code.sources(instruction, instruction.type),
-        instruction.type,
-    )
-
-
 HANDLERS: Handlers = {
-    "copysign": decode_copy_sign,
+    "copysign": simple(lambda a, b: np.copysign(b, a)),
     "set": decode_set,
     "setp": decode_set_predicate,
     "testp": decode_test,

@@ -275,6 +275,11 @@ def applied(
     return run
 
 
+def command(run: Run) -> Decode:
+    """An instruction that takes nothing from its text."""
+    return lambda instruction, code: run
+
+
 def simple(semantics: InstructionSemantics) -> Decode:
     """An instruction whose operands and result have the type it names."""
 

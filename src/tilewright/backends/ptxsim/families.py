@@ -6,9 +6,7 @@ from tilewright.backends.ptxsim import (
     accesses,
     async_copies,
     atomics,
-    bits,
     bulk_copies,
-    clusters,
     comparisons,
     control,
     conversions,
@@ -19,12 +17,9 @@ from tilewright.backends.ptxsim import (
     mbarriers,
     mma,
     moves,
-    proxies,
     shuffles,
     tcgen05,
-    tensor_map_edits,
     tensor_memory,
-    warp_reductions,
     wgmma,
 )
 from tilewright.backends.ptxsim.code import Run
@@ -41,32 +36,12 @@ def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
     return decode
 
 
+SCALARS = (integers, comparisons, conversions, moves, control)
+MEMORY = (accesses, async_copies, atomics, bulk_copies)
+THREADS = (cta_barriers, mbarriers, shuffles)
+TILES = (matrix_moves, mma, tcgen05, tensor_memory, wgmma)
 SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()
-
-
-HANDLERS: Handlers = {
-    **floats.HANDLERS,
-    **integers.HANDLERS,
-    **{name: _by_type(floats.HANDLERS[name], integers.HANDLERS[name]) for name in SHARED},
-    **accesses.HANDLERS,
-    **async_copies.HANDLERS,
-    **atomics.HANDLERS,
-    **bits.HANDLERS,
-    **bulk_copies.HANDLERS,
-    **clusters.HANDLERS,
-    **comparisons.HANDLERS,
-    **control.HANDLERS,
-    **conversions.HANDLERS,
-    **cta_barriers.HANDLERS,
-    **matrix_moves.HANDLERS,
-    **mbarriers.HANDLERS,
-    **mma.HANDLERS,
-    **moves.HANDLERS,
-    **proxies.HANDLERS,
-    **shuffles.HANDLERS,
-    **tcgen05.HANDLERS,
-    **tensor_map_edits.HANDLERS,
-    **tensor_memory.HANDLERS,
-    **warp_reductions.HANDLERS,
-    **wgmma.HANDLERS,
-}
+HANDLERS: Handlers = dict(floats.HANDLERS)
+for _family in (*SCALARS, *MEMORY, *THREADS, *TILES):
+    HANDLERS |= _family.HANDLERS
+HANDLERS |= {name: _by_type(floats.HANDLERS[name], integers.HANDLERS[name]) for name in SHARED}

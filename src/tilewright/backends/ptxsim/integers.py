@@ -1,8 +1,10 @@
-"""Integer arithmetic.
+"""Integer arithmetic, logic and bits.
 
     add.s32 %r3, %r1, %r2;      mad.wide.s32 %rd1, %r1, 4, %rd2;      min.s16x2 %r3, %r1, %r2;      dp4a.s32.s32 %r1, …;
+    shl.b32 %r2, %r1, 5;        prmt.b32 %r3, %r1, %r2, 0x5410;       lop3.b32 %r4, %r1, %r2, %r3, 0x96;
 
-Results wrap. Division truncates; by zero it gives all ones, its remainder the dividend, as hardware does.
+Results wrap. Division truncates; by zero it gives all ones, its remainder the dividend, as hardware does. Shifts by the
+width or more give zero, and the sign for `shr.s`; amounts are unsigned.
 """
 
 from __future__ import annotations
@@ -14,9 +16,205 @@ import numpy as np
 
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, InstructionSemantics, applied, elementwise, simple
+from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
+
+U64 = np.uint64
+
+
+def shift_left(value: Array, amount: Array) -> Array:
+    bits = value.dtype.itemsize * 8
+    shifted = value << np.minimum(amount, bits - 1).astype(value.dtype)
+    return np.where(amount < bits, shifted, value.dtype.type(0))
+
+
+def shift_right(value: Array, amount: Array) -> Array:
+    bits = value.dtype.itemsize * 8
+    shifted = value >> np.minimum(amount, bits - 1).astype(value.dtype)
+    return shifted if value.dtype.kind == "i" else np.where(amount < bits, shifted, value.dtype.type(0))
+
+
+def decode_shift(instruction: Instruction, code: Decoder) -> Run:
+    kind, (value, amount) = instruction.type, instruction.sources
+    reads = [code.source(value, kind), code.source(amount, "u32")]
+    return applied(instruction, code, shift_left if instruction.opcode == "shl" else shift_right, reads, kind)
+
+
+def decode_funnel(instruction: Instruction, code: Decoder) -> Run:
+    """shf.{l, r}.{wrap, clamp}.b32 d, a, b, c: shifts b:a, and takes its upper half (l) or lower half (r)."""
+    wraps, right = instruction.has("wrap"), instruction.parts[1] == "r"
+
+    def semantics(low: Array, high: Array, amount: Array) -> Array:
+        count = (amount & 31 if wraps else np.minimum(amount, 32)).astype(U64)
+        both = low.astype(U64) | (high.astype(U64) << U64(32))
+        return (both >> count if right else (both << count) >> U64(32)).astype(np.uint32)
+
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
+
+
+def _low_ones(count: Array) -> Array:
+    """Numbers with `count` ones at the bottom, up to 64."""
+    return np.where(count >= 64, ~U64(0), (U64(1) << np.minimum(count, 63).astype(U64)) - U64(1))
+
+
+def decode_extract(instruction: Instruction, code: Decoder) -> Run:
+    """bfe.type d, a, position, length: bits of a; beyond its end the sign (s) or zeros (u)."""
+    kind, (source, *_) = TYPES[instruction.type], instruction.sources
+    reads = [code.source(source, kind.name), *code.sources(instruction, "u32", start=2)]
+
+    def semantics(value: Array, position: Array, length: Array) -> Array:
+        start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
+        wide = value.astype(np.int64).view(U64) if kind.kind == "s" else value.astype(U64)
+        if kind.kind == "s":
+            found = wide.view(np.int64) >> np.minimum(start, 63)
+            sign_at = np.minimum(start + count - 1, kind.bits - 1)
+            negative = (count > 0) & ((wide >> np.maximum(sign_at, 0).astype(U64)) & U64(1) != 0)
+            kept = found.view(U64) & _low_ones(count)
+            return np.where(negative, kept | ~_low_ones(count), kept).astype(f"u{kind.bytes}").view(kind.dtype)
+        found = np.where(start < 64, wide >> np.minimum(start, 63).astype(U64), U64(0))
+        return (found & _low_ones(count)).astype(kind.dtype)
+
+    return applied(instruction, code, semantics, reads, kind.name)
+
+
+def decode_insert(instruction: Instruction, code: Decoder) -> Run:
+    """bfi.type d, a, b, position, length: b with the low bits of a at a position."""
+    kind = instruction.type
+    reads = [*code.sources(instruction, kind)[:2], *code.sources(instruction, "u32", start=3)]
+
+    def semantics(bits: Array, base: Array, position: Array, length: Array) -> Array:
+        start, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
+        shift = np.minimum(start, 63).astype(U64)
+        field = np.where(start < 64, _low_ones(count) << shift, U64(0))
+        placed = (bits.astype(U64) << shift) & field
+        return ((base.astype(U64) & ~field) | placed).astype(base.dtype)
+
+    return applied(instruction, code, semantics, reads, kind)
+
+
+PERMUTE_MODES = {
+    # What each of the four bytes of the result is, by the two low bits of the selector: f4e, b4e, rc8, ecl, ecr, rc16.
+    "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
+    "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
+    "rc8": ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)),
+    "ecl": ((0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)),
+    "ecr": ((0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)),
+    "rc16": ((0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)),
+}
+
+
+def permute(low: Array, high: Array, selector: Array) -> Array:
+    """Four bytes of the eight of high:low, each by a nibble of the selector; its bit 3 replicates the sign."""
+    low, high, selector = np.broadcast_arrays(low, high, selector)
+    pool = np.stack([low, high], axis=1).astype("<u4").view(np.uint8)
+    nibbles = np.stack([(selector >> np.uint32(4 * place)) & 15 for place in range(4)], axis=1)
+    chosen = np.take_along_axis(pool, (nibbles & 7).astype(np.int64), axis=1)
+    signs = np.where(chosen & 0x80, np.uint8(255), np.uint8(0))
+    return np.where(nibbles & 8, signs, chosen).astype(np.uint8).view("<u4")[:, 0]
+
+
+def decode_permute(instruction: Instruction, code: Decoder) -> Run:
+    rows = PERMUTE_MODES.get(instruction.type)
+    if rows is None:
+        return elementwise(instruction, code, permute, source="b32", result="b32")
+    selectors = np.array([sum(byte << 4 * place for place, byte in enumerate(row)) for row in rows], np.uint32)
+
+    def semantics(low: Array, high: Array, selector: Array) -> Array:
+        return permute(low, high, selectors[selector & 3])
+
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
+
+
+def decode_lookup(instruction: Instruction, code: Decoder) -> Run:
+    """lop3.b32 d, a, b, c, table: any function of three bits."""
+    if instruction.type != "b32" or instruction.has("BoolOp"):
+        raise SimulationError("unsupported", "this form of lop3 is not simulated")
+    *sources, last = instruction.sources
+    reads = [code.source(operand, "b32") for operand in sources]
+    table = int(code.source(last, "u32")(None)[0])  # type: ignore[arg-type]  # an immediate
+
+    def semantics(a: Array, b: Array, c: Array) -> Array:
+        result = np.zeros(1, np.uint32)
+        for row in range(8):
+            if table >> row & 1:
+                result = result | ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
+        return result
+
+    return applied(instruction, code, semantics, reads, "b32")
+
+
+def population(value: Array) -> Array:
+    return np.bitwise_count(value).astype(np.uint32)
+
+
+def highest(value: Array) -> Array:
+    """The place of the highest one, or all ones where there is none."""
+    spread = value.copy()
+    for step in (1, 2, 4, 8, 16, 32):
+        if step < value.dtype.itemsize * 8:
+            spread |= spread >> value.dtype.type(step)
+    return np.bitwise_count(spread).astype(np.uint32) - np.uint32(1)
+
+
+def leading_zeros(value: Array) -> Array:
+    return np.uint32(value.dtype.itemsize * 8 - 1) - highest(value)
+
+
+def decode_count(instruction: Instruction, code: Decoder) -> Run:
+    semantics = {"popc": population, "clz": leading_zeros}[instruction.opcode]
+    return elementwise(instruction, code, semantics, source=instruction.type, result="u32")
+
+
+def decode_find(instruction: Instruction, code: Decoder) -> Run:
+    """bfind{.shiftamt}.type d, a: the highest bit that is not the sign."""
+    kind = TYPES[instruction.type]
+    unsigned = np.dtype(f"u{kind.bytes}")
+
+    def semantics(value: Array) -> Array:
+        bits = np.where(value < 0, ~value, value).view(unsigned) if kind.kind == "s" else value
+        found = highest(bits)
+        if not instruction.has("shiftamt"):
+            return found
+        return np.where(found == 0xFFFFFFFF, found, np.uint32(kind.bits - 1) - found)
+
+    return elementwise(instruction, code, semantics, source=kind.name, result="u32")
+
+
+def reverse(value: Array) -> Array:
+    raw = np.ascontiguousarray(value).view(np.uint8).reshape(len(value), -1)
+    flipped = np.packbits(np.unpackbits(raw, axis=1, bitorder="little")[:, ::-1], axis=1, bitorder="little")
+    return flipped.view(value.dtype)[:, 0]
+
+
+def decode_mask(instruction: Instruction, code: Decoder) -> Run:
+    """bmsk.{clamp, wrap}.b32 d, position, width: that many ones from a position on."""
+    wraps = instruction.has("wrap")
+
+    def semantics(position: Array, width: Array) -> Array:
+        start, count = position.astype(np.int64), width.astype(np.int64)
+        if wraps:
+            start, count = start & 31, count & 31
+        field = np.where(start < 32, _low_ones(np.minimum(count, 32)) << np.minimum(start, 32).astype(U64), U64(0))
+        return (field & U64(0xFFFFFFFF)).astype(np.uint32)
+
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
+
+
+def decode_extend(instruction: Instruction, code: Decoder) -> Run:
+    """szext.{clamp, wrap}.{u32, s32} d, a, width: the low bits of a, widened by sign or zero."""
+    wraps, signed = instruction.has("wrap"), instruction.type == "s32"
+
+    def semantics(value: Array, width: Array) -> Array:
+        count = (width & 31 if wraps else np.minimum(width, 32)).astype(np.int64)
+        field = _low_ones(count)
+        kept = value.astype(U64) & field
+        negative = signed & (count > 0) & ((kept >> np.maximum(count - 1, 0).astype(U64)) & U64(1) != 0)
+        return np.where(negative, kept | ~field, kept).astype(np.uint32)
+
+    return elementwise(instruction, code, semantics, source="b32", result="b32")
+
 
 PACKED = {"u16x2": np.dtype("u2"), "s16x2": np.dtype("i2")}
 """Pairs of halves, by how each half is read."""
@@ -71,7 +269,13 @@ class Carry:
     """The carry flag of every lane."""
 
     def __init__(self, machine: Machine) -> None:
+        self.lanes = machine.lanes
         self.flag = np.zeros(machine.lanes, bool)
+
+    def give(self, active: Mask, out: Array) -> None:
+        """Lanes set their flags."""
+        out = np.broadcast_to(out, self.lanes)
+        self.flag = out if active is None else np.where(active, out, self.flag)
 
 
 def _with_carry(subtracts: bool) -> Any:
@@ -90,8 +294,7 @@ def _with_carry(subtracts: bool) -> Any:
             result = a - b - one if subtracts else a + b + one
             if gives:
                 out = (a < b) | (came & (a == b)) if subtracts else (result < a) | (came & (result == a))
-                state.flag = out if active is None else np.where(active, out, state.flag)
-                state.flag = np.broadcast_to(state.flag, machine.lanes)
+                state.give(active, out)
             write(machine, active, result)
 
         return run
@@ -167,8 +370,7 @@ def _decode_multiply_carry(instruction: Instruction, code: Decoder) -> Run:
         came = state.flag if takes else np.zeros(1, bool)
         result = product(first(machine), second(machine)).view(c.dtype) + c + came.astype(c.dtype)
         if gives:
-            out = np.broadcast_to((result < c) | (came & (result == c)), machine.lanes)
-            state.flag = out if active is None else np.where(active, out, state.flag)
+            state.give(active, (result < c) | (came & (result == c)))
         write(machine, active, result)
 
     return run
@@ -191,12 +393,9 @@ def remainder(a: Array, b: Array) -> Array:
     return np.where(b == 0, a, np.fmod(a, safe))
 
 
-def absolute_difference(a: Array, b: Array) -> Array:
-    return np.asarray(np.maximum(a, b) - np.minimum(a, b))
-
-
-def decode_sad(instruction: Instruction, code: Decoder) -> Run:
-    return simple(lambda a, b, c: c + absolute_difference(a, b))(instruction, code)
+def absolute_difference(a: Array, b: Array, c: Array) -> Array:
+    """The size of a - b, added to c."""
+    return c + (np.maximum(a, b) - np.minimum(a, b))
 
 
 def _dot(instruction: Instruction, code: Decoder, *, pairs: bool) -> Run:
@@ -219,6 +418,24 @@ def _dot(instruction: Instruction, code: Decoder, *, pairs: bool) -> Run:
 
 
 HANDLERS: Handlers = {
+    "and": simple(operator.and_),
+    "bfe": decode_extract,
+    "bfi": decode_insert,
+    "bfind": decode_find,
+    "bmsk": decode_mask,
+    "brev": simple(reverse),
+    "clz": decode_count,
+    "cnot": simple(lambda value: (value == 0).astype(value.dtype)),
+    "lop3": decode_lookup,
+    "not": simple(operator.invert),
+    "or": simple(operator.or_),
+    "popc": decode_count,
+    "prmt": decode_permute,
+    "shf": decode_funnel,
+    "shl": decode_shift,
+    "shr": decode_shift,
+    "szext": decode_extend,
+    "xor": simple(operator.xor),
     "abs": simple(np.abs),
     "add": _binary(operator.add, saturating=_clamped(operator.add)),
     "add.cc": _with_carry(subtracts=False),
@@ -233,7 +450,7 @@ HANDLERS: Handlers = {
     "mul": decode_multiply,
     "neg": simple(operator.neg),
     "rem": simple(remainder),
-    "sad": decode_sad,
+    "sad": simple(absolute_difference),
     "sub": _binary(operator.sub, saturating=_clamped(operator.sub)),
     "sub.cc": _with_carry(subtracts=True),
     "subc": _with_carry(subtracts=True),

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.global_races import GlobalShadow
 from tilewright.backends.ptxsim.machine import Extents, Machine
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.program import Program
+from tilewright.backends.ptxsim.shadow import GlobalShadow
 from tilewright.backends.ptxsim.value_types import Array
 from tilewright.support.ptx_syntax import Variable
 

@@ -14,11 +14,10 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from tilewright.backends.ptxsim.clocks import Clocks
 from tilewright.backends.ptxsim.code import KernelCode, Step
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.global_races import Accessors, GlobalShadow
 from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
+from tilewright.backends.ptxsim.shadow import Accessors, Clocks, GlobalShadow
 from tilewright.backends.ptxsim.shared import SharedMemory
 from tilewright.backends.ptxsim.uninitialized import UninitializedRegisters
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
@@ -160,6 +159,11 @@ class Machine:
         """Raise the error of a fault; its index counts in `lanes`."""
         if fault is not None:
             self.fail(fault.kind, fault.text, int(lanes[fault.index]))
+
+    def refuse(self, fault: Fault | None, lane: int) -> None:
+        """Raise the error of a fault, of which `lane` is to blame."""
+        if fault is not None:
+            self.fail(fault.kind, fault.text, lane)
 
     def error(self, kind: str, text: str, lane: int | None = None) -> SimulationError:
         """The error to raise at the instruction that runs."""

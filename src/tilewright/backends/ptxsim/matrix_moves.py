@@ -20,15 +20,15 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.value_types import Array, Mask
-from tilewright.backends.ptxsim.warp_registers import (
+from tilewright.backends.ptxsim.mma import (
     by_warp,
-    lanes_of,
+    lanes_of_warps,
     read_rows,
     read_warps,
     write_rows,
     write_warps,
 )
+from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Instruction
 
 ROW = 16
@@ -91,7 +91,7 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
 
     def run(machine: Machine, active: Mask) -> None:
         warps = machine.whole_warps(active)
-        lanes = lanes_of(warps, height * matrices)
+        lanes = lanes_of_warps(warps, height * matrices)
         addresses = by_warp(machine, address(machine), warps)[:, : height * matrices]
         rows = read_rows(machine, addresses.ravel(), lanes, ROW).reshape(len(warps), matrices, height, ROW)
         words = registers_of_wide_rows(rows) if wide else registers_of_rows(rows, transposed=transposed)
@@ -109,7 +109,7 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
 
     def run(machine: Machine, active: Mask) -> None:
         warps = machine.whole_warps(active)
-        lanes = lanes_of(warps, 8 * len(reads))
+        lanes = lanes_of_warps(warps, 8 * len(reads))
         addresses = by_warp(machine, address(machine), warps)[:, : 8 * len(reads)]
         words = read_warps(machine, reads, warps)
         rows = rows_of_byte_registers(words) if of_bytes else rows_of_registers(words, transposed=transposed)

@@ -16,11 +16,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared
+from tilewright.backends.ptxsim.accesses import WINDOWS, check_shared, lanes_of, locate_shared
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.spaces import WINDOWS
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Address, Instruction, Operand
 

@@ -4,34 +4,199 @@
     mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e5m2.f32.ue8m0
         {d…}, {a…}, {b…}, {c…}, sa, {byte, thread}, sb, {byte, thread};
 
-`fragments.py` says who holds what, `mma_arithmetic.py` how sums are rounded. Not simulated: sparse products (`mma.sp`),
-and the f16 m8n8k4 of sm_70.
+Not simulated: sparse products (`mma.sp`), and the f16 m8n8k4 of sm_70.
+
+Registers of whole warps, and rows of shared memory:
+
+    words = read_warps(machine, reads, warps)               # (warp, lane, register)
+    write_warps(machine, active, warps, writes, words)
+    rows = read_rows(machine, addresses, lanes, 16)         # (lane, byte), checked
+
+Which lane holds what:
+
+    rows, columns = first_operand(rows=16, depth=16, bits=16)   # of f16: (lane, register, element) -> row, depth
+    matrices = spread(values, rows, columns, (16, 16))          # (warp, lane, register, element) -> (warp, row, depth)
+    gather(matrices, rows, columns)                             # and back
+
+One rule covers all shapes. Lane 4g + t has, in the first operand, row g of each eight rows and the elements of word t
+of each four words of the depth; a word is 32 bits, or one f64. Registers count rows first. The second operand has
+column g in place of row g. In the accumulator lane 4g + t has row g and two neighbouring columns from 2t.
+
+The sum of one instruction: every product of two elements is exact; the products of one instruction are added in
+float64, in the order of NumPy's `matmul`; that sum and the accumulator are added in float64 and rounded once, to
+nearest even, to the type of the result. A matrix product of several instructions rounds after each, in program order.
+Products of f16, bf16, tf32 and of narrower types have at most 22 bits, so that the order within an instruction
+changes nothing but the last bits of a float64. For f64 each product and sum is rounded as float64. Hardware keeps
+fewer bits while it adds, so results agree to the precision of the accumulator, not bit by bit.
+Integer sums are exact, then wrap, or saturate where the instruction says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tilewright.backends.ptxsim.accesses import check_shared, locate_shared
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, items_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, Write, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.fragments import (
-    accumulator,
-    first_operand,
-    gather,
-    scale_lanes,
-    second_operand,
-    spread,
-)
-from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply, multiply_bits, scaled
-from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
-from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps, write_warps
+from tilewright.backends.ptxsim.machine import WARP, Machine
+from tilewright.backends.ptxsim.value_types import INTEGERS, WIDTHS, Array, Mask, read_elements, write_elements
 from tilewright.support.ptx_syntax import Instruction, Operand
+
+
+def by_warp(machine: Machine, values: Array, warps: Array) -> Array:
+    """Values of all lanes as (warp, lane), for some warps."""
+    return np.broadcast_to(values, machine.lanes).reshape(-1, WARP)[warps]
+
+
+def read_warps(machine: Machine, reads: Sequence[Read], warps: Array) -> Array:
+    """Registers of warps: (warp, lane, register)."""
+    return np.stack([by_warp(machine, read(machine), warps) for read in reads], axis=-1)
+
+
+def write_warps(machine: Machine, active: Mask, warps: Array, writes: Sequence[Write], values: Array) -> None:
+    """Write registers of warps, from (warp, lane, register)."""
+    for number, write in enumerate(writes):
+        if len(warps) * WARP == machine.lanes:
+            full = values[..., number]
+        else:
+            full = np.zeros((machine.warps, WARP), values.dtype)
+            full[warps] = values[..., number]
+        write(machine, active, np.ascontiguousarray(full).reshape(-1))
+
+
+def lanes_of_warps(warps: Array, count: int = WARP) -> Array:
+    """The first so many lanes of warps, one after the other."""
+    lanes: Array = (warps[:, None] * WARP + np.arange(count)).ravel()
+    return lanes
+
+
+def read_rows(machine: Machine, addresses: Array, lanes: Array, width: int) -> Array:
+    """Bytes of shared memory at the addresses of some lanes: (lane, byte). Rows of `width` bytes are aligned to it."""
+    index = locate_shared(machine, addresses, lanes, width, "load")
+    check_shared(machine, index, lanes, width, "read")
+    return machine.shared.data[index[:, None] + np.arange(width)]
+
+
+def write_rows(machine: Machine, addresses: Array, lanes: Array, rows: Array) -> None:
+    """Store bytes of (lane, byte) at the addresses of some lanes in shared memory."""
+    width = rows.shape[1]
+    index = locate_shared(machine, addresses, lanes, width, "store")
+    check_shared(machine, index, lanes, width, "write")
+    machine.shared.data[index[:, None] + np.arange(width)] = rows
+    machine.changes += 1
+
+
+Places = NDArray[np.int64]
+GROUP = 8
+LANES = 32
+
+
+def _per_word(bits: int) -> int:
+    return max(1, 32 // bits)
+
+
+@cache
+def first_operand(rows: int, depth: int, bits: int) -> tuple[Places, Places]:
+    """Row and place in the depth, by lane, register and element of the register."""
+    per_word, repeats = _per_word(bits), rows // GROUP
+    registers = rows * depth // LANES // per_word
+    lane, register, element = np.ogrid[:LANES, :registers, :per_word]
+    row = lane // 4 + GROUP * (register % repeats) + 0 * element
+    place = (register // repeats) * 4 * per_word + lane % 4 * per_word + element
+    return row, place
+
+
+@cache
+def second_operand(columns: int, depth: int, bits: int) -> tuple[Places, Places]:
+    """Place in the depth and column, by lane, register and element of the register."""
+    column, place = first_operand(columns, depth, bits)
+    return place, column
+
+
+@cache
+def accumulator(rows: int, columns: int) -> tuple[Places, Places]:
+    """Row and column, by lane and element: two columns, then eight rows further, then eight columns further."""
+    repeats = rows // GROUP
+    lane, element = np.ogrid[:LANES, : rows * columns // LANES]
+    row = lane // 4 + GROUP * (element // 2 % repeats)
+    column = lane % 4 * 2 + element % 2 + GROUP * (element // (2 * repeats))
+    return row, column
+
+
+def spread(values: NDArray[Any], first: Places, second: Places, shape: tuple[int, int]) -> NDArray[Any]:
+    """Matrices from the elements of warps: `values` has the warp and the shape of `first`."""
+    matrices = np.empty((len(values), *shape), values.dtype)
+    matrices[:, first, second] = values
+    return matrices
+
+
+def gather(matrices: NDArray[Any], first: Places, second: Places) -> NDArray[Any]:
+    """The elements of warps from their matrices."""
+    found: NDArray[Any] = matrices[:, first, second]
+    return found
+
+
+@cache
+def scale_lanes(rows: int, chosen: int) -> Places:
+    """The lane that holds the scales of each row of the first operand (16 rows), or column of the second (8).
+
+    `chosen` is the instruction's thread selector: which pair of the four lanes of a group, or which lane.
+    """
+    index = np.arange(rows)
+    return index % GROUP * 4 + (2 * chosen + index // GROUP if rows > GROUP else chosen)
+
+
+Values = NDArray[Any]
+
+
+def multiply(first: Values, second: Values) -> Values:
+    """The product of the values that `read_elements` gives: int64 for integers, else float64."""
+    if first.dtype.kind == "i":
+        first, second = first.astype(np.float64), second.astype(np.float64)
+        counts: Values = np.matmul(first, second).astype(np.int64)
+        return counts
+    product: Values = np.matmul(first, second)
+    return product
+
+
+def multiply_accumulate(
+    first: Values, second: Values, sums: Values, element: str, *, saturate: bool = False
+) -> NDArray[np.uint8]:
+    """Bytes of `first` x `second` + `sums` as elements of this type, one after the other along the last axis."""
+    return finish(multiply(first, second) + sums, element, saturate=saturate)
+
+
+def finish(total: Values, element: str, *, saturate: bool = False) -> NDArray[np.uint8]:
+    """Bytes of a sum as elements of this type: rounded, wrapped, or saturated."""
+    if saturate and element in INTEGERS:
+        limits = np.iinfo(np.int32)
+        total = np.clip(total, limits.min, limits.max)
+    return write_elements(total, element)
+
+
+def multiply_bits(first: Values, second: Values, operation: str) -> Values:
+    """The number of ones along the depth in `and`, or in `xor`, of two matrices of bits."""
+    both = multiply(first, second)
+    if operation == "and":
+        return both
+    different: Values = first.sum(-1)[..., :, None] + second.sum(-2)[..., None, :] - 2 * both
+    return different
+
+
+def scaled(values: Values, scales: Values, axis: int) -> Values:
+    """Values times scales, each of which belongs to a block of neighbours along `axis`."""
+    block = values.shape[axis] // scales.shape[axis]
+    found: Values = values * np.repeat(scales, block, axis=axis)
+    return found
+
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _SCALE_COUNTS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.backends.ptxsim.accesses import WINDOW_SIZE, WINDOWS, space_of
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, items_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, applied, elementwise, items_of, simple
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.spaces import WINDOW_SIZE, WINDOWS, space_of
-from tilewright.backends.ptxsim.value_types import TYPES, Mask
+from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, Sink, Vector
 
 
@@ -21,12 +21,7 @@ def decode_move(instruction: Instruction, code: Decoder) -> Run:
         return _decode_unpack(instruction, code)
     if isinstance(source, Vector):
         return _decode_pack(instruction, code)
-    read, write = code.source(source, instruction.type), code.target(target, instruction.type)
-
-    def run(machine: Machine, active: Mask) -> None:
-        write(machine, active, read(machine))
-
-    return run
+    return simple(lambda value: value)(instruction, code)
 
 
 def _decode_unpack(instruction: Instruction, code: Decoder) -> Run:
@@ -65,53 +60,36 @@ def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
 def decode_select(instruction: Instruction, code: Decoder) -> Run:
     """selp d, a, b, p: a where p."""
     a, b, predicate = instruction.sources
-    first, second = code.source(a, instruction.type), code.source(b, instruction.type)
-    choice, write = code.source(predicate, "pred"), code.target(instruction.destination, instruction.type)
-
-    def run(machine: Machine, active: Mask) -> None:
-        write(machine, active, np.where(choice(machine), first(machine), second(machine)))
-
-    return run
+    kind = instruction.type
+    reads = [code.source(predicate, "pred"), code.source(a, kind), code.source(b, kind)]
+    return applied(instruction, code, np.where, reads, kind)
 
 
 def decode_select_by_sign(instruction: Instruction, code: Decoder) -> Run:
     """slct.type.{s32, f32} d, a, b, c: a where c >= 0; a NaN chooses b, -0 chooses a."""
     kind, sign_type = instruction.parts[-2:]
     a, b, c = instruction.sources
-    first, second, sign = code.source(a, kind), code.source(b, kind), code.source(c, sign_type)
-    write = code.target(instruction.destination, kind)
-
-    def run(machine: Machine, active: Mask) -> None:
-        write(machine, active, np.where(sign(machine) >= 0, first(machine), second(machine)))
-
-    return run
+    reads = [code.source(c, sign_type), code.source(a, kind), code.source(b, kind)]
+    return applied(instruction, code, lambda sign, first, second: np.where(sign >= 0, first, second), reads, kind)
 
 
 def decode_convert_address(instruction: Instruction, code: Decoder) -> Run:
     """cvta{.to}.space: from a space to generic addresses, or back."""
-    space, kind = space_of(instruction.parts), instruction.type
-    (read,), write = code.sources(instruction, kind), code.target(instruction.destination, kind)
-    start = np.array([WINDOWS.get(space, 0)], np.uint64)
+    start = np.array([WINDOWS.get(space_of(instruction.parts), 0)], np.uint64)
     if instruction.has("to"):
         start = np.uint64(0) - start
-
-    def run(machine: Machine, active: Mask) -> None:
-        write(machine, active, read(machine) + start)
-
-    return run
+    return simple(lambda address: address + start)(instruction, code)
 
 
 def decode_is_space(instruction: Instruction, code: Decoder) -> Run:
     """isspacep.space p, a: whether the generic address lies in the space."""
     space = space_of(instruction.parts)
-    (read,), write = code.sources(instruction, "u64"), code.target(instruction.destination, "pred")
 
-    def run(machine: Machine, active: Mask) -> None:
-        addresses = read(machine)
+    def semantics(addresses: Array) -> Array:
         inside = {name: (addresses >= at) & (addresses < at + WINDOW_SIZE) for name, at in WINDOWS.items()}
-        write(machine, active, inside[space] if space in inside else ~np.logical_or.reduce(list(inside.values())))
+        return inside[space] if space in inside else ~np.logical_or.reduce(list(inside.values()))
 
-    return run
+    return elementwise(instruction, code, semantics, source="u64", result="pred")
 
 
 def decode_policy(instruction: Instruction, code: Decoder) -> Run:

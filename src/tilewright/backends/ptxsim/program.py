@@ -11,15 +11,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewright.backends.ptxsim.bits import PERMUTE_MODES
+from tilewright.backends.ptxsim.accesses import space_of
 from tilewright.backends.ptxsim.code import KernelCode, Step, Uses
 from tilewright.backends.ptxsim.comparisons import CONNECTIVES, ORDERED
 from tilewright.backends.ptxsim.conversions import INTEGRAL, MODES
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, VariableLayout
 from tilewright.backends.ptxsim.errors import SimulationError
+from tilewright.backends.ptxsim.integers import PERMUTE_MODES
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.reconvergence import in_reconvergence_order
-from tilewright.backends.ptxsim.spaces import space_of
 from tilewright.backends.ptxsim.uninitialized import FLOWS, suspects
 from tilewright.backends.ptxsim.value_types import TYPES
 from tilewright.support.ptx_parser import parse_ptx

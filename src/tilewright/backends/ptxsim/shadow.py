@@ -1,20 +1,82 @@
-"""The shadow of shared memory: for every place, who stored there, who has read it, and what is under way.
+"""The shadows of memory, by which races are found: for every place, who stored there, and who has read it.
 
-Of every unit of memory the shadow knows the last writing warp and when it wrote, and which warps have read it since.
-An access must be ordered behind conflicting ones by what its warp knows (`clocks.py`). Units that asynchronous copies
-will write (`pending`) may not be touched; units that asynchronous instructions read (`in_use`) may not be written.
+An access must be ordered behind conflicting ones by what its warp knows about the others:
 
-A unit has as many bytes as the narrowest access of the program, at most eight: two threads that store side by side
-then never share one.
+    clocks.barrier(arriving=[0, 1, 2, 3], waiting=[0, 1, 2, 3])     # bar.sync of four warps
+    clocks.floor[2]          # accesses of any warp up to this time are ordered before warp 2's next ones
+
+Time advances with every synchronisation. An access of warp `v` at time `t` is ordered before what warp `w` does now
+when `t <= known[w, v]`: the vector clocks of race detectors, with one time for all warps.
+
+Shared memory: of every unit the shadow knows the last writing warp and when it wrote, and which warps have read it
+since. Units that asynchronous copies will write (`pending`) may not be touched; units that asynchronous instructions
+read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the program, at most eight: two
+threads that store side by side then never share one.
+
+Global memory, as far as races there can be told:
+
+    CTA 3 loads what CTA 1 has stored in the same launch, and has done nothing atomic since: the order is chance.
+
+Of every unit the shadow knows who stored it last and who read it last. Inside a cluster the clocks say whether a warp
+may rely on that. CTAs of different clusters are in no order; but one that has done an atomic operation, or a load with
+an order, since the other's access may know of it, and is believed. Stores of what is there already harm nobody, and so
+do stores behind loads of the same CTA: warps that hold copies of a tile all load it, and one of them stores it. Copies
+of blocks (bulk and tensor copies) are not watched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from tilewright.backends.ptxsim.clocks import Clocks
 from tilewright.backends.ptxsim.memory import Fault
 from tilewright.backends.ptxsim.value_types import Array
+
+Indices = Sequence[int] | Array
+
+
+class Clocks:
+    """The clocks of all warps of a batch.
+
+    Args:
+        warps: of the batch.
+        peers: warps of one cluster; a warp only meets those.
+        time: to begin with.
+
+    Attributes:
+        time: of accesses that happen now.
+        known: per warp and peer, up to when the peer's accesses are ordered before now.
+        floor: the least of those, the warp itself left out.
+    """
+
+    def __init__(self, warps: int, peers: int, time: int = 1) -> None:
+        self.time = time
+        self.peers = peers
+        self.known = np.zeros((warps, peers), np.int64)
+        self.floor = np.zeros(warps, np.int64)
+
+    def barrier(self, arriving: Indices, waiting: Indices) -> None:
+        """Order all that `arriving` did before all that `waiting` do next; both lists of warps of one cluster."""
+        self.join(waiting, self.publish(arriving))
+
+    def publish(self, warps: Indices) -> Array:
+        """The knowledge of somebody who waits for all these warps: a vector for `join`. Time advances."""
+        index = np.asarray(warps)
+        vector = self.known[index].max(axis=0)
+        vector[index % self.peers] = self.time
+        self.time += 1
+        return np.asarray(vector)
+
+    def join(self, warps: Indices, vector: Array) -> None:
+        """The warps have waited for what `vector` stands for."""
+        index = np.asarray(warps)
+        self.known[index] = np.maximum(self.known[index], vector)
+        others = self.known[index].copy()
+        others[np.arange(len(index)), index % self.peers] = np.iinfo(np.int64).max
+        self.floor[index] = others.min(axis=1)
+
 
 _WARP_BITS = 12
 _WARP = (1 << 11) - 1
@@ -53,18 +115,22 @@ class Shadow:
 
     def read(self, index: Array, warps: Array) -> Fault | None:
         """Warps read: check, and note it. The fault's index is a place in `index`."""
-        if not self.initialised[index].all():
-            return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
-        if self._any_pending and self.pending[index].any():
-            return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
-        if not self.checks:
-            return None
+        fault = self._unreadable(index)
+        if fault is not None or not self.checks:
+            return fault
         conflict = self._unordered_writes(index, warps)
         if conflict is not None:
             writer = int(self._written[index[conflict]]) & _WARP
             text = f"read of shared memory that warp {writer} has stored, with no barrier between"
             return Fault("race", text, conflict)
         self.note_read(index, warps)
+        return None
+
+    def _unreadable(self, index: Array) -> Fault | None:
+        if not self.initialised[index].all():
+            return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
+        if self._any_pending and self.pending[index].any():
+            return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
         return None
 
     def note_read(self, index: Array, warps: Array) -> None:
@@ -192,12 +258,9 @@ class Shadow:
 
     def engine_read(self, index: Array, warps: Array) -> Fault | None:
         """The fault of a read that an engine does for all of these warps; None if it is good."""
-        if not self.initialised[index].all():
-            return self._fault("uninitialised memory", "read of shared memory that nothing has stored", index, "unset")
-        if self._any_pending and self.pending[index].any():
-            return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
-        if not self.checks:
-            return None
+        fault = self._unreadable(index)
+        if fault is not None or not self.checks:
+            return fault
         for warp in warps:
             conflict = self._unordered_writes(index, np.full(len(index), warp))
             if conflict is not None:
@@ -229,3 +292,110 @@ class Shadow:
                 (writers == warp % self.clocks.peers) | (times <= self.clocks.known[warp, writers])
             )
             self.unfenced[open_[mine]] = False
+
+
+SEVERAL = -1
+"""The number that stands for a CTA where there are more than one."""
+
+
+@dataclass(frozen=True)
+class Accessors:
+    """The CTAs, warps and clocks behind accesses to memory, one entry per access.
+
+    Attributes:
+        ctas: numbers in the grid, from 1.
+        warps: of the batch.
+        clocks: of the batch.
+        cluster: CTAs per cluster.
+    """
+
+    ctas: Array
+    warps: Array
+    clocks: Clocks
+    cluster: int
+
+    def repeated(self, count: int) -> Accessors:
+        """The same, each for `count` units."""
+        return Accessors(np.repeat(self.ctas, count), np.repeat(self.warps, count), self.clocks, self.cluster)
+
+
+class _Last:
+    """The last accesses of one kind, by unit: CTA (0: nobody), warp in its cluster, time."""
+
+    def __init__(self, units: int) -> None:
+        self.cta = np.zeros(units, np.int32)
+        self.warp = np.zeros(units, np.int16)
+        self.time = np.zeros(units, np.int64)
+
+    def note(self, units: Array, who: Accessors) -> None:
+        self.cta[units] = who.ctas
+        self.warp[units] = who.warps % who.clocks.peers
+        self.time[units] = who.clocks.time
+
+    def unordered(self, units: Array, who: Accessors, synchronised: Array, *, inside: bool = True) -> Array:
+        """The mask of units that somebody accessed last whom `who` does not wait for; `inside`: in its cluster."""
+        cta = self.cta[units]
+        if not cta.any():
+            return np.zeros(len(units), bool)
+        time, warp = self.time[units], self.warp[units]
+        if who.cluster > 1:
+            cta = np.where(cta == SEVERAL, 0, cta)  # they may all be of one cluster
+        near = (cta > 0) & ((cta - 1) // who.cluster == (who.ctas - 1) // who.cluster)
+        mine = near & (cta == who.ctas) & (warp == who.warps % who.clocks.peers)
+        known = near if not inside else near & (time <= who.clocks.known[who.warps, warp])
+        return (cta != 0) & ~mine & ~known & (time >= synchronised[who.ctas])
+
+
+class GlobalShadow:
+    """The shadow of the heap for one launch.
+
+    Args:
+        size: bytes of the heap that are in use.
+        unit: bytes of the narrowest access.
+        ctas: of the grid.
+    """
+
+    def __init__(self, size: int, unit: int, ctas: int) -> None:
+        self._shift = unit.bit_length() - 1
+        self._stores, self._loads = _Last((size >> self._shift) + 1), _Last((size >> self._shift) + 1)
+        self._atomic = np.zeros((size >> self._shift) + 1, bool)
+        self._synchronised = np.zeros(ctas + 1, np.int64)
+
+    def _units(self, offsets: Array, width: int, who: Accessors) -> tuple[Array, Accessors, int]:
+        count = max(1, width >> self._shift)
+        units = offsets >> self._shift
+        if count == 1:
+            return units, who, 1
+        return (units[:, None] + np.arange(count)).ravel(), who.repeated(count), count
+
+    def load(self, offsets: Array, width: int, who: Accessors) -> Array:
+        """Note loads of `width` bytes; returns which of them race with a store."""
+        units, each, count = self._units(offsets, width, who)
+        wrong = self._stores.unordered(units, each, self._synchronised)
+        before = self._loads.cta[units]
+        together = self._loads.unordered(units, each, self._synchronised, inside=False)  # earlier loads do not matter
+        self._loads.note(units, each)
+        self._loads.cta[units[together & (before != each.ctas)]] = SEVERAL
+        return wrong.reshape(-1, count).any(axis=1)
+
+    def store(self, offsets: Array, width: int, who: Accessors) -> Array:
+        """Note stores; returns which of them race with a store or a load."""
+        units, each, count = self._units(offsets, width, who)
+        wrong = self._stores.unordered(units, each, self._synchronised)
+        wrong |= self._loads.unordered(units, each, self._synchronised, inside=False)
+        self._stores.note(units, each)
+        self._atomic[units] = False
+        return wrong.reshape(-1, count).any(axis=1)
+
+    def atomic(self, offsets: Array, width: int, who: Accessors) -> Array:
+        """Note atomic operations; returns which of them race with a plain store."""
+        units, each, count = self._units(offsets, width, who)
+        wrong = self._stores.unordered(units, each, self._synchronised) & ~self._atomic[units]
+        self._stores.note(units, each)
+        self._atomic[units] = True
+        return wrong.reshape(-1, count).any(axis=1)
+
+    def synchronise(self, who: Accessors) -> None:
+        """CTAs do something that may order them behind others; time advances."""
+        who.clocks.time += 1
+        self._synchronised[who.ctas] = who.clocks.time

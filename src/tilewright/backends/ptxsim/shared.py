@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.ptxsim.clocks import Clocks
 from tilewright.backends.ptxsim.memory import Fault
-from tilewright.backends.ptxsim.shadow import Shadow
+from tilewright.backends.ptxsim.shadow import Clocks, Shadow
 from tilewright.backends.ptxsim.value_types import Array
 
 WINDOW_BITS = 24

@@ -1,12 +1,17 @@
-"""Values that go from lane to lane of a warp: shfl, vote, activemask.
+"""Values that go from lane to lane of a warp, and questions of a warp about the values of its lanes.
 
     shfl.sync.bfly.b32 %r2|%p1, %r1, 16, 31, -1;      vote.sync.ballot.b32 %r1, %p1, -1;
+    match.any.sync.b32 %r2, %r1, -1;                  match.all.sync.b64 %r2|%p1, %rd1, -1;
+    redux.sync.max.s32 %r2, %r1, -1;                  redux.sync.min.abs.NaN.f32 %f2, %f1, -1;
+    elect.sync %r2|%p1, -1;                           activemask.b32 %r1;
 
-A lane may read from members that execute the instruction with it; `match`, `redux` and `elect` stand in a file of
-their own.
+A lane may read from members that execute the instruction with it. The elected lane is the lowest of the members.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +21,101 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Instruction
+
+_INTEGERS: dict[str, Callable[..., Array]] = {
+    "add": np.add.reduce,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
+    "and": np.bitwise_and.reduce,
+    "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce,
+}
+_FLOATS: dict[tuple[str, bool], Callable[..., Array]] = {
+    ("min", True): np.minimum.reduce,
+    ("max", True): np.maximum.reduce,
+    ("min", False): np.fmin.reduce,
+    ("max", False): np.fmax.reduce,
+}
+
+
+def match_any(values: Array, members: Array) -> Array:
+    """The members of the warp that have the same value, as bits, by warp and lane."""
+    same = (values[:, :, None] == values[:, None, :]) & members[:, None, :]
+    return ballot(same.reshape(-1, WARP)).reshape(values.shape)
+
+
+def match_all(values: Array, members: Array) -> tuple[Array, Array]:
+    """All members as bits if they have one value, else 0, and whether they have; by warp and lane."""
+    found, everyone = match_any(values, members), ballot(members)[:, None]
+    agree = ((found == everyone) | ~members).all(axis=1, keepdims=True)
+    agree = np.broadcast_to(agree, found.shape)
+    return np.where(agree, everyone, np.uint32(0)), agree
+
+
+def reduced(values: Array, members: Array, function: Callable[..., Array]) -> Array:
+    """One value for each warp, from its members; by warp and lane."""
+    rows = [function(row[chosen]) if chosen.any() else row[0] for row, chosen in zip(values, members, strict=True)]
+    return np.repeat(np.array(rows).astype(values.dtype)[:, None], WARP, axis=1)  # sums wrap
+
+
+def _members(machine: Machine, active: Mask, named: Array) -> Array:
+    """The lanes that take part, by warp; whoever is named is here."""
+    require_members(machine, active, np.broadcast_to(named, machine.lanes))
+    return (machine.alive if active is None else active).reshape(-1, WARP)
+
+
+def _rows(machine: Machine, values: Array) -> Array:
+    return np.broadcast_to(values, machine.lanes).reshape(-1, WARP)
+
+
+def decode_match(instruction: Instruction, code: Decoder) -> Run:
+    """match.{any, all}.sync.{b32, b64} d{|p}, a, members."""
+    source, members = instruction.sources
+    write, write_agree = code.pair(instruction.destination, "b32", "pred")
+    read, named = code.source(source, instruction.type), code.source(members, "b32")
+    every = instruction.has("all")
+
+    def run(machine: Machine, active: Mask) -> None:
+        members, values = _members(machine, active, named(machine)), _rows(machine, read(machine))
+        if every:
+            found, agree = match_all(values, members)
+            write_agree(machine, active, agree.ravel())
+        else:
+            found = match_any(values, members)
+        write(machine, active, found.ravel())
+
+    return run
+
+
+def decode_reduce(instruction: Instruction, code: Decoder) -> Run:
+    """redux.sync.op{.abs}{.NaN}.type d, a, members."""
+    operation, kind = instruction.parts[2], instruction.type
+    source, members = instruction.sources
+    write = code.target(instruction.destination, kind)
+    read, named = code.source(source, kind), code.source(members, "b32")
+    magnitude = instruction.has("abs")
+    function: Any = _FLOATS[operation, instruction.has("NaN")] if kind == "f32" else _INTEGERS[operation]
+
+    def run(machine: Machine, active: Mask) -> None:
+        members, values = _members(machine, active, named(machine)), _rows(machine, read(machine))
+        values = np.abs(values) if magnitude else values
+        write(machine, active, reduced(values, members, function).ravel())
+
+    return run
+
+
+def decode_elect(instruction: Instruction, code: Decoder) -> Run:
+    """elect.sync d|p, members: d is the elected lane, p is true there."""
+    write, write_elected = code.pair(instruction.destination, "b32", "pred")
+    (named,) = code.sources(instruction, "b32")
+
+    def run(machine: Machine, active: Mask) -> None:
+        leader = _members(machine, active, named(machine)).argmax(axis=1)
+        lanes = np.repeat(leader, WARP)
+        write(machine, active, lanes.astype(np.uint32))
+        write_elected(machine, active, machine.everyone % WARP == lanes)
+
+    return run
 
 
 def decode_shuffle(instruction: Instruction, code: Decoder) -> Run:
@@ -109,4 +209,11 @@ def decode_active_mask(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-HANDLERS: Handlers = {"shfl": decode_shuffle, "vote": decode_vote, "activemask": decode_active_mask}
+HANDLERS: Handlers = {
+    "match": decode_match,
+    "redux": decode_reduce,
+    "elect": decode_elect,
+    "shfl": decode_shuffle,
+    "vote": decode_vote,
+    "activemask": decode_active_mask,
+}

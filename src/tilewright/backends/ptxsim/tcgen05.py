@@ -13,31 +13,30 @@ masks of output rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.bulk_operands import one
+from tilewright.backends.ptxsim.accesses import engine_has_read, engine_reads
+from tilewright.backends.ptxsim.bulk_copies import one
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.instruction_descriptors import (
+from tilewright.backends.ptxsim.machine import Machine
+from tilewright.backends.ptxsim.matrix_descriptors import (
     BLOCKS,
     STEP_BYTES,
+    TENSOR_MEMORY_SWIZZLES,
     InstructionDescriptor,
+    byte_addresses,
     instruction_descriptor,
+    read_descriptor,
 )
-from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.matrix_descriptors import TENSOR_MEMORY_SWIZZLES, byte_addresses, read_descriptor
 from tilewright.backends.ptxsim.mbarriers import Key, MBarriers, Pending, located_barriers
-from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply, scaled
-from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
-from tilewright.backends.ptxsim.tensor_memory import TensorMemory, split_address
+from tilewright.backends.ptxsim.mma import finish, multiply, scaled
+from tilewright.backends.ptxsim.tensor_memory import TensorMemory, Words, split_address
 from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
 from tilewright.support.ptx_syntax import Address, Instruction, Vector
 
-Words: TypeAlias = tuple[int, Array, Array]
-"""Words of tensor memory: CTA, rows and columns."""
 QUARTER = 32
 
 
@@ -69,10 +68,10 @@ class TensorCore:
             warps = np.array([self.machine.warp[instruction.lane]])
             for index in instruction.shared:
                 engine_has_read(self.machine, index, warps, time)
-            for cta, rows, columns in instruction.reads:
-                memory.in_use[cta, rows, columns] -= 1
-            for cta, rows, columns in instruction.writes:
-                memory.pending[cta, rows, columns] -= 1
+            for words in instruction.reads:
+                memory.count(words, -1, reads=True)
+            for words in instruction.writes:
+                memory.count(words, -1, reads=False)
 
     def commit(self, key: Key, lane: int) -> None:
         """An mbarrier is to be told when all that a lane has issued has ended; earlier commits come first."""
@@ -91,41 +90,38 @@ class TensorCore:
 
     def read_words(self, words: Words, flight: InFlight) -> Array:
         """Words that an instruction reads; those of instructions before it are there for it."""
-        memory, (cta, rows, columns) = self.machine.family(TensorMemory), words
-        self._own(words, flight, -1)
-        memory.check(cta, rows, columns, flight.lane, reads=True)
-        self._own(words, flight, 1)
-        memory.in_use[cta, rows, columns] += 1
-        flight.reads.append(words)
-        found: Array = memory.words[cta, rows, columns]
-        return found
+        self._claim(words, flight, reads=True)
+        return self.machine.family(TensorMemory).words[words]
 
     def write_words(self, words: Words, values: Array, flight: InFlight) -> None:
         """Words that an instruction writes."""
-        memory, (cta, rows, columns) = self.machine.family(TensorMemory), words
+        self._claim(words, flight, reads=False)
+        self.machine.family(TensorMemory).words[words] = values
+
+    def _claim(self, words: Words, flight: InFlight, *, reads: bool) -> None:
+        """Check an access to words, and note that it is under way."""
+        memory = self.machine.family(TensorMemory)
         self._own(words, flight, -1)
-        memory.check(cta, rows, columns, flight.lane, reads=False)
+        memory.check(words, flight.lane, reads=reads)
         self._own(words, flight, 1)
-        memory.words[cta, rows, columns] = values
-        memory.pending[cta, rows, columns] += 1
-        flight.writes.append(words)
+        memory.count(words, 1, reads=reads)
+        (flight.reads if reads else flight.writes).append(words)
 
     def _own(self, words: Words, flight: InFlight, sign: int) -> None:
         """Leave out, or count again, what instructions of the same CTA have in flight: the tensor core orders them."""
         memory, cta = self.machine.family(TensorMemory), words[0]
         for other in self.flying:
-            for counts, spans in ((memory.pending, other.writes), (memory.in_use, other.reads)):
-                for owner, rows, columns in spans:
-                    if owner == cta:
-                        counts[owner, rows, columns] += sign
+            for reads, spans in ((False, other.writes), (True, other.reads)):
+                for held in spans:
+                    if held[0] == cta:
+                        memory.count(held, sign, reads=reads)
 
     def read_shared(self, index: Array, flight: InFlight) -> Array:
         """Bytes of shared memory that an instruction reads."""
         held = index.ravel()
         engine_reads(self.machine, held, np.array([self.machine.warp[flight.lane]]), flight.lane)
         flight.shared.append(held)
-        found: Array = self.machine.shared.data[index]
-        return found
+        return self.machine.shared.data[index]
 
 
 def matrix_bytes(
@@ -261,7 +257,7 @@ def _accumulate(
     if adds:
         held = np.ascontiguousarray(core.read_words(words, flight)).view(np.uint8)
         flight.reads.pop()
-        core.machine.family(TensorMemory).in_use[words] -= 1
+        core.machine.family(TensorMemory).count(words, -1, reads=True)
         width = WIDTHS[form.result] // 8
         total = total + read_elements(held.reshape(form.rows, form.columns, 4)[..., :width], form.result)[..., 0]
     raw = finish(total, form.result, saturate=form.saturate).reshape(form.rows, form.columns, -1)

@@ -14,21 +14,21 @@ reduce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import nothing, store
-from tilewright.backends.ptxsim.bulk_operands import one
+from tilewright.backends.ptxsim.accesses import WINDOWS, nothing, store
+from tilewright.backends.ptxsim.bulk_copies import one
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, items_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.spaces import WINDOWS
+from tilewright.backends.ptxsim.mma import read_warps
 from tilewright.backends.ptxsim.value_types import Array, Mask
-from tilewright.backends.ptxsim.warp_registers import read_warps
 from tilewright.support.ptx_syntax import Immediate, Instruction, number_of
 
 ROWS, COLUMNS = 128, 512
@@ -37,6 +37,8 @@ SMALLEST = 32
 MEANINGLESS = np.uint32(0x7FDEAD00)
 """The content of words that nothing has stored, a NaN: reading is no mistake, for kernels do it ahead of conditions."""
 _SHAPES = ("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b")
+Words: TypeAlias = tuple[int, Array, Array]
+"""Words of tensor memory: CTA, rows and columns."""
 
 
 @cache
@@ -80,8 +82,8 @@ class TensorMemory:
         self.in_use = np.zeros((ctas, ROWS, COLUMNS), np.int32)
         self.owner = np.zeros((ctas, COLUMNS), np.int32)
         self.relinquished = np.zeros(ctas, bool)
-        self.loads: dict[int, list[tuple[Array, Array]]] = {}
-        self.stores: dict[int, list[tuple[Array, Array]]] = {}
+        self.loads: dict[int, list[Words]] = {}
+        self.stores: dict[int, list[Words]] = {}
         self._made = 0
         machine.at_end.append(self._check_freed)
 
@@ -110,19 +112,23 @@ class TensorMemory:
             self.machine.fail("race", "columns are freed that an instruction in flight still uses", lane)
         self.owner[cta, start : start + columns] = 0
 
-    def check(self, cta: int, rows: Array, columns: Array, lane: int, *, reads: bool) -> None:
+    def count(self, words: Words, change: int, *, reads: bool) -> None:
+        """Instructions that will still read, or write, words have begun or ended."""
+        (self.in_use if reads else self.pending)[words] += change
+
+    def check(self, words: Words, lane: int, *, reads: bool) -> None:
         """Check that words are allocated, and that nothing in flight uses them.
 
         Raises:
             SimulationError: they are not, or something does.
         """
-        machine = self.machine
+        machine, (cta, rows, columns) = self.machine, words
         if int(rows.max()) >= ROWS or int(columns.max()) >= COLUMNS or not self.owner[cta, columns].all():
             machine.fail("out of bounds", "the tensor memory there is not allocated", lane)
-        if self.pending[cta, rows, columns].any():
+        if self.pending[words].any():
             what = "read" if reads else "written"
             machine.fail("race", f"tensor memory is {what} that an instruction in flight will write", lane)
-        if not reads and self.in_use[cta, rows, columns].any():
+        if not reads and self.in_use[words].any():
             machine.fail("race", "tensor memory is written that an instruction in flight still reads", lane)
 
     def _check_freed(self) -> None:
@@ -174,11 +180,8 @@ def decode_free(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-def decode_relinquish(_: Instruction, code: Decoder) -> Run:
-    def run(machine: Machine, active: Mask) -> None:
-        machine.family(TensorMemory).relinquished[np.unique(machine.cta[machine.active_lanes(active)])] = True
-
-    return run
+def relinquish(machine: Machine, active: Mask) -> None:
+    machine.family(TensorMemory).relinquished[np.unique(machine.cta[machine.active_lanes(active)])] = True
 
 
 @dataclass(frozen=True)
@@ -189,11 +192,11 @@ class Form:
     columns: Array
     packed: bool
 
-    def at(self, machine: Machine, address: int, warp: int) -> tuple[Array, Array]:
-        """Rows and columns from an address on.
+    def words(self, machine: Machine, address: int, warp: int, *, reads: bool) -> Words:
+        """The words from an address on, of which a load or a store by the warp is under way from now on.
 
         Raises:
-            SimulationError: the warp does not reach those rows.
+            SimulationError: the warp does not reach those rows, or something else uses them.
         """
         row, column = split_address(address)
         rows, columns = self.rows + row, self.columns + column
@@ -201,7 +204,11 @@ class Form:
         if int(rows.min()) < first or int(rows.max()) >= first + WARP:
             text = f"rows {int(rows.min())} to {int(rows.max())}; this warp reaches {first} to {first + WARP - 1}"
             machine.fail("out of bounds", f"tensor memory: {text}", warp * WARP)
-        return rows, columns
+        words, memory = (int(machine.cta[warp * WARP]), rows, columns), machine.family(TensorMemory)
+        memory.check(words, warp * WARP, reads=reads)
+        memory.count(words, 1, reads=reads)
+        (memory.loads if reads else memory.stores).setdefault(warp, []).append(words)
+        return words
 
 
 def _form(instruction: Instruction, registers: int) -> Form:
@@ -232,15 +239,11 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
         memory = machine.family(TensorMemory)
         for warp in machine.whole_warps(active).tolist():
             lane = warp * WARP
-            cta = int(machine.cta[lane])
-            rows, columns = form.at(machine, one(machine, address, lane), warp)
-            memory.check(cta, rows, columns, lane, reads=True)
-            words = memory.words[cta, rows, columns]
+            words = form.words(machine, one(machine, address, lane), warp, reads=True)
+            values = memory.words[words]
             if form.packed:
-                words = (words[:, 0::2] & 0xFFFF) | (words[:, 1::2] << 16)
-            _write(machine, np.arange(lane, lane + WARP), writes, words)
-            memory.in_use[cta, rows, columns] += 1
-            memory.loads.setdefault(warp, []).append((rows, columns))
+                values = (values[:, 0::2] & 0xFFFF) | (values[:, 1::2] << 16)
+            _write(machine, np.arange(lane, lane + WARP), writes, values)
 
     return run
 
@@ -262,48 +265,31 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         memory = machine.family(TensorMemory)
         for warp in machine.whole_warps(active).tolist():
-            lane = warp * WARP
-            cta = int(machine.cta[lane])
-            rows, columns = form.at(machine, one(machine, address, lane), warp)
-            memory.check(cta, rows, columns, lane, reads=False)
-            words = read_warps(machine, reads, np.array([warp]))[0]
+            words = form.words(machine, one(machine, address, warp * WARP), warp, reads=False)
+            values = read_warps(machine, reads, np.array([warp]))[0]
             if form.packed:
-                words = np.stack([words & 0xFFFF, words >> 16], axis=-1).reshape(WARP, -1)
-            memory.words[cta, rows, columns] = words
-            memory.pending[cta, rows, columns] += 1
-            memory.stores.setdefault(warp, []).append((rows, columns))
+                values = np.stack([values & 0xFFFF, values >> 16], axis=-1).reshape(WARP, -1)
+            memory.words[words] = values
 
     return run
 
 
-def decode_wait_loads(_: Instruction, code: Decoder) -> Run:
-    return _ending(lambda memory: (memory.loads, memory.in_use))
-
-
-def decode_wait_stores(_: Instruction, code: Decoder) -> Run:
-    return _ending(lambda memory: (memory.stores, memory.pending))
-
-
-def _ending(of: Callable[[TensorMemory], tuple[dict[int, list[tuple[Array, Array]]], Array]]) -> Run:
-    """The end of what warps have under way: `of` says the places by warp, and who counts it there."""
-
-    def run(machine: Machine, active: Mask) -> None:
-        places, counts = of(machine.family(TensorMemory))
-        for warp in machine.whole_warps(active).tolist():
-            for rows, columns in places.pop(warp, []):
-                counts[int(machine.cta[warp * WARP]), rows, columns] -= 1
-
-    return run
+def wait(machine: Machine, active: Mask, *, loads: bool) -> None:
+    """The end of the loads, or of the stores, that warps have under way."""
+    memory = machine.family(TensorMemory)
+    for warp in machine.whole_warps(active).tolist():
+        for words in (memory.loads if loads else memory.stores).pop(warp, []):
+            memory.count(words, -1, reads=loads)
 
 
 HANDLERS: Handlers = {
     "tcgen05.alloc": decode_allocate,
     "tcgen05.dealloc": decode_free,
-    "tcgen05.relinquish_alloc_permit": decode_relinquish,
+    "tcgen05.relinquish_alloc_permit": command(relinquish),
     "tcgen05.ld": decode_load,
     "tcgen05.st": decode_store,
-    "tcgen05.wait::ld": decode_wait_loads,
-    "tcgen05.wait::st": decode_wait_stores,
+    "tcgen05.wait::ld": command(partial(wait, loads=True)),
+    "tcgen05.wait::st": command(partial(wait, loads=False)),
     "tcgen05.fence::before_thread_sync": nothing,
     "tcgen05.fence::after_thread_sync": nothing,
 }

@@ -27,22 +27,7 @@ FLOWS = frozenset(
     (
         *("abs", "add", "addc", "div", "dp2a", "dp4a", "fma", "mad", "madc", "max", "min", "mul", "neg", "rem", "sad"),
         *("sub", "subc", "copysign", "cos", "ex2", "lg2", "rcp", "rsqrt", "sin", "sqrt", "tanh"),
-        *(
-            "and",
-            "bfe",
-            "bfi",
-            "bfind",
-            "bmsk",
-            "brev",
-            "clz",
-            "cnot",
-            "lop3",
-            "not",
-            "or",
-            "popc",
-            "shf",
-            "shl",
-        ),
+        *("and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "lop3", "not", "or", "popc", "shf", "shl"),
         *("shr", "szext", "xor", "cvt", "cvta", "mov", "selp", "set", "setp", "slct", "testp"),
     )
 )

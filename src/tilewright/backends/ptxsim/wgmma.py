@@ -19,18 +19,25 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import nothing
+from tilewright.backends.ptxsim.accesses import engine_has_read, engine_reads, nothing
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, Write, items_of
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, Write, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.fragments import accumulator, first_operand, gather, spread
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_addresses, read_descriptor
-from tilewright.backends.ptxsim.mma import extents_of, fragment_values
-from tilewright.backends.ptxsim.mma_arithmetic import finish, multiply
-from tilewright.backends.ptxsim.proxies import engine_has_read, engine_reads
+from tilewright.backends.ptxsim.mma import (
+    accumulator,
+    by_warp,
+    extents_of,
+    finish,
+    first_operand,
+    fragment_values,
+    gather,
+    multiply,
+    read_warps,
+    spread,
+)
 from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
-from tilewright.backends.ptxsim.warp_registers import by_warp, read_warps
 from tilewright.support.ptx_syntax import Immediate, Instruction, Operand, Register, Vector, number_of
 
 GROUP = 4
@@ -99,9 +106,6 @@ class WarpGroupProducts:
             self._write(key[0], writes, np.full(words.shape, MEANINGLESS))
         else:
             found.words, found.products, found.writes = words, found.products + 1, writes
-
-    def commit(self, first: int) -> None:
-        self.committed.setdefault(first, []).append(self.open.pop(first, []))
 
     def wait(self, first: int, kept: int) -> None:
         """All but the newest groups of products have come to their end."""
@@ -257,12 +261,10 @@ def _shared_reader(operand: Operand, form: Form, code: Decoder, *, first: bool) 
     return shared
 
 
-def decode_commit(_: Instruction, code: Decoder) -> Run:
-    def run(machine: Machine, active: Mask) -> None:
-        for warp in warp_groups(machine, active):
-            machine.family(WarpGroupProducts).commit(warp)
-
-    return run
+def commit(machine: Machine, active: Mask) -> None:
+    products = machine.family(WarpGroupProducts)
+    for first in warp_groups(machine, active):
+        products.committed.setdefault(first, []).append(products.open.pop(first, []))
 
 
 def decode_wait(instruction: Instruction, code: Decoder) -> Run:
@@ -278,6 +280,6 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
 HANDLERS: Handlers = {
     "wgmma.fence": nothing,
     "wgmma.mma_async": decode_product,
-    "wgmma.commit_group": decode_commit,
+    "wgmma.commit_group": command(commit),
     "wgmma.wait_group": decode_wait,
 }
