@@ -23,8 +23,7 @@ from tilewright.backends.base import GPUTarget
 from tilewright.backends.ptxsim import DeviceMemory
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.devices import using
-from tilewright.runtime.drivers.simulated.gpu import SimulatedGpu
-from tilewright.runtime.drivers.simulated.regions import ALIGNMENT, Regions
+from tilewright.runtime.drivers.simulated.gpu import ALIGNMENT, Regions, SimulatedGpu
 from tilewright.runtime.tensor_maps import HostMap, map_fields
 
 CPU = GPUTarget("cpu", 0, 0)

@@ -51,7 +51,7 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
         found = inline_assembly(text, registers, tiles, results, pure=bool(unwrap(is_pure)), packed=packed)
     else:
         with importing:
-            from tilewright.language.ptx.packs import computed
+            from tilewright.language.ptx.run import computed
 
         found = computed(text, registers.split(","), [stretch(tile, shape) for tile in tiles], results, packed)
     return builtins.tuple(found) if several else found[0]

@@ -13,8 +13,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.ptxsim import DeviceMemory, SimulationError
 from tilewright.runtime.arrays import view_of
-from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
-from tilewright.runtime.drivers.simulated.regions import Regions
+from tilewright.runtime.drivers.simulated.gpu import Regions, simulated_gpu
 
 
 @pytest.fixture(autouse=True)

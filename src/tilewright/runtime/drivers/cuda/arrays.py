@@ -147,8 +147,7 @@ class DeviceArray:
     def clear(self) -> None:
         """Make all bytes zero."""
         if self.nbytes:
-            with self.gpu.current() as driver:
-                driver.call("cuMemsetD8Async", self._address, 0, self.nbytes, streams.current(self.gpu.ordinal))
+            self.gpu.call("cuMemsetD8Async", self._address, 0, self.nbytes, streams.current(self.gpu.ordinal))
 
     def _check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         if shape != self.shape:
@@ -158,12 +157,10 @@ class DeviceArray:
 
     def _copied(self, function: str, target: int, source: int) -> None:
         if self.nbytes:
-            with self.gpu.current() as driver:
-                driver.call(function, target, source, self.nbytes, streams.current(self.gpu.ordinal))
+            self.gpu.call(function, target, source, self.nbytes, streams.current(self.gpu.ordinal))
 
     def _wait(self) -> None:
-        with self.gpu.current() as driver:
-            driver.call("cuStreamSynchronize", streams.current(self.gpu.ordinal))
+        self.gpu.call("cuStreamSynchronize", streams.current(self.gpu.ordinal))
 
 
 know_arrays(DeviceArray, "_address", "dtype", "_place")

@@ -17,8 +17,8 @@ from tilewright.runtime.devices import Device, Figures
 from tilewright.runtime.drivers.cpu.launcher import Specialization
 from tilewright.runtime.drivers.cuda import launching, streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Gpu
+from tilewright.runtime.drivers.cuda.launching import load
 from tilewright.runtime.drivers.cuda.library import CudaDriver, cuda_driver, open_driver
-from tilewright.runtime.drivers.cuda.loading import load
 
 
 class CudaDevice(Gpu, Device):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from functools import cached_property
+from typing import Any
 
 from tilewright.runtime.arrays import CUDA_MEMORY
 from tilewright.runtime.drivers.cuda import structs
@@ -102,6 +103,20 @@ class Gpu:
             if before not in (0, self.context):
                 self.driver.call("cuCtxSetCurrent", before)
 
+    def call(self, function: str, *arguments: Any) -> None:
+        """Call a function of the driver for this device.
+
+        Raises:
+            CudaError: it gives an error.
+        """
+        with self.current() as driver:
+            driver.call(function, *arguments)
+
+    def get(self, function: str, kind: Any, *arguments: Any) -> int:
+        """The value that such a function writes through its first parameter; see `CudaDriver.get`."""
+        with self.current() as driver:
+            return driver.get(function, kind, *arguments)
+
     def release(self, function: str, handle: int) -> None:
         """Give something back, where that can be done: not in the child of a fork, nor when Python ends.
 
@@ -119,8 +134,7 @@ class Gpu:
         Raises:
             CudaError: some of it failed.
         """
-        with self.current() as driver:
-            driver.call("cuCtxSynchronize")
+        self.call("cuCtxSynchronize")
 
 
 class Block:
@@ -136,8 +150,7 @@ class Block:
     def __init__(self, gpu: Gpu, size: int) -> None:
         self.address, self.size, self._gpu = 0, size, gpu
         if size:
-            with gpu.current() as driver:
-                self.address = driver.get("cuMemAlloc_v2", c_uint64, size)
+            self.address = gpu.get("cuMemAlloc_v2", c_uint64, size)
 
     def data_ptr(self) -> int:
         """The address."""

@@ -1,4 +1,4 @@
-"""Launching on a GPU: from Python, and what the native launcher needs to do the same.
+"""Loading and launching on a GPU: from Python, and what the native launcher needs to do the same.
 
     launch(gpu, kernel, (16, 1, 1), [view, 1000], None)
         → cuLaunchKernelEx(CUlaunchConfig(…), function, [&address, &number, &scratch, &scratch], null)
@@ -9,6 +9,9 @@ grid, and to scratch memory for a profiler.
 The driver makes tensor maps, the 128 bytes that a GPU's copy engine wants of a tensor:
 
 encode(gpu, map_fields("desc", host_map, facts))        # what a kernel gets by value
+
+Code to load is a cubin, or PTX that the driver assembles. More than 48 KiB of dynamic shared memory, and clusters of
+more than eight programs, are asked for when it is loaded, once.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from ctypes import c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_int, c_uint32, c_uint64, c_void_p
 from itertools import accumulate, islice
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
@@ -29,10 +32,68 @@ from tilewright.runtime.drivers.cpu.native.structs import DEVICE
 from tilewright.runtime.drivers.cpu.records import MapSlot, packed
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
+from tilewright.runtime.drivers.cuda.library import CudaDriver
+from tilewright.runtime.errors import CudaError, OutOfResources
 from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
-_SCRATCH_POINTERS = 2
+BYTES_PER_REGISTER = 4
+_LOG_BYTES = 16384
+_TENSOR_MEMORY_COLUMNS = 512
+
+
+def load(gpu: Gpu, kernel: Any) -> Figures:
+    """Load a `CompiledKernel` to a GPU.
+
+    Raises:
+        OutOfResources: it needs more shared memory, tensor memory or threads than the GPU has.
+        CudaError: the driver does not take the code.
+    """
+    metadata = kernel.metadata
+    _check(metadata.shared, gpu.attribute(structs.SHARED_LIMIT), "shared memory")
+    _check(metadata.tmem_size, _TENSOR_MEMORY_COLUMNS, "tensor memory")
+    with gpu.current() as driver:
+        module = _loaded_module(driver, kernel)
+        function = driver.get("cuModuleGetFunction", c_void_p, module, metadata.name.encode())
+        registers, local, threads, static = (
+            driver.get("cuFuncGetAttribute", c_int, number, function)
+            for number in (
+                structs.REGISTERS,
+                structs.LOCAL_BYTES,
+                structs.FUNCTION_MAX_THREADS,
+                structs.STATIC_SHARED,
+            )
+        )
+        _check(structs.WARP * metadata.num_warps, threads, "threads")
+        if metadata.shared > structs.UNLIMITED_SHARED:
+            _check(metadata.shared + static, gpu.attribute(structs.SHARED_LIMIT), "shared memory")
+            driver.call("cuFuncSetCacheConfig", function, structs.PREFER_SHARED)
+            driver.call("cuFuncSetAttribute", function, structs.DYNAMIC_SHARED, metadata.shared)
+        if metadata.num_ctas > structs.PORTABLE_CLUSTER:
+            driver.call("cuFuncSetAttribute", function, structs.LARGE_CLUSTERS, 1)
+    return Figures(module, function, registers, local // BYTES_PER_REGISTER, threads)
+
+
+def _check(required: int, limit: int, name: str) -> None:
+    if required > limit:
+        raise OutOfResources(required, limit, name)
+
+
+def _loaded_module(driver: CudaDriver, kernel: Any) -> int:
+    """The handle of the loaded code; an error has what the driver's assembler said."""
+    log = ctypes.create_string_buffer(_LOG_BYTES)
+    options = (c_int * 2)(structs.JIT_ERROR_LOG, structs.JIT_ERROR_LOG_BYTES)
+    values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+    module = c_void_p()
+    code = driver.function("cuModuleLoadDataEx")(byref(module), kernel.kernel + b"\0", 2, options, values)
+    if code:
+        error = driver.error("cuModuleLoadDataEx", code)
+        said = log.value.decode(errors="replace").strip()
+        target = f"loading {kernel.name}, compiled for {kernel.metadata.target.backend}:{kernel.metadata.target.arch}"
+        raise CudaError(error.function, code, error.name, "; ".join(filter(None, (error.text, target, said))))
+    return module.value or 0
+
+
 _HALVES: Mapping[str, Callable[[float], bytes]] = {
     "fp16": lambda value: struct.pack("<e", value),
     "bf16": lambda value: struct.pack("<H", _bfloat_bits(value)),

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 from tilewright.runtime.drivers.cpu.launcher import set_thread_stream
 from tilewright.runtime.drivers.cpu.native.structs import STREAM
-from tilewright.runtime.drivers.cuda import streams
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 
 
@@ -124,8 +123,7 @@ class Stream:
         self._is_ours = handle is None
         self._before: list[tuple[int, int]] = []
         if handle is None:
-            with gpu.current() as driver:
-                self.handle = driver.get("cuStreamCreate", c_void_p, _ORDERED)
+            self.handle = gpu.get("cuStreamCreate", c_void_p, _ORDERED)
 
     def __del__(self) -> None:
         if self._is_ours:
@@ -148,13 +146,11 @@ class Stream:
         Raises:
             CudaError: some of it failed.
         """
-        with self.gpu.current() as driver:
-            driver.call("cuStreamSynchronize", self.handle)
+        self.gpu.call("cuStreamSynchronize", self.handle)
 
     def wait(self, event: Event) -> None:
         """Make later work on the stream wait for an event."""
-        with self.gpu.current() as driver:
-            driver.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+        self.gpu.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
 
 class Event:
@@ -166,16 +162,15 @@ class Event:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu, self.handle = gpu, 0
-        with gpu.current() as driver:
-            self.handle = driver.get("cuEventCreate", c_void_p, 0)
+        self.handle = gpu.get("cuEventCreate", c_void_p, 0)
 
     def __del__(self) -> None:
         self.gpu.release("cuEventDestroy_v2", self.handle)
 
     def record(self, stream: Stream | None = None) -> None:
         """Place the event behind all work that is on a stream now, or on the current one."""
-        with self.gpu.current() as driver:
-            driver.call("cuEventRecord", self.handle, current(self.gpu.ordinal) if stream is None else stream.handle)
+        stream_handle = current(self.gpu.ordinal) if stream is None else stream.handle
+        self.gpu.call("cuEventRecord", self.handle, stream_handle)
 
     def synchronize(self) -> None:
         """Wait for the work before the event.
@@ -183,14 +178,12 @@ class Event:
         Raises:
             CudaError: some of it failed.
         """
-        with self.gpu.current() as driver:
-            driver.call("cuEventSynchronize", self.handle)
+        self.gpu.call("cuEventSynchronize", self.handle)
 
     def milliseconds_since(self, start: Event) -> float:
         """The time since `start`, in milliseconds; both have happened."""
-        with self.gpu.current() as driver:
-            found = c_float()
-            driver.call("cuEventElapsedTime", byref(found), start.handle, self.handle)
+        found = c_float()
+        self.gpu.call("cuEventElapsedTime", byref(found), start.handle, self.handle)
         return found.value
 
 
@@ -215,13 +208,11 @@ def milliseconds(gpu: Gpu, fn: Callable[[], Any], count: int, before: Callable[[
     for _ in range(count):
         if before is not None:
             before()
-        with gpu.current() as driver:
-            driver.call("cuMemsetD8Async", cache.address, 0, CACHE_BYTES, streams.current(gpu.ordinal))
+        gpu.call("cuMemsetD8Async", cache.address, 0, CACHE_BYTES, current(gpu.ordinal))
         start, end = Event(gpu), Event(gpu)
         start.record()
         fn()
         end.record()
         events.append((start, end))
-    with gpu.current() as driver:
-        driver.call("cuCtxSynchronize")
+    gpu.synchronize()
     return [end.milliseconds_since(start) for start, end in events]
