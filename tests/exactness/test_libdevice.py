@@ -31,6 +31,8 @@ BESSEL = {"cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn"}
 DIRECTED = {f"{name}_{mode}" for name in ("add", "sub", "mul", "div", "fma", "rcp", "sqrt") for mode in MODES}
 """Functions tested in test_directed_rounding.py."""
 SIZES = {"native": 1024, "eager": 128, "ttir": 128, "80": 128, "90": 128}
+BLOCK = 128
+"""Numbers of a program: the same for all ways, so that TTIR is that of the machine code, which is compiled once."""
 APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1}
 """The bounds for functions of fp32 for which GPUs have instructions of limited accuracy, as Triton uses them."""
 QUICK = {"byte_perm", "double2ull_rd", "nextafter", "tgamma", "ull2float_ru"}
@@ -51,7 +53,7 @@ def applied(F: tl.constexpr, a, b, c, d, COUNT: tl.constexpr):
 
 @tw.jit
 def of_arguments(x, y, z, w, out, F: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr):
-    i = tl.arange(0, N)
+    i = tl.program_id(0) * N + tl.arange(0, N)
     result = applied(F, tl.load(x + i), tl.load(y + i), tl.load(z + i), tl.load(w + i), COUNT)
     tl.static_assert(result.dtype == out.dtype.element_ty)
     tl.store(out + i, result)
@@ -62,8 +64,8 @@ def computed(way: str, name: str, arguments: list[np.ndarray], result: str) -> n
     size = arguments[0].size
     given = [*arguments, *[arguments[0]] * (4 - len(arguments))]
     arrays = dict(zip("xyzw", given, strict=True)) | {"out": np.zeros(size, TYPES[result])}
-    constants: dict[str, Any] = {"F": getattr(libdevice, name), "COUNT": len(arguments), "N": size}
-    return answer(way, of_arguments, arrays, **constants)["out"]
+    constants: dict[str, Any] = {"F": getattr(libdevice, name), "COUNT": len(arguments), "N": BLOCK}
+    return answer(way, of_arguments, arrays, grid=size // BLOCK, **constants)["out"]
 
 
 def forms_of(names: Any) -> list[Any]:
@@ -106,6 +108,16 @@ def ulp_of(exact: Any, kind: str) -> Any:
     form = FORMATS[kind]
     power = max(mp.frexp(exact)[1] - 1, 1 - form.bias) if exact else 1 - form.bias
     return mpf(2) ** (power - form.fraction)
+
+
+NEAREST = 0.51
+"""More ulp than the nearest number is away from any, also when that was rounded to 53 bits before."""
+
+
+def is_nearest(got: float, exact: Any, kind: str) -> bool:
+    """Is it the number nearest to `exact`? False where another is as near, or either is no finite number."""
+    with np.errstate(all="ignore"):
+        return bool(mp.isfinite(exact)) and math.isfinite(got) and got == TYPES[kind](float(exact))
 
 
 def error_of(got: float, exact: Any, kind: str) -> float:
@@ -173,7 +185,10 @@ def test_functions_of_floats(name: str, arguments: tuple[str, ...], result: str,
             exact = exact_value(name, *inputs)
             if 0.0 in inputs and mp.isinf(exact):  # mpmath has no -0
                 exact, found = abs(exact), abs(found)
-            error, limit = error_of(found, exact, kind), limit_of(function, name, kind, way, inputs)
+            limit = limit_of(function, name, kind, way, inputs)
+            if limit > NEAREST and is_nearest(found, exact, kind):
+                continue
+            error = error_of(found, exact, kind)
             assert error <= limit or math.isinf(limit), (name, error, inputs, found, float(exact))
     if name in KEEP_ZERO | POLES:
         for x, found in zip(given[0], got, strict=True):
