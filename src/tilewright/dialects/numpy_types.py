@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from tilewright.ir.literals import numpy_types
 from tilewright.ir.types import FLOATS, PointerType, Type, i1, i8, i16, i32, i64, index
 
 DTYPES: dict[Type, np.dtype[Any]] = {
@@ -20,16 +20,7 @@ DTYPES: dict[Type, np.dtype[Any]] = {
     i32: np.dtype(np.int32),
     i64: np.dtype(np.int64),
     index: np.dtype(np.int64),
-    FLOATS["f16"]: np.dtype(np.float16),
-    FLOATS["bf16"]: np.dtype(ml_dtypes.bfloat16),
-    FLOATS["f32"]: np.dtype(np.float32),
-    FLOATS["tf32"]: np.dtype(np.float32),
-    FLOATS["f64"]: np.dtype(np.float64),
-    FLOATS["f8E5M2"]: np.dtype(ml_dtypes.float8_e5m2),
-    FLOATS["f8E4M3FN"]: np.dtype(ml_dtypes.float8_e4m3fn),
-    FLOATS["f8E4M3FNUZ"]: np.dtype(ml_dtypes.float8_e4m3fnuz),
-    FLOATS["f8E5M2FNUZ"]: np.dtype(ml_dtypes.float8_e5m2fnuz),
-    FLOATS["f8E4M3B11FNUZ"]: np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    **{FLOATS[name]: dtype for name, dtype in numpy_types().items()},
 }
 
 

@@ -11,7 +11,7 @@ kernel(x, n)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tilewright.frontends import hir
 
@@ -65,46 +65,18 @@ class _Text:
                 given = [f"*{r(a)}" if i in starred else r(a) for i, a in enumerate(arguments)]
                 given += [f"{name}={r(value)}" if name else f"**{r(value)}" for name, value in keywords]
                 text = f"r{result} = {r(callee)}({', '.join(given)})"
-            case hir.Load(result, name):
-                text = f"r{result} = load {name}"
             case hir.Store(name, value, constant):
                 text = f"store {name}{': constexpr' if constant else ''} = {r(value)}"
-            case hir.Bind(name, value):
-                text = f"bind {name} = {r(value)}"
-            case hir.Delete(name):
-                text = f"delete {name}"
             case hir.Unpack(results, star, value):
                 names = [f"*r{n}" if i == star else f"r{n}" for i, n in enumerate(results)]
                 text = f"{', '.join(names)} = unpack {r(value)}"
-            case _:
-                text = self._head_of_block(step)
-        return text
-
-    def _head_of_block(self, step: Any) -> str:
-        r = self.register
-        match step:
-            case hir.Choose(result, test):
-                text = f"r{result} = choose {r(test)}"
             case hir.ShortCircuit(result, conjunction, left):
                 text = f"r{result} = {r(left)} {'and' if conjunction else 'or'}"
-            case hir.Collect(result, item, iterable):
-                text = f"r{result} = collect r{item} in {r(iterable)}"
             case hir.If(test, _, _, tail):
                 text = f"if {r(test)}:{'  # the last statement' if tail else ''}"
-            case hir.Continue():
-                text = "go on with"
-            case hir.For(target, iterable):
-                text = f"for {target} in {r(iterable)}:"
-            case hir.While():
-                text = "while"
-            case hir.Return(value):
-                text = f"return {r(value)}"
-            case hir.Refuse(what):
-                text = f"refuse {what}"
-            case hir.Assert(test):
-                text = f"assert {r(test)}, message:"
             case _:
-                raise TypeError(f"{step} is no step")
+                fields = {k: r(v) if k in _REGISTERS and isinstance(v, int) else v for k, v in step._asdict().items()}
+                text = _HEADS[step.__class__].format_map(fields)
         return text
 
     def _parts(self, step: hir.Step) -> Iterator[tuple[str, hir.Block, hir.Register | None]]:
@@ -143,3 +115,21 @@ def _written(step: hir.Step) -> tuple[hir.Register, ...]:
         case hir.Operate(result) | hir.Call(result) | hir.Load(result) | hir.Choose(result) | hir.ShortCircuit(result):
             return (result,)
     return ()
+
+
+_REGISTERS = frozenset(("item", "iterable", "result", "test", "value"))
+"""Fields of steps that hold a register, if they are no blocks."""
+_HEADS: dict[type, str] = {
+    hir.Assert: "assert {test}, message:",
+    hir.Bind: "bind {name} = {value}",
+    hir.Choose: "{result} = choose {test}",
+    hir.Collect: "{result} = collect {item} in {iterable}",
+    hir.Continue: "go on with",
+    hir.Delete: "delete {name}",
+    hir.For: "for {target} in {iterable}:",
+    hir.Load: "{result} = load {name}",
+    hir.Refuse: "refuse {what}",
+    hir.Return: "return {value}",
+    hir.While: "while",
+}
+"""First lines of steps."""

@@ -50,7 +50,7 @@ def round_float(value: float, type: FloatType) -> float:
             return math.copysign(math.inf, value)
     nearest_float = _nearest_float()
     with np.errstate(all="ignore"):
-        return float(nearest_float(np.array(value, np.float64), _numpy_types()[type.text]))
+        return float(nearest_float(np.array(value, np.float64), numpy_types()[type.text]))
 
 
 def float_bits(value: float, type: FloatType) -> int:
@@ -60,7 +60,7 @@ def float_bits(value: float, type: FloatType) -> int:
         return int(struct.unpack(unpack, struct.pack(pack, value))[0])
     if type is bf16:
         return int(struct.unpack("<I", struct.pack("<f", value))[0]) >> 16
-    return int.from_bytes(np.array(value, _numpy_types()[type.text]).tobytes(), "little")
+    return int.from_bytes(np.array(value, numpy_types()[type.text]).tobytes(), "little")
 
 
 def float_from_bits(bits: int, type: FloatType) -> float:
@@ -70,7 +70,7 @@ def float_from_bits(bits: int, type: FloatType) -> float:
         return float(struct.unpack(unpack, struct.pack(pack, bits))[0])
     if type is bf16:
         return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
-    kind = _numpy_types()[type.text]
+    kind = numpy_types()[type.text]
     return float(np.frombuffer(bits.to_bytes(kind.itemsize, "little"), kind)[0])
 
 
@@ -83,8 +83,8 @@ def _nearest_float() -> Callable[..., Any]:
 
 
 @cache
-def _numpy_types() -> dict[str, np.dtype[np.generic]]:
-    """NumPy's types by the names of ours."""
+def numpy_types() -> dict[str, np.dtype[np.generic]]:
+    """NumPy's types of floats by the names of ours."""
     with importing:
         import ml_dtypes
 

@@ -136,15 +136,7 @@ def extern(symbol: str, values: Sequence[Any], *, result: dtype | None = None, l
 def inline_assembly(
     text: str, constraints: str, values: Sequence[Any], results: Sequence[dtype], *, pure: bool, packed: int
 ) -> list[Tile]:
-    """The results of `text` for each element, or for `packed` at a time.
-
-    Args:
-        text: PTX with `$0`, `$1`, … for results and operands.
-        constraints: the kinds of registers, as LLVM spells them.
-        values: tiles and numbers, which broadcast.
-        results: their element types.
-        pure: it does nothing but compute its results.
-        packed: how many elements it takes of each operand.
+    """The results of `text` for each element, or for `packed` at a time; see `tl.inline_asm_elementwise`.
 
     Only GPUs have assembly of their own; of any text but the clock the kernel is one for a GPU.
     """

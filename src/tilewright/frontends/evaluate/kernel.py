@@ -13,23 +13,8 @@ from typing import Any
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BadArguments, KernelReturnsValue
-from tilewright.frontends.evaluate.branches import branch, choose
-from tilewright.frontends.evaluate.carried import repeat
-from tilewright.frontends.evaluate.frame import Handler
 from tilewright.frontends.evaluate.inlining import evaluate_into, finish_function, function_op
-from tilewright.frontends.evaluate.kernel_steps import (
-    bind,
-    call,
-    check,
-    delete,
-    operate,
-    refuse,
-    short_circuit,
-    store,
-    unpack,
-)
-from tilewright.frontends.evaluate.loops import loop
-from tilewright.frontends.evaluate.steps import collect, give_back, go_on, load
+from tilewright.frontends.evaluate.kernel_steps import HANDLERS
 from tilewright.frontends.evaluate.tiles import EvaluateOptions, TileDomain
 from tilewright.frontends.from_ast import read_function_once
 from tilewright.frontends.signature import Parameter
@@ -122,24 +107,3 @@ def _return_location(function: hir.Function) -> Any:
         if isinstance(step, hir.Return):
             return step.location
     return function.location
-
-
-HANDLERS: dict[type, Handler] = {
-    hir.Assert: check,
-    hir.Bind: bind,
-    hir.Call: call,
-    hir.Choose: choose,
-    hir.Collect: collect,
-    hir.Continue: go_on,
-    hir.Delete: delete,
-    hir.For: loop,
-    hir.If: branch,
-    hir.Load: load,
-    hir.Operate: operate,
-    hir.Refuse: refuse,
-    hir.Return: give_back,
-    hir.ShortCircuit: short_circuit,
-    hir.Store: store,
-    hir.Unpack: unpack,
-    hir.While: repeat,
-}

@@ -16,8 +16,12 @@ from tilewright.frontends.errors import (
     PythonMathematics,
     WrongUnpacking,
 )
+from tilewright.frontends.evaluate.branches import branch, choose
+from tilewright.frontends.evaluate.carried import repeat
+from tilewright.frontends.evaluate.frame import Handler
 from tilewright.frontends.evaluate.inlining import call_kernel_function
-from tilewright.frontends.evaluate.steps import call_parts
+from tilewright.frontends.evaluate.loops import loop
+from tilewright.frontends.evaluate.steps import call_parts, collect, give_back, go_on, load
 from tilewright.frontends.evaluate.tiles import TileFrame
 from tilewright.frontends.operations import contains, lacks
 from tilewright.language.aggregates import FIELDS
@@ -143,24 +147,21 @@ def _check_callable(frame: TileFrame, callee: Any, arguments: list[Any], step: h
     """Raise unless `callee` may be called: ordinary Python functions only see compile-time values."""
     if not callable(callee):
         raise frame.fail(NotCallable(describe(callee)), step.location)
-    if callee.__class__ is BuiltinFunctionType and callee.__module__ in ("math", "cmath"):
-        _check_mathematics(frame, callee, arguments, step)
-    if callee.__class__ is not FunctionType or callee.__module__.startswith("tilewright."):
-        return
-    if getattr(callee, BUILTIN, False) or getattr(callee, "__wrapped__", None) is not None:
+    of_python = callee.__class__ is BuiltinFunctionType and callee.__module__ in ("math", "cmath")
+    if not of_python and (
+        callee.__class__ is not FunctionType
+        or callee.__module__.startswith("tilewright.")
+        or getattr(callee, BUILTIN, False)
+        or getattr(callee, "__wrapped__", None) is not None
+    ):
         return
     run_time = next((argument for argument in arguments if not is_compile_time(argument)), None)
-    if run_time is not None:
-        name = callee.__name__
-        raise frame.fail(NotAKernelFunction(name, "Python function", describe(run_time)), step.location)
-
-
-def _check_mathematics(frame: TileFrame, callee: Any, arguments: list[Any], step: hir.Call) -> None:
-    run_time = next((argument for argument in arguments if not is_compile_time(argument)), None)
-    if run_time is not None:
-        name = f"{callee.__module__}.{callee.__name__}"
-        advice = advice_for(callee.__name__)
-        raise frame.fail(PythonMathematics(name, describe(run_time), advice), step.location)
+    if run_time is None:
+        return
+    name, what = callee.__name__, describe(run_time)
+    if of_python:
+        raise frame.fail(PythonMathematics(f"{callee.__module__}.{name}", what, advice_for(name)), step.location)
+    raise frame.fail(NotAKernelFunction(name, "Python function", what), step.location)
 
 
 def short_circuit(frame: TileFrame, step: hir.ShortCircuit) -> None:
@@ -193,3 +194,24 @@ def check(frame: TileFrame, step: hir.Assert) -> None:
     message = frame.valued(step.message, step.message_value)
     frame.mark(step.location)
     device_assert(test, message)
+
+
+HANDLERS: dict[type, Handler] = {
+    hir.Assert: check,
+    hir.Bind: bind,
+    hir.Call: call,
+    hir.Choose: choose,
+    hir.Collect: collect,
+    hir.Continue: go_on,
+    hir.Delete: delete,
+    hir.For: loop,
+    hir.If: branch,
+    hir.Load: load,
+    hir.Operate: operate,
+    hir.Refuse: refuse,
+    hir.Return: give_back,
+    hir.ShortCircuit: short_circuit,
+    hir.Store: store,
+    hir.Unpack: unpack,
+    hir.While: repeat,
+}
