@@ -101,10 +101,6 @@ def _shift_right_unsigned(a: Array, b: Array) -> Array:
     return np.where(beyond, a.dtype.type(0), np.right_shift(a, amount))
 
 
-def _absolute(op: Any, a: Array) -> Array:
-    return np.abs(a)
-
-
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -222,10 +218,6 @@ def _extend_unsigned(op: Any, a: Array) -> Array:
     return _wrapped(_as_unsigned(a), numpy_dtype(op.results[0].type))
 
 
-def _convert_float(op: Any, a: Array) -> Array:
-    return convert_float(a, numpy_dtype(op.results[0].type))
-
-
 def _integer_to_float(a: Array, dtype: np.dtype[Any]) -> Array:
     return a.astype(dtype) if is_native(dtype) else convert_float(odd_double(a), dtype)
 
@@ -266,10 +258,6 @@ def _bitcast(op: Any, a: Array) -> Array:
     return np.asarray(a).view(numpy_dtype(op.results[0].type))[()]
 
 
-def _select(op: Any, condition: Array, a: Array, b: Array) -> Array:
-    return np.where(condition, a, b)
-
-
 ARITHMETIC_SEMANTICS: dict[str, ReferenceSemantics] = {
     "arith.addi": signed(np.add),
     "arith.subi": signed(np.subtract),
@@ -303,14 +291,14 @@ ARITHMETIC_SEMANTICS: dict[str, ReferenceSemantics] = {
     "arith.minimumf": floating(_minimum),
     "arith.maximumf": floating(_maximum),
     "arith.cmpf": _compare_floats,
-    "arith.select": _select,
+    "arith.select": lambda op, condition, a, b: np.where(condition, a, b),
     "arith.extsi": _extend_signed,
     "arith.extui": _extend_unsigned,
     "arith.trunci": _extend_signed,
     "arith.index_cast": _extend_signed,
     "arith.index_castui": _extend_unsigned,
-    "arith.extf": _convert_float,
-    "arith.truncf": _convert_float,
+    "arith.extf": lambda op, a: convert_float(a, numpy_dtype(op.results[0].type)),
+    "arith.truncf": lambda op, a: convert_float(a, numpy_dtype(op.results[0].type)),
     "arith.sitofp": _signed_to_float,
     "arith.uitofp": _unsigned_to_float,
     "arith.fptosi": _float_to_signed,
@@ -329,7 +317,7 @@ ARITHMETIC_SEMANTICS: dict[str, ReferenceSemantics] = {
     "math.floor": floating(np.floor),
     "math.ceil": floating(np.ceil),
     "math.absf": _of_sign(np.abs),
-    "math.absi": _absolute,
+    "math.absi": lambda op, a: np.abs(a),
     "math.fma": _fused_multiply_add,
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.arithmetic_semantics import (
+    ARITHMETIC_SEMANTICS,
     UNSIGNED,
     ReferenceSemantics,
     floating,
@@ -37,38 +38,6 @@ def _number(op: Any, name: str) -> int:
 
 def _splat(op: Any, a: Array) -> Array:
     return np.broadcast_to(a, _shape(op))
-
-
-def _unsplat(op: Any, a: Array) -> Array:
-    return a.reshape(())[()]
-
-
-def _make_range(op: Any) -> Array:
-    return np.arange(_number(op, "start"), _number(op, "end"), dtype=np.int32)
-
-
-def _expand_dims(op: Any, a: Array) -> Array:
-    return np.expand_dims(a, _number(op, "axis"))
-
-
-def _reshape(op: Any, a: Array) -> Array:
-    return a.reshape(_shape(op))
-
-
-def _transpose(op: Any, a: Array) -> Array:
-    return a.transpose(op.attributes["order"].values)
-
-
-def _join(op: Any, a: Array, b: Array) -> Array:
-    return np.stack((a, b), axis=-1)
-
-
-def _split(op: Any, a: Array) -> tuple[Array, Array]:
-    return a[..., 0], a[..., 1]
-
-
-def _concatenate(op: Any, a: Array, b: Array) -> Array:
-    return np.concatenate((a, b))
 
 
 def _gather(op: Any, source: Array, indices: Array) -> Array:
@@ -101,10 +70,6 @@ def _add_pointer(op: Any, pointer: Array, offset: Array) -> Array:
 
 def _convert_integer(op: Any, a: Array) -> Array:
     return a.astype(numpy_dtype(op.results[0].type))
-
-
-def _bitcast(op: Any, a: Array) -> Array:
-    return np.asarray(a).view(numpy_dtype(op.results[0].type))[()]
 
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------
@@ -154,13 +119,7 @@ def _half_away(a: Array) -> Array:
 
 
 LIBRARY: dict[str, Any] = {
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "atanh": np.arctanh,
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")},
     "cbrt": np.cbrt,
     "copysign": np.copysign,
     "cosh": np.cosh,
@@ -196,33 +155,29 @@ def _library_function(op: Any, *arrays: Array) -> Array:
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 
 
-def _join_lanes(op: Any, a: Array) -> Array:
-    return np.bitwise_or.reduce(a)
-
-
 TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.addptr": _add_pointer,
-    "tt.bitcast": _bitcast,
+    "tt.bitcast": ARITHMETIC_SEMANTICS["arith.bitcast"],
     "tt.broadcast": _splat,
-    "tt.cat": _concatenate,
+    "tt.cat": lambda op, a, b: np.concatenate((a, b)),
     "tt.clampf": _clamp,
-    "tt.expand_dims": _expand_dims,
+    "tt.expand_dims": lambda op, a: np.expand_dims(a, _number(op, "axis")),
     "tt.extern_elementwise": _library_function,
     "tt.fp_to_fp": _convert,
     "tt.gather": _gather,
     "tt.histogram": _histogram,
     "tt.int_to_ptr": _convert_integer,
-    "tt.join": _join,
-    "tt.make_range": _make_range,
+    "tt.join": lambda op, a, b: np.stack((a, b), axis=-1),
+    "tt.make_range": lambda op: np.arange(_number(op, "start"), _number(op, "end"), dtype=np.int32),
     "tt.mulhiui": _high_product,
     "tt.precise_divf": floating(np.divide),
     "tt.precise_sqrt": floating(np.sqrt),
     "tt.ptr_to_int": _convert_integer,
-    "tt.reshape": _reshape,
+    "tt.reshape": lambda op, a: a.reshape(_shape(op)),
     "tt.splat": _splat,
-    "tt.split": _split,
-    "tt.trans": _transpose,
-    "tt.unsplat": _unsplat,
+    "tt.split": lambda op, a: (a[..., 0], a[..., 1]),
+    "tt.trans": lambda op, a: a.transpose(op.attributes["order"].values),
+    "tt.unsplat": lambda op, a: a.reshape(())[()],
     "vector.broadcast": _splat,
-    "vector.reduction": _join_lanes,
+    "vector.reduction": lambda op, a: np.bitwise_or.reduce(a),
 }
