@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import permutations
 from random import Random
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from tilewright.analysis.memory_dependences import (
     Ordered,
     SameElement,
 )
-from tilewright.ir.core import Op
+from tilewright.dialects.scf import For
+from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.support.exact_rounding import Array
@@ -30,6 +32,7 @@ SAMPLES = 10
 LANES = 8
 ACCESSES = 40
 TRIPLES = 60
+INSIDE = 8
 MEASURED, MANY = 8, 60
 """Every 8th function is also run with many near arguments, to see which claims could have been better."""
 
@@ -54,7 +57,8 @@ class Tally(Counter[str]):
         kinds = ("Independent", "SameElement", "Guarded", "Ordered")
         shares = ", ".join(f"{kind} {self[kind] / self.pairs:.1%}" for kind in kinds)
         return (
-            f"{self.pairs} pairs and {self['triples']} triples: {shares}; of {self['measured']} pairs "
+            f"{self.pairs} pairs, {self['triples']} triples, {self['rounds']} pairs in different rounds: {shares}; "
+            f"of {self['measured']} pairs "
             f"{self['needless'] / max(1, self['measured']):.2%} are Ordered needlessly, "
             f"{self['never held'] / max(1, self['measured']):.2%} Guarded by what never holds"
         )
@@ -72,6 +76,7 @@ class Case:
         self.samples = Samples(self.function, rng, SAMPLES)
         self.rng = rng
         self.lanes = all_lanes(self.samples, self.accesses)
+        self.inside = [access for access in self.accesses if isinstance(access.op.parent, For)][:INSIDE]
         self.sizes = element_sizes(self.accesses)
         self.safe: dict[tuple[int, int], Array] = {}
 
@@ -95,7 +100,24 @@ class Case:
                 tally[type(claim).__name__] += 1
                 if wrong.any():
                     return Wrong(claim_text(claim), (access, other), int(wrong.argmax()))
-        return self.check_triples(tally)
+        return self.check_triples(tally) or self.check_rounds(tally)
+
+    def check_rounds(self, tally: Tally) -> Wrong | None:
+        """Compare accesses in one round of the loop with accesses in another one."""
+        rounds = [all_lanes(self.samples, self.inside, values) for values in self.samples.history]
+        sizes = element_sizes(self.inside)
+        for number, access in enumerate(self.inside):
+            met = np.zeros((len(self.inside), SAMPLES), np.bool_)
+            for first, second in permutations(rounds, 2):
+                one = Lanes(first.address[number], first.active[number])
+                met |= ~truths(one, (sizes[number], sizes), second, np.ones(len(sizes), np.bool_)).apart
+            for place, other in enumerate(self.inside):
+                claim = self.dependences.between_rounds(access, other, access.op.parent)
+                tally["rounds"] += 1
+                wrong = self.refuted(claim, Truth(~met[place], ~met[place]), number, place)
+                if wrong.any() and not isinstance(claim, Ordered):
+                    return Wrong(f"rounds: {claim_text(claim)}", (access, other), int(wrong.argmax()))
+        return None
 
     def measure(self, tally: Tally) -> None:
         """Count the claims that could have been better, with regard to many more arguments."""
@@ -168,9 +190,11 @@ class Case:
         return np.where(active, np.concatenate([memory], 0)[rows[..., None, None], places], 0) + (seen << 32)
 
 
-def all_lanes(samples: Samples, accesses: list[MemoryAccess]) -> Lanes:
-    """The lanes of all accesses, along an axis in front."""
-    lanes = [samples.lanes(access.op, LANES) for access in accesses]
+def all_lanes(samples: Samples, accesses: list[MemoryAccess], values: dict[Value, Array] | None = None) -> Lanes:
+    """The lanes of all accesses, along an axis in front; with other `values`, in that round."""
+    lanes = [samples.lanes(access.op, LANES, values) for access in accesses]
+    if not lanes:
+        return Lanes(np.zeros((0, samples.count, LANES), np.int64), np.zeros((0, samples.count, LANES), np.bool_))
     return Lanes(np.stack([x.address for x in lanes]), np.stack([x.active for x in lanes]))
 
 

@@ -286,7 +286,7 @@ def loop(d: Draft, shapes: tuple[Shape, ...], accesses: int) -> None:
         f"%r:2 = scf.for %k = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args(%p = {start}, %s = %n) "
         f"-> ({type}, i32) : i32 {{"
     )
-    d.scalars += ["%k", "%s"]
+    d.scalars += ["%k", "%s", d.binary("remsi", "%k", d.number(3, shape=()), shape=())]
     shape, by = d.shape, d.rng.choice(("%m", "%k", d.number(8, shape=())))
     value = d.op(f"arith.constant dense<0.0> : {d.tile('f32')}")
     d.lines.append(f"tt.store %p, {value} : {type}")

@@ -39,6 +39,8 @@ class Samples:
 
     Attributes:
         near: all numbers are small and all arrays close together, so that what can meet does.
+        rounds: per loop the round in which it is left.
+        history: the values at the end of each round of the loop.
     """
 
     def __init__(self, function: Op, rng: Random, count: int, *, near: bool = False) -> None:
@@ -48,6 +50,7 @@ class Samples:
         self.random = np.random.default_rng(rng.getrandbits(32))
         self.values: dict[Value, Array] = {}
         self.rounds: dict[For, int] = {}
+        self.history: list[dict[Value, Array]] = []
         for argument in function.regions[0].block.args:
             self.values[argument] = self.argument(argument)
         self.run(function.regions[0].block)
@@ -96,6 +99,7 @@ class Samples:
             self.values[op.induction_variable] = self.values[op.low] + np.int32(number) * self.values[op.step]
             self.values.update(zip(op.carried, carried, strict=True))
             self.run(op.body)
+            self.history.append(dict(self.values))
             carried = [self.values[value] for value in op.yielded]
 
     def value(self, op: Op) -> Array | None:
@@ -128,11 +132,12 @@ class Samples:
             return array.transpose(0, *(axis + 1 for axis in op.order))
         return np.broadcast_to(array, shape) if isinstance(op, Broadcast) else array.reshape(shape)
 
-    def lanes(self, op: PointerAccess, width: int) -> Lanes:
-        """The lanes of an access, filled up to `width` with lanes that are off."""
-        address = self.values[op.pointer].reshape(self.count, -1)
+    def lanes(self, op: PointerAccess, width: int, values: dict[Value, Array] | None = None) -> Lanes:
+        """The lanes of an access, filled up to `width` with lanes that are off; with other `values`, in that round."""
+        values = self.values if values is None else values
+        address = values[op.pointer].reshape(self.count, -1)
         mask = getattr(op, "mask", None)
-        active = np.ones_like(address, np.bool_) if mask is None else self.values[mask].reshape(address.shape)
+        active = np.ones_like(address, np.bool_) if mask is None else values[mask].reshape(address.shape)
         if (missing := width - address.shape[1]) > 0:
             address = np.pad(address, ((0, 0), (0, missing)))
             active = np.pad(active, ((0, 0), (0, missing)))

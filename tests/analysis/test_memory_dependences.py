@@ -15,6 +15,7 @@ import tilewright.dialects
 from tilewright.analysis.guard_conditions import condition_text
 from tilewright.analysis.memory_accesses import memory_accesses
 from tilewright.analysis.memory_dependences import Dependence, Guarded, MemoryDependences
+from tilewright.dialects.scf import For
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 
@@ -224,6 +225,41 @@ def test_a_loop_that_carries_pointers() -> None:
     inside, after = dependences.accesses
     assert inside.text == f"tt.load reads 64 of 4 bytes at x + 4·i0 + 256·{rounds_of(inside.text)}"
     assert text_of(dependences.dependence(inside, after)) == "Independent"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        pytest.param("%c64", "Independent", id="the next row in each round"),
+        pytest.param("%c32", "Ordered", id="rows that overlap"),
+        pytest.param("%c0", "Ordered", id="one row"),
+        pytest.param("%turns", "Ordered", id="rows that come again"),
+        pytest.param("%by", "Guarded: -256 + 4·n >= 0 or -256 - 4·n >= 0 | never", id="a stride that is an argument"),
+    ],
+)
+def test_rounds_of_a_loop(step: str, said: str) -> None:
+    """Each round loads a row, and stores it where it was; the rows are `step` apart."""
+    text = f"""
+    %c0 = arith.constant 0 : i64
+    %c1 = arith.constant 1 : i64
+    %c32 = arith.constant 32 : i64
+    %c64 = arith.constant 64 : i64
+    %by = arith.extsi %n : i32 to i64
+    scf.for %k = %c0 to %w step %c1 : i64 {{
+      %turn = arith.remsi %k, %c32 : i64
+      %turns = arith.muli %turn, %c64 : i64
+      %row = arith.muli {"%c1" if step == "%turns" else "%k"}, {step} : i64
+      %rows = tt.splat %row : i64 -> tensor<64xi64>
+      %q = tt.addptr %p, %rows : tensor<64x!tt.ptr<f32>>, tensor<64xi64>
+      %v = tt.load %q : tensor<64x!tt.ptr<f32>>
+      tt.store %q, %v : tensor<64x!tt.ptr<f32>>
+    }}
+    """
+    dependences = MemoryDependences(function_of(text))
+    load, store = dependences.accesses
+    assert isinstance(load.op.parent, For)
+    assert text_of(dependences.dependence(load, store)) == "SameElement"
+    assert text_of(dependences.between_rounds(load, store, load.op.parent)) == said
 
 
 def rounds_of(text: str) -> str:

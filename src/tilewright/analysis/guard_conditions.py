@@ -218,18 +218,12 @@ def _connected(word: str, conditions: Iterable[Condition]) -> Condition:
     return found[0] if len(found) == 1 else Connection(word, tuple(found))
 
 
-def symbols_of(condition: Condition) -> set[Symbol]:
-    """The symbols that the condition needs."""
-    if isinstance(condition, Connection):
-        return set[Symbol]().union(*map(symbols_of, condition.of))
-    return _symbols_in(condition.sum)
-
-
-def _symbols_in(sum: Sum) -> set[Symbol]:
+def symbols_in(sum: Sum) -> set[Symbol]:
+    """The symbols that the sum needs."""
     found = {symbol for monomial in sum.terms for symbol in monomial}
     for _, part in sum.parts:
         inner = part.among if isinstance(part, Extreme) else part
-        found = found.union(*map(_symbols_in, inner))
+        found = found.union(*map(symbols_in, inner))
     return found
 
 

@@ -32,9 +32,11 @@ from tilewright.analysis.guard_conditions import (
 )
 from tilewright.analysis.integer_forms import same_terms
 from tilewright.analysis.lane_masks import ALL, Mask, excludes
+from tilewright.analysis.loop_rounds import LaterRound
 from tilewright.analysis.memory_accesses import MemoryAccess, memory_accesses
 from tilewright.analysis.reaches import Footprint, Reach, everywhere, lanes_apart, offsets, start_of, varying
 from tilewright.analysis.value_forms import ValueForms
+from tilewright.dialects.scf import For
 from tilewright.ir.core import Op
 from tilewright.support.exact_rounding import Array
 
@@ -95,6 +97,19 @@ class MemoryDependences:
     def conflict(self, a: MemoryAccess, b: MemoryAccess) -> Dependence:
         """`dependence`, but two loads are independent wherever they load from."""
         return self.dependence(a, b) if a.writes or b.writes else Independent()
+
+    def between_rounds(self, a: MemoryAccess, b: MemoryAccess, loop: For) -> Independent | Guarded | Ordered:
+        """What `a` in any round of `loop` and `b` in any other round have to do with each other."""
+        later = LaterRound(self.forms, loop)
+        answers = [self.dependence(a, later.access(b)), self.dependence(b, later.access(a))]
+        if all(isinstance(answer, Independent) for answer in answers):
+            return Independent()
+        guards = [answer for answer in answers if isinstance(answer, Guarded)]
+        if len(guards) + sum(isinstance(answer, Independent) for answer in answers) < len(answers):
+            return Ordered()
+        apart = later.whenever(every([guard.apart for guard in guards]))
+        found = Guarded(apart, NEVER, later.whenever(every([guard.no_wrap for guard in guards])))
+        return Ordered() if found.condition == NEVER else found
 
     def footprint(self, access: MemoryAccess) -> Footprint | None:
         """Where the access goes; None if it may go anywhere."""
@@ -220,6 +235,8 @@ def _guarded(a: Footprint, b: Footprint, between: Sum) -> Dependence:
     same = every((is_zero(between), lanes_apart(a, a.ends, b.ends))) if fits else NEVER
     plain = every((*a.plain[near:], *b.plain[near:]))
     found = Guarded(_apart(a.reach, b.reach), same, plain)
+    if found.condition == ALWAYS:
+        return Independent() if found.apart == ALWAYS else SameElement()
     return Ordered() if found.condition == NEVER else found
 
 

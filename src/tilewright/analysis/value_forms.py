@@ -169,7 +169,7 @@ class ValueForms:
         trial._forms = dict(self._forms)  # what hangs on the symbol is forgotten again
         trial._rounds, trial.advances, trial._arrays = self._rounds, self.advances, self._arrays
         grown = subtracted(trial.of(loop.yielded[value.index - 1]), symbol_form(symbol, value.type.shape or ()))
-        return None if any(_changes_in(loop, other) for other in grown.symbols) else grown
+        return None if any(changes_in(loop, other) for other in grown.symbols) else grown
 
     # ------------------------------------------------------------------ arrays
 
@@ -242,7 +242,7 @@ def _interval_of_type(value: Value) -> Interval:
     return ADDRESSES if isinstance(scalar, PointerType) else (-(1 << 63), (1 << 63) - 1)
 
 
-def _changes_in(loop: For, symbol: Symbol) -> bool:
+def changes_in(loop: For, symbol: Symbol) -> bool:
     """Whether `symbol` is another number in another round of `loop`."""
     source = symbol.source
     inside: Op | None = source if isinstance(source, For) else source.op
