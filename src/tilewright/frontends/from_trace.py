@@ -72,7 +72,7 @@ def trace_kernel(
     code = python.__code__
     location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
     refuse_generators(code)
-    declared = hir.Function(python.__name__, parameters_of(python, location), hir.Block(()), (), python, location)
+    declared = _declared(python, location)
     block = Block()
     attributes: list[dict[str, Attribute]] = []
     values = bind_parameters(declared, {parameter.name: parameter for parameter in parameters}, block, attributes)
@@ -89,6 +89,11 @@ def trace_kernel(
     module = Block()
     module.append(kernel)
     return Op.create("builtin.module", regions=[Region([module])], location=location)
+
+
+def _declared(python: FunctionType, location: FileLocation) -> hir.Function:
+    """The function without its body, which nobody reads."""
+    return hir.Function(python.__name__, parameters_of(python, location), hir.Block(()), (), python, location)
 
 
 MAX_VALUES = 250_000
@@ -192,9 +197,8 @@ def _called(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[st
 
 def _misfit(python: FunctionType, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
     """The reason why arguments do not fit a function's parameters, in the words of the other front ends; "" if none."""
-    declared = hir.Function(python.__name__, parameters_of(python, _START), hir.Block(()), (), python, _START)
     try:
-        bind_arguments(declared, list(arguments), dict(keywords))
+        bind_arguments(_declared(python, _START), list(arguments), dict(keywords))
     except TypeError as error:
         return str(error)
     return ""

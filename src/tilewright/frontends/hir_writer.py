@@ -54,15 +54,6 @@ class HirWriter:
             found = self._constants[key] = len(self.initial) - 1
         return found
 
-    def is_constant(self, register: hir.Register) -> bool:
-        """Whether a register holds a shared constant."""
-        value = self.initial[register]
-        key = (value.__class__, value if value.__class__ is not float else repr(value))
-        try:
-            return self._constants.get(key) == register
-        except TypeError:  # not hashable
-            return False
-
     def put_operation(
         self, function: Callable[..., Any], operands: tuple[hir.Register, ...], location: FileLocation
     ) -> hir.Register:

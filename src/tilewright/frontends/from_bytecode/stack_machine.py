@@ -259,11 +259,14 @@ def _enter(machine: StackMachine, _: Any) -> None:
 
 def _slice(machine: StackMachine, count: int) -> None:
     parts = machine.pops(count)
-    step = () if count > 2 else (machine.constant(None),)
-    if all(machine.initial[part] is None and machine.is_constant(part) for part in parts) and count == 2:
+    if count > 2:
+        machine.push_operation(slice, *parts)
+        return
+    nothing = machine.constant(None)
+    if parts == (nothing, nothing):
         machine.stack.append(machine.constant(slice(None)))
     else:
-        machine.push_operation(slice, *parts, *step)
+        machine.push_operation(slice, *parts, nothing)
 
 
 def _tuple(machine: StackMachine, count: int) -> None:
