@@ -14,7 +14,7 @@ from tilewright.dialects.tt_shape import Broadcast, Gather, Splat
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Value, tile_type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import encoding
+from tilewright.layouts.encodings import encoding
 from tilewright.layouts.linear_layout import LinearLayout
 
 

@@ -24,9 +24,7 @@ from tilewright.dialects.arith import Bitwise, Extreme, FloatExtreme, IntegerExt
 from tilewright.ir.core import Op
 from tilewright.ir.types import FloatType, IntType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.distributed import Blocked
-from tilewright.layouts.encoding import Distributed
-from tilewright.layouts.errors import LayoutError
+from tilewright.layouts.encodings import Blocked, Distributed, LayoutError
 from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import contiguous_per_thread, cta_split, threads_per_warp, warps_per_cta
 from tilewright.layouts.swizzle import SwizzledBuffer, best_buffer, in_one_dimension

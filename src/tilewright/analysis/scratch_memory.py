@@ -21,7 +21,7 @@ from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_o
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType, PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encoding import Distributed, encoding
+from tilewright.layouts.encodings import Distributed, encoding
 from tilewright.layouts.movement import needs_shared_memory
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.swizzle import scratch_elements

@@ -24,9 +24,8 @@ from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partition_warps
 from tilewright.ir.core import Op, Region, Value
 from tilewright.ir.types import MemDescType
-from tilewright.layouts.encoding import Encoding, Shared, encoding
+from tilewright.layouts.encodings import Encoding, PartitionedShared, Shared, encoding
 from tilewright.layouts.queries import padded_elements, stored_shape
-from tilewright.layouts.shared import PartitionedShared
 from tilewright.support.named_tuple import NamedTuple
 
 SCRATCH_ALIGNMENT = 128

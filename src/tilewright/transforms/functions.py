@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dialects.builtin import Module
 from tilewright.dialects.tt_function import Call, Func
-from tilewright.ir.core import Op, typed
+from tilewright.ir.core import Op
 from tilewright.ir.rewriter import Folds, Rules, apply_rules
 
 
@@ -17,11 +17,6 @@ def functions_of(module: Op) -> list[Func]:
         elif isinstance(op, Func) and op.region.blocks:
             found.append(op)
     return found
-
-
-def symbol_name(function: Op) -> str:
-    """The name calls use for `function`."""
-    return typed(function, Func).symbol
 
 
 def is_public(function: Op) -> bool:

@@ -14,12 +14,12 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.layouts.blocked_access import blocked_access, scales_access
 from tilewright.layouts.encodings import Blocked
 from tilewright.tools.opt_passes import find_passes
 from tilewright.tools.opt_run import run_requests
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
 from tilewright.transforms.gpu.matrix_instructions import MatmulOptions
+from tilewright.transforms.gpu.tcgen05 import blocked_access, scales_access
 
 assert tilewright.dialects.__all__
 

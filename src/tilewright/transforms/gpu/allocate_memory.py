@@ -31,7 +31,7 @@ from tilewright.ir.types import i32
 from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
 from tilewright.layouts.tensor_memory import allocated
 from tilewright.support.diagnostics import OutOfResources
-from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.functions import functions_of, is_public
 
 
 def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
@@ -121,7 +121,7 @@ SCRATCH_SIZE, SCRATCH_ALIGNMENT = "ttg.global_scratch_memory_size", "ttg.global_
 
 def allocate_global_scratch(module: Op) -> bool:
     """Place all allocations, one behind the other; functions and the module get their needs as attributes."""
-    functions = {symbol_name(function): function for function in functions_of(module)}
+    functions = {function.symbol: function for function in functions_of(module)}
     for function in functions.values():
         _place(function, functions)
     needs = [function.attributes for function in functions.values() if is_public(function)]

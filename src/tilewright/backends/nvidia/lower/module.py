@@ -28,7 +28,7 @@ from tilewright.dialects.ttg_attributes import SHARED_BYTES
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.spans import span_of
-from tilewright.transforms.functions import functions_of, is_public, symbol_name
+from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.allocate_memory import SCRATCH_ALIGNMENT, SCRATCH_SIZE
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -78,12 +78,12 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
     shared = module.attributes.get(SHARED_BYTES)
     bytes_of_shared = int(shared.value) if isinstance(shared, Number) else 0
     state = Module(
-        w, options.target, LOWERINGS, analyze_axis_info(module), {symbol_name(f): llvm_name(f) for f in functions}
+        w, options.target, LOWERINGS, analyze_axis_info(module), {f.symbol: llvm_name(f) for f in functions}
     )
     w.define(SHARED[1:], "external addrspace(3) global [0 x i8], align 16")
     for function in functions:
         write_function(Lowerer(state, function), _kernel_attributes(options))
-    kernel = next((symbol_name(f) for f in functions if is_public(f)), "")
+    kernel = next((f.symbol for f in functions if is_public(f)), "")
     header = f'target triple = "{TRIPLE}"\n'
     return Lowered(header + w.render(), {"name": kernel, "shared": bytes_of_shared, **_global_scratch(module)})
 
@@ -133,7 +133,7 @@ def _kernel_attributes(options: LowerOptions) -> str:
 
 def llvm_name(function: Func) -> str:
     """The symbol of a function; a kernel keeps its name, if PTX has all of its letters: `größe` is `gr_f6__df_e`."""
-    return re.sub(r"[^A-Za-z0-9_$]", _substitute, symbol_name(function))
+    return re.sub(r"[^A-Za-z0-9_$]", _substitute, function.symbol)
 
 
 def _substitute(letter: re.Match[str]) -> str:
