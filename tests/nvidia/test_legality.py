@@ -17,7 +17,7 @@ assert tilewright.dialects.__all__
 CONTAINERS = {"builtin.module", "tt.func"}
 REWRITTEN_BEFORE = {"builtin.unrealized_conversion_cast", *NVIDIA_PASSES}
 """Ops that the passes for a GPU always replace."""
-FOREIGN = ("amd", "cpu.")
+FOREIGN = ("amd", "cpu.", "vector.")
 """Ops of other back ends."""
 
 

@@ -112,7 +112,7 @@ class PrintBuffer(Report):
 
     __slots__ = ()
     buffer = OptionalOperand(0)
-    text, format, signed = Word("text"), Word("format"), Flag("signed")
+    text, format, signed = Word("text"), Word("format", ""), Flag("signed")
 
 
 @declares("cpu.assert", effect=Effect.WRITE)
