@@ -262,6 +262,54 @@ def test_rounds_of_a_loop(step: str, said: str) -> None:
     assert text_of(dependences.between_rounds(load, store, load.op.parent)) == said
 
 
+def said_of_rounds(row: str, distance: str) -> str:
+    """What is said of a load at `x[row + i]`, and a store `distance` behind it, in different rounds of a loop."""
+    text = f"""
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %none = arith.constant dense<0> : {TILE}
+    %low = arith.constant dense<32> : {TILE}
+    %high = arith.constant dense<256> : {TILE}
+    %last_sum = scf.for %k = %c0 to %m step %c1 iter_args(%sum = %n) -> (i32) : i32 {{
+      %turn = arith.remsi %k, %c64 : i32
+      %turn64 = arith.muli %turn, %c64 : i32
+      %turns = arith.extsi %turn64 : i32 to i64
+      %sums = arith.extsi %sum : i32 to i64
+      %k64 = arith.extsi %k : i32 to i64
+      %n64 = arith.extsi %n : i32 to i64
+      %climb = arith.muli %k64, %n64 : i64
+      %rows = tt.splat {row} : i64 -> tensor<64xi64>
+      %q = tt.addptr %p, %rows : {POINTERS}, tensor<64xi64>
+      %v = tt.load %q : {POINTERS}
+      %r = tt.addptr %q, {distance} : {POINTERS}, {TILE}
+      tt.store %r, %v : {POINTERS}
+      %next = arith.addi %sum, %c64 : i32
+      scf.yield %next : i32
+    }}
+    """
+    dependences = MemoryDependences(function_of(text))
+    load, store = dependences.accesses
+    assert isinstance(load.op.parent, For)
+    return text_of(dependences.between_rounds(load, store, load.op.parent))
+
+
+def test_what_a_round_computes_anew_is_another_number() -> None:
+    assert said_of_rounds("%turns", "%many") == "Ordered"
+    assert said_of_rounds("%turns", "%low") == "Ordered"
+
+
+def test_a_carried_integer_may_wrap() -> None:
+    assert said_of_rounds("%sums", "%none") == "Ordered"
+
+
+def test_a_condition_holds_for_all_later_rounds() -> None:
+    """A store 256 elements ahead: rows that fall by `n` miss it in the next round, and meet it in a later one."""
+    falling, rising = "(768 + 4·n >= 0 and 4·n >= 0)", "(768 - 4·n >= 0 and -4·n >= 0)"
+    said = f"Guarded: ({falling} or -1280 - 4·n >= 0) and (-1280 + 4·n >= 0 or {rising}) | never"
+    assert said_of_rounds("%climb", "%high") == said
+
+
 def rounds_of(text: str) -> str:
     return text[text.index("round") :]
 
