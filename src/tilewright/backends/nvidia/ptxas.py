@@ -70,7 +70,6 @@ def assemble(ptx: str, cpu: str, *, ptxas: str, flags: Sequence[str] = ()) -> As
     """The cubin of a PTX module with one kernel.
 
     Args:
-        ptx: the module.
         cpu: the device, as `sm_90a`.
         ptxas: the assembler.
         flags: further arguments.

@@ -154,7 +154,7 @@ def plan_of(
     """
     moved = LinearLayout({name: offsets.columns.get(name, ()) for name in ("register", *THREAD)}, offsets.outs)
     steps = moved.sublayout(moved.ins, ("offset",))
-    if crosses_blocks(moved):
+    if "block" in moved.out_names and not moved.is_trivial_over(("block",)):  # elements of other blocks' memory
         block = place_of(moved, moved.out_names.index("block"))
         return _vectors(moved, bits, most, in_order)._replace(block=block)
     for unit in units:
@@ -162,11 +162,6 @@ def plan_of(
         if found is not None:
             return found
     return _vectors(steps, bits, most, in_order)
-
-
-def crosses_blocks(offsets: LinearLayout) -> bool:
-    """Whether a block finds elements in the memory of another one."""
-    return "block" in offsets.out_names and not offsets.is_trivial_over(("block",))
 
 
 def _used_bits(steps: LinearLayout) -> list[int]:

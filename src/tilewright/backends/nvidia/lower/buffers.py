@@ -114,11 +114,7 @@ class SharedBuffer:
         return SharedBuffer(self.base, within, span_of_part(result))
 
     def bytes(self, type: MemDescType) -> Bytes:
-        """The place at which accesses find it.
-
-        Args:
-            type: its type there.
-        """
+        """The place at which accesses find it."""
         return Bytes(self.base, self.within, self.span, _holes(type))
 
 
@@ -186,7 +182,8 @@ def _store(lowerer: Lowerer, op: LocalStore) -> None:
 
 def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
     element, type = lowerer.element(tile.type), buffer_type(buffer)
-    plan = buffer_plan(lowerer, tile, type, stored_units(lowerer.target.capability))
+    units = units_of(lowerer.target.capability, STMATRIX_SINCE, Unit.STORED_BYTES)
+    plan = buffer_plan(lowerer, tile, type, units)
     if plan.block is not None or has_other_copies(lowerer, tile, type):
         raise refused(op, "a store to shared memory of another block", "launch the kernel with num_ctas=1")
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
@@ -194,7 +191,8 @@ def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
 
 def _load(lowerer: Lowerer, op: LocalLoad) -> None:
     type = buffer_type(op.buffer)
-    plan = buffer_plan(lowerer, op.result, type, loaded_units(lowerer.target.capability))
+    units = units_of(lowerer.target.capability, LDMATRIX_SINCE, Unit.LOADED_BYTES)
+    plan = buffer_plan(lowerer, op.result, type, units)
     where = lowerer.buffer(op.buffer).bytes(type)
     if plan.block is not None:
         cluster_barrier(lowerer)  # the other blocks have written
@@ -209,25 +207,16 @@ def has_other_copies(lowerer: Lowerer, tile: Value, type: MemDescType) -> bool:
     return len(memory) == len(registers) and any(not mine and own for mine, own in zip(memory, registers, strict=True))
 
 
-def loaded_units(capability: int) -> tuple[Unit, ...]:
-    """The units that a device can load from shared memory, the best first."""
-    bytes_too = (Unit.LOADED_BYTES,) if capability >= BYTE_MATRICES_SINCE else ()
-    return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= LDMATRIX_SINCE else (Unit.VECTOR,)
-
-
-def stored_units(capability: int) -> tuple[Unit, ...]:
-    """The units that a device can store to shared memory, the best first."""
-    bytes_too = (Unit.STORED_BYTES,) if capability >= BYTE_MATRICES_SINCE else ()
-    return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= STMATRIX_SINCE else (Unit.VECTOR,)
+def units_of(capability: int, since: int, of_bytes: Unit) -> tuple[Unit, ...]:
+    """The units that a device can move, the best first: matrices since a capability, of bytes since a later one."""
+    bytes_too = (of_bytes,) if capability >= BYTE_MATRICES_SINCE else ()
+    return (Unit.MATRIX, Unit.TRANSPOSED, *bytes_too, Unit.VECTOR) if capability >= since else (Unit.VECTOR,)
 
 
 def buffer_plan(lowerer: Lowerer, tile: Value, type: MemDescType, units: tuple[Unit, ...]) -> Plan:
     """The plan by which a tile moves between its registers and a buffer.
 
     Args:
-        lowerer: knows the layout of the tile.
-        tile: the tile.
-        type: of the buffer.
         units: what the device can move at once, the best first.
     """
     layout, bits, most = shared_layout(type), memory_bits(lowerer.element(type)), None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.scratch_memory import LDMATRIX_SINCE, STMATRIX_SINCE
 from tilewright.backends.nvidia.lower.access_plan import WORD, Plan, Unit, plan_of
+from tilewright.backends.nvidia.lower.cross_lane import ALL_LANES, joined_integer, shuffled_word, split_integer
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, layout_of, scratch_offset
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.backends.nvidia.lower.shared_tiles import Bytes, cluster_barrier, load_tile, memory_bits, store_tile
@@ -25,10 +26,6 @@ from tilewright.layouts.linear_layout import LinearLayout, log2
 from tilewright.layouts.movement import Movement, movement
 from tilewright.layouts.swizzle import MATRIX, PLAIN, MemoryInstruction, SwizzledBuffer, conversion_buffer
 from tilewright.transforms.gpu.membar import stays_in_warp
-
-ALL_LANES = "-1"
-LAST_LANE = "31"
-HALVES = "<2 x i32>"
 
 
 def convert_layout(lowerer: Lowerer, op: ConvertLayout) -> None:
@@ -67,7 +64,6 @@ class Shuffles:
     """A tile that lanes exchange.
 
     Args:
-        lowerer: the lowerer that code goes to.
         plan: who sends what to whom.
         element: the LLVM type of a register.
     """
@@ -133,26 +129,18 @@ class Shuffles:
             kind, place = "idx", self.lowerer.linear(asked)
             if lane:
                 place = w.emit(f"xor i32 {place}, {lane}")
-        operands = [("i32", text) for text in (ALL_LANES, word, place, LAST_LANE)]
-        return w.call("i32", f"llvm.nvvm.shfl.sync.{kind}.i32", operands)
+        return shuffled_word(self.lowerer, kind, word, place)
 
     # Words: elements below 32 bits share one, those of 64 bits take two.
 
     def _words(self, values: Sequence[str]) -> list[str]:
-        w, words = self.lowerer.w, self.words
-        (word,) = words.pack(w, self.element, values)
-        if words.width > WORD:
-            halves = w.emit(f"bitcast i64 {word} to {HALVES}")
-            return [w.extract(HALVES, halves, place) for place in range(2)]
-        return [w.convert("zext", word, words.type, "i32")]
+        w = self.lowerer.w
+        (word,) = self.words.pack(w, self.element, values)
+        return split_integer(w, word, self.words.width)
 
     def _elements(self, received: Sequence[str]) -> list[str]:
-        w, words = self.lowerer.w, self.words
-        if words.width > WORD:
-            halves = w.insert(HALVES, w.insert(HALVES, "poison", "i32", received[0], 0), "i32", received[1], 1)
-            return words.unpack(w, self.element, [w.emit(f"bitcast {HALVES} {halves} to i64")])
-        (word,) = received
-        return words.unpack(w, self.element, [w.convert("trunc", word, "i32", words.type)])
+        w = self.lowerer.w
+        return self.words.unpack(w, self.element, [joined_integer(w, received, self.words.width)])
 
 
 # Through shared memory

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from tilewright.analysis.reduction_plan import only_op
 from tilewright.backends.llvm.spelling import bits_of
+from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.access_plan import diagonals
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.register_packing import WORD, as_integer, from_integer
@@ -36,17 +37,17 @@ def shuffled(lowerer: Lowerer, kind: str, element: str, value: str, lane: str | 
     """Another lane's `value`.
 
     Args:
-        lowerer: the lowerer that code goes to.
         kind: `bfly`, `up`, `down` or `idx`: how `lane` tells which lane.
         element: the LLVM type of the value.
         value: what each lane sends.
         lane: what is added (by XOR) to the lane's own number, taken away, added; or the number itself.
     """
     words = words_of(lowerer, element, value)
-    return from_words(lowerer, element, [_shuffle(lowerer, kind, word, lane) for word in words])
+    return from_words(lowerer, element, [shuffled_word(lowerer, kind, word, lane) for word in words])
 
 
-def _shuffle(lowerer: Lowerer, kind: str, word: str, lane: str | int) -> str:
+def shuffled_word(lowerer: Lowerer, kind: str, word: str, lane: str | int) -> str:
+    """The same of an i32."""
     operands = [("i32", text) for text in (ALL_LANES, word, str(lane), CLAMPS[kind])]
     return lowerer.w.call("i32", f"llvm.nvvm.shfl.sync.{kind}.i32", operands)
 
@@ -57,21 +58,28 @@ def _width(element: str) -> int:
 
 def words_of(lowerer: Lowerer, element: str, value: str) -> list[str]:
     """The bits of a value as i32, the lowest first."""
-    w, width = lowerer.w, _width(element)
-    bits = as_integer(w, element, value)
-    if width <= WORD:
-        return [w.convert("zext", bits, f"i{width}", "i32")]
-    halves = w.emit(f"bitcast i64 {bits} to {HALVES}")
-    return [w.extract(HALVES, halves, 0), w.extract(HALVES, halves, 1)]
+    return split_integer(lowerer.w, as_integer(lowerer.w, element, value), _width(element))
 
 
 def from_words(lowerer: Lowerer, element: str, words: Sequence[str]) -> str:
     """The value with these bits."""
-    w, width = lowerer.w, _width(element)
+    return from_integer(lowerer.w, element, joined_integer(lowerer.w, words, _width(element)))
+
+
+def split_integer(w: LlvmWriter, value: str, width: int) -> list[str]:
+    """An integer of up to 64 bits as i32, the lowest first."""
     if width <= WORD:
-        return from_integer(w, element, w.convert("trunc", words[0], "i32", f"i{width}"))
+        return [w.convert("zext", value, f"i{width}", "i32")]
+    halves = w.emit(f"bitcast i64 {value} to {HALVES}")
+    return [w.extract(HALVES, halves, 0), w.extract(HALVES, halves, 1)]
+
+
+def joined_integer(w: LlvmWriter, words: Sequence[str], width: int) -> str:
+    """The opposite of `split_integer`."""
+    if width <= WORD:
+        return w.convert("trunc", words[0], "i32", f"i{width}")
     halves = w.insert(HALVES, w.insert(HALVES, "poison", "i32", words[0], 0), "i32", words[1], 1)
-    return from_integer(w, element, w.emit(f"bitcast {HALVES} {halves} to i64"))
+    return w.emit(f"bitcast {HALVES} {halves} to i64")
 
 
 def mapped(lowerer: Lowerer, number: str, steps: Sequence[int]) -> str:

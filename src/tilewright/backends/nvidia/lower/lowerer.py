@@ -14,7 +14,8 @@ Tables of lowerings (`tables.py` joins them) say what each op becomes:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -88,7 +89,6 @@ class Module:
     """State that all functions of a module share while it is written.
 
     Attributes:
-        w: the writer of the module.
         target: the device that it is for.
         table: the lowering of each op, by its name.
         facts: axis info of every value.
@@ -319,20 +319,22 @@ class Lowerer:
             return [value]
         return [self.w.emit(f"extractvalue {type} {value}, {index}") for index in range(count)]
 
+    @contextmanager
+    def where(self, condition: str | None) -> Iterator[None]:
+        """Code that only threads for which the condition holds execute; None: all do."""
+        if condition is None:
+            yield
+        else:
+            with self.w.branch(condition) as branch, branch.then():
+                yield
+
     def op(self, op: Op) -> None:
         """Write one op."""
-        debug = self.w.debug
-        if debug is None:
-            self._op(op)
-            return
-        with debug.inside(op):
-            self._op(op)
-
-    def _op(self, op: Op) -> None:
-        lower = self.module.table.get(op.name)
-        if lower is None:
-            raise unsupported(op)
-        lower(self, op)
+        with nullcontext() if self.w.debug is None else self.w.debug.inside(op):
+            lower = self.module.table.get(op.name)
+            if lower is None:
+                raise unsupported(op)
+            lower(self, op)
 
     def block(self, block: Block) -> None:
         """Write the ops of a block, but not its terminator."""

@@ -100,12 +100,9 @@ def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
     """Let every thread wait until the phase of this parity is complete."""
     polls = lowerer.target.capability < ELECTS_SINCE
     text = WAIT % (("test_wait", POLLING) if polls else ("try_wait", ""))
-    predicate = op.predicate
     operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), ("i32", lowerer.scalar(op.phase))]
-    if predicate is not None and lowerer.scalar(predicate) not in TRUE:
-        with lowerer.w.branch(lowerer.scalar(predicate)) as branch, branch.then():
-            lowerer.assembly(text, operands)
-    else:
+    condition = lowerer.scalar(op.predicate) if op.predicate is not None else "true"
+    with lowerer.where(None if condition in TRUE else condition):
         lowerer.assembly(text, operands)
 
 

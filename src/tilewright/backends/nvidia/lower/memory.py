@@ -110,7 +110,6 @@ def only_once(lowerer: Lowerer, pointers: Type, *, per_block: bool = False) -> s
     """A condition that holds for one of all threads that have the same elements; None: all threads differ.
 
     Args:
-        lowerer: the lowerer that code goes to.
         pointers: a tile, or a scalar that all threads have.
         per_block: in each block of a cluster there is to be one.
     """

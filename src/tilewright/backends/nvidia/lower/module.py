@@ -68,7 +68,6 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
 
     Args:
         module: TTGIR whose shared memory has its places; stays as it is.
-        options: how.
 
     Raises:
         Unsupported: an op has no lowering yet; `legality.py` lists them.

@@ -60,7 +60,6 @@ def exchange_across_warps(
     """The rows in the registers of `after`.
 
     Args:
-        lowerer: the lowerer that code goes to.
         rows: per register of `before` its element of each operand.
         before: the layout that the rows have.
         after: the layout that they get.
@@ -202,7 +201,7 @@ def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], p
         combine.bind(rows)
         return
     wanted = lowerer.layout(type)
-    rest = _without_axis(left, op.axis, wanted)
+    rest = LinearLayout(left.columns, wanted.outs)  # the axis has no bits left, so the columns stay as they are
     places = rest.without_zeros("register")
     if any(rest.columns[name] != wanted.columns[name] for name in ("lane", "warp", "block")):
         lowerer.barrier()
@@ -211,11 +210,6 @@ def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], p
         places = result
     first = {places.image({"register": register}): row for register, row in reversed(list(enumerate(rows)))}
     combine.bind([first[wanted.image({"register": register})] for register in range(wanted.in_size("register"))])
-
-
-def _without_axis(layout: LinearLayout, axis: int, wanted: LinearLayout) -> LinearLayout:
-    """The layout of the result; the axis has no bits left, so the columns stay as they are."""
-    return LinearLayout(layout.columns, wanted.outs)
 
 
 INSTRUCTIONS = {"arith.addf": "fadd", "arith.mulf": "fmul"}

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import same_as
+from tilewright.backends.nvidia.lower.cross_lane import shuffled_word
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mathematics import widened
 from tilewright.backends.nvidia.lower.memory import only_once
@@ -39,8 +40,7 @@ def _num_programs(lowerer: Lowerer, op: ProgramId) -> None:
 
 def _warp_id(lowerer: Lowerer, op: Op) -> None:
     """The number of the warp: the same in all lanes, and LLVM is told so by taking that of lane 0."""
-    arguments = [("i32", "-1"), ("i32", lowerer.warp()), ("i32", "0"), ("i32", "31")]
-    lowerer.bind(op.result, [lowerer.w.call("i32", "llvm.nvvm.shfl.sync.idx.i32", arguments)])
+    lowerer.bind(op.result, [shuffled_word(lowerer, "idx", lowerer.warp(), 0)])
 
 
 def _dependency(instruction: str) -> Lowering:
@@ -61,9 +61,7 @@ WORD = 32
 def _print(lowerer: Lowerer, op: Print) -> None:
     prefix, values = op.prefix, op.values
     if not values:
-        once = only_once(lowerer, i1)
-        assert once is not None, "a block has more than one thread"
-        with lowerer.w.branch(once) as branch, branch.then():
+        with lowerer.where(only_once(lowerer, i1)):
             _printf(lowerer, PROGRAM + _plain(prefix) + "\n", _program(lowerer))
         return
     flags = op.signs or (1,) * len(values)
@@ -87,19 +85,11 @@ def _print_value(lowerer: Lowerer, value: Value, text: str, *, is_signed: bool, 
     else:
         places, same = [[]], [0]
     form = PROGRAM + f" idx ({index}){text}{_format(value, is_signed=is_signed, as_hex=as_hex)}\n"
-    once = only_once(lowerer, value.type)
-
-    def write() -> None:
+    with lowerer.where(only_once(lowerer, value.type)):
         for number in dict.fromkeys(same):
             shown = _passed(lowerer, value, registers[number], is_signed=is_signed, as_hex=as_hex)
             places_here = [("i32", place) for place in places[number]]
             _printf(lowerer, form, [*_program(lowerer), *places_here, shown])
-
-    if once is None:
-        write()
-        return
-    with lowerer.w.branch(once) as branch, branch.then():
-        write()
 
 
 def _program(lowerer: Lowerer) -> list[Typed]:

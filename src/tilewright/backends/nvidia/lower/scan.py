@@ -299,15 +299,9 @@ class Scan:
         return sum(mask for run in self.runs[:level] if run.name == name for mask in run.masks)
 
     def _store(self, memory: ScanMemory, rows: Sequence[Row], condition: str | None, places: Sequence[Bytes]) -> None:
-        if condition is None:
-            self._store_all(memory, rows, places)
-            return
-        with self.w.branch(condition) as branch, branch.then():
-            self._store_all(memory, rows, places)
-
-    def _store_all(self, memory: ScanMemory, rows: Sequence[Row], places: Sequence[Bytes]) -> None:
-        for element, values, place in zip(self.combine.elements, zip(*rows, strict=True), places, strict=True):
-            store_tile(self.lowerer, values, element, plan_of(memory.store, memory_bits(element)), place)
+        with self.lowerer.where(condition):
+            for element, values, place in zip(self.combine.elements, zip(*rows, strict=True), places, strict=True):
+                store_tile(self.lowerer, values, element, plan_of(memory.store, memory_bits(element)), place)
 
     def _holds_total(self, lanes: int, warps: int) -> str | None:
         """Whether to leave this thread's totals: the last lanes have them, and of copies one is enough."""

@@ -85,7 +85,6 @@ def with_holes(lowerer: Lowerer, thread: str, added: int, pads: Sequence[tuple[i
     """The summands with the holes before the element. They have no bit in common, so each has its own holes.
 
     Args:
-        lowerer: the lowerer that code goes to.
         thread: an i32.
         added: the other summand.
         pads: as in `Bytes`.
@@ -135,10 +134,8 @@ def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan
     """Write registers to shared memory of the own block.
 
     Args:
-        lowerer: the lowerer that code goes to.
         values: one per register.
         element: their LLVM type.
-        plan: how.
         where: the buffer.
     """
     assert plan.block is None, "every block writes its own memory"

@@ -54,7 +54,6 @@ class AccumulatorFragments:
     """The accumulator of a product: its registers by batch, row and column.
 
     Attributes:
-        layout: of the accumulator.
         step: of the column from a register to its neighbour in the instruction.
     """
 
@@ -95,7 +94,6 @@ class OperandFragments:
     """An operand of a product in registers.
 
     Attributes:
-        layout: of the operand.
         outer, inner: the axes of what stays and of what is summed over.
     """
 

@@ -27,7 +27,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.backends.nvidia.lower.buffers import buffer_layout
-from tilewright.backends.nvidia.lower.cross_lane import mapped
+from tilewright.backends.nvidia.lower.cross_lane import mapped, shuffled_word
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY
@@ -171,7 +171,6 @@ def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases) -> None
     """Demand that each block has the operands of its part of the product.
 
     Args:
-        op: the product.
         operands: its operands, of which those in shared memory matter.
         parts: how the result is divided among blocks.
 
@@ -183,10 +182,6 @@ def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases) -> None
             wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
             if cga_layout(encoding(operand.type.encoding)) != wanted:
                 raise refused(op, "a product of operands that other blocks have", "launch the kernel with num_ctas=1")
-
-
-ALL_LANES = "-1"
-WHOLE_WARP = "31"
 
 
 class OperandInMemory:
@@ -210,7 +205,6 @@ class OperandInMemory:
         """See the class.
 
         Args:
-            lowerer: the lowerer that code goes to.
             value: the buffer.
             tile: the part that one instruction takes.
             groups: how many rows further each bit of the warp begins; 0 for warps that work together.
@@ -280,8 +274,8 @@ def uniform_warp(lowerer: Lowerer) -> str:
     """The number of this warp, of which the assembler knows that all lanes agree."""
     if lowerer.target.num_warps == 1:
         return "0"
-    operands = [("i32", ALL_LANES), ("i32", lowerer.warp()), ("i32", "0"), ("i32", WHOLE_WARP)]
-    return lowerer.once("uniform warp", lambda: lowerer.w.call("i32", "llvm.nvvm.shfl.sync.idx.i32", operands))
+    own = lowerer.warp()
+    return lowerer.once("uniform warp", lambda: shuffled_word(lowerer, "idx", own, 0))
 
 
 def uniform_bits(lowerer: Lowerer, columns: Sequence[int]) -> str:

@@ -112,8 +112,6 @@ class _Mma:
         """See the class.
 
         Args:
-            lowerer: the lowerer that code goes to.
-            op: the product.
             depth: how much one instruction sums over.
             k: how much all do.
             packing: how many elements of each operand are in one of its buffer's.

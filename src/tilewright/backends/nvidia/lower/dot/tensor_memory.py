@@ -73,12 +73,8 @@ def memory_of(type: MemDescType) -> LinearLayout:
 # The program's columns
 
 
-def base_address(lowerer: Lowerer) -> str:
-    """The address of the first column that the program has; it gets them on entry and gives them back at the end."""
-    return lowerer.once("tensor memory", lambda: _get_columns(lowerer))
-
-
 def _get_columns(lowerer: Lowerer) -> str:
+    """The address of the first column that the program has; it gets them on entry and gives them back at the end."""
     w, count = lowerer.w, _columns_of(lowerer)
     first = w.emit(f"icmp ult i32 {lowerer.thread()}, 32")
     shared = w.emit(f"ptrtoint {SHARED_POINTER} {SHARED} to i32")
@@ -109,7 +105,8 @@ def _columns_of(lowerer: Lowerer) -> int:
 
 
 def _alloc(lowerer: Lowerer, op: TmemAlloc) -> None:
-    w, base, column = lowerer.w, base_address(lowerer), op.column
+    w, column = lowerer.w, op.column
+    base = lowerer.once("tensor memory", lambda: _get_columns(lowerer))
     address = w.emit(f"add i32 {base}, {column}") if column else base
     lowerer.bind_buffer(op.result, TensorBuffer(address))
     if op.source is not None:

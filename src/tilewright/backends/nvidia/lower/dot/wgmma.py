@@ -74,7 +74,6 @@ class _Words:
     """An accumulator in the registers that the instruction takes: two elements of 16 bits share one.
 
     Attributes:
-        lowerer: the lowerer that code goes to.
         element: the LLVM type of an element.
         kind: what the registers are.
         values: of the registers.
