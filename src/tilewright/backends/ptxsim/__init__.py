@@ -17,9 +17,8 @@ from functools import lru_cache
 
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.families import HANDLERS
-from tilewright.backends.ptxsim.launch import Launch
 from tilewright.backends.ptxsim.memory import DeviceMemory
-from tilewright.backends.ptxsim.program import Program
+from tilewright.backends.ptxsim.program import Launch, Program
 from tilewright.support.ptx_syntax import SourcePlace
 
 __all__ = ["DeviceMemory", "Launch", "Program", "SimulationError", "SourcePlace", "load"]

@@ -58,7 +58,6 @@ class KernelCode:
     """One kernel with the functions it calls, callees first: lanes in a callee run before those that wait behind it.
 
     Attributes:
-        name: of the kernel.
         steps: of all functions.
         entry: the index of the kernel's first step.
         entries: the index of the first step, per function.

@@ -27,14 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from tilewright.backends.ptxsim.code import KernelCode, Run, Uses
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.special import SPECIAL
+from tilewright.backends.ptxsim.machine import WARP, Extents, Machine
 from tilewright.backends.ptxsim.value_types import TYPES, UNSIGNED, Array, Mask, Type
 from tilewright.support.ptx_syntax import (
     Address,
@@ -50,6 +50,81 @@ from tilewright.support.ptx_syntax import (
     Symbol,
     Vector,
 )
+
+AXES = "xyz"
+_ONE = np.uint64(1)
+
+
+def thread_index(machine: Machine, axis: int) -> Array:
+    number = machine.everyone % machine.padded
+    x, y, _ = machine.block
+    return (number % x, number // x % y, number // (x * y))[axis]
+
+
+def _cta(which: Callable[[Array, int], Array], axis: int, machine: Machine) -> Array:
+    """What `which` makes of the coordinate of the CTA, and of the extent of its cluster."""
+    return which(machine.ctas[machine.cta, axis], machine.cluster[axis])
+
+
+def extent(extents: Callable[[Machine], Extents], axis: int, machine: Machine) -> Array:
+    return np.full(machine.lanes, extents(machine)[axis])
+
+
+def clusters(machine: Machine) -> Extents:
+    x, y, z = (-(-n // c) for n, c in zip(machine.grid, machine.cluster, strict=True))
+    return x, y, z
+
+
+def lane_index(machine: Machine) -> Array:
+    return machine.everyone % machine.padded % WARP
+
+
+def steps_done(machine: Machine) -> Array:
+    """The value of clocks, which count the instructions that the machine has executed."""
+    return np.full(machine.lanes, machine.executed)
+
+
+def lane_mask(which: Callable[[Array], Array], machine: Machine) -> Array:
+    return which(lane_index(machine).astype(np.uint64))
+
+
+SPECIAL: dict[str, Callable[[Machine], Array]] = {
+    "%laneid": lane_index,
+    "%warpid": lambda machine: machine.everyone % machine.padded // WARP,
+    "%nwarpid": lambda machine: np.full(machine.lanes, machine.warps_per_cta),
+    "%smid": lambda machine: machine.cta,
+    "%nsmid": lambda machine: np.full(machine.lanes, len(machine.ctas)),
+    "%gridid": lambda machine: np.zeros(machine.lanes, np.int64),
+    "%cluster_ctarank": lambda machine: machine.cta % machine.cluster_size,
+    "%cluster_nctarank": lambda machine: np.full(machine.lanes, machine.cluster_size),
+    "%is_explicit_cluster": lambda machine: np.full(machine.lanes, machine.cluster_size > 1),
+    "%clock": steps_done,
+    "%clock_hi": lambda machine: np.zeros(machine.lanes, np.int64),
+    "%clock64": steps_done,
+    "%globaltimer": steps_done,
+    "%globaltimer_lo": steps_done,
+    "%globaltimer_hi": lambda machine: np.zeros(machine.lanes, np.int64),
+    "%lanemask_eq": partial(lane_mask, lambda n: _ONE << n),
+    "%lanemask_lt": partial(lane_mask, lambda n: (_ONE << n) - _ONE),
+    "%lanemask_le": partial(lane_mask, lambda n: (_ONE << n + _ONE) - _ONE),
+    "%lanemask_gt": partial(lane_mask, lambda n: np.uint64(0xFFFFFFFF) & ~((_ONE << n + _ONE) - _ONE)),
+    "%lanemask_ge": partial(lane_mask, lambda n: np.uint64(0xFFFFFFFF) & ~((_ONE << n) - _ONE)),
+    "%dynamic_smem_size": lambda machine: np.full(machine.lanes, machine.shared.size - machine.code.shared),
+    "%total_smem_size": lambda machine: np.full(machine.lanes, machine.shared.size),
+    "WARP_SZ": lambda machine: np.full(machine.lanes, WARP),
+}
+for _axis, _letter in enumerate(AXES):
+    SPECIAL |= {
+        f"%tid.{_letter}": partial(thread_index, axis=_axis),
+        f"%ctaid.{_letter}": partial(_cta, lambda cta, _: cta, _axis),
+        f"%clusterid.{_letter}": partial(_cta, lambda cta, size: cta // size, _axis),
+        f"%cluster_ctaid.{_letter}": partial(_cta, lambda cta, size: cta % size, _axis),
+        f"%ntid.{_letter}": partial(extent, lambda machine: machine.block, _axis),
+        f"%nctaid.{_letter}": partial(extent, lambda machine: machine.grid, _axis),
+        f"%nclusterid.{_letter}": partial(extent, clusters, _axis),
+        f"%cluster_nctaid.{_letter}": partial(extent, lambda machine: machine.cluster, _axis),
+    }
+
 
 Read: TypeAlias = Callable[[Machine], Array]
 Write: TypeAlias = Callable[[Machine, Mask, Array], None]

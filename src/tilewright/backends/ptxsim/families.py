@@ -13,7 +13,6 @@ from tilewright.backends.ptxsim import (
     cta_barriers,
     floats,
     integers,
-    matrix_moves,
     mbarriers,
     mma,
     moves,
@@ -39,7 +38,7 @@ def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
 SCALARS = (integers, comparisons, conversions, moves, control)
 MEMORY = (accesses, async_copies, atomics, bulk_copies)
 THREADS = (cta_barriers, mbarriers, shuffles)
-TILES = (matrix_moves, mma, tcgen05, tensor_memory, wgmma)
+TILES = (mma, tcgen05, tensor_memory, wgmma)
 SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()
 HANDLERS: Handlers = dict(floats.HANDLERS)
 for _family in (*SCALARS, *MEMORY, *THREADS, *TILES):

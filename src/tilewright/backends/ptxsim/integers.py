@@ -145,8 +145,10 @@ def decode_lookup(instruction: Instruction, code: Decoder) -> Run:
     return applied(instruction, code, semantics, reads, "b32")
 
 
-def population(value: Array) -> Array:
-    return np.bitwise_count(value).astype(np.uint32)
+COUNTS: dict[str, InstructionSemantics] = {
+    "popc": lambda value: np.bitwise_count(value).astype(np.uint32),
+    "clz": lambda value: np.uint32(value.dtype.itemsize * 8 - 1) - highest(value),
+}
 
 
 def highest(value: Array) -> Array:
@@ -158,12 +160,8 @@ def highest(value: Array) -> Array:
     return np.bitwise_count(spread).astype(np.uint32) - np.uint32(1)
 
 
-def leading_zeros(value: Array) -> Array:
-    return np.uint32(value.dtype.itemsize * 8 - 1) - highest(value)
-
-
 def decode_count(instruction: Instruction, code: Decoder) -> Run:
-    semantics = {"popc": population, "clz": leading_zeros}[instruction.opcode]
+    semantics = COUNTS[instruction.opcode]
     return elementwise(instruction, code, semantics, source=instruction.type, result="u32")
 
 
@@ -346,12 +344,9 @@ def decode_multiply_add(instruction: Instruction, code: Decoder) -> Run:
     a, b, added = instruction.sources
     reads = [code.source(a, kind), code.source(b, kind), code.source(added, result)]
     if instruction.has("sat"):
-        return applied(instruction, code, _saturating_high_add, reads, result)
+        add = _clamped(operator.add)
+        return applied(instruction, code, lambda a, b, c: add(multiply_high(a, b), c), reads, result)
     return applied(instruction, code, lambda a, b, c: product(a, b) + c, reads, result)
-
-
-def _saturating_high_add(a: Array, b: Array, c: Array) -> Array:
-    return np.asarray(_clamped(operator.add)(multiply_high(a, b), c))
 
 
 def _decode_multiply_carry(instruction: Instruction, code: Decoder) -> Run:

@@ -35,8 +35,6 @@ class Machine:
     """One batch of CTAs of one launch.
 
     Args:
-        code: the kernel.
-        memory: global memory.
         symbols: addresses of variables of the module.
         parameters: the bytes of the parameter space.
         grid, block, cluster: extents of the launch.

@@ -41,7 +41,6 @@ class Clocks:
     """The clocks of all warps of a batch.
 
     Args:
-        warps: of the batch.
         peers: warps of one cluster; a warp only meets those.
         time: to begin with.
 
@@ -304,7 +303,6 @@ class Accessors:
 
     Attributes:
         ctas: numbers in the grid, from 1.
-        warps: of the batch.
         clocks: of the batch.
         cluster: CTAs per cluster.
     """
@@ -352,7 +350,6 @@ class GlobalShadow:
     Args:
         size: bytes of the heap that are in use.
         unit: bytes of the narrowest access.
-        ctas: of the grid.
     """
 
     def __init__(self, size: int, unit: int, ctas: int) -> None:

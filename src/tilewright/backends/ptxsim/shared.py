@@ -26,7 +26,6 @@ class SharedMemory:
     """The shared memory of all CTAs of a batch.
 
     Args:
-        ctas: of the batch.
         size: bytes that a CTA has.
         unit: bytes that the narrowest access has, at most eight.
         cluster: CTAs per cluster; the CTAs of one stand side by side.

@@ -142,7 +142,6 @@ def source_lanes(mode: str, lane: Array, offset: Array, clamp: Array) -> tuple[A
     """The lane that each lane reads, and whether that lies inside its segment (else it reads itself).
 
     Args:
-        mode: of `shfl`.
         lane: 0 … 31.
         offset: b, five bits.
         clamp: c: the clamp in bits 0 to 4, the mask of segments in bits 8 to 12.

@@ -90,10 +90,6 @@ def _successors(step: Step, at: int, count: int) -> list[int]:
 class UninitializedRegisters:
     """The registers of a machine that nothing has set.
 
-    Args:
-        code: the program.
-        lanes: of the machine.
-
     Attributes:
         unset: masks of lanes by register; those that are not there are set everywhere.
     """

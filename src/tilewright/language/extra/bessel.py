@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.language.control import while_loop
 from tilewright.language.extra import bessel_tables as tables
-from tilewright.language.extra.error_functions import INFINITY, NAN, in_double
+from tilewright.language.extra.special_functions import INFINITY, NAN, in_double
 from tilewright.language.math import abs, cos, exp, floor, fma, log, sin, sqrt
 from tilewright.language.operations import cast, maximum, minimum, reduce, where
 from tilewright.semantics.arithmetic import to_tensor

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.language.extra import bessel, bits, directed, error_functions, float_parts, gamma
+from tilewright.language.extra import bessel, bits, directed, float_parts, special_functions
 from tilewright.language.extra.forms import FLOATS_1, FLOATS_2, FLOATS_3, functions_of, library_function, named, takes
 from tilewright.language.operations import cast
 from tilewright.semantics.arithmetic import truediv
@@ -20,7 +20,7 @@ from tilewright.semantics.math import absolute, extern, unary_float
 from tilewright.semantics.math import fma as fused
 from tilewright.semantics.types import float64
 
-for _file in (bessel, bits, directed, error_functions, float_parts, gamma):
+for _file in (bessel, bits, directed, float_parts, special_functions):
     globals().update(functions_of(vars(_file)))
 
 if TYPE_CHECKING:

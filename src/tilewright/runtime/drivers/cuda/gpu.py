@@ -178,7 +178,6 @@ def maximal_clusters(gpu: Gpu, function: int, shared: int, programs: int) -> int
     """The number of clusters of programs that run at a time.
 
     Args:
-        gpu: where.
         function: the handle of a loaded kernel, whose programs have 128 threads.
         shared: bytes of dynamic shared memory of each program.
         programs: the number of programs in a cluster.

@@ -170,7 +170,6 @@ def launch(
     """Launch a kernel; returns when the launch is on its way.
 
     Args:
-        gpu: where.
         kernel: compiled for it.
         grid: three extents, none of them 0.
         values: one per run-time argument.

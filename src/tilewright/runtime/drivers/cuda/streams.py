@@ -114,7 +114,6 @@ class Stream:
     """A queue of work: launches and copies on it run in order. `with stream:` makes it the current one.
 
     Attributes:
-        gpu: where the work runs.
         handle: the driver's; 0 is the default stream.
     """
 
@@ -198,7 +197,6 @@ def milliseconds(gpu: Gpu, fn: Callable[[], Any], count: int, before: Callable[[
     """The times of `count` runs, each with nothing of its arrays in the GPU's caches.
 
     Args:
-        gpu: where the work runs.
         fn: what to measure.
         count: the number of runs.
         before: called before each run, and not measured.

@@ -77,10 +77,6 @@ class _Bytes:
 class Regions:
     """The memory of a launch's arrays on a device.
 
-    Args:
-        memory: the memory of the device.
-        arrays: with the names of the parameters.
-
     Raises:
         ArgumentError: an array does not say how large it is.
     """
