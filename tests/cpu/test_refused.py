@@ -71,6 +71,7 @@ NOT_LOWERED = {
     "tt.unsplat": "expand_unsplat makes a reduction of it",
 }
 NOT_LOWERED_DIALECTS = {
+    "vector": "loops of vectorized functions: kernels have none yet",
     "ttg": "tiles with layouts, of GPUs: the CPU pipeline lowers TTIR",
     "ttng": "what NVIDIA's GPUs have: the CPU pipeline lowers TTIR",
     "amdg": "what AMD's GPUs have: nothing makes it",

@@ -40,8 +40,9 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
 
 
 def _accepted(function: Callable[..., Any]) -> tuple[type, ...]:
-    """The classes of ops that the function takes, by its annotation."""
-    annotation = next(hint for name, hint in get_type_hints(function).items() if name in ("op", "sink", "cast"))
+    """The classes of ops that the function takes, by its annotation; a lambda, which has none, takes any."""
+    hints = [hint for name, hint in get_type_hints(function).items() if name in ("op", "sink", "cast")]
+    annotation = hints[0] if hints or function.__name__ != "<lambda>" else Op
     return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
 
 
