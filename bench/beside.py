@@ -2,9 +2,10 @@
 
     python bench/beside.py ../old --only 'matmul|flash' --threads 2 --json beside.json
 
-Each tree has a process of its own that runs the rows of its own `contests.py` and compiles its own examples. The two
-take turns of a few milliseconds, in the order old new new old, so that a busy neighbour or a change of clock frequency
-hits both. `ratio` is the new time over the old one, the median over all turns; in brackets its quartiles.
+Each tree has a process of its own with its own package and its own `launch.py`, which asks the package for more than
+is public; the other rows are those of this tree. The two take turns of a few milliseconds, in the order old new new
+old, so that a busy neighbour or a change of clock frequency hits both. `ratio` is the new time over the old one, the
+median over all turns; in brackets its quartiles.
 """
 
 from __future__ import annotations
@@ -107,22 +108,22 @@ class Server:
 def works(threads: int) -> Iterator[tuple[str, Callable[[], Callable[[], object]]]]:
     """Names of rows, and what makes each ready."""
     from contests import CONTESTS
-    from launch import launches
+    from functions import function_works
     from measure_start import COMPILED
 
     for row in CONTESTS:
         yield row.name, partial(ready, row, threads)
-    sys.path.append(str(HERE))  # older trees do not have them
-    from functions import function_works
-
     yield from function_works(threads)
     if threads == 1:
+        yield from vectorized_works()
         for name, (make, *_) in COMPILED.items():
             yield f"compile {name}", partial(compilation, make)
+        sys.path.remove(str(HERE))
+        from launch import launches
+
         for name, statement, scope in launches():
             if "np." not in name and "torch.add" not in name:
                 yield name, partial(statement_work, statement, scope)
-        yield from vectorized_works()
 
 
 def vectorized_works() -> Iterator[tuple[str, Callable[[], Callable[[], object]]]]:
@@ -174,7 +175,6 @@ def statement_work(statement: str, scope: dict[str, Any]) -> Callable[[], object
 
 def serve(threads: int) -> None:
     """Answer requests, one per line, until there are no more."""
-    sys.path.remove(str(HERE))  # the rows are those of the tree's own folder
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what kernels and libraries print is no answer
     server = Server(threads)
