@@ -37,11 +37,11 @@ for folder in (TESTS.parent / "examples", TESTS.parent / "bench", TESTS / "examp
     sys.path.append(str(folder))
 
 from hard_kernels import CASES  # noqa: E402 - it lies in one of these folders
-from shared_memory_kernels import program  # noqa: E402
-from shared_memory_run import Arguments, module_of  # noqa: E402
-from small_cases import CASES as EXAMPLES  # noqa: E402
+from shared_memory_kernels import program  # noqa: E402 - it lies in one of these folders
+from shared_memory_run import Arguments, module_of  # noqa: E402 - it lies in one of these folders
+from small_cases import CASES as EXAMPLES  # noqa: E402 - it lies in one of these folders
 
-from kernels import exp_kernel, sum_kernel  # noqa: E402
+from kernels import exp_kernel, sum_kernel  # noqa: E402 - it lies in one of these folders
 
 
 class Fused(Exception):

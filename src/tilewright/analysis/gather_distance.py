@@ -54,7 +54,7 @@ def stays_in_warp(gather: Gather) -> bool:
 
 
 def linear_layout_of(tile: Value) -> LinearLayout:
-    """Who holds which element of `tile`."""
+    """The linear layout of a tile: which thread and register holds each element."""
     type = tile_type(tile)
     assert type.encoding is not None, "tiles of TTGIR have layouts"
     return to_linear_layout(encoding(type.encoding), type.shape)

@@ -126,7 +126,7 @@ def same_table(a: Table, b: Table) -> bool:
     """Whether all elements are equal, as far as steps and rest show."""
     if a[:3] != b[:3] or (a.rest is None) != (b.rest is None):
         return False
-    return a.rest is b.rest or np.array_equal(a.rest, b.rest)  # type: ignore[arg-type]
+    return a.rest is b.rest or np.array_equal(a.rest, b.rest)  # type: ignore[arg-type]  # it compares None, too
 
 
 def expand_dims(table: Table, axis: int) -> Table:

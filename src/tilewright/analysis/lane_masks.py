@@ -2,7 +2,8 @@
 
     (%i < %n) & (%i % 2 == 0)       bounds: %n - 1 - i0 >= 0        on: [1, 0, 1, 0, …]
 
-Lanes that fail one of the conditions are off. What is not understood is left out: then more lanes count as active.
+Lanes that fail one of the conditions are off. A condition that the analysis does not understand is left
+out; then more lanes count as active.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def lower_to_span(module: Op, layout: Traversal, lanes: int) -> Op:
         lanes: the number of elements that a turn of the loop computes.
     """
     function = function_of(module)
-    result = function.terminator.operands[0].type
+    (result,) = (value.type for value in function.terminator.operands)
     inputs = [argument.type for argument in function.args]
     names = [f"x{number}" for number in range(len(inputs))] + ["mask", "before"] * layout.select + ["out"]
     loop = _Loop(names, [*inputs, *([i1, result] if layout.select else []), result], lanes)
@@ -108,6 +108,7 @@ class _Loop:
         parameters = [text for name in names for text in (name, f"{name}_stride")] + ["begin", "end"]
         for argument, name in zip(self.block.args, parameters, strict=True):
             argument.name = name
+        self.places = list(zip(self.block.args[:-2:2], self.block.args[1:-2:2], strict=True))
         self.builder = Builder(self.block)
         self.next: list[Value] = []
         self.results: list[Value] = []
@@ -144,7 +145,7 @@ class _Loop:
         self.builder.emit("vector.store", (base, offset, value, *stride), (), attributes)
 
     def _place(self, number: int, letter: str) -> list[Value]:
-        base, stride = self.block.args[2 * number : 2 * number + 2]
+        base, stride = self.places[number]
         if letter == UNIFORM:
             return [base, self.builder.constant(0, i64)]
         assert self._index is not None, "elements are met in the loop"

@@ -83,4 +83,5 @@ def where_of(op: Op) -> list[Value]:
 
 def tile_operand(sink: Op) -> Value:
     """The operand whose elements `sink` runs over."""
-    return sink.value if isinstance(sink, STORES) else sink.operands[0]
+    first, *_ = sink.operands
+    return sink.value if isinstance(sink, STORES) else first

@@ -45,7 +45,7 @@ def with_order(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
             check_element(f"the order of {name}", order, (int32,))
         return in_double(partial(function, order), name)(arg1)
 
-    call.forms = ("int32, fp32 -> fp32", "int32, fp64 -> fp64")  # type: ignore[attr-defined]
+    call.forms = ("int32, fp32 -> fp32", "int32, fp64 -> fp64")  # type: ignore[attr-defined]  # functions take any attribute
     return call
 
 

@@ -32,7 +32,8 @@ def _native(write: Callable[[Lowerer, Any, str, Sequence[str]], str]) -> Rule:
     """The rule of `write`, which takes the element type, for formats with arithmetic; others have the shared one."""
 
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
-        element = lowerer.element(op.operands[0].type)
+        first, *_ = op.operands
+        element = lowerer.element(first.type)
         return write(lowerer, op, element, operands) if element in NATIVE else shared_rule(lowerer, op, operands)
 
     return rule
