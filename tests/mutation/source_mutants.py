@@ -12,6 +12,7 @@ Source: the operators are those of R. DeMillo, R. Lipton and F. Sayward, Hints o
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -40,6 +41,9 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 }
 LEFT_OUT = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 
+Key = tuple[str, str, str, str, int]
+"""What tells a mutant from others, however lines move: its path, function, original, change and number."""
+
 
 class Mutant(NamedTuple):
     """A file with one mistake.
@@ -50,6 +54,7 @@ class Mutant(NamedTuple):
         function: the qualified name of the innermost function round it; "" outside of functions.
         original, change: what stood there, and what stands there now.
         text: the whole file.
+        number: how many mutants of the function with the same original and change stand before it.
     """
 
     path: str
@@ -58,6 +63,12 @@ class Mutant(NamedTuple):
     original: str
     change: str
     text: str
+    number: int = 0
+
+    @property
+    def key(self) -> Key:
+        """What tells it from others."""
+        return self.path, self.function, self.original, self.change, self.number
 
 
 class Edit(NamedTuple):
@@ -76,7 +87,14 @@ def mutants_of(text: str, path: str) -> list[Mutant]:
     for function, node in _nodes(ast.parse(text), ""):
         for edit in _edits(source, node):
             found.append(_mutant(source, path, function, edit))
-    return sorted(found, key=lambda mutant: mutant.line)
+    return list(_numbered(sorted(found, key=lambda mutant: mutant.line)))
+
+
+def _numbered(mutants: list[Mutant]) -> Iterator[Mutant]:
+    seen = Counter[Key]()
+    for mutant in mutants:
+        yield mutant._replace(number=seen[mutant.key])
+        seen[mutant.key] += 1
 
 
 class _Source:

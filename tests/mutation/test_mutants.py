@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from pathlib import Path
 
 import check_mutants
+import mutant_tests
 import pytest
 import watched_functions
+from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, text_of
 from source_mutants import mutants_of
 
 
@@ -73,14 +76,57 @@ def test_functions_say_that_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard == {"a.b:f", "a.b:C.m"}
 
 
+def test_the_number_tells_equal_mutants_apart() -> None:
+    found = mutants_of("def f():\n    return g(2, 3, 2)\n", "f.py")
+    assert [m.number for m in found if m.original == "2"] == [0, 1]
+    assert len({m.key for m in found}) == len(found)
+
+
+RUN, FLY = (m.key for m in mutants_of("class A:\n def run(self): return a\n def fly(self): return b\n", "ir/parts.py"))
+
+
 def test_the_shortest_tests_are_chosen() -> None:
-    tests = {"long": 9.0, "short": 0.1, "middle": 1.0}
-    assert list(check_mutants._affordable(tests, 2)) == ["short", "middle"]
-    assert list(check_mutants._affordable({"long": 9.0}, 2)) == ["long"]
+    tests = {"tilewright.ir.parts:A.run": {"long": 9.0, "short": 0.1, "middle": 1.0}}
+    assert mutant_tests.quick_tests(RUN, tests, seconds=2) == ["short", "middle"]
+    tests = {"tilewright.ir.parts:A.run": {"long": 9.0}}
+    assert mutant_tests.quick_tests(RUN, tests, seconds=2) == ["long"]
 
 
 def test_tests_of_a_function_or_else_of_its_file_are_started() -> None:
-    run, fly = mutants_of("class A:\n    def run(self): return a\n    def fly(self): return b\n", "ir/__init__.py")
-    tests = {"tilewright.ir:A.run": {"one": 1.0}, "tilewright.ir:B.run": {"two": 2.0}, "tilewright.b:A.fly": {"no": 1}}
-    assert check_mutants.tests_of(run, tests) == {"one": 1.0}
-    assert check_mutants.tests_of(fly, tests) == {"one": 1.0, "two": 2.0}
+    tests = {
+        "tilewright.ir.parts:A.run": {"one": 1.0},
+        "tilewright.ir.parts:B.run": {"two": 2.0},
+        "tilewright.b:A.fly": {"no": 1.0},
+    }
+    assert mutant_tests.tests_of(RUN, tests) == {"one": 1.0}
+    assert mutant_tests.tests_of(FLY, tests) == {"one": 1.0, "two": 2.0}
+
+
+def test_late_tests_are_those_left_then_those_of_the_folder() -> None:
+    other, parts, far = "tests/ir/test_other.py::t", "tests/ir/test_parts.py::t", "tests/irrelevant/test_parts.py::t"
+    beside = {other: 1.0, parts: 2.0, far: 0.1}
+    tests = {"tilewright.ir.parts:A.run": {"quick": 0.1, "slow": 9.0}, watched_functions.ANY: beside}
+    found = mutant_tests.late_tests(RUN, tests, seconds=30, tried=["quick"])
+    assert found == ["slow", parts, other]
+    assert mutant_tests.late_tests(RUN, tests, seconds=10, tried=["quick"]) == ["slow"]
+
+
+def test_folders_of_tests_are_there() -> None:
+    for folders in mutant_tests.FOLDERS.values():
+        assert all((check_mutants.ROOT / "tests" / folder).is_dir() for folder in folders)
+
+
+def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    first = Outcomes(file)
+    for outcome in (Outcome(RUN), Outcome(FLY), Outcome(RUN, "tests/ir/test_parts.py::t", 3)):
+        first.add(outcome)
+    again = Outcomes(file)
+    assert list(again.by_key.values()) == [Outcome(RUN, "tests/ir/test_parts.py::t", 3), Outcome(FLY)]
+
+
+def test_equivalent_mutants_are_mutants_of_the_source() -> None:
+    entries = equivalent_mutants()
+    assert [key for key in entries if text_of(key, check_mutants.PACKAGE) is None] == []
+    assert all(len(reason) > 20 for reason in entries.values())
+    assert text_of(RUN, check_mutants.PACKAGE) is None

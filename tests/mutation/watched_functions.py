@@ -26,8 +26,12 @@ PACKAGE = "tilewright"
 HEAR = "__function_runs__"
 """The name by which functions find `set.add`."""
 
+ANY = ""
+"""Stands for all functions: what does not run in the process of a test is not heard."""
+
 _running: set[str] = set()
 _found: dict[str, tuple[float, list[str]]] = {}  # by test: seconds, functions
+_failed: set[str] = set()
 
 
 class _Loader(SourceFileLoader):
@@ -97,20 +101,28 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """What fails as it is can notice nothing."""
+    if report.failed:
+        _failed.add(report.nodeid)
+
+
 def pytest_unconfigure() -> None:
+    for test in _failed:
+        _found.pop(test, None)
     if _found:
         Path(f"{os.environ['FUNCTIONS_RUN']}.{os.getpid()}.json").write_text(json.dumps(_found))
 
 
 def functions_run(place: Path) -> dict[str, dict[str, float]]:
-    """The tests that run each function, with their seconds.
+    """The tests that run each function, with their seconds; those that passed.
 
     Args:
         place: what FUNCTIONS_RUN was.
     """
     tests: dict[str, dict[str, float]] = {}
-    for file in place.parent.glob(f"{place.name}.*.json"):
+    for file in sorted(place.parent.glob(f"{place.name}.*.json")):
         for test, (seconds, functions) in json.loads(file.read_text()).items():
-            for function in functions:
+            for function in (*functions, ANY):
                 tests.setdefault(function, {})[test] = seconds
     return tests

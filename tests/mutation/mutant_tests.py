@@ -1,0 +1,91 @@
+"""The tests that may notice a mutant: a few short ones first, then longer ones and those of its folder.
+
+    quick_tests(mutant, tests, seconds=40)              ["tests/ir/test_core.py::test_walk", ...]
+    late_tests(mutant, tests, seconds=240)              what comes when none of those has noticed it
+
+`tests` is what `functions_run` gives: by function the tests that run it, with their seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
+
+from source_mutants import Key
+from watched_functions import ANY
+
+MAX_TESTS = 80
+"""Max quick tests that are started for one mutant."""
+FOLDERS = {
+    "backends/cpu": ("cpu", "oracle"),
+    "backends/llvm": ("llvm", "exactness"),
+    "backends/nvidia": ("nvidia", "oracle"),
+    "backends/ptxsim": ("ptxsim", "nvidia"),
+    "runtime/drivers": ("drivers", "runtime"),
+    "transforms/gpu": ("transforms/gpu", "oracle"),
+    "vectorizing": ("vectorize",),
+}
+"""Where the tests of a part of the package are, if not in the folder of the same name."""
+
+Costs = dict[str, float]
+"""Tests with their seconds."""
+Rank = Callable[[str], tuple[bool, ...]]
+
+
+def quick_tests(mutant: Key, tests: dict[str, Costs], seconds: float) -> list[str]:
+    """The shortest tests that run a mutant's function, or else another one of its file."""
+    return list(_affordable(tests_of(mutant, tests), seconds))[:MAX_TESTS]
+
+
+def late_tests(mutant: Key, tests: dict[str, Costs], seconds: float, tried: Iterable[str] = ()) -> list[str]:
+    """What tests else may notice a mutant: that run its function, then that stand in the folder for its own.
+
+    Functions may run in processes that a test starts, which are not heard, so of a folder all tests are taken: first
+    those in files with a word of the mutant's file in their names.
+    """
+    mine = tests_of(mutant, tests)
+    beside = {test: cost for test, cost in tests.get(ANY, {}).items() if _stands_beside(test, mutant)}
+    left = {test: cost for test, cost in (beside | mine).items() if test not in set(tried)}
+    return list(_affordable(left, seconds, lambda test: (test not in mine, not _shares_word(test, mutant))))
+
+
+def tests_of(mutant: Key, tests: dict[str, Costs]) -> Costs:
+    """The tests that run a mutant's function, or else those that run another one of its file."""
+    module = module_of(mutant)
+    found = tests.get(f"{module}:{mutant[1]}")
+    if found is not None:
+        return found
+    others = (these for function, these in tests.items() if function.partition(":")[0] == module)
+    return {test: seconds for these in others for test, seconds in these.items()}
+
+
+def module_of(mutant: Key) -> str:
+    """The module of a mutant."""
+    return "tilewright." + mutant[0].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _affordable(tests: Costs, seconds: float, rank: Rank = lambda test: ()) -> Iterator[str]:
+    """The shortest tests that take so many seconds together, at least one.
+
+    Args:
+        tests: all of them.
+        seconds: how long they may take.
+        rank: what comes before the time in their order.
+    """
+    spent = 0.0
+    for number, (test, cost) in enumerate(sorted(tests.items(), key=lambda item: (rank(item[0]), item[1]))):
+        spent += cost
+        if number and spent > seconds:
+            return
+        yield test
+
+
+def _stands_beside(test: str, mutant: Key) -> bool:
+    part = next((part for part in FOLDERS if mutant[0].startswith(f"{part}/")), "")
+    folders = FOLDERS.get(part) or (mutant[0].partition("/")[0],)
+    return test.startswith(tuple(f"tests/{folder}/" for folder in folders))
+
+
+def _shares_word(test: str, mutant: Key) -> bool:
+    words = set(PurePosixPath(mutant[0]).stem.split("_"))
+    return not words.isdisjoint(PurePosixPath(test.partition("::")[0]).stem.split("_"))
