@@ -22,6 +22,8 @@ BALANCING = 12
 SQRT_HALF = mpmath.sqrt(mpf(1) / 2)
 QUARTER_PI = mpmath.pi / 4
 QUARTER = mpf(ERFC_QUARTER)
+HALF_TURN = mpf("0.501")
+"""The largest argument that is left when multiples of half a turn are gone, in half turns."""
 
 
 def exp_rest(r):
@@ -69,6 +71,11 @@ def sin_rest(z):
 def sin_of_turns(z):
     r = mpmath.sqrt(z)
     return mpmath.sin(mpmath.pi * r) / r if z else mpmath.pi
+
+
+def cos_of_turns(w):
+    """The cosine of turns, by w = ¼ - turns², over its factor w, which is 0 where the cosine is."""
+    return mpmath.cos(mpmath.pi * mpmath.sqrt(mpf(1) / 4 - w)) / w if w else mpmath.pi
 
 
 def cos_rest(z):
@@ -150,7 +157,8 @@ FITS = {
 
 # name: (function, from, to, degree, what the polynomial is multiplied by), of double
 FITS_BALANCED = {
-    "SIN_OF_TURNS": (sin_of_turns, "0", mpf("0.501") ** 2, 4, lambda z: 1 / sin_of_turns(z)),
+    "SIN_OF_TURNS": (sin_of_turns, "0", HALF_TURN**2, 4, lambda z: 1 / sin_of_turns(z)),
+    "COS_OF_TURNS": (cos_of_turns, 0.25 - HALF_TURN**2, "0.25", 4, lambda w: 1 / cos_of_turns(w)),
 }
 
 # name: (function, from, to, degree, what the polynomial is multiplied by), of float

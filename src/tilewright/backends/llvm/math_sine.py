@@ -1,11 +1,12 @@
 """sin and cos of float on CPUs: in double, by one polynomial for half a turn.
 
-    y = x / π           n = round(y)    sin x = (-1)ⁿ · sin(π·(y - n))
-    y = x / π - ½       n = round(y)    cos x = (-1)ⁿ⁺¹ · sin(π·(y - n)), one instruction more
+    n = round(x / π)    r = x / π - n    sin x = (-1)ⁿ · sin πr = (-1)ⁿ · r · P(r²)
+                        w = ¼ - r²       cos x = (-1)ⁿ · cos πr = (-1)ⁿ · w · Q(w)
 
-Of 1/π the first 29 bits make a product that is exact, and the rest is added to what is left of it. Without quadrants
-there are no two polynomials to choose from, and what double rounds does not count. GPUs, whose double is slow, compute
-in float, as `math_trigonometric.py` has it.
+The factor w is 0 where the cosine is, so that small results are as exact as large ones. Of 1/π the first 29 bits make
+a product that is exact, and the rest is added to what is left of it. Without quadrants there are no two polynomials to
+choose from, and what double rounds does not count. GPUs, whose double is slow, compute in float, as
+`math_trigonometric.py` has it.
 """
 
 from __future__ import annotations
@@ -43,15 +44,13 @@ def _in_double(x: Lanes, *, turned: bool) -> Lanes:
 def _near(x: Lanes, *, turned: bool) -> Lanes:
     """sin or cos of a double below LIMIT; NaN stays."""
     k = x.kind
+    rounded = k.fma(x, ONE_OVER_PI, MAGIC)
+    r = k.fma(x, ONE_OVER_PI_LOW, k.fma(x, ONE_OVER_PI, -(rounded - MAGIC)))
     if turned:
-        y = k.fma(x, ONE_OVER_PI, -0.5)
-        rounded = y + (MAGIC + 1.0)
-        exact = y - (rounded - (MAGIC + 1.0))
-    else:  # one instruction less
-        rounded = k.fma(x, ONE_OVER_PI, MAGIC)
-        exact = k.fma(x, ONE_OVER_PI, -(rounded - MAGIC))
-    r = k.fma(x, ONE_OVER_PI_LOW, exact)
-    s = r * k.polynomial(r * r, coefficients.SIN_OF_TURNS)
+        w = k.fma(-r, r, 0.25)
+        s = w * k.polynomial(w, coefficients.COS_OF_TURNS)
+    else:
+        s = r * k.polynomial(r * r, coefficients.SIN_OF_TURNS)
     return k.from_bits(s.bits ^ (rounded.bits << 63))
 
 
