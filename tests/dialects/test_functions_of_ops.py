@@ -17,6 +17,7 @@ from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.nest import evaluate, next_program, sinks
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm import elementwise
+from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.nvidia.lower import tables
 from tilewright.interpreter import run_ir
 from tilewright.interpreter.machine import EXECUTORS
@@ -32,6 +33,7 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "addresses": {**affine._KEEPS_LINES, **strides._RULES},
     "functions": FunctionEmitter.OWN,
     "lanes": evaluate.RULES,
+    "loops": LoopEmitter.TABLE,
     "moves": MOVES,
     "next program": next_program._RULES,
     "sinks": sinks.PREPARE,

@@ -28,16 +28,40 @@ CLUSTERS = """module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 :
 }
 """
 VECTORS = """module {
-  tt.func public @vectors(%p: !tt.ptr<i8>, %o: i64, %x: f32) attributes {noinline = false} {
+  tt.func public @vectors(%p: !tt.ptr<i8>, %q: !tt.ptr<f32>, %o: i64, %x: f32, %b: i1) attributes {noinline = false} {
     %0 = vector.load %p[%o] : !tt.ptr<i8> -> vector<16xf32>
-    %1 = vector.load %p[%o, %o] : !tt.ptr<i8> -> vector<16xf32>
+    %1 = vector.load %p[%o, %o] {alignment = 4 : i64} : !tt.ptr<i8> -> vector<16xf32>
     %2 = vector.broadcast %x : f32 to vector<16xf32>
     %3 = arith.addf %0, %2 : vector<16xf32>
     %4 = arith.cmpf olt, %1, %3 : vector<16xf32>
     %5 = vector.reduction <or>, %4 : vector<16xi1> into i1
     vector.store %3, %p[%o] : !tt.ptr<i8>, vector<16xf32>
-    vector.store %3, %p[%o] {nontemporal} : !tt.ptr<i8>, vector<16xf32>
+    vector.store %3, %p[%o] {alignment = 64 : i64, nontemporal} : !tt.ptr<i8>, vector<16xf32>
     vector.store %1, %p[%o, %o] : !tt.ptr<i8>, vector<16xf32>
+    %6 = vector.maskedload %p[%o], %4, %2 : !tt.ptr<i8> -> vector<16xf32>
+    %7 = vector.maskedload %p[%o, %o], %4, %2 {alignment = 4 : i64} : !tt.ptr<i8> -> vector<16xf32>
+    vector.maskedstore %6, %p[%o], %4 : !tt.ptr<i8>, vector<16xf32>
+    vector.maskedstore %7, %p[%o, %o], %4 : !tt.ptr<i8>, vector<16xf32>
+    %8 = vector.step : vector<16xi64>
+    %9 = vector.gather %q[%8] : !tt.ptr<f32>, vector<16xi64> -> vector<16xf32>
+    %10 = vector.gather %q[%8], %4, %2 : !tt.ptr<f32>, vector<16xi64> -> vector<16xf32>
+    vector.scatter %9, %q[%8] : !tt.ptr<f32>, vector<16xi64>, vector<16xf32>
+    vector.scatter %10, %q[%8], %4 : !tt.ptr<f32>, vector<16xi64>, vector<16xf32>
+    vector.prefetch %p[%o] {locality = 2 : i64, write} : !tt.ptr<i8>
+    %11 = vector.alloca 256 : !tt.ptr<i8>
+    %12 = vector.table {value = dense<[1, 2]> : vector<2xi16>} : !tt.ptr<i16>
+    %13 = vector.shuffle %0, %1 [0, 16, 1, 17] : vector<16xf32> -> vector<4xf32>
+    %14 = vector.shuffle %13 [3] : vector<4xf32> -> vector<1xf32>
+    %15 = vector.extract %13[2] : vector<4xf32> -> f32
+    %16 = vector.from_elements %15, %x : vector<2xf32>
+    %17 = vector.fma %0, %1, %2 : vector<16xf32>
+    %18 = vector.bitcast %17 : vector<16xf32> to vector<64xi8>
+    %19 = vector.bitcast %17 : vector<16xf32> to vector<16xi32>
+    %20 = vector.dot_accumulate %18, %18, %19 {unsigned} : vector<64xi8> -> vector<16xi32>
+    scf.for %arg5 = %o to %o step %o  : i64 {
+    } {vector.nonempty}
+    scf.if %b {
+    } {vector.unlikely}
     tt.return
   }
 }

@@ -53,6 +53,23 @@ def _histogram(op: Any, a: Array, mask: Array | bool = True) -> Array:
     return np.bincount(counted.astype(np.int64), minlength=bins).astype(np.int32)
 
 
+# --- lanes --------------------------------------------------------------------------------------------------------
+
+
+def _reinterpret(op: Any, a: Array) -> Array:
+    """The bits of all lanes as lanes of the result's width."""
+    return np.atleast_1d(a).view(numpy_dtype(op.results[0].type)).reshape(_shape(op))
+
+
+def _dot_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array:
+    """Products and sums of floats in double, rounded at the end; the sums of machines differ by less than 2 ulp."""
+    left = a.view(UNSIGNED[a.dtype]) if op.unsigned else a
+    wide = np.int64 if np.issubdtype(left.dtype, np.integer) else np.float64
+    products = left.astype(wide) * b.astype(wide)
+    sums = products.reshape(accumulator.shape[0], -1).sum(axis=1)
+    return (accumulator.astype(wide) + sums).astype(accumulator.dtype)
+
+
 # --- pointers and bits --------------------------------------------------------------------------------------------
 
 
@@ -178,6 +195,13 @@ TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.split": lambda op, a: (a[..., 0], a[..., 1]),
     "tt.trans": lambda op, a: a.transpose(op.attributes["order"].values),
     "tt.unsplat": lambda op, a: a.reshape(())[()],
+    "vector.bitcast": _reinterpret,
     "vector.broadcast": _splat,
+    "vector.dot_accumulate": _dot_accumulate,
+    "vector.extract": lambda op, a: a[op.lane],
+    "vector.fma": ARITHMETIC_SEMANTICS["math.fma"],
+    "vector.from_elements": lambda op, *elements: np.array(elements, elements[0].dtype),
     "vector.reduction": lambda op, a: np.bitwise_or.reduce(a),
+    "vector.shuffle": lambda op, *sources: np.concatenate(sources)[list(op.lanes)],
+    "vector.step": lambda op: np.arange(_shape(op)[0]).astype(numpy_dtype(op.results[0].type)),
 }

@@ -7,9 +7,23 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.dialects.vector import Load, Store
+from tilewright.dialects.tile_semantics import element_bytes
+from tilewright.dialects.vector import (
+    Alloca,
+    Gather,
+    Load,
+    MaskedLoad,
+    MaskedStore,
+    Prefetch,
+    Scatter,
+    Store,
+    Table,
+    lanes_of,
+)
 from tilewright.interpreter.machine import Interpreter, executes
-from tilewright.interpreter.memory import Array
+from tilewright.interpreter.memory import Array, Memory, buffer_of
+from tilewright.ir.attributes import Dense
+from tilewright.ir.core import Value
 from tilewright.ir.types import Type
 
 
@@ -22,6 +36,66 @@ def _load(machine: Interpreter, op: Load, *place: Any) -> Any:
 @executes("vector.store")
 def _store(machine: Interpreter, op: Store, base: Any, offset: Any, value: Any, *stride: Any) -> None:
     machine.memory.write(_addresses(op.value.type, base, offset, *stride), value, None, op)
+
+
+@executes("vector.maskedload")
+def _masked_load(
+    machine: Interpreter, op: MaskedLoad, base: Any, offset: Any, mask: Any, other: Any, *stride: Any
+) -> Any:
+    type = op.results[0].type
+    found = machine.memory.read(_addresses(type, base, offset, *stride), numpy_dtype(type), mask, op)
+    return np.where(mask, found, other)[()]
+
+
+@executes("vector.maskedstore")
+def _masked_store(
+    machine: Interpreter, op: MaskedStore, base: Any, offset: Any, value: Any, mask: Any, *stride: Any
+) -> None:
+    machine.memory.write(_addresses(op.value.type, base, offset, *stride), value, mask, op)
+
+
+@executes("vector.gather")
+def _gather(machine: Interpreter, op: Gather, base: Any, indices: Any, mask: Any = None, other: Any = None) -> Any:
+    dtype = numpy_dtype(op.results[0].type)
+    found = machine.memory.read(_places(op.base, base, indices), dtype, mask, op)
+    return found[()] if mask is None else np.where(mask, found, other)[()]
+
+
+@executes("vector.scatter")
+def _scatter(machine: Interpreter, op: Scatter, base: Any, indices: Any, value: Any, mask: Any = None) -> None:
+    machine.memory.write(_places(op.base, base, indices), value, mask, op)
+
+
+@executes("vector.prefetch")
+def _prefetch(machine: Interpreter, op: Prefetch, base: Any, offset: Any) -> None:
+    """Nothing that shows."""
+
+
+@executes("vector.alloca")
+def _alloca(machine: Interpreter, op: Alloca) -> Any:
+    return np.int64(machine.memory.reserve(op.size, op.alignment))
+
+
+@executes("vector.table")
+def _table(machine: Interpreter, op: Table) -> Any:
+    kept: dict[Table, Array] = machine.state("tables", dict)
+    if op not in kept:
+        literal = op.value
+        values = literal.values if isinstance(literal, Dense) else [literal.value] * lanes_of(literal.type)
+        kept[op] = _constants(machine.memory, np.array(values, numpy_dtype(literal.type)))
+    return kept[op]
+
+
+def _constants(memory: Memory, values: Array) -> Array:
+    """The address of new memory that holds `values`."""
+    values.setflags(write=False)
+    memory.buffers.append(buffer_of("a table", values))
+    return np.int64(values.ctypes.data)
+
+
+def _places(pointer: Value, base: Any, indices: Any) -> Array:
+    """The addresses of elements by number."""
+    return np.int64(base) + indices * element_bytes(pointer.type)
 
 
 def _addresses(type: Type, base: Any, offset: Any, stride: Any = None) -> Array:

@@ -19,7 +19,7 @@ from tilewright.dialects.math import Approximate, Fma
 from tilewright.dialects.scf import If, While
 from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.dialects.tt_program import Assert
-from tilewright.ir.attributes import UNIT, Attribute, Keyword
+from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value, defining
 from tilewright.ir.types import PointerType, Type, VectorType, i1, i8, i64
@@ -32,6 +32,8 @@ from tilewright.vectorizing.uniform import uniform_values
 UNIFORM, SPACED, SIDE_BY_SIDE, STREAMED = "u", "s", "v", "w"
 LONG_SIDE = 12
 """Min number of ops in a side of a branch that is jumped over where no lane needs it."""
+CACHE_LINE = 64
+"""Bytes: the alignment of what is stored past the caches."""
 _COSTLY = (Approximate, Division, ExternElementwise, Fma, While)
 _BYTES = PointerType(i8)
 
@@ -141,7 +143,9 @@ class _Loop:
         if self.operands[number] is i1:
             value = self._emit("arith.extui", (value,), wide_type(i8, self.lanes))
         base, offset, *stride = self._place(number, letter)
-        attributes: dict[str, Attribute] = {"nontemporal": UNIT} if letter == STREAMED else {}
+        attributes: dict[str, Attribute] = {}
+        if letter == STREAMED:
+            attributes = {"nontemporal": UNIT, "alignment": Number(CACHE_LINE, i64)}
         self.builder.emit("vector.store", (base, offset, value, *stride), (), attributes)
 
     def _place(self, number: int, letter: str) -> list[Value]:

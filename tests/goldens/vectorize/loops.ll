@@ -30,6 +30,7 @@ after7:
 
 attributes #0 = { nounwind "tune-cpu"="haswell" }
 
+declare void @llvm.x86.sse.sfence()
 
 define i32 @span(ptr %operands, i64 %begin, i64 %end) #0 {
 entry:
@@ -67,15 +68,17 @@ loop12:
   %v31 = fadd <4 x float> %v30, %v11
   %v32 = mul i64 %i16, 4
   %v33 = getelementptr inbounds i8, ptr %v7, i64 %v32
-  store <4 x float> %v31, ptr %v33, align 1
+  store <4 x float> %v31, ptr %v33, align 64, !nontemporal !1
   %v34 = add nsw i64 %i16, 4
   %v35 = icmp slt i64 %v34, %end
   br i1 %v35, label %loop12, label %after13
 after13:
+  call void @llvm.x86.sse.sfence()
   ret i32 0
 }
 
 attributes #0 = { nounwind "tune-cpu"="haswell" }
+!1 = !{i32 1}
 
 
 define i32 @span(ptr %operands, i64 %begin, i64 %end) #0 {

@@ -1,0 +1,228 @@
+"""The structure of vector loops under construction: where ops go, loops and branches.
+
+with b.loop(0, count, 16, carried=[zero]) as loop:
+    loop.next = [b.add(loop.carried[0], loop.index)]
+with b.branch(condition, unlikely=True) as branch:
+    with branch.then():
+        few = …
+    with branch.otherwise():
+        many = …
+found = branch.join(few, many)
+here = b.place()
+…
+with b.at(here):                                    # further up
+    b.prefetch(p)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, TypeAlias
+
+from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY
+from tilewright.ir.attributes import UNIT
+from tilewright.ir.builder import ConstantPool
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.declare import OPS
+from tilewright.ir.types import Type, i64
+
+Operand: TypeAlias = "Value | int"
+"""A value, or an integer that is known now."""
+
+
+class Place:
+    """A place between two ops, at which more can be inserted, one behind the other."""
+
+    __slots__ = ("block", "last")
+
+    def __init__(self, block: Block, last: Op | None) -> None:
+        self.block, self.last = block, last
+
+
+class StructureBuilder:
+    """Ops go to the end of `block`, or to a place further up (`at`).
+
+    Args:
+        block: where the ops go.
+        entry: the block whose first ops are the constants; `block` without it.
+    """
+
+    def __init__(self, block: Block, entry: Block | None = None) -> None:
+        self.block = block
+        self._place: Place | None = None
+        self._latest: Place | None = None
+        self.entry = block if entry is None else entry
+        self._pool = ConstantPool(self.entry)
+        self._integers: dict[tuple[int, Type], Value] = {}
+        self._literals: dict[tuple[str, Type, str], Value] = {}
+
+    def append(self, op: Op) -> Op:
+        """Put an op where ops go now."""
+        place = self._place
+        if place is None:
+            return self.block.append(op)
+        before = place.block.first if place.last is None else place.last.next
+        while place.last is None and before is not None and before.name in PLACELESS:
+            before = before.next
+        place.last = op
+        return place.block.insert(op, before)
+
+    def emit(self, name: str, operands: Sequence[Value], type: Type, attributes: Any = None) -> Value:
+        """The result of a new op."""
+        op = Op(OPS[name], operands, (type,), attributes)
+        if self._place is None:
+            self.block.append(op)
+        else:
+            self.append(op)
+        return op.results[0]
+
+    def do(self, name: str, operands: Sequence[Value], attributes: Any = None) -> None:
+        """A new op without a result."""
+        self.append(Op(OPS[name], operands, (), attributes))
+
+    def place(self) -> Place:
+        """This place, at which more ops can be inserted later; two that have nothing between them are one."""
+        if self._place is not None:
+            return self._place
+        latest = self._latest
+        if latest is None or latest.block is not self.block or latest.last is not self.block.last:
+            latest = self._latest = Place(self.block, self.block.last)
+        return latest
+
+    def at(self, place: Place) -> Elsewhere:
+        """Let ops go to `place` for a while."""
+        return Elsewhere(self, place.block, place)
+
+    def into(self, block: Block) -> Elsewhere:
+        """Let ops go to the end of `block` for a while."""
+        return Elsewhere(self, block, None)
+
+    def later(self, type: Type) -> Value:
+        """A value to use before it is computed: once it is, `later.replace_by(value)` puts it in."""
+        return Block((type,)).args[0]
+
+    def constant(self, number: float, type: Type) -> Value:
+        """A number of this type, in every lane of a vector."""
+        if number.__class__ is not int:
+            return self._pool.value(number, type)
+        found = self._integers.get((number, type))
+        if found is None:
+            found = self._integers[number, type] = self._pool.value(number, type)
+        return found
+
+    def number(self, operand: Operand) -> Value:
+        """An i64 as a value."""
+        return self.constant(operand, i64) if isinstance(operand, int) else operand
+
+    def loop(
+        self, low: Operand, high: Operand, step: Operand = 1, *, carried: Sequence[Value] = (), nonempty: bool = False
+    ) -> LoopFrame:
+        """`for index in range(low, high, step)` in i64; `nonempty`: low < high. See `LoopFrame`."""
+        runs = nonempty or (isinstance(low, int) and isinstance(high, int) and low < high)
+        bounds = [self.number(low), self.number(high), self.number(step)]
+        return LoopFrame(self, bounds, carried, {NONEMPTY: UNIT} if runs else {})
+
+    def branch(self, condition: Value, *, unlikely: bool = False) -> BranchFrame:
+        """`if condition`. See `BranchFrame`."""
+        return BranchFrame(self, condition, {UNLIKELY: UNIT} if unlikely else {})
+
+
+class Elsewhere:
+    """Ops go elsewhere within a `with`; a class, since a generator costs four times as much."""
+
+    __slots__ = ("_block", "_builder", "_outer", "_place")
+
+    def __init__(self, builder: StructureBuilder, block: Block, place: Place | None) -> None:
+        self._builder, self._block, self._place = builder, block, place
+
+    def __enter__(self) -> StructureBuilder:
+        builder = self._builder
+        self._outer = builder.block, builder._place
+        builder.block, builder._place = self._block, self._place
+        return builder
+
+    def __exit__(self, *_: object) -> None:
+        self._builder.block, self._builder._place = self._outer
+
+
+class LoopFrame:
+    """A loop whose body is being built.
+
+    Attributes:
+        index: the counter.
+        carried: what the turn before handed on, or the initial values.
+        next: what this turn hands on; to be set inside.
+        results: what the last turn handed on; after the loop.
+    """
+
+    __slots__ = ("_attributes", "_bounds", "_elsewhere", "body", "builder", "carried", "index", "next", "results")
+
+    def __init__(
+        self, builder: StructureBuilder, bounds: list[Value], carried: Sequence[Value], attributes: Any
+    ) -> None:
+        self.builder, self._attributes = builder, attributes
+        self._bounds = [*bounds, *carried]
+        self.body = Block([i64, *[value.type for value in carried]])
+        self.index, *self.carried = self.body.args
+        self.next: Sequence[Value] = ()
+        self._elsewhere = builder.into(self.body)
+
+    def __enter__(self) -> Self:
+        self._elsewhere.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        assert raised[0] is not None or len(self.next) == len(self.carried), "loop.next has one value per carried one"
+        self.body.append(Op(OPS["scf.yield"], self.next))
+        self._elsewhere.__exit__()
+        types = [value.type for value in self.carried]
+        op = Op(OPS["scf.for"], self._bounds, types, self._attributes, [Region((self.body,))])
+        self.results = self.builder.append(op).results
+
+
+class BranchFrame:
+    """An `if` being built: fill `then()` and perhaps `otherwise()`, and `join` values of both behind it."""
+
+    __slots__ = ("_attributes", "_blocks", "_builder", "_condition", "op")
+
+    def __init__(self, builder: StructureBuilder, condition: Value, attributes: Any) -> None:
+        self._builder, self._condition, self._attributes = builder, condition, attributes
+        self._blocks: list[Block | None] = [None, None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def then(self) -> Elsewhere:
+        """The ops where the condition holds."""
+        return self._side(0)
+
+    def otherwise(self) -> Elsewhere:
+        """The ops where it does not."""
+        return self._side(1)
+
+    def _side(self, number: int) -> Elsewhere:
+        block = self._blocks[number] = Block()
+        return self._builder.into(block)
+
+    def __exit__(self, *_: object) -> None:
+        then, otherwise = self._blocks
+        regions = [Region((_closed(then or Block()),)), Region(() if otherwise is None else (_closed(otherwise),))]
+        self.op = self._builder.append(Op(OPS["scf.if"], (self._condition,), (), self._attributes, regions))
+
+    def join(self, chosen: Value, other: Value) -> Value:
+        """The value of the side that was taken."""
+        op = self.op
+        then, otherwise = op.regions
+        if not otherwise.blocks:
+            otherwise.add(_closed(Block()))
+        for region, value in ((then, chosen), (otherwise, other)):
+            end = region.block.terminator
+            end.set_operands([*end.operands, value])
+        result = Value(chosen.type, op, len(op.results))
+        op.results.append(result)
+        return result
+
+
+def _closed(block: Block) -> Block:
+    block.append(Op(OPS["scf.yield"]))
+    return block
