@@ -154,6 +154,12 @@ def test_ctas_that_load_what_others_store_race() -> None:
     fine(exchange + "@%p1 atom.global.add.u32 %r4, [%d0+8], 1; @%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
 
 
+def test_a_store_where_another_cta_adds_races() -> None:
+    adds = "setp.eq.and.u32 %p2, %r1, 0, %p1; setp.ne.and.u32 %p3, %r1, 0, %p1; @%p2 red.global.add.u32 [%d0], 1;"
+    error = mistake(SLOT + adds + "@%p3 st.global.b32 [%d0], 5;", threads=32, grid=2)
+    assert (error.kind, error.cta) == ("race", (1, 0, 0))
+
+
 def test_ctas_that_store_to_one_place_race_unless_they_agree() -> None:
     fine(SLOT + "mov.u32 %r2, 7; st.global.b32 [%d0], %r2;", threads=32, grid=40)
     assert mistake(SLOT + "@%p1 st.global.b32 [%d0], %r1;", threads=1024, grid=4).kind == "race"
@@ -180,6 +186,9 @@ def test_registers_without_a_value_must_not_get_anywhere() -> None:
     assert error.text == "the address comes from a register that nothing has set"
     error = mistake(MASKED + "setp.eq.u32 %p2, %r1, 0; $end: @%p2 bra $end;")
     assert error.text == "whether this is executed depends on a register that nothing has set"
+    assert mistake("$end: @%p0 bra $end;").text == error.text  # the first of all registers
+    some = "setp.lt.u32 %p0, %r0, 40; @%p0 mov.b32 %r1, 5; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0;"
+    assert mistake(some + "st.global.b32 [%d1], %r1;").thread == (40, 0, 0)
 
 
 def test_words_may_be_put_together_from_bytes_that_are_unset() -> None:

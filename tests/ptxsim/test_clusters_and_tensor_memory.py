@@ -117,7 +117,7 @@ LOAD = f"tcgen05.ld.sync.aligned.32x32b.x4.b32 {VALUES}, [%r41];"
         (ALLOCATE.replace(", 64", ", 48"), "not 48"),
         (ALLOCATE.replace(", 64", ", 512"), "no 512 columns"),
         ("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" + ALLOCATE, "relinquished"),
-        (FREE.replace(", 64", ", 32"), "no allocation"),
+        (FREE.replace(", 64", ", 32"), "columns 0 to 31 are no allocation"),
     ],
 )
 def test_mistakes(body: str, said: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ptx_programs import REGISTERS, kernel_text
+from ptx_programs import REGISTERS, kernel_text, run
 
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
 from tilewright.backends.ptxsim.tensor_maps import SIZE, TensorMap
@@ -54,6 +54,8 @@ def test_other_warps_need_a_barrier() -> None:
     assert found[0] == SOURCE[128]
     with pytest.raises(SimulationError, match="no barrier between"):
         copied(body.replace("BARRIER", ""), threads=64)
+    with pytest.raises(SimulationError, match="no barrier between"):  # it is met before the copy has landed
+        copied(f"{COPY} {ASYNC} bar.sync 0; cp.async.wait_all; {other} {LOOK}", threads=64)
 
 
 INIT = """
@@ -189,6 +191,17 @@ def test_a_box_is_stored_and_added() -> None:
     assert (stored() == expected).all()
     expected[16:, 24:] = TENSOR[16:, 24:] + 1
     assert (stored("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group") == expected).all()
+
+
+@pytest.mark.parametrize(("operation", "expected"), [("inc", [1, 2, 3, 0, 0]), ("dec", [3, 0, 1, 2, 3])])
+def test_a_bulk_copy_counts_up_to_a_limit(operation: str, expected: list[int]) -> None:
+    body = f"""
+    shl.b32 %r1, %r0, 2; mov.b32 %r2, 3; st.shared.b32 [%r1], %r2; fence.proxy.async.shared::cta; bar.sync 0;
+    setp.eq.u32 %p1, %r0, 0; mov.b32 %r22, 0;
+    @%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation}.u32 [%d0], [%r22], 128;
+    @%p1 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+    (found,) = run(kernel_text(body, 1), np.arange(32, dtype=np.uint32), shared=128)
+    assert found[:5].tolist() == expected
 
 
 def test_hazards_of_stored_boxes() -> None:

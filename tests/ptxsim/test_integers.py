@@ -63,6 +63,8 @@ TERNARY = {
     "shf.l.wrap.b32": lambda a, b, c: ((b << 32 | a) << (c & 31)) >> 32,
     "shf.r.clamp.b32": lambda a, b, c: (b << 32 | a) >> min(c, 32),
     "prmt.b32": lambda a, b, c: permuted(a, b, c),
+    "dp4a.s32.u32": lambda a, b, c: sum(signed(a >> 8 * i, 8) * (b >> 8 * i & 255) for i in range(4)) + c,
+    "dp2a.hi.u32.s32": lambda a, b, c: sum((a >> 16 * i & 65535) * signed(b >> 16 + 8 * i, 8) for i in range(2)) + c,
 }
 
 
