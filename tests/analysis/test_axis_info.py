@@ -29,6 +29,23 @@ def facts(signature: str, body: str) -> dict[str, AxisInfo]:
     return {value.name: info for value, info in analyze_axis_info(function(signature, body)).items() if value.name}
 
 
+def test_partitions_know_what_they_are_given() -> None:
+    known = facts(
+        "%n: i32 {tt.divisibility = 16 : i32}",
+        """
+        ttg.warp_specialize(%n)
+        default {
+          ttg.warp_yield
+        }
+        partition0(%m: i32) num_warps(4) {
+          ttg.warp_return
+        } : (i32) -> ()
+        """,
+    )
+    assert known["m"] == known["n"]
+    assert known["m"].divisibility == (16,)
+
+
 def test_offsets_of_a_block() -> None:
     known = facts(
         "%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32 {tt.divisibility = 16 : i32}",

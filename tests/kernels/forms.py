@@ -89,7 +89,7 @@ def tuples(x, n, m):
         d += i * k + v
     values = [v * 2 for v in rest]
     chosen = [v for v in (1, 2, 3, 4) if v != 2 if v > 0]
-    tl.store(x, first + values[0] + values[-1] + d + e + len(chosen) + (1, 2, 3)[1])
+    tl.store(x, first + values[0] + values[-1] + d + e + len(chosen) + (1, 2, 3)[1] + (n, 2, m, 4)[::2][1])
 
 
 @tw.jit

@@ -102,6 +102,10 @@ def test_answers_about_the_target(target: GPUTarget, answers: tuple[int, ...]) -
     assert stored == [str(number) for number in answers]
 
 
+def test_no_target_is_an_amd_gpu() -> None:
+    assert tl.target_info.is_hip() is False
+
+
 @tilewright.jit
 def carried_hint(x, out, n, BLOCK: tl.constexpr):
     pointers = x + tl.arange(0, BLOCK)

@@ -195,6 +195,14 @@ def test_assembler_beside_the_older_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert [Path(find_ptxas(capability) or "").name for capability in (80, 90)] == ["ptxas", "ptxas-blackwell"]
 
 
+def test_assembler_of_its_own_for_newer_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ptxas", "newer"):
+        (tmp_path / name).touch(0o755)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", os.fspath(tmp_path / "ptxas"))
+    monkeypatch.setenv("TRITON_PTXAS_BLACKWELL_PATH", os.fspath(tmp_path / "newer"))
+    assert [Path(find_ptxas(capability) or "").name for capability in (80, 90)] == ["ptxas", "newer"]
+
+
 @pytest.mark.slow
 @pytest.mark.needs_nvdisasm
 def test_machine_code_as_text(monkeypatch: pytest.MonkeyPatch) -> None:

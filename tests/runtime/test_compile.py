@@ -15,6 +15,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget, Language, OptionError
 from tilewright.ir.errors import ParseError
+from tilewright.runtime import build
 from tilewright.runtime.compile import ASTSource, IRSource, compile, filter_traceback, get_cache_key, make_backend
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.support import knobs
@@ -318,6 +319,32 @@ def test_stage_inspection_hook_edits_the_table(monkeypatch: pytest.MonkeyPatch) 
     assert seen == [(["ttir", "ttcir", "llir", "obj"], Language.TRITON, edited.metadata.target.arch), "ttir"]
     assert str(edited.asm["llir"]).startswith("; edited\n")
     check(edited, 128)
+
+
+def test_launches_ask_the_stage_inspection_hook_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = ["one"]
+
+    def hook(self=None, stages=None, options=None, language=None, capability=None):
+        return (state[0], state[0]) if self is None else None
+
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", hook)
+    x = np.zeros(64, np.float32)
+    first, again = (add.warmup(x, x, x, 64, grid=(1,)) for _ in range(2))
+    state[0] = "other"
+    assert again is first
+    assert add.warmup(x, x, x, 64, grid=(1,)) is not first
+
+
+def test_a_cache_that_machines_share_does_not_know_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a manager of their own, keys follow the dates of the package's files, which are soon read."""
+    backend = make_backend(GPUTarget("cpu", "x86-64-v3", 0))
+    options = backend.parse_options({})
+    for manager, depends in ((None, True), (object, False)):
+        monkeypatch.setattr(knobs.cache, "manager_class", manager)
+        monkeypatch.setattr(build, "COMPILER_IDENTITY", "of files with some dates")
+        before = build.cache_key(source(), backend, options).digest
+        monkeypatch.setattr(build, "COMPILER_IDENTITY", "of the same with others")
+        assert (build.cache_key(source(), backend, options).digest != before) == depends
 
 
 def difference(text: str) -> str:

@@ -51,6 +51,11 @@ def test_predicates_agree_with_the_name(name: str) -> None:
     assert kind.is_floating() != kind.is_int()
 
 
+def test_pointers_say_so() -> None:
+    assert pointer_type(float32).is_ptr()
+    assert not float32.is_ptr()
+
+
 def test_limits_of_integers() -> None:
     assert (int8.get_int_min_value(), int8.get_int_max_value()) == (-128, 127)
     assert (uint8.get_int_min_value(), uint8.get_int_max_value()) == (0, 255)

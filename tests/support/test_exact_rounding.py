@@ -281,3 +281,8 @@ def test_integers_beyond_53_bits() -> None:
         np.testing.assert_array_equal(found, numbers.astype(np.float32))
     tie = np.array([2**63 + 2**55 + 1], np.uint64)  # above the middle of two numbers of bf16 by one
     assert convert_float(odd_double(tie), np.dtype(ml_dtypes.bfloat16)).astype(float)[0] == 2.0**63 + 2.0**56
+
+
+def test_fused_gives_a_zero_that_only_fractions_tell() -> None:
+    """Operands so large and small that splitting them overflows."""
+    assert fused(np.float64(2.0**1000), np.float64(2.0**-1000), np.float64(-1)) == 0

@@ -19,7 +19,7 @@ import tilewright.language as tl
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.frontends import from_ast, from_bytecode, hir
 from tilewright.frontends.hir_text import listing
-from tilewright.tools.explain import Explained, explain, page
+from tilewright.tools.explain import Explained, explain, page, text
 from tilewright.tools.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,17 @@ def test_the_stages_of_each_front_end(explained: Explained) -> None:
         "trace": ["cannot"],
     }
     assert any("only known when the kernel runs" in line.text for line in explained.columns["trace"][0].lines)
+
+
+def test_the_listings_for_a_terminal(explained: Explained) -> None:
+    """Front ends with fewer stages have nothing beside the later ones of others."""
+    titles = [line.replace("---", "").split("|") for line in text(explained, 100) if "---" in line]
+    assert [[cell.strip() for cell in row if cell.strip()] for row in titles] == [
+        ["ast: AST", "bytecode: bytecode", "trace: cannot"],
+        ["ast: HIR", "bytecode: HIR"],
+        ["ast: TTIR", "bytecode: TTIR"],
+        ["ast: machine code", "bytecode: machine code"],
+    ]
 
 
 def test_lines_are_matched(explained: Explained) -> None:

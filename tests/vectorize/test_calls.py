@@ -41,6 +41,19 @@ def test_defaults_and_keywords() -> None:
         scaled(1, too=2)
 
 
+STEPS = np.arange(3.0)
+
+
+@tw.vectorize
+def shifted(x, scale=2, by=STEPS):  # arrays are no constants of the code
+    return x * scale + by
+
+
+def test_defaults_may_be_arrays() -> None:
+    assert shifted(1).tolist() == [2, 3, 4]
+    assert shifted(np.ones(3), 10).tolist() == [10, 11, 12]
+
+
 def test_names_of_arguments_are_read_by_pythons_functions() -> None:
     """Tuples begin with other fields in other Pythons."""
     loads = re.findall(r"(\w+) = getelementptr i8, ptr %p\.names\b", calls_text())

@@ -187,6 +187,20 @@ def test_scratch_memory_is_what_warps_have_to_tell_each_other() -> None:
     assert scratch_of(f"%r = ttg.convert_layout %x : {TILE} -> {TILE}") == []
 
 
+def test_scratch_memory_of_an_atomic_has_a_place_for_each_element() -> None:
+    row = "#ttg.slice<{dim = 1, parent = #blocked}>"
+    pointers, numbers, mask = (f"tensor<32x{element}, {row}>" for element in ("!tt.ptr<i32>", "i32", "i1"))
+    body = f"""
+    %ones = arith.constant dense<1> : {numbers}
+    %all = arith.constant dense<true> : {mask}
+    %to = tt.splat %p : !tt.ptr<i32> -> {pointers}
+    %old = tt.atomic_rmw add, acq_rel, gpu, %to, %ones, %all : ({pointers}, {numbers}, {mask}) -> {numbers}
+    """
+    for use, sizes in (("", []), (f"tt.store %to, %old : {pointers}", [32 * 4])):
+        (allocation,) = allocate(parse(body + use, "%p: !tt.ptr<i32>")).values()
+        assert [buffer.size for buffer in allocation.buffers] == sizes, "several lanes have the same row"
+
+
 def test_a_loop_behind_a_jump_keeps_what_it_reads() -> None:
     """The buffer is read in every round, also after the round before has filled another one."""
     body = f"""
