@@ -92,6 +92,20 @@ def test_factors_that_other_blocks_have_are_refused() -> None:
 
 
 @tilewright.jit
+def total_of_a_line(x, y, N: tl.constexpr):
+    tl.store(y, tl.sum(tl.load(x + tl.arange(0, N)), 0))
+
+
+def test_a_sum_over_blocks_waits_for_all_of_them_twice() -> None:
+    """Once for what the others wrote, and once before it may be overwritten."""
+    x = np.random.default_rng(0).integers(-9, 9, 512).astype(np.int32)
+    _, y = run(total_of_a_line, (1,), x, np.zeros(1, np.int32), N=512, capability=90, num_ctas=2)
+    assert y == x.sum()
+    ptx = compiled(total_of_a_line, (x, y), N=512, capability=90, num_ctas=2).asm["ptx"]
+    assert ptx.count("barrier.cluster.arrive.aligned") == 2
+
+
+@tilewright.jit
 def sums(x, y, N: tl.constexpr, AXIS: tl.constexpr):
     i = tl.arange(0, N)
     at = i[:, None] * N + i[None, :]

@@ -6,8 +6,35 @@ name, facts, rules, text.
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from tilewright.dialects import (
+    arith,
+    builtin,
+    cf,
+    cpu,
+    foreign,
+    generic_form,
+    math,
+    scf,
+    tt_atomics,
+    tt_descriptors,
+    tt_dot,
+    tt_elementwise,
+    tt_function,
+    tt_memory,
+    tt_program,
+    tt_reduce,
+    tt_shape,
+    ttg_async,
+    ttg_attributes,
+    ttg_memory,
+    ttg_program,
+    ttg_warp_specialize,
+    ttng_barriers,
+    ttng_descriptors,
+    ttng_mma,
+    ttng_tensor_memory,
+    vector,
+)
 from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.dialects.tile_semantics import TILE_SEMANTICS
 from tilewright.ir.declare import add_semantics
@@ -42,7 +69,5 @@ __all__ = [
     "vector",
 ]
 
-for _name in __all__:
-    import_module(f"{__name__}.{_name}")
 add_semantics(ARITHMETIC_SEMANTICS)
 add_semantics(TILE_SEMANTICS)

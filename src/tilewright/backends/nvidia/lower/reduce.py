@@ -86,8 +86,6 @@ def exchange_across_warps(
             found[index].update(zip(plans[index].parts[turn].loaded, values, strict=True))
     if between_blocks:
         wait()  # what follows may write, or end the block
-    if any(plan.load.block is not None for plan in plans):
-        wait()  # what follows may write, or end the block
     return [[column[register] for column in found] for register in range(after.in_size("register"))]
 
 
