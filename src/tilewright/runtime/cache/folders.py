@@ -134,8 +134,12 @@ def write_whole(path: AnyPath, content: bytes) -> None:
     try:
         # Nothing of that name may be there, not even a link: it would lead the content elsewhere.
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "wb") as opened:
-            opened.write(content)
+        try:  # without a file object, which takes a tenth of the time
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+        finally:
+            os.close(file)
         os.replace(temporary, path)
     except OSError:
         with suppress(FileNotFoundError):
