@@ -71,6 +71,10 @@ LINES = {
         '%0 = "tt.reduce"(%m) <{axis = 1 : i32}> ({\n  ^bb0(%y: f32, %z: f32):\n    tt.reduce.return %y : f32\n'
         "  }) : (tensor<4x8xf32>) -> tensor<8xf32>"
     ),
+    "inline_assembly": (
+        '%0 = tt.elementwise_inline_asm "" {constraints = "=r,r", packed_element = 1 : i32, pure = true} %t'
+        " : tensor<4xf32> -> tensor<8xf32>"
+    ),
     "branch_values": "cf.br ^b(%a : i32)\n^b(%y: f32):",
 }
 

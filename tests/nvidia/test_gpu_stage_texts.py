@@ -71,6 +71,13 @@ def test_cubin_and_what_it_uses() -> None:
     assert kernel.n_spills == 0
 
 
+def test_shared_memory_of_every_device() -> None:
+    """In KiB, as NVIDIA's guide says of the compute capabilities."""
+    limits = {75: 64, **dict.fromkeys((80, 87), 163), **dict.fromkeys((86, 89, 120, 121), 99)}
+    limits |= dict.fromkeys((90, 100, 103, 110), 227)
+    assert {capability: device.shared_limit / 1024 for capability, device in DEVICES.items()} == limits
+
+
 @pytest.mark.needs_ptxas
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", DEVICES)

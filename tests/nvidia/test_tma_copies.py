@@ -58,6 +58,8 @@ def test_blocks_are_moved_and_cut_off_at_the_edges(
     _, found = launch(made, tuple(-(-a // b) for a, b in zip(shape, block, strict=True)), given)
     np.testing.assert_array_equal(found, x + 1)
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d", made.asm["ptx"])) == 2
+    assert "elect.sync" in made.asm["ptx"], "the device chooses the thread"
+    assert "nanosleep" not in made.asm["ptx"], "threads wait without polling"
 
 
 @slow

@@ -21,7 +21,7 @@ import pytest
 from tilewright import knobs
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache import folders
-from tilewright.runtime.cache.folders import file_stem, is_trusted, remove_leftovers, write_whole
+from tilewright.runtime.cache.folders import file_stem, is_trusted, make_private, remove_leftovers, write_whole
 from tilewright.runtime.cache.managers import (
     USED_STEP,
     CacheManager,
@@ -431,3 +431,10 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
             assert not forbidden & {*names, getattr(node, "id", ""), getattr(node, "module", "")}, path
+
+
+def test_folders_round_a_private_one_are_made(tmp_path: Path) -> None:
+    folder = tmp_path / "one" / "two" / "cache"
+    for _ in range(2):
+        make_private(folder)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -352,8 +353,11 @@ def test_options_that_change_no_code_share_a_measurement(cache: Path) -> None:
     assert len({tuple(times) for times in kernel.configs_timings.values()}) == 1
 
 
-def test_candidates_are_compiled_by_several_processes(cache: Path) -> None:
+def test_candidates_are_compiled_by_several_processes(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, forks = os.fork, []
+    monkeypatch.setattr(os, "fork", lambda: forks.append("one") or fork())
     with knobs.tilewright.scope():
         knobs.tilewright.compile_workers = 2
         launch(real([32, 64, 128, 256, 512]))
     assert len(list(cache.rglob("copied.json"))) == 5
+    assert forks

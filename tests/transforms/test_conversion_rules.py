@@ -110,6 +110,35 @@ def test_a_gather_takes_any_layout_unless_one_was_chosen() -> None:
         assert ("convert_layout" in names(canonical(f"%x: {A}, %i: {indices}", body))) is kept
 
 
+PLACED = "#ttg.blocked<{{sizePerThread = [{}], threadsPerWarp = [{}], warpsPerCTA = [{}], order = [{}]}}>"
+
+
+def test_a_tile_is_turned_before_a_conversion_that_moves_nothing() -> None:
+    row, same = (f"tensor<1x128xf32, {PLACED.format('1, 1', '1, 32', '1, 4', order)}>" for order in ("1, 0", "0, 1"))
+    column = f"tensor<128x1xf32, {PLACED.format('1, 1', '32, 1', '4, 1', '1, 0')}>"
+    body = f"""
+    %c = ttg.convert_layout %x : {row} -> {same}
+    %t = tt.trans %c {{order = array<i32: 1, 0>}} : {same} -> {column}
+    "test.use"(%t) : ({column}) -> ()
+    """
+    assert names(canonical(f"%x: {row}", body)) == ["trans", "use"]
+
+
+@pytest.mark.parametrize(("lanes", "left"), [("32, 1", ["tmem_store"]), ("1, 32", ["convert_layout", "tmem_store"])])
+def test_tensor_memory_takes_tiles_from_the_lanes_that_reach_it(lanes: str, left: list[str]) -> None:
+    """Each lane of a warp reaches one row."""
+    stored = f"tensor<128x64xf32, {PLACED.format('1, 64', '32, 1', '4, 1', '0, 1')}>"
+    held = f"tensor<128x64xf32, {PLACED.format('1, 64', lanes, '4, 1', '1, 0')}>"
+    encoding = "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>"
+    memory = f"!ttg.memdesc<128x64xf32, {encoding}, #ttng.tensor_memory, mutable>"
+    body = f"""
+    %true = arith.constant true
+    %c = ttg.convert_layout %x : {held} -> {stored}
+    ttng.tmem_store %c, %m, %true : {stored} -> {memory}
+    """
+    assert [name for name in names(canonical(f"%x: {held}, %m: {memory}", body)) if name != "constant"] == left
+
+
 def test_a_tile_does_not_go_to_memory_twice() -> None:
     for type, left in ((MEMORY, ["use"]), (MUTABLE, ["local_load", "local_alloc", "use"])):
         body = f"""

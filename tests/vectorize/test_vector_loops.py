@@ -17,8 +17,8 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.vectorizing.bodies import loop_text
 from tilewright.vectorizing.kinds import WEAK_FLOAT, Kind
-from tilewright.vectorizing.lowering import Traversal, lower_to_fold, lower_to_span
-from tilewright.vectorizing.program import make_program
+from tilewright.vectorizing.lowering import Traversal, is_bound_by_memory, lower_to_fold, lower_to_span
+from tilewright.vectorizing.program import function_of, make_program
 
 FLOAT32, INT32, BOOL = Kind("float32"), Kind("int32"), Kind("bool")
 
@@ -92,6 +92,21 @@ def loops_of(function: Any, kinds: tuple[Kind, Kind], pattern: str, *, lanes: in
     module = lower_to_span(program.module, Traversal(pattern, select), lanes)
     verify(module)
     return module, program.result
+
+
+@pytest.mark.parametrize(
+    ("function", "waits"),
+    [
+        (lambda x, y: 2.0 * x + y, True),
+        (lambda x, y: np.sqrt(x) + y, False),
+        (lambda x, y: np.fmax(x, y), False),
+        (lambda x, y: np.exp(x), False),
+    ],
+    ids=["product and sum", "square root", "greater number", "exponential"],
+)
+def test_short_functions_wait_for_memory(function: Any, waits: bool) -> None:
+    program = make_program(function, (FLOAT32, FLOAT32))
+    assert is_bound_by_memory(function_of(program.module)) is waits
 
 
 def test_texts(golden: Callable[[str, str], None]) -> None:

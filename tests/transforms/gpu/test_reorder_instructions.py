@@ -136,7 +136,8 @@ DOT = "tensor<32x32xf16, #lhs> * tensor<32x32xf16, #rhs> -> tensor<32x32xf32, #m
 )
 def test_order(body: str, expected: list[str]) -> None:
     module = parse(body)
-    reorder_instructions(module)
+    before = print_op(module)
+    assert reorder_instructions(module) == (print_op(module) != before)
     verify(module)
     assert names(module) == expected
 
