@@ -43,3 +43,36 @@ def test_short_rows_step_by_two_and_long_ones_by_one():
     steps = [set(re.findall(r"add nuw nsw i64 %\w+, (\d+)\n", compute(64, n, 16).asm["llir"])) for n in (16, 1024)]
     assert "2" in steps[0]
     assert "2" not in steps[1]
+
+
+@tw.jit
+def narrow_offsets(x_ptr, out_ptr, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at.to(KIND)))
+
+
+def test_offsets_up_to_the_greatest_of_their_type_are_one_row():
+    x, lines = np.arange(128, dtype=np.float32), []
+    for kind in (tl.int8, tl.int32):
+        out = np.zeros_like(x)
+        kernel = narrow_offsets[(1,)](x, out, KIND=kind, BLOCK=128)
+        np.testing.assert_array_equal(out, x)
+        lines.append(kernel.asm["llir"].count("\n"))
+    assert lines[0] == lines[1]
+
+
+@tw.jit
+def products_with_the_round_before(x_ptr, out_ptr, rounds, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    old = tl.zeros((BLOCK,), tl.float32)
+    for i in range(rounds):
+        new = tl.load(x_ptr + i * BLOCK + at)
+        tl.store(out_ptr + i * BLOCK + at, old * tl.sum(new))
+        old = new
+
+
+def test_a_carried_tile_is_read_after_a_sum_before_the_next_takes_its_place():
+    x = np.arange(3 * 64, dtype=np.float32).reshape(3, 64)
+    out = np.zeros_like(x)
+    products_with_the_round_before[(1,)](x, out, 3, BLOCK=64)
+    np.testing.assert_array_equal(out, np.stack([0 * x[0], x[0] * x[1].sum(), x[1] * x[2].sum()]))

@@ -82,6 +82,7 @@ def hard_codes(name: str) -> list[int]:
     if name in INTEGERS:
         steps = [(1 << place) + off for place in range(bits) for off in (-2, -1, 0, 1, 2)]
         ties = [(3 << place) + off for place in range(bits - 1) for off in (-1, 0, 1)]
+        ties += [(257 << place) + off for place in range(bits - 8) for off in (-1, 0, 1)]  # of bf16
         random = np.random.default_rng(bits).integers(0, 1 << bits, 300, dtype=np.uint64)
         both = [*steps, *ties, *map(int, random)]
         return sorted({code & ((1 << bits) - 1) for code in [*both, *(-code for code in both)]})

@@ -149,6 +149,10 @@ def test_descriptors_of_products() -> None:
     assert found is not None
     assert (found.rows, found.columns, found.depth, found.scale, found.scale_places) == (128, 128, 64, "ue4m3", (2, 1))
     assert instruction_descriptor("f16", 1 << 2) is None
+    for bit, signs in ((13, (-1, 1)), (14, (1, -1))):
+        negated = instruction_descriptor("f16", 1 << 4 | 1 << bit | 1 << 17 | 8 << 24)
+        assert negated is not None
+        assert negated.signs == signs
     narrow = instruction_descriptor("f8f6f4", 1 << 4 | 5 << 7 | 3 << 10 | 1 << 17 | 8 << 24)
     assert narrow is not None
     raw = np.zeros((1, 16), np.uint8)

@@ -51,6 +51,11 @@ def store_int16(out, n: tl.int16):
 
 
 @tw.jit
+def store_uint16(out, n: tl.uint16):
+    tl.store(out, n)
+
+
+@tw.jit
 def store_int32(out, n: tl.int32):
     tl.store(out, n)
 
@@ -223,6 +228,7 @@ FITTING = {
     store_int8: (-128, -1, 0, 1, 127, True),
     store_uint8: (0, 255),
     store_int16: (-(2**15), 2**15 - 1),
+    store_uint16: (0, 2**16 - 1),
     store_int32: (-(2**31), 2**31 - 1),
     store_uint32: (0, 7, 2**32 - 1),
     store_int64: (-(2**63), 2**63 - 1),
@@ -232,6 +238,7 @@ TOO_LARGE = {
     store_int8: (-(2**63), -129, 128, 255, 300, 2**40, 2**63, 2**64),
     store_uint8: (-1, 256, 2**64 - 1),
     store_int16: (-(2**15) - 1, 2**15),
+    store_uint16: (-1, 2**16),
     store_int32: (-(2**31) - 1, 2**31, 2**63),
     store_uint32: (-1, 2**32, 2**40 + 7, 2**63, -(2**63)),
     store_int64: (2**63, 2**64 - 1, -(2**63) - 1),
