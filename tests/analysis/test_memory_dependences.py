@@ -341,7 +341,7 @@ def test_buffers_lie_apart_from_all_else() -> None:
 
 
 BLOCK = 25
-"""Drawn functions in one part of the test: more than 20,000 pairs and triples."""
+"""Drawn functions in one part of the long test, with more than 20,000 pairs and triples; `make test` draws half."""
 
 
 def check(seeds: range) -> Tally:
@@ -357,8 +357,8 @@ def test_some_drawn_accesses() -> None:
 
 @pytest.mark.slow
 def test_drawn_accesses() -> None:
-    tally = check(range(3, 3 + BLOCK))
-    assert tally.pairs + tally["triples"] > 20_000
+    tally = check(range(3, 3 + BLOCK // 2))
+    assert tally.pairs + tally["triples"] > 10_000
     assert tally["needless"] <= 0.06 * tally["measured"], tally.text
 
 

@@ -20,6 +20,7 @@ import pytest
 from pass_kernels import CALLS
 
 import tilewright as tw
+from long_runs import LONG
 from tilewright.analysis.guard_conditions import minus
 from tilewright.analysis.memory_accesses import MemoryAccess
 from tilewright.analysis.memory_dependences import Dependence, MemoryDependences, Ordered
@@ -158,10 +159,11 @@ def test_drawn_kernels(fused: list[Pair], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_drawn_kernels(fused: list[Pair], tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [120, pytest.param(600, marks=LONG)])
+def test_many_drawn_kernels(count: int, fused: list[Pair], tmp_path: Path) -> None:
     """Accesses of arrays under several names, in any forms: those said to be ordered meet, but for symbolic strides."""
-    for seed in range(300):
+    for seed in range(count):
         compile_drawn(seed, tmp_path)
     doubtful = [pair.text for pair in fused if pair.is_doubtful]
-    assert len(fused) > 400
+    assert len(fused) > count
     assert len(doubtful) <= 0.02 * len(fused), doubtful

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from long_runs import LONG
 from tilewright.backends.llvm.machine import host_target
 from tilewright.runtime.drivers.cpu.launcher import is_native
 
 PROGRAM = str(Path(__file__).with_name("valgrind_program.py"))
 CPU = "x86-64-v3" if host_target().has_avx2 else ""
 """Valgrind knows no AVX-512."""
+
+SHARE = ("arguments", "cycles", "functions")
+"""The parts of the program that `make test` runs; `make test-long` runs all."""
 
 NEAR = 3
 """Frames between a wrong access and our code: Python's functions that it calls, not what those call."""
@@ -36,7 +40,9 @@ def ours(log: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.needs_valgrind
-def test_the_launcher_touches_only_what_it_may(tmp_path: Path) -> None:
+@pytest.mark.parametrize("works", [SHARE, pytest.param((), id="all", marks=LONG)], ids="-".join)
+def test_the_launcher_touches_only_what_it_may(works: tuple[str, ...], tmp_path: Path) -> None:
+    """Half of the time of the share is that of the imports; grids and threads take as long again."""
     log = tmp_path / "log.xml"
     environment = {
         **os.environ,
@@ -46,7 +52,7 @@ def test_the_launcher_touches_only_what_it_may(tmp_path: Path) -> None:
         "PYTHONMALLOC": "malloc",  # valgrind knows what is allocated, and what was freed
         "OPENBLAS_NUM_THREADS": "1",
     }
-    program = [sys.executable, PROGRAM, "1"]
+    program = [sys.executable, PROGRAM, *works]
     options = ["--leak-check=no", "--fair-sched=yes", "--error-limit=no", "--xml=yes", f"--xml-file={log}"]
     for before in ([], ["valgrind", "--quiet", *options]):
         done = subprocess.run([*before, *program], env=environment, capture_output=True, text=True, check=False)

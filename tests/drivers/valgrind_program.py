@@ -1,5 +1,7 @@
 """The program of `test_valgrind.py`: launches and calls of all kinds, and one mistake that valgrind has to find.
 
+    python valgrind_program.py arguments cycles         runs these; without names, all
+
 The first run, without valgrind, leaves all that is compiled in the cache; the second imports no compiler.
 """
 
@@ -112,7 +114,8 @@ def mistake() -> None:
     runtime.key_hash(0, words, 3)
 
 
-for work in (launches, arguments, cycles, functions, in_threads):
-    work(int(sys.argv[1]))
+WORKS = {work.__name__: work for work in (launches, arguments, cycles, functions, in_threads)}
+for name in sys.argv[1:] or WORKS:
+    WORKS[name](1)
 mistake()
 sys.stdout.write(f"done {'llvmlite' in sys.modules}\n")

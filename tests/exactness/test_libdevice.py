@@ -30,7 +30,7 @@ BESSEL = {"cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn"}
 """Functions tested in language/test_bessel.py."""
 DIRECTED = {f"{name}_{mode}" for name in ("add", "sub", "mul", "div", "fma", "rcp", "sqrt") for mode in MODES}
 """Functions tested in test_directed_rounding.py."""
-SIZES = {"native": 1024, "eager": 128, "ttir": 128, "80": 128, "90": 128}
+SIZES = {"native": 512, "eager": 128, "ttir": 128, "80": 128, "90": 128}
 BLOCK = 128
 """Numbers of a program: the same for all ways, so that TTIR is that of the machine code, which is compiled once."""
 APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1}
@@ -169,10 +169,20 @@ def exact_value(name: str, *inputs: float) -> Any:
 
 @pytest.mark.parametrize(("name", "arguments", "result", "way"), cases(REAL))
 def test_functions_of_floats(name: str, arguments: tuple[str, ...], result: str, way: str) -> None:
+    check_floats(name, arguments, result, way, SIZES[way])
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "arguments", "result"), forms_of(REAL))
+def test_functions_of_many_floats(name: str, arguments: tuple[str, ...], result: str) -> None:
+    check_floats(name, arguments, result, "native", 4096)
+
+
+def check_floats(name: str, arguments: tuple[str, ...], result: str, way: str, size: int) -> None:
     function, kind = REAL[name], arguments[0]
     if name == "abs" and not kind.startswith("fp"):
         return
-    size = SIZES[way]
     given = [numbers(type, size, 7 + place, function.low, function.high) for place, type in enumerate(arguments)]
     if name == "pow" and arguments[1] == "int32":
         given[1] = np.random.default_rng(1).integers(-30, 30, size).astype(np.int32)

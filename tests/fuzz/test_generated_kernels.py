@@ -1,6 +1,6 @@
 """Kernels that are drawn at random give the same in every way of running: TTIR, machine code, Python, simulated GPUs.
 
-`make test` draws 80, `make test-long` 400 and some for each GPU. `pytest tests/fuzz -m slow --kernels 5000` draws that
+`make test` draws 35, `make test-long` 400 and some for each GPU. `pytest tests/fuzz -m slow --kernels 5000` draws that
 many, others each time.
 """
 
@@ -49,7 +49,7 @@ def kernels(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("gpu", "usual"), [("", 50), *(pytest.param(gpu, 400, marks=LONG) for gpu in ("", "80", "90", "90x2", "100"))]
+    ("gpu", "usual"), [("", 30), *(pytest.param(gpu, 400, marks=LONG) for gpu in ("", "80", "90", "90x2", "100"))]
 )
 def test_many_kernels(gpu: str, usual: int, kernels: int, tmp_path: Path) -> None:
     """A simulated GPU takes seconds per kernel."""

@@ -14,25 +14,26 @@ from mpmath import chebyfit, erf, erfc, exp, gamma, log, loggamma, mp, mpf, pi, 
 
 mp.dps = 60
 HEAD = '"""Polynomials of the error and gamma functions, highest power first, from tests/language/special_fits.py."""\n'
+DEGREES = range(5, 40)
 TINY = mpf(10) ** -24
 EXACT = mpf(10) ** -17
 
 
-def fit(f: Callable[[Any], Any], low: float, high: float) -> list[float]:
+def fit(f: Callable[[Any], Any], low: float, high: float, degrees: range) -> list[float]:
     """The polynomial of u, -1 ≤ u ≤ 1, for `f` on [low, high]; of the least degree that is exact enough."""
     middle, half = (mpf(high) + mpf(low)) / 2, (mpf(high) - mpf(low)) / 2
-    return least(lambda u: f(middle + half * u), -1, 1)
+    return least(lambda u: f(middle + half * u), -1, 1, degrees)
 
 
-def least(f: Callable[[Any], Any], low: float, high: float) -> list[float]:
+def least(f: Callable[[Any], Any], low: float, high: float, degrees: range) -> list[float]:
     """The polynomial for `f` on [low, high], in powers of its argument itself."""
     known = cache(f)
     size = max(abs(known(mpf(low) + (mpf(high) - mpf(low)) * k / 16)) for k in range(17))
-    for degree in range(5, 40):
+    for degree in degrees:
         terms, error = chebyfit(known, [low, high], degree + 1, error=True)
         if error < EXACT * size:
             return list(map(float, terms))
-    raise ArithmeticError(f"no polynomial of degree 40: {error}")
+    raise ArithmeticError(f"no polynomial of a degree in {degrees}: {error}")
 
 
 def scaled_erfc(q: Any) -> Any:
@@ -90,32 +91,41 @@ def series(t: Any) -> Any:
 
 
 TABLES = {
-    "ERFCX": ("(1 + 2x)·erfcx(x) by (x - 4) / (x + 4), x ≥ 0", lambda: fit(scaled_erfc, -1, 1)),
-    "ERFINV": ("erfinv(x) / x by w = -ln(1 - x²), 0 ≤ w ≤ 6.25", lambda: fit(inverse_over, 0, 6.25)),
-    "ERFINV_FAR": ("the same by √w, 2.5 ≤ √w ≤ 5", lambda: fit(lambda s: inverse_over(s * s), 2.5, 5)),
-    "ERFINV_FARTHER": ("the same by √w, 5 ≤ √w ≤ 11", lambda: fit(lambda s: inverse_over(s * s), 5, 11)),
-    "ERFINV_TAIL": ("the same by √w, 11 ≤ √w ≤ 28", lambda: fit(lambda s: inverse_over(s * s), 11, 28)),
-    "GAMMA": ("gamma(x), 1 ≤ x ≤ 2", lambda: fit(gamma, 1, 2)),
-    "GAMMA_LARGE": ("gamma(x)·exp(x)·x^(½ - x) by 8/x, x ≥ 8", lambda: fit(lambda t: series(t / 8), 0, 1)),
-    "LGAMMA_1": ("lgamma(1 + t) / t, |t| ≤ ½", lambda: fit(near_zero(lambda t: loggamma(1 + t) / t), -0.5, 0.5)),
-    "LGAMMA_2": ("lgamma(2 + t) / t, |t| ≤ ½", lambda: fit(near_zero(lambda t: loggamma(2 + t) / t), -0.5, 0.5)),
+    "ERFCX": ("(1 + 2x)·erfcx(x) by (x - 4) / (x + 4), x ≥ 0", fit, scaled_erfc, -1, 1),
+    "ERFINV": ("erfinv(x) / x by w = -ln(1 - x²), 0 ≤ w ≤ 6.25", fit, inverse_over, 0, 6.25),
+    "ERFINV_FAR": ("the same by √w, 2.5 ≤ √w ≤ 5", fit, lambda s: inverse_over(s * s), 2.5, 5),
+    "ERFINV_FARTHER": ("the same by √w, 5 ≤ √w ≤ 11", fit, lambda s: inverse_over(s * s), 5, 11),
+    "ERFINV_TAIL": ("the same by √w, 11 ≤ √w ≤ 28", fit, lambda s: inverse_over(s * s), 11, 28),
+    "GAMMA": ("gamma(x), 1 ≤ x ≤ 2", fit, gamma, 1, 2),
+    "GAMMA_LARGE": ("gamma(x)·exp(x)·x^(½ - x) by 8/x, x ≥ 8", fit, lambda t: series(t / 8), 0, 1),
+    "LGAMMA_1": ("lgamma(1 + t) / t, |t| ≤ ½", fit, near_zero(lambda t: loggamma(1 + t) / t), -0.5, 0.5),
+    "LGAMMA_2": ("lgamma(2 + t) / t, |t| ≤ ½", fit, near_zero(lambda t: loggamma(2 + t) / t), -0.5, 0.5),
     "LGAMMA_LARGE": (
         "(lgamma(x) - (x - ½)·ln(x) + x - ½·ln(2π))·x by 64/x², x ≥ 8",
-        lambda: fit(lambda z: corrections(z / 64), 0, 1),
+        fit,
+        lambda z: corrections(z / 64),
+        0,
+        1,
     ),
     "SINPI": (
         "(sin(πx)/x - π) / x² by x² itself, |x| ≤ ¼",
-        lambda: least(lambda u: (sin(pi * sqrt(u + TINY)) / sqrt(u + TINY) - pi) / (u + TINY), 0, 0.0625),
+        least,
+        lambda u: (sin(pi * sqrt(u + TINY)) / sqrt(u + TINY) - pi) / (u + TINY),
+        0,
+        0.0625,
     ),
     "COSPI": (
         "(cos(πx) - 1) / x² by x² itself, |x| ≤ ¼",
-        lambda: least(lambda u: -2 * (sin(pi * sqrt(u + TINY) / 2)) ** 2 / (u + TINY), 0, 0.0625),
+        least,
+        lambda u: -2 * (sin(pi * sqrt(u + TINY) / 2)) ** 2 / (u + TINY),
+        0,
+        0.0625,
     ),
 }
 
 
 if __name__ == "__main__":
     sys.stdout.write(HEAD + "\n")
-    for name, (comment, polynomial) in TABLES.items():
-        terms = "".join(f"    {term!r},\n" for term in polynomial())
+    for name, (comment, way, function, low, high) in TABLES.items():
+        terms = "".join(f"    {term!r},\n" for term in way(function, low, high, DEGREES))
         sys.stdout.write(f"# {comment}\n{name} = (\n{terms})\n")

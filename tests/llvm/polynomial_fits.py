@@ -178,6 +178,14 @@ FITS_IN_TURN = {
 }
 
 
+def value_at(coefficients, x):
+    """The polynomial's value; mpmath's own warns in newer versions that the highest comes first."""
+    total = mpf(0)
+    for coefficient in coefficients:
+        total = total * x + coefficient
+    return total
+
+
 def interpolate(function, low, high, degree):
     """Coefficients, highest first."""
     low, high = mpf(low), mpf(high)
@@ -212,7 +220,7 @@ def balanced_weights(points, values, weights, degree):
     for _ in range(BALANCING):
         both = [w * mpmath.sqrt(q) for w, q in zip(weights, squares, strict=True)]
         found = least_squares(points, values, both, degree, [])[::-1]
-        errors = [abs(w * (mpmath.polyval(found, x) - y)) for x, y, w in zip(points, values, weights, strict=True)]
+        errors = [abs(w * (value_at(found, x) - y)) for x, y, w in zip(points, values, weights, strict=True)]
         total = sum(q * e for q, e in zip(squares, errors, strict=True))
         squares = [len(points) * q * e / total for q, e in zip(squares, errors, strict=True)]
     return [w * mpmath.sqrt(q) for w, q in zip(weights, squares, strict=True)]
@@ -222,7 +230,7 @@ def least_squares(points, values, weights, degree, known):
     """Coefficients above the known ones, lowest first."""
     powers = range(len(known), degree + 1)
     columns = mpmath.matrix([[w * x**i for i in powers] for x, w in zip(points, weights, strict=True)])
-    rest = [y - mpmath.polyval(known[::-1], x) if known else y for x, y in zip(points, values, strict=True)]
+    rest = [y - value_at(known[::-1], x) if known else y for x, y in zip(points, values, strict=True)]
     wanted = mpmath.matrix([w * y for w, y in zip(weights, rest, strict=True)])
     return list(mpmath.lu_solve(columns.T * columns, columns.T * wanted))
 
@@ -232,7 +240,7 @@ def error_of(function, low, high, coefficients, samples=400):
     low, high = mpf(low), mpf(high)
     points = [low + (high - low) * i / samples for i in range(samples + 1)]
     exact = [function(x) for x in points]
-    got = [mpmath.polyval([mpf(c) for c in coefficients], x) for x in points]
+    got = [value_at([mpf(c) for c in coefficients], x) for x in points]
     worst = max(abs(a - b) for a, b in zip(got, exact, strict=True)) / max(abs(y) for y in exact)
     return float(mpmath.log(worst, 2))
 
@@ -279,23 +287,26 @@ SEGMENTS = {
 }
 
 
+def segment(function, width, degree, k):
+    """Coefficients, highest first, of function(k·width + u) - u around the middle of segment k."""
+    middle, reach = mpf(k) * width, mpf(width) / 2 * mpf("1.0001")
+
+    def exact(u):
+        return function(middle + u) - u
+
+    def weight(u):
+        return mpf(2) ** -mpmath.floor(mpmath.log(function(middle + u), 2))
+
+    if k:
+        return rounded_in_turn(exact, -reach, reach, degree, weight)
+    # through 0, so that the relative error stays small there
+    found = interpolate(lambda u: function(u) / u - 1, -reach, reach, degree - 1)
+    return [*(rounded(c, 32) for c in found), 0.0]
+
+
 def segment_rows(function, count, width, degree):
-    """Rows of coefficients, highest first, of function(k·width + u) - u around the middle of each segment k."""
-    columns = []
-    for k in range(count):
-        middle, reach = mpf(k) * width, mpf(width) / 2 * mpf("1.0001")
-        if k:
-
-            def exact(u, middle=middle):
-                return function(middle + u) - u
-
-            def weight(u, middle=middle):
-                return mpf(2) ** -mpmath.floor(mpmath.log(function(middle + u), 2))
-
-            columns.append(rounded_in_turn(exact, -reach, reach, degree, weight))
-        else:  # through 0, so that the relative error stays small there
-            column = interpolate(lambda u: function(u) / u - 1, -reach, reach, degree - 1)
-            columns.append([*(rounded(c, 32) for c in column), 0.0])
+    """One row for each power, highest first, with the coefficients of all segments."""
+    columns = [segment(function, width, degree, k) for k in range(count)]
     return [list(row) for row in zip(*columns, strict=True)]
 
 

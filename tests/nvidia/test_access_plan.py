@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from long_runs import LONG
 from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
 from tilewright.backends.nvidia.lower.convert_layout import conversion_plan
 from tilewright.layouts.conversion import to_linear_layout
@@ -102,9 +103,10 @@ def test_random_moves() -> None:
 
 
 @pytest.mark.slow
-def test_many_random_moves() -> None:
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=LONG)])
+def test_many_random_moves(count: int) -> None:
     units = (Unit.MATRIX, Unit.TRANSPOSED, Unit.VECTOR)
-    assert random_moves(2, 400, units) == set(units)
+    assert random_moves(2, count, units) == set(units)
 
 
 @pytest.mark.parametrize(("order", "unit"), [("[1, 0]", Unit.MATRIX), ("[0, 1]", Unit.TRANSPOSED)])

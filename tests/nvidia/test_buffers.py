@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tile_programs import memdesc, pointers, program, ptx_of, run, tensor
 
+from long_runs import LONG
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, NvmmaShared, PaddedShared, SwizzledShared
 from tilewright.layouts.errors import LayoutError
@@ -244,9 +245,10 @@ def test_random_buffers() -> None:
 
 
 @pytest.mark.slow
-def test_many_random_buffers() -> None:
+@pytest.mark.parametrize("count", [30, pytest.param(200, marks=LONG)])
+def test_many_random_buffers(count: int) -> None:
     random = Random(2)
-    for _ in range(80):
+    for _ in range(count):
         there_and_back(random)
 
 

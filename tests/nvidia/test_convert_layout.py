@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tile_programs import pointers, program, ptx_of, run, tensor
 
+from long_runs import LONG
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Encoding, Slice
 from tilewright.layouts.errors import LayoutError
@@ -107,9 +108,10 @@ def test_random_conversions(blocks: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=LONG)])
 @pytest.mark.parametrize("blocks", [False, True])
-def test_many_random_conversions(blocks: bool) -> None:
-    random_conversions(2, 100, blocks=blocks)
+def test_many_random_conversions(blocks: bool, count: int) -> None:
+    random_conversions(2, count, blocks=blocks)
 
 
 def test_a_result_of_a_product_becomes_rows_by_matrix_stores() -> None:

@@ -140,7 +140,7 @@ def check(text: str, dtype: Any, n: int, folder: Path, size: int = 16) -> None:
 
 
 @pytest.mark.slow  # tests/fuzz has a fast one
-@pytest.mark.parametrize("count", [40, pytest.param(300, marks=LONG)])
+@pytest.mark.parametrize("count", [25, pytest.param(300, marks=LONG)])
 def test_random_float_kernels(count: int, tmp_path: Path) -> None:
     @settings(max_examples=count, deadline=None, suppress_health_check=QUIET)
     @given(text=programs(), dtype=st.sampled_from((np.float32, np.float16)), n=st.integers(0, 7))

@@ -196,7 +196,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.
 
 
 @pytest.mark.slow  # tests/fuzz has a fast one
-@pytest.mark.parametrize("count", [50, pytest.param(400, marks=LONG)])
+@pytest.mark.parametrize("count", [30, pytest.param(400, marks=LONG)])
 def test_random_kernels(count: int, tmp_path: Path) -> None:
     @settings(max_examples=count, deadline=None, suppress_health_check=QUIET)
     @given(text=programs(), shape=st.sampled_from(SHAPES), n=st.integers(0, 7))

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import tilewright.language as tl
 from tilewright.runtime.drivers.cpu.launcher import is_native
 from tilewright.runtime.drivers.cpu.loader import CodeRanges
 from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES
+
+End = Callable[..., tuple[int, str]]
 
 needs_native = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -43,19 +46,27 @@ LINE = (
 )
 
 
-def end(folder: Path, body: str, **environment: str) -> tuple[int, str]:
-    """Exit status of a process that does this, and what it has written on stderr."""
-    file = folder / "program.py"
-    file.write_text(PROGRAM.format(body=body))
-    done = subprocess.run(
-        [sys.executable, str(file)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "TILEWRIGHT_NUM_THREADS": "4", **environment},
-    )
-    return done.returncode, done.stderr
+@pytest.fixture(scope="module")
+def end(tmp_path_factory: pytest.TempPathFactory) -> End:
+    """Exit status of a process that does this, and what it has written on stderr.
+
+    All programs have one name, so the kernel that they begin with is compiled by the first of them.
+    """
+    file = tmp_path_factory.mktemp("programs") / "program.py"
+
+    def status_and_errors(body: str, **environment: str) -> tuple[int, str]:
+        file.write_text(PROGRAM.format(body=body))
+        done = subprocess.run(
+            [sys.executable, str(file)],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env={**os.environ, "TILEWRIGHT_NUM_THREADS": "4", **environment},
+        )
+        return done.returncode, done.stderr
+
+    return status_and_errors
 
 
 QUICK = ("first launch", "on several threads")
@@ -95,8 +106,8 @@ signal.raise_signal(os.WTERMSIG(os.waitpid(child, 0)[1]))
     "body",
     [pytest.param(body, id=way, marks=() if way in QUICK else pytest.mark.slow) for way, body in WAYS.items()],
 )
-def test_one_line_names_the_kernel_and_the_process_dies_of_the_signal(tmp_path: Path, body: str) -> None:
-    status, text = end(tmp_path, body)
+def test_one_line_names_the_kernel_and_the_process_dies_of_the_signal(end: End, body: str) -> None:
+    status, text = end(body)
     assert status == -signal.SIGSEGV
     assert len(text.splitlines()) == 1
     assert text.startswith("tilewright: access violation at address 0x")
@@ -105,15 +116,15 @@ def test_one_line_names_the_kernel_and_the_process_dies_of_the_signal(tmp_path: 
 
 @pytest.mark.spared
 @needs_native
-def test_an_address_that_is_none_is_not_shown(tmp_path: Path) -> None:
-    status, text = end(tmp_path, "launch(0, 2**60 + 1)")
+def test_an_address_that_is_none_is_not_shown(end: End) -> None:
+    status, text = end("launch(0, 2**60 + 1)")
     assert status in (-signal.SIGSEGV, -signal.SIGBUS)  # which of them depends on the instruction
     assert text.startswith(LINE.format(where=""))
 
 
 @pytest.mark.spared
 @needs_native
-def test_memory_behind_the_end_of_a_file(tmp_path: Path) -> None:
+def test_memory_behind_the_end_of_a_file(end: End, tmp_path: Path) -> None:
     """SIGBUS: mapped, but there is nothing."""
     body = f"""
 path = {str(tmp_path / "short")!r}
@@ -123,7 +134,7 @@ with open(path, "wb+") as file:
     file.truncate(0)
 launch()
 """
-    status, text = end(tmp_path, body)
+    status, text = end(body)
     assert status == -signal.SIGBUS
     assert text.startswith("tilewright: access violation at address 0x")
 
@@ -132,11 +143,11 @@ launch()
 @needs_native
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_faulthandler_goes_on_working(tmp_path: Path, when: str, threads: int) -> None:
+def test_faulthandler_goes_on_working(end: End, when: str, threads: int) -> None:
     """Whether it was enabled before the first launch or after."""
     enable, known = "faulthandler.enable()", "launch(); launch()"
     first, second = (enable, known) if when == "before" else (known, enable)
-    status, text = end(tmp_path, f"{first}\n{second}\nlaunch(63, 2**40, threads={threads})")
+    status, text = end(f"{first}\n{second}\nlaunch(63, 2**40, threads={threads})")
     assert status == -signal.SIGSEGV
     assert text.count("Fatal Python error: Segmentation fault") == 1
     assert 'program.py", line' in text
@@ -146,7 +157,7 @@ def test_faulthandler_goes_on_working(tmp_path: Path, when: str, threads: int) -
 
 @pytest.mark.spared
 @needs_native
-def test_a_handler_that_was_there_is_called_and_may_repair_the_access(tmp_path: Path) -> None:
+def test_a_handler_that_was_there_is_called_and_may_repair_the_access(end: End) -> None:
     body = """
 memory = mmap.mmap(-1, 2 * mmap.PAGESIZE)
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -166,7 +177,7 @@ for turn in range(3):
     reads_far[(8,)](x, 64, 0, BLOCK=64, num_threads=1)
     assert len(calls) == turn + 1
 """
-    status, text = end(tmp_path, body)
+    status, text = end(body)
     assert (status, text.count("\n")) == (0, 1), text  # the line is wrong here, and is not printed again
     assert "access violation" in text
 
@@ -187,17 +198,17 @@ for turn in range(3):
         ),
     ],
 )
-def test_what_no_kernel_did_is_not_explained_and_ends_as_before(tmp_path: Path, body: str, expected: int) -> None:
-    assert end(tmp_path, body) == (expected, "")
+def test_what_no_kernel_did_is_not_explained_and_ends_as_before(end: End, body: str, expected: int) -> None:
+    assert end(body) == (expected, "")
 
 
 @pytest.mark.slow
 @needs_native
-def test_handlers_that_were_installed_later_are_left_alone(tmp_path: Path) -> None:
+def test_handlers_that_were_installed_later_are_left_alone(end: End) -> None:
     body = (
         f"launch(); faulthandler.enable(); faulthandler.disable(); signal.signal(11, signal.SIG_DFL); launch(); {FAR}"
     )
-    assert end(tmp_path, body) == (-signal.SIGSEGV, "")
+    assert end(body) == (-signal.SIGSEGV, "")
 
 
 @tw.jit

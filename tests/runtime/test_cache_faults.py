@@ -19,7 +19,7 @@ from long_runs import LONG
 from tilewright.runtime.cache.store import damages
 from tilewright.runtime.cache.upkeep import entries
 
-CROWDS = [(6, 60), pytest.param(16, 200, marks=LONG)]
+CROWDS = [(4, 30), pytest.param(16, 200, marks=LONG)]
 """The numbers of processes, and of kernels that each of them launches, in `make test` and in `make test-long`."""
 KILLS = [300, pytest.param(1000, marks=LONG)]
 REAL_KILLS = 60

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -74,7 +73,7 @@ turns[(3,)](x, 1, BLOCK=1024)
 for kernel in (endless, endless_call):
     kernel[(1,)](ones, 0)
 
-def later(*signals, after=0.3):
+def later(*signals, after=0.15):
     def send():
         time.sleep(after)
         for number in signals:
@@ -103,12 +102,15 @@ def all_is_well():
 """
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[..., list[str]]:
-    """The output of a process with this program; it is killed after a while."""
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The output of a process with this program; it is killed after a while.
+
+    All programs have one name, so the kernels of the prologue are compiled by the first of them.
+    """
+    file = tmp_path_factory.mktemp("programs") / "program.py"  # kernels need a source
 
     def words(script: str, **environment: str) -> list[str]:
-        file = tmp_path / "program.py"  # kernels need a source
         file.write_text(PROLOGUE + textwrap.dedent(script))
         done = subprocess.run(
             [sys.executable, str(file)],

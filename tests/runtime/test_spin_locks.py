@@ -43,12 +43,15 @@ def chain(programs, **options):
 """
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """The output of a process with this program; it is killed after a while."""
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The output of a process with this program; it is killed after a while.
+
+    All programs have one name, so the kernel of the prologue is compiled by the first of them.
+    """
+    file = tmp_path_factory.mktemp("programs") / "program.py"  # kernels need a source
 
     def words(script: str, **environment: str) -> list[str]:
-        file = tmp_path / "program.py"  # kernels need a source
         file.write_text(PROLOGUE + textwrap.dedent(script))
         done = subprocess.run(
             [sys.executable, str(file)],

@@ -242,7 +242,7 @@ def test_a_child_that_is_forked_while_a_key_is_computed() -> None:
 
 
 @pytest.mark.spared
-@pytest.mark.parametrize("count", [5, pytest.param(30, marks=pytest.mark.slow), pytest.param(200, marks=LONG)])
+@pytest.mark.parametrize("count", [8, pytest.param(200, marks=LONG)])
 def test_forks_while_another_thread_compiles_for_the_first_time(count: int, tmp_path: Path) -> None:
     """The child must not wait for a module that a thread which it does not have was importing."""
     program = Path(__file__).with_name("first_compilations.py")

@@ -69,7 +69,7 @@ def test_any_layout(pair: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [400, pytest.param(1500, marks=LONG)])
+@pytest.mark.parametrize("count", [200, pytest.param(1500, marks=LONG)])
 def test_any_layout_often(count: int) -> None:
     settings(max_examples=count, deadline=None)(given(pairs())(lambda pair: check(*pair)))()
 

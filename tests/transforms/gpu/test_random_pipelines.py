@@ -122,6 +122,6 @@ def test_random_loops() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", first_of(10, 4))
+@pytest.mark.parametrize("block", first_of(10, 2))
 def test_more_random_loops(block: int) -> None:
     assert sum(map(check, range(15 + 50 * block, 65 + 50 * block))) > 15
