@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import permutations
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
+from condition_texts import condition_text
 from drawn_accesses import drawn_function
 from enumerated_accesses import Lanes, Samples, Truth, element_sizes, truths
 
-from tilewright.analysis.guard_conditions import condition_text, every
-from tilewright.analysis.memory_accesses import MemoryAccess
+from tilewright.analysis.guard_conditions import either
+from tilewright.analysis.memory_accesses import MemoryAccesses
 from tilewright.analysis.memory_dependences import (
     Dependence,
     Guarded,
     Independent,
-    MemoryDependences,
     Ordered,
     SameElement,
+    dependence,
 )
-from tilewright.dialects.scf import For
-from tilewright.ir.core import Op, Value
+from tilewright.backends.cpu.costs import where_of
+from tilewright.dialects.traits import PointerAccess
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.support.exact_rounding import Array
@@ -32,7 +34,6 @@ SAMPLES = 10
 LANES = 8
 ACCESSES = 40
 TRIPLES = 60
-INSIDE = 8
 MEASURED, MANY = 8, 60
 """Every 8th function is also run with many near arguments, to see which claims could have been better."""
 
@@ -41,7 +42,7 @@ class Wrong(NamedTuple):
     """A claim that enumeration refutes."""
 
     claim: str
-    accesses: tuple[MemoryAccess, ...]
+    accesses: tuple[PointerAccess, ...]
     sample: int
 
 
@@ -57,7 +58,7 @@ class Tally(Counter[str]):
         kinds = ("Independent", "SameElement", "Guarded", "Ordered")
         shares = ", ".join(f"{kind} {self[kind] / self.pairs:.1%}" for kind in kinds)
         return (
-            f"{self.pairs} pairs, {self['triples']} triples, {self['rounds']} pairs in different rounds: {shares}; "
+            f"{self.pairs} pairs, {self['triples']} triples: {shares}; "
             f"of {self['measured']} pairs "
             f"{self['needless'] / max(1, self['measured']):.2%} are Ordered needlessly, "
             f"{self['never held'] / max(1, self['measured']):.2%} Guarded by what never holds"
@@ -71,21 +72,21 @@ class Case:
         rng = Random(seed)
         self.text = drawn_function(rng, ACCESSES, far=seed % 2 == 1)
         self.function = next(iter(parse_module(self.text).regions[0].block))
-        self.dependences = MemoryDependences(self.function)
-        self.accesses = self.dependences.accesses
+        self.known = MemoryAccesses()
+        self.accesses = [op for op in self.function.walk() if isinstance(op, (Load, Store))]
         self.samples = Samples(self.function, rng, SAMPLES)
         self.rng = rng
         self.lanes = all_lanes(self.samples, self.accesses)
-        self.inside = [access for access in self.accesses if isinstance(access.op.parent, For)][:INSIDE]
         self.sizes = element_sizes(self.accesses)
         self.safe: dict[tuple[int, int], Array] = {}
+        self.plain = plain(self.samples, self.accesses)
 
     def truth(self, number: int, lanes: Lanes) -> Truth:
         """The truth about an access and all from it on."""
         first = Lanes(lanes.address[number], lanes.active[number])
         others = Lanes(lanes.address[number:], lanes.active[number:])
-        shape = self.accesses[number].shape
-        fits = np.array([access.shape == shape for access in self.accesses[number:]])
+        shape = self.accesses[number].pointer.type.shape
+        fits = np.array([access.pointer.type.shape == shape for access in self.accesses[number:]])
         sizes = self.sizes[number:]
         return truths(first, (self.sizes[number], sizes), others, fits & (sizes == self.sizes[number]))
 
@@ -94,30 +95,16 @@ class Case:
         for number, access in enumerate(self.accesses):
             truth = self.truth(number, self.lanes)
             for place, other in enumerate(self.accesses[number:]):
-                claim = self.dependences.dependence(access, other)
+                claim = self.claim(access, other)
                 pair = Truth(truth.apart[place], truth.same[place])
                 wrong = self.refuted(claim, pair, number, number + place)
                 tally[type(claim).__name__] += 1
                 if wrong.any():
                     return Wrong(claim_text(claim), (access, other), int(wrong.argmax()))
-        return self.check_triples(tally) or self.check_rounds(tally)
+        return self.check_triples(tally)
 
-    def check_rounds(self, tally: Tally) -> Wrong | None:
-        """Compare accesses in one round of the loop with accesses in another one."""
-        rounds = [all_lanes(self.samples, self.inside, values) for values in self.samples.history]
-        sizes = element_sizes(self.inside)
-        for number, access in enumerate(self.inside):
-            met = np.zeros((len(self.inside), SAMPLES), np.bool_)
-            for first, second in permutations(rounds, 2):
-                one = Lanes(first.address[number], first.active[number])
-                met |= ~truths(one, (sizes[number], sizes), second, np.ones(len(sizes), np.bool_)).apart
-            for place, other in enumerate(self.inside):
-                claim = self.dependences.between_rounds(access, other, access.op.parent)
-                tally["rounds"] += 1
-                wrong = self.refuted(claim, Truth(~met[place], ~met[place]), number, place)
-                if wrong.any() and not isinstance(claim, Ordered):
-                    return Wrong(f"rounds: {claim_text(claim)}", (access, other), int(wrong.argmax()))
-        return None
+    def claim(self, access: PointerAccess, other: PointerAccess) -> Dependence:
+        return dependence(self.known.of(access), self.known.of(other), self.known)
 
     def measure(self, tally: Tally) -> None:
         """Count the claims that could have been better, with regard to many more arguments."""
@@ -126,31 +113,29 @@ class Case:
         for number, access in enumerate(self.accesses):
             near, truth = self.truth(number, lanes), self.truth(number, self.lanes)
             for place, other in enumerate(self.accesses[number:]):
-                claim = self.dependences.dependence(access, other)
-                apart = truth.apart[place].all() and near.apart[place].all()
-                same = truth.same[place].all() and near.same[place].all()
+                claim = self.claim(access, other)
+                usual = self.plain[number] & self.plain[number + place]
+                apart = (truth.apart[place] | ~usual).all() and near.apart[place].all()
+                same = (truth.same[place] | ~usual).all() and near.same[place].all()
                 tally["measured"] += 1
                 if isinstance(claim, Ordered):
                     tally["needless"] += bool(apart or same)
                 elif isinstance(claim, Guarded) and (apart or same):
-                    tally["never held"] += not (
-                        samples.holds(claim.condition).any() or self.samples.holds(claim.condition).any()
-                    )
+                    held = either((claim.apart, claim.same))
+                    tally["never held"] += not (samples.holds(held).any() or (usual & self.samples.holds(held)).any())
 
     def refuted(self, claim: Dependence, truth: Truth, number: int, other: int) -> Array:
-        """The samples in which the claim is wrong."""
-        self.safe[number, other] = np.full(SAMPLES, not isinstance(claim, Ordered))
-        if isinstance(claim, Independent):
-            return ~truth.apart
-        if isinstance(claim, SameElement):
-            return ~truth.same
+        """The samples in which the claim is wrong. Addresses and masks that wrap may lead anywhere."""
+        usual = self.plain[number] & self.plain[other]
+        apart = same = np.zeros(SAMPLES, np.bool_)
         if isinstance(claim, Guarded):
-            plain = self.samples.holds(claim.no_wrap)
-            apart, same = plain & self.samples.holds(claim.apart), plain & self.samples.holds(claim.same)
-            self.safe[number, other] = apart | same
-            return (apart & ~truth.apart) | (same & ~truth.same)
-        plain = [self.dependences.footprint(self.accesses[one]).plain[0] for one in (number, other) if claim.meets]
-        return (truth.apart | truth.same) & claim.meets & self.samples.holds(every(plain))
+            apart, same = usual & self.samples.holds(claim.apart), usual & self.samples.holds(claim.same)
+        elif isinstance(claim, Independent):
+            apart = usual
+        elif isinstance(claim, SameElement):
+            same = usual
+        self.safe[number, other] = apart | same
+        return (apart & ~truth.apart) | (same & ~truth.same)
 
     def check_triples(self, tally: Tally) -> Wrong | None:
         """Run triples in program order, and lane by lane where the claims allow it: memory must be the same."""
@@ -158,7 +143,7 @@ class Case:
         for _ in range(TRIPLES):
             triple = sorted(self.rng.sample(numbers, 3))
             one, two, three = triple
-            fits = {self.accesses[number].shape for number in triple}
+            fits = {self.accesses[number].pointer.type.shape for number in triple}
             tally["triples"] += 1
             safe = self.safe[one, two] & self.safe[one, three] & self.safe[two, three]
             if len(fits) > 1 or not safe.any():
@@ -183,42 +168,46 @@ class Case:
         steps = [(access, lane) for lane in range(lanes) for access in range(3)]
         for access, lane in steps if fused else sorted(steps):
             where = places[:, access, lane]
-            if self.accesses[triple[access]].writes:
+            if isinstance(self.accesses[triple[access]], Store):
                 memory[rows, where] = 1 + lane + lanes * access + 100 * np.arange(width)
             else:
                 seen[:, access, lane] = np.where(active[:, access, lane], memory[rows, where], 0)
         return np.where(active, np.concatenate([memory], 0)[rows[..., None, None], places], 0) + (seen << 32)
 
 
-def all_lanes(samples: Samples, accesses: list[MemoryAccess], values: dict[Value, Array] | None = None) -> Lanes:
-    """The lanes of all accesses, along an axis in front; with other `values`, in that round."""
-    lanes = [samples.lanes(access.op, LANES, values) for access in accesses]
-    if not lanes:
-        return Lanes(np.zeros((0, samples.count, LANES), np.int64), np.zeros((0, samples.count, LANES), np.bool_))
+def plain(samples: Samples, accesses: list[PointerAccess]) -> Array:
+    """Per access the samples in which neither its address nor its mask wraps."""
+    wraps = [[samples.wraps_of(value) for value in where_of(access)] for access in accesses]
+    return ~np.array([np.logical_or.reduce(either) for either in wraps])
+
+
+def all_lanes(samples: Samples, accesses: list[PointerAccess]) -> Lanes:
+    """The lanes of all accesses, along an axis in front."""
+    lanes = [samples.lanes(access, LANES) for access in accesses]
     return Lanes(np.stack([x.address for x in lanes]), np.stack([x.active for x in lanes]))
 
 
 def claim_text(claim: Dependence) -> str:
     if isinstance(claim, Guarded):
         return f"Guarded: {', '.join(map(condition_text, claim))}"
-    return repr(claim)
+    return type(claim).__name__
 
 
 def wrong_text(seed: int, case: Case, wrong: Wrong) -> str:
     """What was claimed, of what, and the arguments that refute it."""
-    lines = [f"seed {seed}: {wrong.claim}", *(access.text for access in wrong.accesses)]
+    lines = [f"seed {seed}: {wrong.claim}", *map(op_text, wrong.accesses)]
     values = case.samples.values
     names = {value.name or "": values[value][wrong.sample] for value in values if not value.type.shape}
     lines.append(", ".join(f"{name} = {number}" for name, number in names.items()))
     for access in wrong.accesses:
-        lanes = case.samples.lanes(access.op, 1)
+        lanes = case.samples.lanes(access, 1)
         lines.append(f"{lanes.address[wrong.sample]} where {lanes.active[wrong.sample]}")
     return "\n".join([*lines, *slice_of(wrong.accesses)])
 
 
-def slice_of(accesses: tuple[MemoryAccess, ...]) -> list[str]:
+def slice_of(accesses: tuple[PointerAccess, ...]) -> list[str]:
     """The lines of the ops that the accesses are computed from, in program order."""
-    wanted, stack = set[Op](), [access.op for access in accesses]
+    wanted, stack = set[Op](), list[Op](accesses)
     while stack:
         op = stack.pop()
         if op not in wanted:

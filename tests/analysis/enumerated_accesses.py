@@ -6,6 +6,7 @@ and left in a drawn round: the accesses inside are those of that round.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -13,7 +14,6 @@ import numpy as np
 
 from tilewright.analysis.guard_conditions import Comparison, Condition, Extreme, Sum
 from tilewright.analysis.integer_forms import Monomial, Symbol
-from tilewright.analysis.memory_accesses import MemoryAccess
 from tilewright.analysis.value_forms import size_of
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.numpy_types import numpy_dtype
@@ -25,6 +25,15 @@ from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Reshape, Splat, 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import FloatType
 from tilewright.support.exact_rounding import Array
+
+EXACT: dict[str, Callable[..., Array]] = {
+    "arith.addi": np.add,
+    "arith.muli": np.multiply,
+    "arith.shli": np.left_shift,
+    "arith.subi": np.subtract,
+    "arith.trunci": np.positive,
+}
+"""What ops of 32 bits would compute with more bits."""
 
 
 class Lanes(NamedTuple):
@@ -39,8 +48,7 @@ class Samples:
 
     Attributes:
         near: all numbers are small and all arrays close together, so that what can meet does.
-        rounds: per loop the round in which it is left.
-        history: the values at the end of each round of the loop.
+        wraps: per value the samples in which a sum of 32 bits that it is computed from wraps.
     """
 
     def __init__(self, function: Op, rng: Random, count: int, *, near: bool = False) -> None:
@@ -49,8 +57,7 @@ class Samples:
         self.rng = rng
         self.random = np.random.default_rng(rng.getrandbits(32))
         self.values: dict[Value, Array] = {}
-        self.rounds: dict[For, int] = {}
-        self.history: list[dict[Value, Array]] = []
+        self.wraps: dict[Value, Array] = {}
         for argument in function.regions[0].block.args:
             self.values[argument] = self.argument(argument)
         self.run(function.regions[0].block)
@@ -90,16 +97,34 @@ class Samples:
                 found = self.value(op)
                 if found is not None:
                     self.values[op.result] = found
+                    self.wraps[op.result] = self.wraps_in(op, found)
+
+    def wraps_of(self, value: Value) -> Array:
+        return self.wraps.get(value, np.zeros(self.count, np.bool_))
+
+    def wraps_in(self, op: Op, found: Array) -> Array:
+        """The samples in which the op, or one that its operands come from, wraps."""
+        wraps = np.zeros(self.count, np.bool_)
+        if isinstance(op, Load):
+            return wraps
+        for operand in op.operands:
+            wraps = wraps | self.wraps_of(operand)
+        exact = EXACT.get(op.name)
+        if exact is not None and found.dtype == np.int32:
+            differs = exact(*(self.values[operand].astype(np.int64) for operand in op.operands)) != found
+            wraps = wraps | differs.reshape(self.count, -1).any(1)
+        return wraps
 
     def loop(self, op: For) -> None:
         rounds = self.rng.randrange(4)
-        self.rounds[op] = rounds
         carried = [self.values[value] for value in op.inits]
+        wraps = list(map(self.wraps_of, op.inits))
         for number in range(rounds + 1):
             self.values[op.induction_variable] = self.values[op.low] + np.int32(number) * self.values[op.step]
             self.values.update(zip(op.carried, carried, strict=True))
+            self.wraps.update(zip(op.carried, wraps, strict=True))
             self.run(op.body)
-            self.history.append(dict(self.values))
+            wraps = list(map(self.wraps_of, op.yielded))
             carried = [self.values[value] for value in op.yielded]
 
     def value(self, op: Op) -> Array | None:
@@ -132,9 +157,9 @@ class Samples:
             return array.transpose(0, *(axis + 1 for axis in op.order))
         return np.broadcast_to(array, shape) if isinstance(op, Broadcast) else array.reshape(shape)
 
-    def lanes(self, op: PointerAccess, width: int, values: dict[Value, Array] | None = None) -> Lanes:
-        """The lanes of an access, filled up to `width` with lanes that are off; with other `values`, in that round."""
-        values = self.values if values is None else values
+    def lanes(self, op: PointerAccess, width: int) -> Lanes:
+        """The lanes of an access, filled up to `width` with lanes that are off."""
+        values = self.values
         address = values[op.pointer].reshape(self.count, -1)
         mask = getattr(op, "mask", None)
         active = np.ones_like(address, np.bool_) if mask is None else values[mask].reshape(address.shape)
@@ -175,13 +200,8 @@ class Samples:
         return found
 
     def symbol(self, symbol: Symbol) -> Array:
-        source = symbol.source
         assert not symbol.is_lane, "conditions are about scalars"
-        return (
-            np.full(self.count, self.rounds[source])
-            if isinstance(source, For)
-            else self.values[source].astype(np.int64)
-        )
+        return self.values[symbol.source].astype(np.int64)
 
 
 class Truth(NamedTuple):
@@ -209,5 +229,5 @@ def truths(first: Lanes, sizes: tuple[Array, Array], others: Lanes, comparable: 
     return Truth(~meets.any((2, 3)), ~other_index & ~crooked & comparable[:, None])
 
 
-def element_sizes(accesses: list[MemoryAccess]) -> Array:
-    return np.array([size_of(access.op.operands[0]) for access in accesses])
+def element_sizes(accesses: list[PointerAccess]) -> Array:
+    return np.array([size_of(access.pointer) for access in accesses])

@@ -21,14 +21,13 @@ from pass_kernels import CALLS
 
 import tilewright as tw
 from long_runs import LONG
-from tilewright.analysis.guard_conditions import minus
-from tilewright.analysis.memory_accesses import MemoryAccess
-from tilewright.analysis.memory_dependences import Dependence, MemoryDependences, Ordered
-from tilewright.analysis.reaches import Footprint
+from tilewright.analysis.memory_accesses import MemoryAccess, MemoryAccesses
+from tilewright.analysis.memory_dependences import Dependence, Ordered, dependence
 from tilewright.backends.cpu import pipeline
 from tilewright.dialects.cpu import Nest
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
+from tilewright.ir.printer import print_op
 from tilewright.transforms.functions import functions_of
 
 assert tw.__all__
@@ -52,38 +51,38 @@ class Fused(Exception):
 class Pair(NamedTuple):
     """Two accesses of one nest, one of them a store, and what is said of them."""
 
+    ops: tuple[Op, Op]
     first: MemoryAccess
     second: MemoryAccess
+    distance: int | None
     answer: Dependence
 
     @property
     def text(self) -> str:
-        return f"{self.first.text}\n{self.second.text}\n{self.answer}"
+        return "\n".join([*(print_op(op).strip() for op in self.ops), str(self.answer)])
 
     @property
     def is_doubtful(self) -> bool:
         """Whether they are said to be ordered, and no lanes of different index are seen to meet."""
-        if not isinstance(self.answer, Ordered) or self.answer.meets:
+        if not isinstance(self.answer, Ordered):
             return False
-        assert self.first.address is not None, "fused loads and stores have affine addresses"
-        assert self.second.address is not None, "fused loads and stores have affine addresses"
-        a, b = Footprint(self.first, self.first.address), Footprint(self.second, self.second.address)
-        distance = minus(b.start, a.start).number
+        a, b, distance = self.first.lanes, self.second.lanes, self.distance
         if distance is None or a.offsets is None or b.offsets is None:
             return True
-        apart = b.offsets[b.lanes] + distance - a.offsets[a.lanes][:, None]
-        meets = (apart < self.first.size) & (apart > -self.second.size)
-        return not (meets & ((a.lanes[:, None] != b.lanes) | (apart != 0))).any()
+        apart = b.offsets[b.active] + distance - a.offsets[a.active][:, None]
+        meets = (apart < a.size) & (apart > -b.size)
+        return not (meets & ((a.active[:, None] != b.active) | (apart != 0))).any()
 
 
 def pairs_in_nests(module: Op) -> Iterator[Pair]:
     """The pairs of accesses that share a nest, one of them a store."""
     for function in functions_of(module):
-        dependences = MemoryDependences(function)
-        accesses = [access for access in dependences.accesses if isinstance(access.op, (Load, Store))]
-        for a, b in combinations(accesses, 2):
-            if a.op.parent is b.op.parent and isinstance(a.op.parent, Nest) and (a.writes or b.writes):
-                yield Pair(a, b, dependences.dependence(a, b))
+        accesses = MemoryAccesses()
+        for nest in [op for op in function.walk() if isinstance(op, Nest)]:
+            for ops in combinations([op for op in nest.body if isinstance(op, (Load, Store))], 2):
+                if any(isinstance(op, Store) for op in ops):
+                    a, b = map(accesses.of, ops)
+                    yield Pair(ops, a, b, accesses.between(a, b).number, dependence(a, b, accesses))
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.index_tables import Interval
-from tilewright.analysis.integer_forms import Monomial, Symbol
+from tilewright.analysis.integer_forms import FARTHEST, Monomial
 
 
 class Extreme(NamedTuple):
-    """The least (`sign` -1) or the greatest (`sign` 1) of several sums."""
+    """The least (`sign` -1) or the greatest (`sign` 1) of two sums."""
 
     sign: int
-    among: tuple[Sum, ...]
+    among: tuple[Sum, Sum]
 
 
 class Scaled(NamedTuple):
@@ -39,9 +39,9 @@ class Sum(NamedTuple):
     @property
     def number(self) -> int | None:
         """The sum, if it is known now."""
-        if self.parts or any(self.terms.keys() - {()}):
-            return None
-        return self.terms.get((), 0)
+        if not self.terms and not self.parts:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 and not self.parts else None
 
 
 class Comparison(NamedTuple):
@@ -108,8 +108,8 @@ def _merged(
 
 
 def scaled(sum: Sum, factor: int) -> Sum:
-    if not factor:
-        return ZERO
+    if not factor or factor == 1:
+        return sum if factor else ZERO
     terms = {monomial: number * factor for monomial, number in sum.terms.items()}
     return Sum(terms, tuple((number * factor, part) for number, part in sum.parts) if sum.parts else ())
 
@@ -128,23 +128,20 @@ def times(a: Sum, b: Sum) -> Sum:
     return Sum({}, ((1, Scaled(a, b)),))
 
 
-def least(*sums: Sum) -> Sum:
-    return _extreme(-1, sums)
+def least(a: Sum, b: Sum) -> Sum:
+    return _extreme(-1, a, b)
 
 
-def greatest(*sums: Sum) -> Sum:
-    return _extreme(1, sums)
+def greatest(a: Sum, b: Sum) -> Sum:
+    return _extreme(1, a, b)
 
 
-def _extreme(sign: int, sums: Iterable[Sum]) -> Sum:
-    """The least or greatest sum, without those that another one always beats."""
-    found = list[Sum]()
-    for one in sums:
-        if any(decided(Comparison(">=", scaled(minus(one, known), -sign))) for known in found):
-            continue
-        found = [known for known in found if not decided(Comparison(">=", scaled(minus(one, known), sign)))]
-        found.append(one)
-    return found[0] if len(found) == 1 else Sum({}, ((1, Extreme(sign, tuple(found))),))
+def _extreme(sign: int, a: Sum, b: Sum) -> Sum:
+    """The least or greatest of two sums, one of them if they differ by a number."""
+    distance = minus(a, b).number
+    if distance is not None:
+        return a if distance * sign >= 0 else b
+    return Sum({}, ((1, Extreme(sign, (a, b))),))
 
 
 def size(sum: Sum) -> Sum:
@@ -165,6 +162,8 @@ def interval_of(sum: Sum) -> Interval:
 
 
 def _range_of(monomial: Monomial) -> Interval:
+    if len(monomial) == 1:
+        return monomial[0].low, monomial[0].high
     low = high = 1
     for symbol in monomial:
         low, high = _range_of_product((low, high), (symbol.low, symbol.high))
@@ -185,6 +184,8 @@ def _range_of_product(a: Interval, b: Interval) -> Interval:
 
 def decided(condition: Comparison) -> bool | None:
     """Whether the condition holds, if the ranges of its symbols tell."""
+    if any(len(monomial) == 1 and monomial[0].high == FARTHEST for monomial in condition.sum.terms):
+        return None
     low, high = interval_of(condition.sum)
     if condition.relation == ">=":
         return True if low >= 0 else False if high < 0 else None
@@ -216,40 +217,3 @@ def _connected(word: str, conditions: Iterable[Condition]) -> Condition:
             if part not in found:
                 found.append(part)
     return found[0] if len(found) == 1 else Connection(word, tuple(found))
-
-
-def symbols_in(sum: Sum) -> set[Symbol]:
-    """The symbols that the sum needs."""
-    found = {symbol for monomial in sum.terms for symbol in monomial}
-    for _, part in sum.parts:
-        inner = part.among if isinstance(part, Extreme) else part
-        found = found.union(*map(symbols_in, inner))
-    return found
-
-
-def condition_text(condition: Condition) -> str:
-    """The condition as people write it."""
-    if isinstance(condition, Comparison):
-        return f"{sum_text(condition.sum)} {condition.relation} 0"
-    if not condition.of:
-        return "always" if condition == ALWAYS else "never"
-    parts = [(condition_text(c), isinstance(c, Connection)) for c in condition.of]
-    return f" {condition.word} ".join(f"({text})" if nested else text for text, nested in parts)
-
-
-def sum_text(sum: Sum) -> str:
-    words = [_product_text(factor, [symbol.text for symbol in monomial]) for monomial, factor in sum.terms.items()]
-    words += [_product_text(factor, [_part_text(part)]) for factor, part in sum.parts]
-    return " + ".join(words).replace("+ -", "- ") or "0"
-
-
-def _product_text(factor: int, words: list[str]) -> str:
-    if factor == -1 and words:
-        return "-" + "·".join(words)
-    return "·".join([str(factor)] * (factor != 1 or not words) + words)
-
-
-def _part_text(part: Extreme | Scaled) -> str:
-    if isinstance(part, Scaled):
-        return f"({sum_text(part.left)})·({sum_text(part.right)})"
-    return f"{'min' if part.sign < 0 else 'max'}({', '.join(map(sum_text, part.among))})"

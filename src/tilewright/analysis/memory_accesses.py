@@ -1,142 +1,300 @@
-"""The accesses to memory of a function in program order: where each element is touched, on which lanes, how.
+"""Loads and stores: where each of their elements lies, on which lanes, and how far the active ones reach.
 
-    %p = tt.addptr %x, %pid · 64 + range ; tt.store %p, %v, %p < %n      base %x, x + 256·pid + 4·i0, 4 bytes, writes
-    tt.load (tt.addptr %x, loaded indices)                               base %x, x + 4·indices: each lane has its own
-    cpu.write %v, %buffer                                                base %buffer, buffer + 4·i0, writes
-    tt.call @f(%x)                                                       no address: it may touch anything
+x + 4·s·i0 + 4·i1, 16x64 lanes, active where i1 < n
+    indices          i0: 0 … 15      i1: 0 … count - 1, where count is min(64, n)
+    low              x + min(0, 60·s)
+    high             x + max(0, 60·s) + 4·count
+    lanes apart      |4·s| >= 4·count
 
-Invariants: every op that touches memory is there; an address equals its form modulo `address.modulus` (0: 2^64); lanes
-that the mask leaves out touch nothing.
+Lanes that the mask leaves out touch nothing. What several questions need is worked out when one asks for it first.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
+from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.analysis.index_tables import Shape, Table, uniform
-from tilewright.analysis.integer_forms import Form, Symbol, form_text
-from tilewright.analysis.lane_masks import ALL, Mask, mask_of
-from tilewright.analysis.value_forms import ValueForms, is_integral, size_of
-from tilewright.dialects.cpu import Alloc, CpuDot, GuardedStore, Read, Write, tile_of
-from tilewright.dialects.traits import PointerAccess
-from tilewright.dialects.tt_atomics import AtomicRmw
-from tilewright.dialects.tt_memory import Load, Store
-from tilewright.ir.core import Op, Value
-from tilewright.ir.declare import Effect
-from tilewright.ir.effects import effect_of
+from tilewright.analysis.guard_conditions import (
+    NEVER,
+    ZERO,
+    Condition,
+    Sum,
+    either,
+    every,
+    greatest,
+    least,
+    minus,
+    not_negative,
+    plus,
+    scaled,
+    size,
+    times,
+    whole,
+)
+from tilewright.analysis.index_tables import ENUMERATED, Shape, Table, to_array, uniform
+from tilewright.analysis.integer_forms import Form, Monomial, Terms
+from tilewright.analysis.integer_forms import scaled as scaled_form
+from tilewright.analysis.lane_masks import Mask, mask_of
+from tilewright.analysis.value_forms import ValueForms, size_of
+from tilewright.dialects.cpu import GuardedStore
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.ir.core import Value, defining
 from tilewright.ir.types import PointerType
+from tilewright.support.exact_rounding import Array
 
-MASKED = (Load, Store, GuardedStore, AtomicRmw)
+ONE = whole(1)
+
+
+class Ends(NamedTuple):
+    """The first index along an axis on which a lane may be active, and the one behind the last."""
+
+    first: Sum
+    behind: Sum
+
+
+class Extent(NamedTuple):
+    """The memory that active lanes touch, from an address on: the least distance, and that behind the last byte."""
+
+    low: Sum
+    high: Sum
+
+
+class Lanes:
+    """How the lanes of accesses lie around an address, and which of them are active.
+
+    Attributes:
+        shape: that of the tile whose elements are touched.
+        size: bytes of one element.
+        terms: the distance of each lane from the address, in bytes.
+        start: that of lane (0, …, 0), without what each lane has for itself.
+        varying: what distinguishes the lanes.
+        mask: which lanes are active.
+    """
+
+    def __init__(self, form: Form, size: int, mask: Mask) -> None:
+        self.shape, self.terms = form
+        self.size = size
+        self.start = start_of(form.terms)
+        self.varying = varying(form.terms)
+        self.mask = mask
+
+    @cached_property
+    def divisor(self) -> int:
+        """What divides the distance of any two lanes, and of addresses that are equal."""
+        factors = [table.divisor for table in self.terms.values()]
+        return gcd(*factors, *(table.first for monomial, table in self.varying.items() if not is_shared(monomial)))
+
+    @cached_property
+    def offsets(self) -> Array | None:
+        """The distance of each lane from the first one, if known now."""
+        return offsets(self.varying, self.shape)
+
+    @cached_property
+    def active(self) -> Array:
+        """The lanes that may be active, if `offsets` are known."""
+        on = self.mask.on
+        return np.arange(prod(self.shape)) if on is None else np.flatnonzero(on.reshape(-1))
+
+    @cached_property
+    def ends(self) -> tuple[Ends, ...]:
+        """Per axis the active indices, as far as bounds in the mask tell."""
+        return ends_of(self.mask, self.shape)
+
+    @cached_property
+    def extent(self) -> Extent | None:
+        """The memory that active lanes touch, from `start` on; None if a lane may be anywhere.
+
+        It is looked up lane by lane where steps do not describe it, or the mask is known.
+        """
+        steps_only = self.mask.on is None and all(table.rest is None for table in self.varying.values())
+        if steps_only or self.offsets is None:
+            extent = _extent(self.varying, self.ends)
+        else:
+            active = self.offsets[self.active]
+            extent = Extent(whole(int(active.min())), whole(int(active.max())))
+        return None if extent is None else Extent(extent.low, plus(extent.high, whole(self.size)))
+
+    @cached_property
+    def apart(self) -> Condition:
+        """That different lanes share no byte."""
+        return lanes_apart(self, self)
 
 
 class MemoryAccess(NamedTuple):
-    """What one op does to memory.
+    """What one op does to memory: a lane lies at `base`, and from there on where `lanes` says."""
 
-    Attributes:
-        op: the op.
-        base: the argument or the allocation that the address hangs on; None if it is not known, or several.
-        address: the address of each lane, in bytes; None if nothing is known.
-        mask: which lanes are active.
-        size: bytes of one element.
-        reads, writes: what it does.
-    """
-
-    op: Op
-    base: Value | None
-    address: Form | None
-    mask: Mask
-    size: int
-    reads: bool
-    writes: bool
+    base: Sum
+    lanes: Lanes
 
     @property
-    def shape(self) -> Shape:
-        """The shape of the tile whose elements are touched."""
-        return () if self.address is None else self.address.shape
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the base is memory that no other base leads to."""
-        return self.base is not None and isinstance(self.base.op, Alloc)
-
-    @property
-    def text(self) -> str:
-        """One line for people and tests."""
-        does = "reads" if self.reads else ""
-        does += " and " * (self.reads and self.writes) + "writes" * self.writes
-        if self.address is None:
-            return f"{self.op.name} {does} anything"
-        shape = "x".join(map(str, self.shape)) or "one"
-        return f"{self.op.name} {does} {shape} of {self.size} bytes at {form_text(self.address)}{_mask_text(self.mask)}"
+    def start(self) -> Sum:
+        """The address of lane (0, …, 0), without what each lane has for itself."""
+        return plus(self.base, self.lanes.start)
 
 
-def memory_accesses(function: Op, forms: ValueForms | None = None) -> list[MemoryAccess]:
-    """The accesses of `function` in program order, those of the ops inside of it included."""
-    known = ValueForms() if forms is None else forms
-    return [access for op in function.walk() if op is not function for access in accesses_of(op, known)]
+class MemoryAccesses:
+    """The accesses of the loads and stores of one function; those with the same offsets and lanes share `Lanes`."""
+
+    def __init__(self) -> None:
+        self.forms = ValueForms()
+        self.scalars = ValueForms(self.forms.symbols, sees_scalars=True)
+        self._lanes: dict[tuple[Value, Value | None, int], Lanes] = {}
+        self._masks: dict[Value | None, Mask] = {}
+
+    def of(self, op: Load | Store | GuardedStore) -> MemoryAccess:
+        """The access of `op`."""
+        pointer, size = op.pointer, size_of(op.pointer)
+        sum = defining(pointer, AddPtr)
+        base = None if sum is None else self.forms.of(sum.pointer)
+        if sum is None or base is None or varying(base.terms):
+            return MemoryAccess(ZERO, self._shared(pointer, op.mask, size))
+        return MemoryAccess(start_of(base.terms), self._shared(sum.offset, op.mask, size))
+
+    def between(self, a: MemoryAccess, b: MemoryAccess) -> Sum:
+        """The distance from the start of `a` to that of `b`; scalars are looked into where they may be of one array."""
+        distance = minus(b.base, a.base) if a.lanes is b.lanes else minus(b.start, a.start)
+        symbols = {symbol for monomial in distance.terms for symbol in monomial}
+        roots = {_root(symbol.source) for symbol in symbols if isinstance(symbol.source.type, PointerType)}
+        if not symbols or len(roots) > 1:
+            return distance
+        forms = [(factor, self._seen(monomial)) for monomial, factor in distance.terms.items()]
+        return plus(*(scaled(start_of(form.terms), factor) for factor, form in forms))
+
+    def _seen(self, monomial: Monomial) -> Form:
+        return self.scalars.of(monomial[0].source) if len(monomial) == 1 else Form((), {monomial: uniform(1)})
+
+    def _shared(self, value: Value, mask: Value | None, size: int) -> Lanes:
+        key = value, mask, size
+        if key not in self._lanes:
+            form = self.forms.of(value)
+            is_offset = not isinstance(value.type.scalar, PointerType)
+            if mask not in self._masks:
+                self._masks[mask] = mask_of(self.forms, mask)
+            self._lanes[key] = Lanes(scaled_form(form, size) if is_offset else form, size, self._masks[mask])
+        return self._lanes[key]
 
 
-def accesses_of(op: Op, forms: ValueForms) -> list[MemoryAccess]:
-    """What `op` itself does to memory. What its regions do is up to the ops in them."""
-    effect = effect_of(op) if op.definition.effect is not Effect.RECURSIVE else Effect.NONE
-    if effect in (Effect.NONE, Effect.ALLOCATE) or isinstance(op, Alloc):
-        return []
-    reads = effect in (Effect.READ, Effect.READ_WRITE, Effect.UNKNOWN)
-    writes = effect in (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
-    if isinstance(op, CpuDot):
-        buffers = ((op.a, False), (op.b, False), (op.accumulator, True))
-        return [_of_buffer(op, buffer, forms, reads=True, writes=changes) for buffer, changes in buffers]
-    if isinstance(op, (Read, Write)):
-        return [_of_buffer(op, op.buffer, forms, reads=reads, writes=writes)]
-    if isinstance(op, PointerAccess) and is_integral(op.pointer):
-        address = forms.of(op.pointer)
-        mask = mask_of(forms, op.mask) if isinstance(op, MASKED) else ALL
-        return [MemoryAccess(op, _base_of(address), address, mask, size_of(op.pointer), reads, writes)]
-    return [MemoryAccess(op, None, None, ALL, 1, reads, writes)]
+def _root(pointer: Value) -> Value:
+    """The pointer that an address was computed from."""
+    op = pointer.op
+    return _root(op.operands[0]) if isinstance(op, (AddPtr, Bitcast)) else pointer
 
 
-def _of_buffer(op: Op, buffer: Value, forms: ValueForms, *, reads: bool, writes: bool) -> MemoryAccess:
-    """An access to a buffer: to all elements, which lie in row-major order, or to the row that a nest works on."""
-    tile = tile_of(buffer.type)
-    size = max(1, tile.element.bits // 8)
-    address, step = forms.symbol(buffer)._replace(shape=tile.shape), size
-    if isinstance(op, (Read, Write)) and op.row:
-        return MemoryAccess(op, buffer, None, ALL, size, reads, writes)
-    (monomial,) = address.terms
-    steps = list[int]()
-    for extent in reversed(tile.shape):
-        steps.insert(0, step if extent > 1 else 0)
-        step *= extent
-    terms = {monomial: uniform(1, tile.shape)} | ({(): Table(tile.shape, 0, tuple(steps))} if any(steps) else {})
-    return MemoryAccess(op, buffer, address._replace(terms=terms), ALL, size, reads, writes)
+def start_of(terms: Terms) -> Sum:
+    """The address of lane (0, …, 0), which all lanes share; what each lane has for itself is left out."""
+    return Sum({monomial: table.first for monomial, table in terms.items() if table.first and is_shared(monomial)})
 
 
-def _base_of(address: Form) -> Value | None:
-    """The pointer that the address hangs on, if it is one, and counted once on each lane."""
-    found: Value | None = None
-    for monomial, table in address.terms.items():
-        pointers = [symbol for symbol in monomial if is_pointer(symbol)]
-        if not pointers:
+def is_shared(monomial: Monomial) -> bool:
+    """Whether the product is the same number on all lanes."""
+    return not any(symbol.is_lane for symbol in monomial)
+
+
+def varying(terms: Terms) -> Terms:
+    """What distinguishes the lanes."""
+    return {
+        monomial: table._replace(first=0) if is_shared(monomial) else table
+        for monomial, table in terms.items()
+        if not (table.is_uniform and is_shared(monomial))
+    }
+
+
+def offsets(terms: Terms, shape: Shape) -> Array | None:
+    """The distance of each lane from the first one, in bytes, if that is known now and there are not too many."""
+    if terms.keys() - {()} or prod(shape) > ENUMERATED:
+        return None
+    return to_array(terms[()]).reshape(-1) if terms else np.zeros(prod(shape), np.int64)
+
+
+def ends_of(mask: Mask, shape: Shape) -> tuple[Ends, ...]:
+    """Per axis the active indices, as far as conditions on single axes tell."""
+    ends = [Ends(ZERO, whole(extent)) for extent in shape]
+    for bound in mask.bounds:
+        axes = {axis for table in bound.terms.values() for axis, step in enumerate(table.steps) if step}
+        if len(axes) != 1 or not _is_line(bound):
             continue
-        source = pointers[0].source
-        is_plain = len(monomial) == 1 and table.is_uniform and table.first == 1 and not pointers[0].is_lane
-        if found is not None or not is_plain or not isinstance(source, Value):
+        (axis,) = axes
+        step, rest = bound.terms[()].steps[axis], start_of(bound.terms)
+        first, behind = ends[axis]
+        if step == -1:
+            ends[axis] = Ends(first, least(behind, plus(rest, ONE)))
+        elif step == 1:
+            ends[axis] = Ends(greatest(first, scaled(rest, -1)), behind)
+    return tuple(ends)
+
+
+def _is_line(bound: Form) -> bool:
+    """Whether the bound is a number that all lanes share, plus constant steps."""
+    return () in bound.terms and all(
+        table.rest is None and is_shared(monomial) and (not monomial or table.is_uniform)
+        for monomial, table in bound.terms.items()
+    )
+
+
+def _extent(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
+    low = high = ZERO
+    for axis, (first, behind) in enumerate(ends):
+        step = step_of(terms, axis)
+        known = step.number
+        if known != 0:
+            corners = times(step, first), times(step, minus(behind, ONE))
+            low = plus(low, least(*corners) if known is None else corners[known < 0])
+            high = plus(high, greatest(*corners) if known is None else corners[known > 0])
+    for monomial, table in terms.items():
+        if is_shared(monomial) and table.rest is None:
+            continue
+        extent = _extent_of_rest(monomial, table)
+        if extent is None:
             return None
-        found = source
-    return found
+        low, high = plus(low, extent.low), plus(high, extent.high)
+    return Extent(low, high)
 
 
-def is_pointer(symbol: Symbol) -> bool:
-    """Whether a symbol is an address, or a tile of them."""
-    return isinstance(symbol.source, Value) and isinstance(symbol.source.type.scalar, PointerType)
+def _extent_of_rest(monomial: Monomial, table: Table) -> Extent | None:
+    """The range of what no steps describe: of an enumerated part, or of what each lane has for itself."""
+    if is_shared(monomial):
+        assert table.rest is not None, "steps are counted elsewhere"
+        corners = [Sum({monomial: n} if n else {}) for n in (int(table.rest.min()), int(table.rest.max()))]
+        return Extent(least(*corners), greatest(*corners))
+    lanes = [symbol for symbol in monomial if symbol.is_lane]
+    if len(lanes) > 1 or not lanes[0].is_bounded or not table.is_uniform:
+        return None
+    others = Sum({tuple(symbol for symbol in monomial if symbol is not lanes[0]): table.first})
+    corners = [scaled(others, bound) for bound in (lanes[0].low, lanes[0].high)]
+    return Extent(least(*corners), greatest(*corners))
 
 
-def _mask_text(mask: Mask) -> str:
-    """` where …`, if not all lanes are active."""
-    words = [f"{form_text(form)} >= 0" for form in mask.bounds]
-    words += [] if mask.on is None else [f"{int(np.count_nonzero(mask.on))} lanes of {mask.on.size}"]
-    if not (words or mask.is_exact):
-        words = ["something"]
-    return f" where {' and '.join(words)}" if words else ""
+def step_of(terms: Terms, axis: int) -> Sum:
+    """Bytes from one index to the next along an axis, as far as steps describe them."""
+    return Sum(
+        {monomial: table.steps[axis] for monomial, table in terms.items() if table.steps[axis] and is_shared(monomial)}
+    )
+
+
+def lanes_apart(a: Lanes, b: Lanes) -> Condition:
+    """That lanes of different index share no byte, in two accesses to the addresses of `a`.
+
+    It holds if the axes, from the first to the last or the other way round, each step over all that follow.
+    """
+    if any(table.rest is not None or not is_shared(monomial) for monomial, table in a.varying.items()):
+        return NEVER
+    axes = []
+    for axis, (here, there) in enumerate(zip(a.ends, b.ends, strict=True)):
+        if a.shape[axis] > 1:
+            length = minus(greatest(here.behind, there.behind), plus(least(here.first, there.first), ONE))
+            step = size(step_of(a.varying, axis))
+            axes.append((step, times(step, length)))
+    orders = (axes, axes[::-1])[: max(1, len(axes))]
+    return either([_each_steps_over(order, a.size) for order in orders])
+
+
+def _each_steps_over(axes: list[tuple[Sum, Sum]], bytes: int) -> Condition:
+    inner, found = whole(bytes), list[Condition]()
+    for step, length in reversed(axes):
+        found.append(not_negative(minus(step, inner)))
+        inner = plus(inner, length)
+    return every(found)

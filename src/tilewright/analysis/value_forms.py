@@ -1,6 +1,6 @@
 """The forms of the integers and pointers of a function: one rule per op.
 
-    %o = arith.muli %pid, 64 ; %i = %o + range ; %p = tt.addptr %x, %i      x + 256·pid + 4·i0 (mod 2^34)
+    %o = arith.muli %pid, 64 ; %i = %o + range ; %p = tt.addptr %x, %i      x + 256·pid + 4·i0
 
 What no rule describes is a symbol. Tiles that hang on nothing that the run tells are evaluated by the reference
 semantics of their ops: `//`, `%`, `^`, `tl.where`, `tl.minimum` of ranges and constants, and truth values among them.
@@ -25,10 +25,11 @@ from tilewright.analysis.index_tables import (
     transpose,
 )
 from tilewright.analysis.integer_forms import (
+    FARTHEST,
     Form,
+    Monomial,
     Symbol,
     added,
-    extended,
     fits,
     interval_of,
     is_small,
@@ -41,83 +42,67 @@ from tilewright.analysis.integer_forms import (
 )
 from tilewright.dialects.arith import Binary, Constant, IntegerCast, Select
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.dialects.scf import For
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, PointerCast
 from tilewright.dialects.tt_program import MakeRange, ProgramId
 from tilewright.dialects.tt_shape import ExpandDims, Reshape, ShapeOp, Trans
 from tilewright.ir.attributes import Dense, Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Value
 from tilewright.ir.types import IndexType, IntType, PointerType, TensorType
 from tilewright.support.exact_rounding import Array
 
-ADDRESSES: Interval = (0, (1 << 63) - 1)
 COUNTS: Interval = (0, (1 << 31) - 1)
+NARROW = 32
+"""Sums of fewer bits may wrap."""
 
 
 class ValueForms:
     """The forms of values, each computed when it is first asked for.
 
-    Attributes:
-        symbols: what the run tells.
-        advances: what a scalar symbol that a loop carries grows by from one round of that loop to the next.
+    Args:
+        symbols: those of values that have some already.
+        sees_scalars: scalars are sums, too. Otherwise each is a symbol: that is quick, and good to compute with.
     """
 
-    def __init__(self) -> None:
-        self.symbols: list[Symbol] = []
-        self.advances: dict[Symbol, tuple[For, Form]] = {}
+    def __init__(self, symbols: dict[Value, Symbol] | None = None, *, sees_scalars: bool = False) -> None:
+        self.symbols = {} if symbols is None else symbols
+        self.sees_scalars = sees_scalars
         self._forms: dict[Value, Form] = {}
-        self._of_values: dict[Value, Symbol] = {}
         self._arrays: dict[Value, Array | None] = {}
-        self._rounds: dict[For, Symbol] = {}
 
     def of(self, value: Value) -> Form:
         """The form of an integer, of a pointer, or of a tile of them."""
-        for operand in _operands_first(value, self._forms, is_integral):
-            self._forms[operand] = self._new_form(operand)
+        if value not in self._forms:
+            for operand in _operands_first(value, self._forms, self._is_sum):
+                self._forms[operand] = self._new_form(operand)
         return self._forms[value]
+
+    def _is_sum(self, value: Value) -> bool:
+        return (self.sees_scalars or isinstance(value.type, TensorType)) and is_integral(value)
 
     def array(self, value: Value) -> Array | None:
         """The elements of an integer or truth value, or of a tile of them, that nothing at run time tells."""
-        for operand in _operands_first(value, self._arrays, lambda _: True):
-            self._arrays[operand] = self._new_array(operand)
+        if value not in self._arrays:
+            for operand in _operands_first(value, self._arrays, lambda _: True):
+                self._arrays[operand] = self._new_array(operand)
         return self._arrays[value]
 
     def symbol(self, value: Value, interval: Interval | None = None) -> Form:
         """The form of a value that is a symbol."""
-        scalar, shape = value.type.scalar, value.type.shape
-        whole = _interval_of_type(value)
-        is_bounded = interval is not None and isinstance(scalar, IntType) and fits(interval, scalar.bits)
-        is_bounded = is_bounded and interval != whole
-        known = interval if is_bounded and interval is not None else whole
-        if value not in self._of_values:
-            symbol = self.new_symbol(value, known, is_lane=shape is not None, is_bounded=is_bounded)
-            self._of_values[value] = symbol
-        return symbol_form(self._of_values[value], shape or ())
-
-    def new_symbol(
-        self, source: Value | For, interval: Interval, *, is_lane: bool = False, is_bounded: bool = False
-    ) -> Symbol:
-        symbol = Symbol(len(self.symbols), source, interval, is_lane=is_lane, is_bounded=is_bounded)
-        self.symbols.append(symbol)
-        return symbol
-
-    def rounds(self, loop: For) -> Symbol:
-        """The number of rounds that a loop has made."""
-        if loop not in self._rounds:
-            self._rounds[loop] = self.new_symbol(loop, COUNTS, is_bounded=True)
-            self.advances[self._rounds[loop]] = (loop, number_form(1))
-        return self._rounds[loop]
-
-    # ------------------------------------------------------------------ forms
+        if value not in self.symbols:
+            scalar, whole = value.type.scalar, _interval_of_type(value)
+            is_bounded = interval is not None and isinstance(scalar, IntType) and fits(interval, scalar.bits)
+            known = interval if is_bounded and interval is not None else whole
+            self.symbols[value] = Symbol(len(self.symbols), value, known, is_bounded=known != whole)
+        return symbol_form(self.symbols[value], value.type.shape or ())
 
     def _new_form(self, value: Value) -> Form:
         op = value.op
-        if op is None:
-            return self._argument(value)
+        if op is None or not (self._is_sum(value) or isinstance(op, Constant)):
+            return self.symbol(value)
         rule = RULES.get(op.name)
         form = rule(self, op) if rule is not None else None
-        if form is not None and is_small(form) and not self._may_wrap_constant(value, form):
+        if form is not None and is_small(form) and not _may_wrap(value, form):
             return form
         array = self.array(value)
         if array is not None and array.dtype != np.bool_:
@@ -126,52 +111,6 @@ class ValueForms:
                 return found
         interval = INTERVALS.get(op.name)
         return self.symbol(value, interval(self, op) if interval is not None else None)
-
-    def _may_wrap_constant(self, value: Value, form: Form) -> bool:
-        """Whether a tile of numbers might be known exactly, but its form is not that."""
-        scalar = value.type.scalar
-        if not isinstance(scalar, IntType) or not all(not monomial for monomial in form.terms):
-            return False
-        return bool(form.modulus) or not fits(interval_of(form.terms), scalar.bits)
-
-    def _argument(self, value: Value) -> Form:
-        block = value.owner
-        loop = block.region.op if isinstance(block, Block) and block.region is not None else None
-        if not isinstance(loop, For):
-            return self.symbol(value)
-        if value is loop.induction_variable:
-            return self._induction_variable(value, loop)
-        form = self.symbol(value)
-        (symbol,) = form.symbols
-        self._forms[value] = form
-        step = self._step(loop, value, symbol)
-        if step is None:
-            return form
-        if not symbol.is_lane:
-            self.advances[symbol] = (loop, step)
-            return form
-        moved = multiplied(step, symbol_form(self.rounds(loop)))
-        start = self.of(loop.inits[value.index - 1])
-        return form if moved is None else added(start, moved)
-
-    def _induction_variable(self, value: Value, loop: For) -> Form:
-        low, high = (interval_of(self.of(bound).terms) for bound in (loop.low, loop.high))
-        step = self.of(loop.step)
-        rising = interval_of(step.terms)[0] >= 0
-        form = self.symbol(value, (low[0], high[1] - 1) if rising else None)
-        self.advances[next(iter(form.symbols))] = (loop, step)
-        return form
-
-    def _step(self, loop: For, value: Value, symbol: Symbol) -> Form | None:
-        """What `value`, now `symbol`, grows by from round to round, if no round changes that."""
-        trial = ValueForms()
-        trial.symbols, trial._of_values = self.symbols, self._of_values
-        trial._forms = dict(self._forms)  # what hangs on the symbol is forgotten again
-        trial._rounds, trial.advances, trial._arrays = self._rounds, self.advances, self._arrays
-        grown = subtracted(trial.of(loop.yielded[value.index - 1]), symbol_form(symbol, value.type.shape or ()))
-        return None if any(changes_in(loop, other) for other in grown.symbols) else grown
-
-    # ------------------------------------------------------------------ arrays
 
     def _new_array(self, value: Value) -> Array | None:
         op = value.op
@@ -186,6 +125,14 @@ class ValueForms:
         if any(operand is None for operand in operands):
             return None
         return np.asarray(semantics(op, *operands))
+
+
+def _may_wrap(value: Value, form: Form) -> bool:
+    """Whether the value may differ from the form: it is narrow, or it is known now and can be evaluated instead."""
+    scalar = value.type.scalar
+    if not isinstance(scalar, IntType) or not (scalar.bits < NARROW or form.is_constant):
+        return False
+    return not fits(interval_of(form.terms), scalar.bits)
 
 
 def is_integral(value: Value) -> bool:
@@ -239,26 +186,7 @@ def _interval_of_type(value: Value) -> Interval:
     if isinstance(scalar, IntType):
         half = 1 << (scalar.bits - 1)
         return -half, half - 1
-    return ADDRESSES if isinstance(scalar, PointerType) else (-(1 << 63), (1 << 63) - 1)
-
-
-def changes_in(loop: For, symbol: Symbol) -> bool:
-    """Whether `symbol` is another number in another round of `loop`."""
-    source = symbol.source
-    inside: Op | None = source if isinstance(source, For) else source.op
-    if inside is None and isinstance(source, Value):
-        block = source.owner
-        inside = block.region.op if isinstance(block, Block) and block.region is not None else None
-        return _is_within(loop, inside)
-    return inside is loop or _is_within(loop, None if inside is None else inside.parent)
-
-
-def _is_within(loop: For, op: Op | None) -> bool:
-    while op is not None:
-        if op is loop:
-            return True
-        op = op.parent
-    return False
+    return (0 if isinstance(scalar, PointerType) else ~FARTHEST), FARTHEST
 
 
 # --- rules ------------------------------------------------------------------------------------------------------
@@ -284,7 +212,9 @@ def _difference(forms: ValueForms, op: Binary) -> Form:
 
 
 def _product(forms: ValueForms, op: Binary) -> Form | None:
-    return multiplied(forms.of(op.lhs), forms.of(op.rhs))
+    """Of tiles, or by a number; other products of scalars are symbols: what many addresses share is shared as one."""
+    lhs, rhs = forms.of(op.lhs), forms.of(op.rhs)
+    return multiplied(lhs, rhs) if lhs.shape or lhs.is_constant or rhs.is_constant else None
 
 
 def _shifted(forms: ValueForms, op: Binary) -> Form | None:
@@ -296,21 +226,15 @@ def _shifted(forms: ValueForms, op: Binary) -> Form | None:
     return scaled(forms.of(op.lhs), 1 << first[0])
 
 
-def _widened(forms: ValueForms, op: IntegerCast) -> Form | None:
-    if not isinstance(op.operand.type.scalar, IntType):
-        return forms.of(op.operand)
-    return extended(forms.of(op.operand), op.operand.type.scalar.bits) if is_integral(op.operand) else None
+def _resized(forms: ValueForms, op: IntegerCast) -> Form | None:
+    return forms.of(op.operand) if is_integral(op.operand) and is_integral(op.result) else None
 
 
 def _zero_extended(forms: ValueForms, op: IntegerCast) -> Form | None:
     if not is_integral(op.operand):
         return None
-    form = extended(forms.of(op.operand), op.operand.type.scalar.bits)
-    return form if not form.modulus and interval_of(form.terms)[0] >= 0 else None
-
-
-def _truncated(forms: ValueForms, op: IntegerCast) -> Form | None:
-    return forms.of(op.operand) if is_integral(op.result) else None
+    form = forms.of(op.operand)
+    return form if interval_of(form.terms)[0] >= 0 else None
 
 
 def _moved(forms: ValueForms, op: ShapeOp) -> Form | None:
@@ -319,12 +243,13 @@ def _moved(forms: ValueForms, op: ShapeOp) -> Form | None:
 
 def moved(form: Form, op: ShapeOp) -> Form | None:
     """The form after `op` has moved the elements. Symbols that each element has for itself do not move."""
-    if any(symbol.is_lane for symbol in form.symbols):
-        return None
-    move = MOVES[op.name]
-    terms = {monomial: move(op, table) for monomial, table in form.terms.items()}
-    found = {monomial: table for monomial, table in terms.items() if table is not None}
-    return form._replace(shape=op.result.type.shape or (), terms=found) if len(found) == len(terms) else None
+    move, found = MOVES[op.name], dict[Monomial, Table]()
+    for monomial, table in form.terms.items():
+        to = None if any(symbol.is_lane for symbol in monomial) else move(op, table)
+        if to is None:
+            return None
+        found[monomial] = to
+    return Form(op.result.type.shape or (), found)
 
 
 def _repeated(op: ShapeOp, table: Table) -> Table:
@@ -353,10 +278,7 @@ MOVES: dict[str, Callable[[Any, Table], Table | None]] = {
 
 
 def _add_pointer(forms: ValueForms, op: AddPtr) -> Form:
-    offset = forms.of(op.offset)
-    if isinstance(op.offset.type.scalar, IntType):
-        offset = extended(offset, op.offset.type.scalar.bits) if op.offset.type.scalar.bits < 64 else offset
-    return added(forms.of(op.pointer), scaled(offset, size_of(op.pointer)))
+    return added(forms.of(op.pointer), scaled(forms.of(op.offset), size_of(op.pointer)))
 
 
 def _recast(forms: ValueForms, op: Bitcast | PointerCast) -> Form | None:
@@ -375,13 +297,13 @@ def _program_id(forms: ValueForms, op: ProgramId) -> Form:
 RULES: dict[str, Callable[[ValueForms, Any], Form | None]] = {
     "arith.addi": _sum,
     "arith.constant": _constant,
-    "arith.extsi": _widened,
+    "arith.extsi": _resized,
     "arith.extui": _zero_extended,
-    "arith.index_cast": _widened,
+    "arith.index_cast": _resized,
     "arith.muli": _product,
     "arith.shli": _shifted,
     "arith.subi": _difference,
-    "arith.trunci": _truncated,
+    "arith.trunci": _resized,
     "tt.addptr": _add_pointer,
     "tt.bitcast": _recast,
     "tt.get_num_programs": _program_id,
@@ -401,9 +323,8 @@ def _known(forms: ValueForms, value: Value) -> Interval:
     scalar = value.type.scalar
     if not isinstance(scalar, IntType) or not is_integral(value):
         return _interval_of_type(value) if isinstance(scalar, IntType) and scalar.bits > 1 else (-1, 1)
-    form = forms.of(value)
-    found = interval_of(form.terms)
-    return found if not form.modulus and fits(found, scalar.bits) else _interval_of_type(value)
+    found = interval_of(forms.of(value).terms)
+    return found if fits(found, scalar.bits) else _interval_of_type(value)
 
 
 def _least(forms: ValueForms, op: Binary) -> Interval:

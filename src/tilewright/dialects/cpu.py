@@ -69,11 +69,13 @@ class Nest(Op):
     """Tile ops that share loops.
 
     Attributes:
+        overlaps: an i1, whether each `cpu.store` inside goes to its buffer first.
         mode: `rows`, whose inner loop runs along the last axis, or `columns`, along `axis`.
         outer: the extents of the outer loops.
     """
 
     __slots__ = ()
+    overlaps = OptionalOperand(0)
     mode = Word("mode")
     outer = Integers("outer")
     axis = Integer("axis", -1)

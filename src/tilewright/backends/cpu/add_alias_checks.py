@@ -1,38 +1,73 @@
 """Stores of a nest that might overlap other memory that the nest touches get a buffer to fall back to.
 
-    cpu.nest { %x = tt.load %p        →    %b = cpu.alloc
-               tt.store %q, %x }           cpu.nest { %x = tt.load %p ; cpu.store %q, %x, %b }
+    cpu.nest { %x = tt.load %p        →    %o = …scalar ops… ; %b = cpu.alloc
+               tt.store %q, %x }           cpu.nest(%o) { %x = tt.load %p ; cpu.store %q, %x, %b }
 
-A nest interleaves its loads and stores. When the addresses show at run time that the tile at %q overlaps the tile
-at %p without being the same tile, or that elements of it have one address, the store goes to the buffer, and the
-buffer is copied to %q after the nest. A mask that is computed from loads is kept for that copy too.
+A nest interleaves its loads and stores. Where `analysis/memory_dependences.py` cannot show that this is right, the
+condition under which it is becomes scalar ops. If they say that the tile at %q overlaps the tile at %p without
+being the same tile, or that elements of it have one address, the store goes to the buffer, and the buffer is copied to
+%q after the nest. A mask that is computed from loads is kept for that copy too.
 """
 
 from __future__ import annotations
 
+from tilewright.analysis.guard_conditions import ALWAYS, NEVER, Condition, Connection, either
+from tilewright.analysis.memory_accesses import MemoryAccesses
+from tilewright.analysis.memory_dependences import Dependence, Guarded, Independent, SameElement, dependence
 from tilewright.backends.cpu.alignment import asked_for
 from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile, makers
-from tilewright.backends.cpu.strides import may_repeat
+from tilewright.backends.cpu.guard_ops import GuardOps, Known
 from tilewright.dialects.cpu import Nest, buffer_type
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Block, Op, Value, tile_type
+from tilewright.transforms.functions import functions_of
 
 
 def add_alias_checks(module: Op) -> None:
-    """Give a buffer to each store of tiles that shares its nest with a load or store at another pointer."""
-    for nest in [op for op in module.walk() if isinstance(op, Nest)]:
-        stores = [op for op in nest.body if isinstance(op, Store) and is_tile(op.pointer)]
-        for store in stores if stores and _may_interfere(nest.body, stores) else ():
-            _guard(store, nest)
+    """Give a condition to each nest in which stores of tiles may disturb others, and a buffer to these stores."""
+    for function in functions_of(module):
+        accesses, known = MemoryAccesses(), dict[Block, Known]()
+        for nest in [op for op in function.walk() if isinstance(op, Nest)]:
+            conditions, stores = _undisturbed(nest, accesses)
+            if conditions:
+                assert nest.block is not None
+                writer = GuardOps(nest, known.setdefault(nest.block, {}))
+                nest.set_operands([writer.fails(Connection("and", tuple(conditions)))])
+                for store in stores:
+                    _guard(store, nest)
 
 
-def _may_interfere(body: Block, stores: list[Store]) -> bool:
-    """Whether there are two pointers, or an address is loaded at one index and stored at another."""
-    accesses = [op.pointer for op in body if isinstance(op, (Load, Store))]
-    if len(set(accesses)) > 1 or (len(accesses) > 1 and may_repeat(accesses[0])):
-        return True
-    sinks = [op for op in body if isinstance(op, SINKS)]
-    return any(isinstance(op, Load) and not straight for sink in sinks for op, straight in asked_for(sink))
+def _undisturbed(nest: Nest, accesses: MemoryAccesses) -> tuple[list[Condition], list[Store]]:
+    """The conditions under which the nest may interleave its accesses, and the stores that may disturb others."""
+    conditions, disturbing = list[Condition](), dict[Store, None]()
+    ops = [op for op in nest.body if isinstance(op, (Load, Store)) and is_tile(op.pointer)]
+    stores = [op for op in ops if isinstance(op, Store)]
+    if not stores or len(ops) == 1:
+        return [], []
+    elsewhere = _asked_elsewhere(nest)
+    places = {op: accesses.of(op) for op in ops}
+    for number, store in enumerate(stores):
+        for other in (op for op in ops if op not in stores[: number + 1]):
+            answer = dependence(places[store], places[other], accesses)
+            if not isinstance(answer, Independent):
+                disturbing.update((op, None) for op in (store, other) if isinstance(op, Store))
+            condition = _condition(answer, may_be_same=other not in elsewhere)
+            if condition != ALWAYS:
+                conditions.append(condition)
+    return conditions, list(disturbing)
+
+
+def _asked_elsewhere(nest: Nest) -> set[Op]:
+    """What is asked for at other indices than those of the loops."""
+    sinks = [op for op in nest.body if isinstance(op, SINKS)]
+    return {op for sink in sinks for op, straight in asked_for(sink) if not straight}
+
+
+def _condition(answer: Dependence, *, may_be_same: bool) -> Condition:
+    """The condition under which two accesses that have this to do with each other may share a loop."""
+    if isinstance(answer, Guarded):
+        return either((answer.apart, answer.same)) if may_be_same else answer.apart
+    return ALWAYS if isinstance(answer, Independent) or (may_be_same and isinstance(answer, SameElement)) else NEVER
 
 
 def _guard(store: Store, nest: Nest) -> None:

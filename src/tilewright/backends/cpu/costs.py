@@ -8,7 +8,7 @@ from tilewright.dialects.cpu import GuardedStore, Read, Write
 from tilewright.dialects.traits import Atomic, Indexing
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
 from tilewright.dialects.tt_reduce import Fold
-from tilewright.dialects.tt_shape import Gather, Histogram
+from tilewright.dialects.tt_shape import Broadcast, Gather, Histogram
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
@@ -72,6 +72,16 @@ def makers(value: Value) -> Iterator[Op]:
             seen.add(op)
             yield op
             stack.extend(v for v in op.operands if is_tile(v))
+
+
+def conjuncts(mask: Value) -> Iterator[Value]:
+    """The conditions whose conjunction `mask` is, as tiles of the mask's rank."""
+    op = mask.op
+    if op is not None and is_tile(mask) and (op.name == "arith.andi" or isinstance(op, Broadcast)):
+        for part in op.operands:
+            yield from conjuncts(part)
+    else:
+        yield mask
 
 
 def where_of(op: Op) -> list[Value]:

@@ -10,8 +10,7 @@ zeros. With a mask on one operand only, the other one may be infinite there, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.dot.emit import takes_steps
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
@@ -48,18 +47,7 @@ def _conditions(buffer: Value, axis: int) -> set[object]:
     if mask is None or other is None or not is_zero(other):
         return set()
     along = source.order[axis]
-    return {_key(v) for v in _conjuncts(mask) if (v.type.shape or (1, 1))[along] > 1}
-
-
-def _conjuncts(mask: Value) -> Iterator[Value]:
-    op = mask.op
-    if op is not None and op.name == "arith.andi":
-        for part in op.operands:
-            yield from _conjuncts(part)
-    elif isinstance(op, Broadcast):
-        yield from _conjuncts(op.source)
-    else:
-        yield mask
+    return {_key(v) for v in conjuncts(mask) if (v.type.shape or (1, 1))[along] > 1}
 
 
 def _key(value: Value) -> object:

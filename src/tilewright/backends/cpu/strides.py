@@ -1,4 +1,4 @@
-"""Strides of tiles of pointers: along which axes the address moves by one element per step, whether it comes back."""
+"""Strides of tiles of pointers: along which axes the address moves by one element per step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import axis_of_new
 from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile
 from tilewright.dialects.arith import Binary, Unary
@@ -23,19 +22,6 @@ def lies_transposed(pointer: Value) -> bool:
     """Whether neighbours of a 2-D tile are neighbours in memory along axis 0, and not along axis 1."""
     steps = _steps(pointer)
     return steps.get(0) == 1 and steps.get(1) != 1
-
-
-def may_repeat(pointer: Value) -> bool:
-    """Whether two elements of a tile of pointers may be at one address, for all that is known before the launch."""
-    if not is_affine(pointer):
-        return True
-    steps, reach = _steps(pointer), 0
-    long = [(steps.get(axis, 0), extent) for axis, extent in enumerate(pointer.type.shape or ()) if extent > 1]
-    for step, extent in sorted((abs(step), extent) for step, extent in long if step is not None):
-        if step <= reach:
-            return True
-        reach += step * (extent - 1)
-    return any(step is None for step, _ in long)
 
 
 def lies_across(value: Value) -> bool:

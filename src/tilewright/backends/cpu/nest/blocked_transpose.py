@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, is_tile, tile_operand, where_of
-from tilewright.backends.cpu.nest.alias_checks import conjuncts
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, conjuncts, is_tile, tile_operand, where_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Address, Affine, Index, Uniform

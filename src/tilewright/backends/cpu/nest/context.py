@@ -81,7 +81,6 @@ class Context:
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
-        in_front: what is written now stands in front of all loops and branches.
         reduced: results of the reductions that are finished.
     """
 
@@ -100,7 +99,6 @@ class Context:
         self.position = "0"
         self.active_lane_bound = ""
         self.hoisted: Hoisted | None = None
-        self.in_front = False
         self.reduced: dict[Value, Lane] = {}
         self.redirected: str | None = None
         self.programs: str | None = None
@@ -127,7 +125,7 @@ class Context:
         """The name of the result for `key`, at `level`; written once, and in front of nests once for all of them."""
         name = self._names.get(key)
         if name is None:
-            shared = self.hoisted if level == 0 and (self.depth or self.in_front) else None
+            shared = self.hoisted if level == 0 and self.depth else None
             name = shared.get(key) if shared is not None else None
             if name is None:
                 with self.at(level) as w:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilewright.backends.cpu.costs import ATOMICS, tile_operand
-from tilewright.backends.cpu.nest.alias_checks import copy_back, emit_alias_check
 from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
 from tilewright.backends.cpu.nest.context import Context, Hoisted
+from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, uniform
@@ -84,11 +84,8 @@ class NestEmitter:
         c.insertion_points = [w.open_section()]
         guarded = [r for r in self.nest.sinks if isinstance(r, GuardedStore)]
         if guarded:
-            c.in_front = True
-            c.redirected = emit_alias_check(c, self.nest)
-            c.in_front = False
-            c.extent = 1
-            c.insertion_points = [w.open_section()]
+            assert self.nest.op.overlaps is not None, "a cpu.store has a nest that says when to use its buffer"
+            c.redirected = c.scalar(self.nest.op.overlaps)
         if not self._by_blocks():
             self._everything()
         if guarded:
