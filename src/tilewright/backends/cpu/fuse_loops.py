@@ -17,7 +17,7 @@ EXPENSIVE, or if the nest changes the memory that it reads.
 
 Memory keeps program order. A load that follows a store of the open nest closes it. A store joins loads and stores that
 came before it only if all their addresses are base + index · stride and known in front of the nest:
-`nest/alias_checks.py` compares these when the kernel runs. Every other load happens before the store, into a buffer.
+`add_alias_checks.py` has these compared when the kernel runs. Every other load happens before the store, into a buffer.
 """
 
 from __future__ import annotations
