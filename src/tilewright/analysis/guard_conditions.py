@@ -138,7 +138,7 @@ def greatest(a: Sum, b: Sum) -> Sum:
 
 def _extreme(sign: int, a: Sum, b: Sum) -> Sum:
     """The least or greatest of two sums, one of them if they differ by a number."""
-    distance = minus(a, b).number
+    distance = 0 if a is b else minus(a, b).number
     if distance is not None:
         return a if distance * sign >= 0 else b
     return Sum({}, ((1, Extreme(sign, (a, b))),))
@@ -146,7 +146,7 @@ def _extreme(sign: int, a: Sum, b: Sum) -> Sum:
 
 def size(sum: Sum) -> Sum:
     """The sum without its sign."""
-    return greatest(sum, scaled(sum, -1))
+    return greatest(sum, scaled(sum, -1)) if sum.number is None else whole(abs(sum.number))
 
 
 def interval_of(sum: Sum) -> Interval:

@@ -282,14 +282,18 @@ def lanes_apart(a: Lanes, b: Lanes) -> Condition:
     """
     if any(table.rest is not None or not is_shared(monomial) for monomial, table in a.varying.items()):
         return NEVER
-    axes = []
-    for axis, (here, there) in enumerate(zip(a.ends, b.ends, strict=True)):
-        if a.shape[axis] > 1:
-            length = minus(greatest(here.behind, there.behind), plus(least(here.first, there.first), ONE))
-            step = size(step_of(a.varying, axis))
-            axes.append((step, times(step, length)))
-    orders = (axes, axes[::-1])[: max(1, len(axes))]
-    return either([_each_steps_over(order, a.size) for order in orders])
+    axes = [axis for axis, extent in enumerate(a.shape) if extent > 1]
+    steps = [size(step_of(a.varying, axis)) for axis in axes]
+    if len(axes) < 2:
+        return every([not_negative(minus(step, whole(a.size))) for step in steps])
+    lengths = [times(step, _length(a.ends[axis], b.ends[axis])) for axis, step in zip(axes, steps, strict=True)]
+    order = list(zip(steps, lengths, strict=True))
+    return either([_each_steps_over(order, a.size), _each_steps_over(order[::-1], a.size)])
+
+
+def _length(here: Ends, there: Ends) -> Sum:
+    """How many indices lie between the first and the last one that is active in one of two accesses."""
+    return minus(greatest(here.behind, there.behind), plus(least(here.first, there.first), ONE))
 
 
 def _each_steps_over(axes: list[tuple[Sum, Sum]], bytes: int) -> Condition:
