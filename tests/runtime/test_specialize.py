@@ -223,7 +223,6 @@ def test_star_arguments_are_for_calls_from_kernels() -> None:
 
 
 def test_keys_that_backends_give() -> None:
-    at = lambda address: SimpleNamespace(data_ptr=lambda: address)
-    keys = [BaseBackend.get_tensor_specialization(at(address), align=True) for address in (48, 49, 24)]
-    assert keys == ["D", "", ""]
-    assert BaseBackend.get_tensor_specialization(at(48), align=False) == ""
+    tensors = [SimpleNamespace(data_ptr=lambda address=address: address) for address in (48, 49, 24)]
+    assert [BaseBackend.get_tensor_specialization(tensor, align=True) for tensor in tensors] == ["D", "", ""]
+    assert BaseBackend.get_tensor_specialization(tensors[0], align=False) == ""
