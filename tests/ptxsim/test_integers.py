@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,19 @@ def permuted(a: int, b: int, selector: int) -> int:
         byte = pool >> 8 * (nibble & 7) & 255
         result |= (255 * (byte >> 7) if nibble & 8 else byte) << 8 * place
     return result
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bfind.u32", lambda a: a.bit_length() - 1),
+        ("bfind.shiftamt.u32", lambda a: 32 - a.bit_length() if a else -1),
+        ("bfind.shiftamt.s32", lambda a: 32 - n if (n := max(signed(a), ~signed(a)).bit_length()) else -1),
+    ],
+)
+def test_the_highest_bit(name: str, expected: Callable[[int], int]) -> None:
+    found = compute(f"{name} %r9, %r1;", "u4", A)
+    assert found.tolist() == [expected(int(a)) & 0xFFFFFFFF for a in A]
 
 
 @pytest.mark.parametrize("name", BINARY)

@@ -169,3 +169,9 @@ def bytes_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr.to(tl.pointer_type(tl.int8)) + offsets, mask=offsets < n)
     tl.store(out_ptr.to(tl.pointer_type(tl.int8)) + offsets, x, mask=offsets < n)
+
+
+@tw.jit
+def remainder_kernel(x_ptr, out_ptr, n, START: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + START + (n - at) % 8))

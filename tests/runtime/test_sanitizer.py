@@ -72,6 +72,14 @@ def test_negative_index(golden: Golden) -> None:
     golden(text_of(error), "sanitizer/negative.err")
 
 
+def test_remainders_are_as_negative_as_they_may_be() -> None:
+    x, out = np.arange(16, dtype=np.float32), np.zeros(8, np.float32)
+    kernels.remainder_kernel[(1,)](x, out, 0, START=7, BLOCK=8, sanitize="bounds")
+    np.testing.assert_array_equal(out, x[7::-1])
+    error = found(kernels.remainder_kernel, (1,), x, out, 0, START=6, BLOCK=8, sanitize="bounds")
+    assert "out-of-bounds load" in str(error)
+
+
 def test_lanes_that_are_masked_off_may_point_anywhere() -> None:
     x, out = floats(5), np.zeros(5, np.float32)
     kernels.copy_kernel[(1,)](x, out, 0, 5, BLOCK=1024, sanitize=ALL)
