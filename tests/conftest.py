@@ -43,6 +43,8 @@ import skips
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
+GARBAGE = 10_000
+"""New objects after which Python looks for cycles, instead of 700, which takes up to a twentieth of a test's time."""
 VERIFYING = ("cpu", "examples", "nvidia", "transforms")
 """Folders in whose tests the IR is verified after every pass."""
 
@@ -52,10 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kernels", type=int, default=0, metavar="5000", help="tests/fuzz: draw so many kernels")
     parser.addoption("--peers", action="store_true", help="run only tests that use what .[test] does not install")
     parser.addoption("--strict-skips", action="store_true", help="fail for skips that tests/skips.toml lacks")
+    parser.addoption("--first-cases", action="store_true", help="tests/oracle: run one of the chosen cases of a test")
     parser.addoption("--gpu", default="", metavar="90", help="tests/oracle: run kernels on such a simulated GPU")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(GARBAGE, 10, 10)
     for marker, (_, reason) in optional_peers.PEERS.items():
         config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())

@@ -232,7 +232,7 @@ counted(8)
 
 
 @pytest.mark.spared
-@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [4, pytest.param(20, marks=(pytest.mark.slow, pytest.mark.long))])
 def test_python_exits_while_workers_spin_and_launch(times: int) -> None:
     script = SCRIPT.format(folder=str(Path(__file__).parent))
     for _ in range(times):

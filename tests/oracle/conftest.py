@@ -27,6 +27,14 @@ NOT_ON_GPUS = {
 """Tests whose kernels rely on what only a CPU promises."""
 
 
+@pytest.hookimpl(trylast=True)  # behind `-m`
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--first-cases` leaves the first of the cases of a test that are chosen, which takes half of the time."""
+    if config.getoption("--first-cases"):
+        first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+        items[:] = first.values()
+
+
 @pytest.fixture(autouse=True)
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--gpu 90` has `agreement.agree` run kernels on a simulated GPU."""
