@@ -151,7 +151,8 @@ def test_ctas_that_load_what_others_store_race() -> None:
     assert error.text.startswith("load of what another CTA or warp has stored")
     copy = "@%p1 cp.async.ca.shared.global [tile], [%d2], 4; cp.async.wait_all;"
     assert mistake(exchange + copy, threads=32, grid=2).text == error.text
-    fine(exchange + "@%p1 atom.global.add.u32 %r4, [%d0+8], 1; @%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
+    for between in ("atom.global.add.u32 %r4, [%d0+8], 1;", "st.release.gpu.global.b32 [%d0+8], 1;"):
+        fine(f"{exchange} @%p1 {between} @%p1 ld.global.b32 %r3, [%d2];", threads=32, grid=2)
 
 
 def test_a_store_where_another_cta_adds_races() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.errors import OutOfResources
+from tilewright.runtime.tuning import trials
 from tilewright.support import knobs
 
 
@@ -351,6 +354,21 @@ def test_options_that_change_no_code_share_a_measurement(cache: Path) -> None:
     kernel = tw.autotune(configs, key=["n"])(copied)
     launch(kernel)
     assert len({tuple(times) for times in kernel.configs_timings.values()}) == 1
+
+
+def test_progress_is_shown_on_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "_DELAY", 0)
+    shown = []
+    for is_terminal in (True, False):
+        stream = io.StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda answer=is_terminal: answer, raising=False)
+        monkeypatch.setattr(sys, "stderr", stream)
+        with trials.Progress("compiling f", 3) as progress:
+            progress.at(1)
+        shown.append("compiling f: 1 of 3" in stream.getvalue())
+    assert shown == [True, False]
+    monkeypatch.setattr(sys, "stderr", None)
+    trials.Progress("compiling f", 3).at(1)
 
 
 def test_candidates_are_compiled_by_several_processes(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
