@@ -20,6 +20,7 @@ import pytest
 from pass_kernels import CALLS
 
 import tilewright as tw
+import tilewright.language as tl
 from long_runs import LONG, first_of
 from tilewright.analysis.memory_accesses import MemoryAccess, MemoryAccesses
 from tilewright.analysis.memory_dependences import Dependence, Ordered, dependence
@@ -167,3 +168,24 @@ def test_many_drawn_kernels(count: int, fused: list[Pair], tmp_path: Path) -> No
     doubtful = [pair.text for pair in fused if pair.is_doubtful]
     assert len(fused) > count
     assert len(doubtful) <= 0.02 * len(fused), doubtful
+
+
+@tw.jit
+def unpack(x, y, SHIFT: tl.constexpr):
+    i = tl.arange(0, 64)
+    value = tl.load(x + i // 2)
+    tl.store((x if SHIFT else y) + SHIFT + i, value * 2)
+
+
+@pytest.mark.parametrize(
+    ("shift", "nests", "guarded"),
+    [
+        pytest.param(0, 1, 1, id="perhaps another array: compared when the kernel runs"),
+        pytest.param(32, 1, 0, id="behind what is loaded"),
+        pytest.param(1, 2, 0, id="what other lanes load"),
+    ],
+)
+def test_loads_at_known_indices(shift: int, nests: int, guarded: int) -> None:
+    x = np.zeros(128, np.float32)
+    text = tw.jit(unpack.fn).warmup(x, x, SHIFT=shift, grid=(1,)).asm["ttcir"]
+    assert (text.count('"cpu.nest"'), text.count('"cpu.store"')) == (nests, guarded)

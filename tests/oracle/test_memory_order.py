@@ -195,3 +195,17 @@ def sum_of_repeated_rows(p, y):
 def test_a_sum_over_columns_at_one_address() -> None:
     """Each chunk of the flattened tile is one number, another one than the chunk before."""
     agree(sum_of_repeated_rows, NUMBERS, SMALL)
+
+
+@jit
+def unpacked(q, distance, SHAPE: tl.constexpr):
+    """Pairs of elements are made of each one, perhaps where they come from."""
+    i = tl.arange(0, SHAPE)
+    low = tl.load(q + 64 + i // 2)
+    high = tl.load(q + 64 + (i ^ 1), mask=i % 3 > 0, other=-1.0)
+    tl.store(q + 64 + distance + i, low + high)
+
+
+@pytest.mark.parametrize("distance", [-64, -63, -1, 0, 1, 31, 32, 33, 63, 64, 100])
+def test_a_store_shares_loops_with_loads_at_any_known_index(distance: int) -> None:
+    agree(unpacked, NUMBERS, distance, SHAPE=64)

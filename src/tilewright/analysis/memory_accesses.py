@@ -82,6 +82,11 @@ class Lanes:
         self.varying = varying(form.terms)
         self.mask = mask
 
+    @property
+    def are_described(self) -> bool:
+        """Whether numbers tell the lanes apart that are known now, or that all lanes share."""
+        return all(map(is_shared, self.varying))
+
     @cached_property
     def divisor(self) -> int:
         """What divides the distance of any two lanes, and of addresses that are equal."""

@@ -16,14 +16,17 @@ A lazy value that is needed after its nest is closed is written to a buffer ther
 EXPENSIVE, or if the nest changes the memory that it reads.
 
 Memory keeps program order. A load that follows a store of the open nest closes it. A store joins loads and stores that
-came before it only if all their addresses are base + index · stride and known in front of the nest:
-`add_alias_checks.py` has these compared when the kernel runs. Every other load happens before the store, into a buffer.
+came before it only if its address is base + index · stride, theirs are base + a number for each index, no two are
+`Ordered`, and all are known in front of the nest: `add_alias_checks.py` has these compared when the kernel runs. Every
+other load happens before the store, into a buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from tilewright.analysis.memory_accesses import MemoryAccesses
+from tilewright.analysis.memory_dependences import Ordered, dependence
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import (
     ATOMICS,
@@ -42,7 +45,7 @@ from tilewright.backends.cpu.op_order import follows, is_inside, is_under
 from tilewright.dialects.cpu import Alloc, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
-from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
@@ -70,15 +73,16 @@ _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 def fuse_loops(module: Op, dots: DotLowering) -> None:
     """Group the tile ops of each block into loop nests; `dots` says how this target wants the operands of dot."""
     for function in functions_of(module):
-        Planner(function.body, dots).run()
+        Planner(function.body, dots, MemoryAccesses()).run()
 
 
 class Planner:
     """Works through one block in program order."""
 
-    def __init__(self, block: Block, dots: DotLowering) -> None:
+    def __init__(self, block: Block, dots: DotLowering, accesses: MemoryAccesses) -> None:
         self.block = block
         self.dots = dots
+        self.accesses = accesses
         self.open: FusionGroup | None = None
         self.done: set[Op] = set()
         self.loads: list[Load | Read] = []
@@ -147,12 +151,12 @@ class Planner:
         elif isinstance(op, Write) and reads_elsewhere(op, op.buffer):
             self.settle_value(op)
         domain = domain_of(op)
-        wild = any(self.loads_anywhere(v) for v in op.operands)
-        if self.open is None or not self.open.accepts(op, domain) or (self.open.clobbers and wild):
+        uneven = [load for v in op.operands for load in self.uneven_loads(v)]
+        if self.open is None or not self.open.accepts(op, domain) or self.must_precede(uneven, self.open.sinks):
             self.close(before=op)
             self.open = FusionGroup(domain)
         self.open.add(op)
-        self.open.wild |= wild
+        self.open.uneven += uneven
         if alone:
             self.meet(op)
             self.close(before=op.next)
@@ -164,8 +168,8 @@ class Planner:
 
     def settle_operands(self, op: WritesMemory) -> None:
         """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where the
-        addresses on both sides are base + index · stride, the lowering compares their ranges instead."""
-        if self.open is not None and self.open.wild:
+        addresses on both sides are known in front of the loops, their ranges are compared there instead."""
+        if self.open is not None and self.must_precede(self.open.uneven, [op]):
             self.close(before=op)
         if not self.is_wild(op):
             return
@@ -178,9 +182,9 @@ class Planner:
         self.keep_loads(op)
 
     def is_wild(self, op: Op) -> bool:
-        """Whether `op` changes memory, or loads, at addresses that are no base + index · stride."""
+        """Whether `op` changes memory at addresses that are no base + index · stride, or what it has to load before."""
         changes = isinstance(op, WritesMemory) and (isinstance(op, ATOMICS) or not is_affine(op.address))
-        return changes or any(self.loads_anywhere(v) for v in op.operands)
+        return changes or any(self.must_precede(self.uneven_loads(v), [op]) for v in op.operands)
 
     def settle_value(self, write: Write) -> None:
         """Compute the value in another buffer, where one is written from other elements of itself (x + trans(x))."""
@@ -189,9 +193,21 @@ class Planner:
         read = self.insert(Op.create("cpu.read", (buffer,), (write.value.type,), location=write.location), write)
         write.value = read.result
 
-    def loads_anywhere(self, value: Value) -> bool:
-        """Whether computing `value` loads from addresses that are no base + index · stride."""
-        return any(isinstance(o, Load) and not is_affine(o.pointer) for o in self.lazy_closure(value))
+    def uneven_loads(self, value: Value) -> list[Load]:
+        """The loads that `value` is computed from whose addresses are no base + index · stride."""
+        return [op for op in self.lazy_closure(value) if isinstance(op, Load) and not is_affine(op.pointer)]
+
+    def must_precede(self, loads: Iterable[Load], ops: Iterable[Op]) -> bool:
+        """Whether some of these loads happen before some of the ops begins to store, as no comparison of addresses in
+        front of a nest can show that they may share it."""
+        stores = [op for op in ops if isinstance(op, WritesMemory)]
+        return any(self.are_ordered(load, store) for store in stores for load in loads)
+
+    def are_ordered(self, load: Load, store: WritesMemory) -> bool:
+        access = self.accesses.of(load)
+        if not (isinstance(store, Store) and access.lanes.are_described):
+            return True
+        return isinstance(dependence(access, self.accesses.of(store), self.accesses), Ordered)
 
     def is_own_value(self, write: Write) -> bool:
         """Whether a buffer is written with the value that it holds already."""
@@ -252,7 +268,7 @@ class Planner:
             self.keep_loads(op)
         for region in op.regions:
             for block in region.blocks:
-                inner = Planner(block, self.dots)
+                inner = Planner(block, self.dots, self.accesses)
                 inner.fixed = self.fixed
                 inner.run()
 
@@ -325,7 +341,7 @@ class Planner:
         for value in () if nest.may_be_skipped else self.needed_from(nest):
             buffer = self.allocate(value, before)
             self.fixed.add(buffer)
-            if nest.fits(value) and not (nest.clobbers and self.loads_anywhere(value)):
+            if nest.fits(value) and not self.must_precede(self.uneven_loads(value), nest.sinks):
                 nest.keep(value, buffer)
             else:
                 self.write_first(value, buffer, before)

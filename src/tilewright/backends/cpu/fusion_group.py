@@ -17,6 +17,7 @@ from tilewright.backends.cpu.alignment import INNER, Tags, asked_for, axis_of, o
 from tilewright.backends.cpu.costs import ATOMICS, is_lazy, is_tile, tile_operand, touches_tiles
 from tilewright.dialects.cpu import Alloc, Read, Write
 from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value
@@ -62,7 +63,7 @@ class FusionGroup:
         pending: results of sinks, and scalars computed from them, which do not exist outside the nest yet.
         written: buffers that the nest writes.
         clobbers: the nest changes global memory.
-        wild: it loads from addresses that are no base + index · stride.
+        uneven: its loads from addresses that are no base + index · stride.
         kept: values that it also writes to a buffer.
     """
 
@@ -72,7 +73,7 @@ class FusionGroup:
         self.pending: set[Value] = set()
         self.written: set[Value] = set()
         self.clobbers = False
-        self.wild = False
+        self.uneven: list[Load] = []
         self.kept: dict[Value, Value] = {}
 
     @property
