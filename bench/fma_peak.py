@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
 from tilewright.backends.cpu.dot.spec import operand_element_type
+from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
+from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.llvm.machine import Target, compile_object, host_target
-from tilewright.backends.llvm.spelling import bits_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.types import Type, bf16, f32, f64, i8, i32
+from tilewright.ir.core import Block, Value
+from tilewright.ir.types import Type, bf16, f32, f64, i8, i32, i64
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.loader import map_code
 
@@ -69,23 +71,28 @@ class Peak:
 def _loop(kind: str, target: Target) -> Loop:
     operand, accumulator = KINDS[kind]
     by = select_arithmetic(operand_element_type(operand, target), accumulator, target)
-    lanes = target.lanes(bits_of(by.accumulator))
+    lanes = target.lanes(by.accumulator.bits)
+    block = Block((i64, BYTES))
+    trips, memory = block.args
+    _build_loop(LoopBuilder(block), by, lanes, trips, memory)
     w = LlvmWriter(target)
     with w.function("peak", [("i64", "%trips"), ("ptr", "%memory")]):
-        _write_loop(w, by, lanes)
+        emitter = LoopEmitter(w)
+        emitter.bind(trips, "%trips")
+        emitter.bind(memory, "%memory")
+        emitter.run(block)
     blob = link(compile_object(w.render(), target))
     address = map_code(blob.image).address + blob.symbols["peak"]
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(address)
     return Loop(function, TRIPS * ACCUMULATORS * lanes * by.group * 2)
 
 
-def _write_loop(w: LlvmWriter, by: Arithmetic, lanes: int) -> None:
-    type = vector(by.accumulator, lanes)
-    factors = [w.load(by.operand(lanes), w.offset("%memory", "i8", 64 * at), align=1) for at in range(2)]
-    with w.loop(0, "%trips", carried=[(type, by.zero(lanes))] * ACCUMULATORS) as loop:
-        loop.next = [by.accumulate(w, by, lanes, held, *factors) for held in loop.carried]
+def _build_loop(ops: LoopBuilder, by: Arithmetic, lanes: int, trips: Value, memory: Value) -> None:
+    factors = [ops.load(by.operand(lanes), memory, 64 * at) for at in range(2)]
+    with ops.loop(0, trips, carried=[ops.constant(0, by.total(lanes))] * ACCUMULATORS, nonempty=True) as loop:
+        loop.next = [by.accumulate(ops, held, *factors) for held in loop.carried]
     for at, value in enumerate(loop.results):
-        w.store(type, value, w.offset("%memory", "i8", 64 * (at + 2)), align=1)
+        ops.store(value, memory, 64 * (at + 2))
 
 
 def main() -> None:

@@ -33,9 +33,8 @@ module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32}} {{
   }}
   tt.func @blocks(%c: i1, %given: {BUFFER}) {{
     %a = ttg.local_alloc : () -> {BUFFER}
-    cf.cond_br %c, ^bb1(%a, %a : {BUFFER}, {BUFFER}), ^bb1(%given, %a : {BUFFER}, {BUFFER})
-  ^bb1(%x: {BUFFER}, %y: {BUFFER}):
-    %same = ttg.memdesc_trans %y {{order = array<i32: 0>}} : {BUFFER} -> {BUFFER}
+    cf.cond_br %c, ^bb1(%a : {BUFFER}), ^bb1(%given : {BUFFER})
+  ^bb1(%x: {BUFFER}):
     %view = ttg.memdesc_subslice %x [0] : {BUFFER} -> !ttg.memdesc<8xf16, #shared, #ttg.shared_memory, mutable, 16>
     cf.br ^bb2
   ^bb2:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 
-from tilewright.backends.cpu.dot import DotSpec, Prefetch, dot_workspace_bytes, emit_dot
+from tilewright.backends.cpu.dot import DotSpec, Prefetch, dot_workspace_bytes, lower_dot
+from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
+from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.core import Block, Value
 from tilewright.ir.types import Type, bf16, f32, f64, i8, i16, i32, i64
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.loader import map_code
@@ -25,6 +28,8 @@ DTYPES = {
     i64: np.int64,
 }
 PARAMETERS = [("ptr", "%a"), ("ptr", "%b"), ("ptr", "%c"), ("ptr", "%w"), ("i64", "%a_stride"), ("i64", "%b_stride")]
+A, B, C, WORKSPACE, A_STRIDE, B_STRIDE = Block((BYTES, BYTES, BYTES, BYTES, i64, i64)).args
+"""The values of the parameters."""
 GUARD = 64
 """Bytes behind the workspace that nobody may write."""
 
@@ -59,12 +64,23 @@ def make_spec(
     )
 
 
-def dot_text(specs: Sequence[DotSpec], target: Target, prefetch: Sequence[Prefetch] = ()) -> str:
-    """A module with one function per spec: `dot0`, `dot1`, …"""
+def dot_text(
+    specs: Sequence[DotSpec],
+    target: Target,
+    prefetch: Sequence[Prefetch] = (),
+    more: Sequence[tuple[Value, str]] = (),
+) -> str:
+    """A module with one function per spec: `dot0`, `dot1`, …; `more` parameters are values with the names they get."""
     w = LlvmWriter(target)
     for number, spec in enumerate(specs):
-        with w.function(f"dot{number}", PARAMETERS):
-            emit_dot(w, spec, "%a", "%b", "%c", "%w", prefetch=prefetch)
+        with w.function(f"dot{number}", [*PARAMETERS, *(("ptr", name) for _, name in more)]):
+            block, emitter = Block(), LoopEmitter(w)
+            lower_dot(LoopBuilder(block), target, spec, A, B, C, WORKSPACE, prefetch=prefetch)
+            for value, (_, name) in zip(A.owner.args, PARAMETERS, strict=True):
+                emitter.bind(value, name)
+            for value, name in more:
+                emitter.bind(value, name)
+            emitter.run(block)
     return w.render()
 
 

@@ -6,18 +6,20 @@ import re
 from dataclasses import replace
 
 import pytest
-from dot_native import dot_text, make_spec
+from dot_native import A_STRIDE, B_STRIDE, dot_text, make_spec
 
-from tilewright.backends.cpu.dot import Prefetch, dot_workspace_bytes, emit_dot, operand_element_type
+from tilewright.backends.cpu.dot import Prefetch, dot_workspace_bytes, operand_element_type
 from tilewright.backends.cpu.dot.arithmetic import select_arithmetic
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
+from tilewright.backends.cpu.loop_builder import BYTES
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.core import Block
 from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i1, i8, i16, i32
 
 ZEN4, V3, V2, ARM, ARM_V1 = (
     host_target(name) for name in ("znver4", "x86-64-v3", "x86-64-v2", "aarch64", "neoverse-v1")
 )
+NEXT_A, NEXT_B = Block((BYTES, BYTES)).args
 
 
 def inner_loop(cpu: str, operand: Type, acc: Type) -> str:
@@ -115,9 +117,8 @@ def test_operand_element_types(type: Type, target: object, stored: Type) -> None
 def test_types_without_a_dot_are_refused() -> None:
     with pytest.raises(ValueError, match="i1"):
         operand_element_type(i1, ZEN4)
-    w = LlvmWriter(V3)
     with pytest.raises(ValueError, match="bf16"):
-        emit_dot(w, make_spec((16, 16, 16), bf16, f32), "%a", "%b", "%c", "%w")
+        dot_text([make_spec((16, 16, 16), bf16, f32)], V3)
     with pytest.raises(ValueError, match="powers of two"):
         dot_workspace_bytes(make_spec((16, 24, 16), f32, f32), V3)
 
@@ -136,14 +137,14 @@ def test_workspace_of_a_transposed_operand(extents: tuple[int, int, int]) -> Non
 def test_a_transposed_operand_that_many_panels_read_is_copied() -> None:
     def workspace(columns: int, target: Target) -> int:
         spec = make_spec((64, columns, 32), f32, f32, a_transposed=True)
-        return dot_workspace_bytes(replace(spec, a_stride="%a_stride"), target)
+        return dot_workspace_bytes(replace(spec, a_stride=A_STRIDE), target)
 
     assert workspace(64, V3) == 64 * 32 * 4, "four panels"
     assert workspace(32, V3) == workspace(128, ZEN4) == 0, "two panels, wide vectors"
 
 
 def test_rows_are_packed_in_long_pieces_in_front_of_the_blocks() -> None:
-    spec = replace(make_spec((64, 128, 32), f32, f32), b_stride="%b_stride")
+    spec = replace(make_spec((64, 128, 32), f32, f32), b_stride=B_STRIDE)
     blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], ZEN4))
     kernel = next(number for number, block in enumerate(blocks) if block.count("call <16 x float> @llvm.fma") == 16)
     packing = next(number for number, block in enumerate(blocks) if "load" in block)
@@ -153,30 +154,24 @@ def test_rows_are_packed_in_long_pieces_in_front_of_the_blocks() -> None:
 
 @pytest.mark.parametrize(("target", "pieces"), [(ZEN4, 16 * 4), (V3, 8 * 2)], ids=["whole lines", "half lines"])
 def test_transposing_reads_long_pieces(target: Target, pieces: int) -> None:
-    spec = replace(make_spec((64, 64, 32), f32, f32, b_transposed=True), b_stride="%b_stride")
+    spec = replace(make_spec((64, 64, 32), f32, f32, b_transposed=True), b_stride=B_STRIDE)
     blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], target))
     packing = next(block for block in blocks if "load <4 x i32>" in block)
     assert packing.count("load <4 x i32>") == pieces, "16 bytes at a time, from every row of a vector of columns"
 
 
 def test_b_is_prefetched_before_a() -> None:
-    w = LlvmWriter(ZEN4)
-    with w.function("f", [("ptr", name) for name in ("%a", "%b", "%c", "%w", "%next_a", "%next_b")]):
-        soon = [Prefetch("%next_a", 4096, 64, 128), Prefetch("%next_b", 8192, 32, 256)]
-        emit_dot(w, make_spec((64, 64, 32), f32, f32), "%a", "%b", "%c", "%w", prefetch=soon)
-    text = w.render()
+    soon = [Prefetch(NEXT_A, 4096, 64, 128), Prefetch(NEXT_B, 8192, 32, 256)]
+    following = [(NEXT_A, "%next_a"), (NEXT_B, "%next_b")]
+    text = dot_text([make_spec((64, 64, 32), f32, f32)], ZEN4, soon, following)
     first, then = text.rindex("ptr %next_b"), text.rindex("ptr %next_a")
     assert first < then, "the first half of the blocks fetches B"
     assert re.search(r"icmp slt i64 %\w+, 8\n", text), "half of 8 × 2 blocks"
 
 
 def test_every_line_of_the_next_tile_is_prefetched() -> None:
-    w = LlvmWriter(ZEN4)
-    with w.function("f", [("ptr", name) for name in ("%a", "%b", "%c", "%w", "%next")]):
-        emit_dot(
-            w, make_spec((8, 32, 32), f32, f32), "%a", "%b", "%c", "%w", prefetch=[Prefetch("%next", 4096, 4, 128)]
-        )
-    text = w.render()
+    spec, soon = make_spec((8, 32, 32), f32, f32), [Prefetch(NEXT_A, 4096, 4, 128)]
+    text = dot_text([spec], ZEN4, soon, [(NEXT_A, "%next")])
     assert text.count("call void @llvm.prefetch") == 4 * (2 + 1), "rows may start within a line"
     for offset in (64, 128, 4096, 3 * 4096):
         assert f"i64 {offset}\n" in text

@@ -11,8 +11,6 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.base import GPUTarget
-from tilewright.runtime.compile import ASTSource, compile
 
 
 @tw.jit
@@ -89,16 +87,3 @@ def test_the_innermost_loop_ends_at_the_depth() -> None:
     text = one_end[(1,)](a, b, c, 20, M=16, N=64, BK=16).asm["llir"]
     kernel = next(block for block in re.split(r"\n(?=\w+:\n)", text) if block.count("llvm.fm") >= 8)
     assert re.search(r"icmp slt i64 %\w+, %\w+\n", kernel), "not a number known when compiling"
-
-
-@tw.jit
-def narrow_product(a, b, c):
-    m, n, k = tl.arange(0, 16), tl.arange(0, 2), tl.arange(0, 16)
-    left, right = tl.load(a + m[:, None] * 16 + k[None, :]), tl.load(b + k[:, None] * 2 + n[None, :])
-    tl.store(c + m[:, None] * 2 + n[None, :], tl.dot(left, right))
-
-
-def test_two_columns_are_too_few_for_instructions_of_pairs() -> None:
-    types = {"a": "*bf16", "b": "*bf16", "c": "*fp32"}
-    made = compile(ASTSource(narrow_product, types, {}), target=GPUTarget("cpu", "znver4", 0))
-    assert "llvm.fma.f32" in str(made.asm["llir"])

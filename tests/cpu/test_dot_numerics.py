@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from dot_native import check, compile_dots, make_spec
+from dot_native import A_STRIDE, B_STRIDE, WORKSPACE, A, check, compile_dots, make_spec
 
 from long_runs import LONG, first_of
 from tilewright.backends.cpu.dot import DotSpec, Prefetch, operand_element_type, wants_bias
@@ -128,7 +128,7 @@ def test_operands_read_in_place(types: str, far: str) -> None:
     found = [
         replace(
             make_spec(extents, stored, acc, a_transposed=a, b_transposed=b),
-            **{f"{operand}_stride": f"%{operand}_stride" for operand in far},
+            **{f"{operand}_stride": {"a": A_STRIDE, "b": B_STRIDE}[operand] for operand in far},
         )
         for extents in ((32, 64, 32), (16, 128, 64))
         for a, b in product((False, True), repeat=2)
@@ -141,7 +141,7 @@ def test_operands_read_in_place(types: str, far: str) -> None:
 @pytest.mark.parametrize("row_bytes", [32, 64, 1024])
 def test_prefetching_changes_no_result(rows: int, row_bytes: int) -> None:
     target = host_target()
-    soon = (Prefetch("%a", "%a_stride", rows, row_bytes), Prefetch("null", 4096, rows, row_bytes))
+    soon = (Prefetch(A, A_STRIDE, rows, row_bytes), Prefetch(WORKSPACE, 4096, rows, row_bytes))
     found = [make_spec(shape, f32, f32) for shape in ((64, 64, 32), (8, 32, 16), (2, 2, 2))]
     for spec, function in zip(found, compile_dots(found, target, soon), strict=True):
         check(function, spec, target)

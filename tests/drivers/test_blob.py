@@ -94,17 +94,6 @@ def test_absolute_addresses_are_refused() -> None:
         apply("x86-64", 1, image=bytearray(8), place=0, target=0)
 
 
-@pytest.mark.parametrize(("kind", "size"), [(277, 1), (278, 1), (284, 2), (285, 4), (286, 8), (299, 16)])
-def test_aarch64_offsets_in_pages_count_what_is_read(kind: int, size: int) -> None:
-    """The kinds as ELF for the Arm 64-bit Architecture numbers them: add, ldst8, ldst16, ldst32, ldst64, ldst128."""
-    image = bytearray(8)
-    apply("aarch64", kind, image=image, place=4, target=0x5000 + 48)
-    assert struct.unpack("<II", image) == (0, 48 // size << 10)
-    if size > 1:
-        with pytest.raises(LinkError, match=f"not aligned to {size} bytes"):
-            apply("aarch64", kind, image=image, place=4, target=0x5000 + size // 2)
-
-
 def test_out_of_reach_branches_are_refused() -> None:
     with pytest.raises(LinkError, match="out of reach"):
         apply("aarch64", 283, image=bytearray(8), place=0, target=1 << 28)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-import operator
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import forms
@@ -60,17 +58,6 @@ NEW_IN_3_14 = """
 
 def test_the_opcodes_that_3_14_adds_are_known() -> None:
     assert set(NEW_IN_3_14.split()) <= KNOWN
-
-
-def test_the_intrinsics_of_3_12() -> None:
-    """As `dis` gives them there."""
-    made = {
-        number: SUPPORTED["CALL_INTRINSIC_1"](SimpleNamespace(opname="CALL_INTRINSIC_1", arg=number, argrepr=name))
-        for number, name in ((1, "INTRINSIC_PRINT"), (5, "INTRINSIC_UNARY_POSITIVE"), (6, "INTRINSIC_LIST_TO_TUPLE"))
-    }
-    assert made[5] == (("unary", operator.pos),)
-    assert made[6] == (("to_tuple", None),)
-    assert made[1] == (("refuse", "the bytecode instruction CALL_INTRINSIC_1 INTRINSIC_PRINT"),)
 
 
 def test_an_opcode_that_nobody_knows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

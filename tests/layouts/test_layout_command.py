@@ -42,7 +42,6 @@ CASES = {
     "loads": [SWIZZLED, "--shape", "64x64", "--to", OPERAND],
     "padded_loads": [PADDED, "--shape", "64x64", "--to", OPERAND],
 }
-CASES["few_lanes"] = [PADDED.replace("64:+8", "4:+1").replace("64, 64", "8, 4"), "--shape", "8x4", "--dtype", "f32"]
 WRONG = {
     "no layout": ["blocked", "--shape", "16x16"],
     "unknown": ["#ttg.checkered<{order = [0]}>", "--shape", "16x16"],

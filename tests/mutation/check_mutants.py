@@ -143,10 +143,9 @@ class _Trials:
                 self._write(file, text)
                 failed = _first_failure(copy, chosen, seconds)
                 self._write(file, original)
-                suspects = [failed] if failed in chosen else chosen
-                if failed and not _first_failure(copy, suspects, seconds):
+                if failed and (failed not in chosen or not _first_failure(copy, [failed], seconds)):
                     return Outcome(key, failed, len(tried))
-                chosen = chosen[chosen.index(failed) + 1 :] if failed in chosen else []
+                chosen = chosen[chosen.index(failed) + 1 :] if failed else []
         return Outcome(key, "", len(tried))
 
     def _write(self, file: Path, text: str) -> None:

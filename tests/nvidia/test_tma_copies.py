@@ -100,13 +100,6 @@ def test_pipelined_products(capability: int, block: tuple[int, int, int], warps:
     np.testing.assert_allclose(found, a.astype("f4") @ b.astype("f4"), atol=0.03)
 
 
-def test_a_product_runs_on_while_the_loop_goes_ahead() -> None:
-    a, b, c = (np.zeros(shape, "f2") for shape in ((64, 160), (160, 64), (64, 64)))
-    made = compiled(product, [a, b, c, 64, 64, 160], capability=90, BM=64, BN=64, BK=32, num_warps=4, num_stages=3)
-    waits = re.findall(r"warp_group_dot_wait .*pendings = (\d)", made.asm["ttgir"])
-    assert waits == ["1", "0"], "in the loop for the product of the step before, behind it for all"
-
-
 @slow
 @pytest.mark.parametrize("capability", [90, 100])
 def test_products_whose_factors_other_blocks_have_are_refused(capability: int) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.backends.base import BaseBackend
 from tilewright.compiler.signature import run_time_arguments
 from tilewright.language import core as tl
 from tilewright.runtime.errors import ArgumentError
@@ -220,9 +218,3 @@ def test_star_arguments_are_for_calls_from_kernels() -> None:
     def stars(a, *rest, b): ...
 
     assert [param.name for param in kernel_params(stars)] == ["a", "b"]
-
-
-def test_keys_that_backends_give() -> None:
-    tensors = [SimpleNamespace(data_ptr=lambda address=address: address) for address in (48, 49, 24)]
-    assert [BaseBackend.get_tensor_specialization(tensor, align=True) for tensor in tensors] == ["D", "", ""]
-    assert BaseBackend.get_tensor_specialization(tensors[0], align=False) == ""

@@ -193,6 +193,11 @@ class DotAccumulate(Op):
     unsigned = Marker("unsigned")
 
 
+def wide_type(type: Type, lanes: int) -> Type:
+    """The type of `lanes` numbers; of one it is the number's."""
+    return type if lanes == 1 else VectorType((lanes,), type)
+
+
 def lanes_of(type: Type) -> int:
     """The number of lanes of a value; 1 for a number."""
     return type.numel if isinstance(type, VectorType) else 1

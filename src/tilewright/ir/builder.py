@@ -44,19 +44,24 @@ class ConstantPool:
             self._place(found)
         return found.results[0]
 
-    def adopt(self, op: Op) -> None:
-        """Move a constant op to the pool; an op that is there already gives way to the earlier one."""
+    def adopt(self, op: Op) -> bool:
+        """Move a constant op to the pool; an op that is there already gives way to the earlier one.
+
+        Returns:
+            whether the op is part of the pool; if not, it was erased.
+        """
         key = constant_key(op.attributes["value"])
         found = self._found.setdefault(key, op)
         if found is op:
             if op is not self._last:
                 op.unlink()
                 self._place(op)
-        elif found.block is None:
-            self._found[key] = op
-            self.adopt(op)
-        else:
-            op.replace(found.results)
+            return True
+        if found.block is None:
+            found = self._found[key] = op
+            return self.adopt(op)
+        op.replace(found.results)
+        return False
 
     def _place(self, op: Op) -> None:
         last = self._last

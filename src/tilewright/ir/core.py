@@ -84,14 +84,19 @@ class Op:
         successors: Sequence[Block] = (),
         location: Location = UNKNOWN,
     ) -> None:
-        if definition.kind is not None:
-            self.__class__ = definition.kind
+        kind = definition.kind
+        if kind is not None:
+            self.__class__ = kind
         self.name = definition.name
         self.definition = definition
         self.operands: list[Value] = list(operands)
         for value in self.operands:
-            value.uses[self] = value.uses.get(self, 0) + 1
-        self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+            uses = value.uses
+            uses[self] = uses.get(self, 0) + 1
+        if len(result_types) == 1:  # nearly always; a loop takes a quarter of the time to make an op
+            self.results = [Value(result_types[0], self, 0)]
+        else:
+            self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
         self.attributes: dict[str, Attribute] = attributes if attributes is not None else {}
         self.regions = regions
         for region in regions:

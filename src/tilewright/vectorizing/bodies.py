@@ -46,7 +46,7 @@ def scalar_text(module: Op, target: Target, result: Kind, kinds: Sequence[Kind])
             word = w.load(type, w.offset("%arguments", "i64", number), align=8)
             emitter.bind(argument, w.emit(f"trunc i64 {word} to i1") if kind.is_bool else word)
         (value,) = emitter.run(block)
-        _store_word(w, emitter.name(value), element_of(value.type), result)
+        _store_word(w, emitter.names[value], element_of(value.type), result)
         w.do("ret i32 0")
     return w.render()
 

@@ -19,6 +19,7 @@ from tilewright.dialects.math import Approximate, Fma
 from tilewright.dialects.scf import If, While
 from tilewright.dialects.tt_elementwise import ExternElementwise
 from tilewright.dialects.tt_program import Assert
+from tilewright.dialects.vector import wide_type
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value, defining
@@ -174,11 +175,6 @@ _NE = {"predicate": Keyword("ne")}
 def _stored(type: Type) -> Type:
     """The type of an element in memory: truth values take a byte."""
     return i8 if type is i1 else type
-
-
-def wide_type(type: Type, lanes: int) -> Type:
-    """The type of `lanes` numbers; of one it is the number's."""
-    return type if lanes == 1 else VectorType((lanes,), type)
 
 
 class _LaneWriter:

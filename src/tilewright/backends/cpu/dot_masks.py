@@ -11,7 +11,7 @@ zeros. With a mask on one operand only, the other one may be infinite there, and
 from __future__ import annotations
 
 from tilewright.backends.cpu.costs import conjuncts
-from tilewright.backends.cpu.dot.emit import takes_steps
+from tilewright.backends.cpu.dot.lower import takes_steps
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
 from tilewright.backends.cpu.nest.copy_elision import source_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.backends.cpu.allocate_buffers import bytes_of
-from tilewright.backends.cpu.dot.emit import takes_steps
+from tilewright.backends.cpu.dot.lower import takes_steps
 from tilewright.backends.cpu.dot.spec import DotSpec
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, tile_of

@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeGuard
 
 from tilewright.backends.cpu.costs import SINKS
-from tilewright.backends.cpu.dot.emit import emit_dot
-from tilewright.backends.cpu.dot.spec import Offset, Prefetch
+from tilewright.backends.cpu.dot.lower import lower_dot
+from tilewright.backends.cpu.dot.spec import Prefetch
 from tilewright.backends.cpu.dot_masks import axis_of_depth
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.emit_calls import (
@@ -34,8 +34,10 @@ from tilewright.backends.cpu.emit_calls import (
     shared_by,
 )
 from tilewright.backends.cpu.emit_control import Control, Turns, only_waits
+from tilewright.backends.cpu.emit_loops import VectorLoops
 from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
+from tilewright.backends.cpu.loop_builder import BYTES, offset_of
 from tilewright.backends.cpu.nest.context import Hoisted
 from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, emit_elided, next_tile
 from tilewright.backends.cpu.nest.loops import emit_nest
@@ -52,7 +54,7 @@ from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Block, Op, Value, defining
-from tilewright.ir.types import IntType, TensorType, Type
+from tilewright.ir.types import IntType, TensorType, Type, i8, i64
 from tilewright.support.diagnostics import InternalError
 from tilewright.transforms.functions import functions_of, is_public
 
@@ -78,11 +80,6 @@ def emit_functions(w: LlvmWriter, module: Op, *, polled: Sequence[str]) -> tuple
         else:
             FunctionEmitter(w, function, shared).emit_called(shared.names[function.symbol])
     return entry, shared.sites, shared.waits
-
-
-def as_offset(name: str) -> Offset:
-    """A number, if `name` is a literal."""
-    return int(name) if name.lstrip("-").isdigit() else name
 
 
 def _loop_around(op: Op) -> Op | None:
@@ -114,6 +111,7 @@ class FunctionEmitter:
         self.control: Control | None = None
         self.listener: Listener | None = None
         self.hoisted: Hoisted = {}
+        self.vector_loops = VectorLoops(w, self.value)
         self.ops = list(function.walk())
         self.sinks_per_loop = Counter(_loop_around(op) for op in self.ops if isinstance(op, SINKS))
 
@@ -303,26 +301,28 @@ class FunctionEmitter:
         return emit_nest(self.w, nest, self.value, programs=programs, optimize_size=optimize_size, hoisted=self.hoisted)
 
     def _dot(self, op: CpuDot) -> None:
-        spec = spec_of(op)
-        a, b, c = (self.value(v) for v in op.operands)
+        spec, target = spec_of(op), self.w.target
         batches = batches_of(op)
-        if batches > 1:
-            with self.w.loop(0, batches) as loop:
-                steps = [self.w.emit(f"mul i64 {loop.index}, {stride_bytes(v)}") for v in op.operands]
-                a, b, c = (self.w.offset(p, "i8", s) for p, s in zip((a, b, c), steps, strict=True))
-                emit_dot(self.w, spec, a, b, c, "%scratch")
-            return
-        soon = [self._prefetch(v) for v in (op.a, op.b)]
-        depth: str | None = None
-        if op.a in self.tiles:
-            a, stride, step, _, depth = self.tiles[op.a][1]
-            spec = replace(spec, a_stride=as_offset(stride), a_step=as_offset(step))
-        if op.b in self.tiles:
-            b, stride, step, _, other = self.tiles[op.b][1]
-            spec = replace(spec, b_stride=as_offset(stride), b_step=as_offset(step))
-            if depth is not None and other is not None:
-                spec = replace(spec, depth=self.w.intrinsic("llvm.smin", "i64", depth, other))
-        emit_dot(self.w, spec, a, b, c, "%scratch", prefetch=[p for p in soon if p is not None])
+        with self.vector_loops.building() as ops:
+            a, b, c = (ops.pointing(v, i8) for v in op.operands)
+            scratch = self.vector_loops.value("%scratch", BYTES)
+            if batches > 1:
+                with ops.loop(0, batches) as loop:
+                    steps = [ops.mul(loop.index, stride_bytes(v)) for v in op.operands]
+                    a, b, c = (ops.offset(p, s) for p, s in zip((a, b, c), steps, strict=True))
+                    lower_dot(ops, target, spec, a, b, c, scratch)
+                return
+            soon = [self._prefetch(v) for v in (op.a, op.b)]
+            depth: Value | None = None
+            if op.a in self.tiles:
+                a, stride, step, depth = self.vector_loops.matrix(self.tiles[op.a][1])
+                spec = replace(spec, a_stride=stride, a_step=step)
+            if op.b in self.tiles:
+                b, stride, step, other = self.vector_loops.matrix(self.tiles[op.b][1])
+                spec = replace(spec, b_stride=stride, b_step=step)
+                if depth is not None and other is not None:
+                    spec = replace(spec, depth=offset_of(ops.smin(depth, other)))
+            lower_dot(ops, target, spec, a, b, c, scratch, prefetch=[p for p in soon if p is not None])
 
     def _prefetch(self, buffer: Value) -> Prefetch | None:
         """The memory that an operand is read from in the next iteration of the loop around."""
@@ -334,9 +334,9 @@ class FunctionEmitter:
             return None
         size = element_bytes(nest)
         rows, columns = tile_of(buffer.type).shape
-        stride = self.w.emit(f"mul i64 {tile.pitch}, {size}")
+        stride = self.vector_loops.builder.mul(self.vector_loops.value(tile.pitch, i64), size)
         spread = 1 if tile.step == "1" else LIKELY_STEP
-        return Prefetch(pointer, stride, rows, columns * size * spread)
+        return Prefetch(self.vector_loops.value(pointer, BYTES), offset_of(stride), rows, columns * size * spread)
 
     def next_value(self, value: Value) -> str:
         """The value of a scalar in the next iteration of the innermost loop."""

@@ -265,22 +265,22 @@ class LoopBuilder(StructureBuilder):
 
     def offset(self, pointer: Value, count: Operand) -> Value:
         """The address of element `count` behind a pointer: of byte `count` behind a `!tt.ptr<i8>`. Vectors as well."""
-        if count == 0 or known(count) == 0:
-            return pointer
-        index = self.constant(count, i64) if isinstance(count, int) else count
-        return self.emit("tt.addptr", (pointer, index), pointer.type)
+        return pointer if known(count) == 0 else self.emit("tt.addptr", (pointer, self.number(count)), pointer.type)
 
     def load(
         self, type: Type, pointer: Value, offset: Operand = 0, *, align: int = 1, stride: Operand | None = None
     ) -> Value:
         """What lies `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart."""
-        operands = [pointer, self.number(offset), *self._optional(stride)]
+        operands = [pointer, self.number(offset)]
+        if stride is not None:
+            operands.append(self.number(stride))
         return self.emit("vector.load", operands, type, _aligned(align))
 
     def store(
         self, value: Value, pointer: Value, offset: Operand = 0, *, align: int = 1, stride: Operand | None = None
     ) -> None:
-        self.do("vector.store", [pointer, self.number(offset), value, *self._optional(stride)], _aligned(align))
+        operands = [pointer, self.number(offset), value, *self._optional(stride)]
+        self.do("vector.store", operands, _aligned(align))
 
     def stream(self, value: Value, pointer: Value, offset: Operand = 0, *, align: int) -> None:
         """Store past the caches."""
@@ -396,6 +396,12 @@ def known(value: Operand) -> int | float | None:
         return None
     literal = op.attributes["value"]
     return literal.value if literal.__class__ is Number else None
+
+
+def offset_of(value: Value) -> Operand:
+    """An integer as a number where it is known now."""
+    number = known(value)
+    return number if isinstance(number, int) else value
 
 
 def _aligned(align: int) -> dict[str, Attribute]:

@@ -17,7 +17,7 @@ with b.at(here):                                    # further up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY
 from tilewright.ir.attributes import UNIT
@@ -55,6 +55,7 @@ class StructureBuilder:
         self._pool = ConstantPool(self.entry)
         self._integers: dict[tuple[int, Type], Value] = {}
         self._literals: dict[tuple[str, Type, str], Value] = {}
+        self._numbers: dict[int, Value] = {}
 
     def append(self, op: Op) -> Op:
         """Put an op where ops go now."""
@@ -89,11 +90,11 @@ class StructureBuilder:
             latest = self._latest = Place(self.block, self.block.last)
         return latest
 
-    def at(self, place: Place) -> Elsewhere:
+    def at(self, place: Place) -> Elsewhere[Self]:
         """Let ops go to `place` for a while."""
         return Elsewhere(self, place.block, place)
 
-    def into(self, block: Block) -> Elsewhere:
+    def into(self, block: Block) -> Elsewhere[Self]:
         """Let ops go to the end of `block` for a while."""
         return Elsewhere(self, block, None)
 
@@ -112,7 +113,12 @@ class StructureBuilder:
 
     def number(self, operand: Operand) -> Value:
         """An i64 as a value."""
-        return self.constant(operand, i64) if isinstance(operand, int) else operand
+        if not isinstance(operand, int):
+            return operand
+        found = self._numbers.get(operand)
+        if found is None:
+            found = self._numbers[operand] = self.constant(operand, i64)
+        return found
 
     def loop(
         self, low: Operand, high: Operand, step: Operand = 1, *, carried: Sequence[Value] = (), nonempty: bool = False
@@ -127,15 +133,18 @@ class StructureBuilder:
         return BranchFrame(self, condition, {UNLIKELY: UNIT} if unlikely else {})
 
 
-class Elsewhere:
+B = TypeVar("B", bound=StructureBuilder)
+
+
+class Elsewhere(Generic[B]):
     """Ops go elsewhere within a `with`; a class, since a generator costs four times as much."""
 
     __slots__ = ("_block", "_builder", "_outer", "_place")
 
-    def __init__(self, builder: StructureBuilder, block: Block, place: Place | None) -> None:
+    def __init__(self, builder: B, block: Block, place: Place | None) -> None:
         self._builder, self._block, self._place = builder, block, place
 
-    def __enter__(self) -> StructureBuilder:
+    def __enter__(self) -> B:
         builder = self._builder
         self._outer = builder.block, builder._place
         builder.block, builder._place = self._block, self._place
@@ -192,15 +201,15 @@ class BranchFrame:
     def __enter__(self) -> Self:
         return self
 
-    def then(self) -> Elsewhere:
+    def then(self) -> Elsewhere[StructureBuilder]:
         """The ops where the condition holds."""
         return self._side(0)
 
-    def otherwise(self) -> Elsewhere:
+    def otherwise(self) -> Elsewhere[StructureBuilder]:
         """The ops where it does not."""
         return self._side(1)
 
-    def _side(self, number: int) -> Elsewhere:
+    def _side(self, number: int) -> Elsewhere[StructureBuilder]:
         block = self._blocks[number] = Block()
         return self._builder.into(block)
 

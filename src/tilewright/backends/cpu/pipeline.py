@@ -12,8 +12,8 @@ from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
-from tilewright.backends.cpu.dot.emit import dot_workspace_bytes
-from tilewright.backends.cpu.dot.spec import operand_element_type
+from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
+from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
@@ -158,7 +158,7 @@ def _workspace(module: Op, target: Target) -> int:
 def _workspace_of(dot: CpuDot, target: Target) -> int:
     """Bytes that a micro-kernel needs, whether the operands are copied or read where they lie."""
     copied = spec_of(dot)
-    in_place = replace(copied, a_stride="%a", b_stride="%b")
+    in_place = replace(copied, a_stride=AT_RUN_TIME, b_stride=AT_RUN_TIME)
     return max(dot_workspace_bytes(copied, target), dot_workspace_bytes(in_place, target))
 
 

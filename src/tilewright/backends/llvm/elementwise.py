@@ -76,9 +76,8 @@ def _instruction(opcode: str) -> Lowering:
     """One LLVM instruction on two operands of the result's type."""
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        k = LaneType(w, element_of(_result(op)), lanes)
-        a, b = map(k, operands)
-        return k.binary(opcode, a, b).name
+        a, b = operands
+        return w.emit(f"{opcode} {vector(element_of(op.results[0].type), lanes)} {a}, {b}")
 
     return lower
 
@@ -100,9 +99,8 @@ def _extreme(intrinsic: str) -> integers.BinaryRule:
 
 
 def _compare_integers(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
-    k = LaneType(w, element_of(op.lhs.type), lanes)
-    a, b = map(k, operands)
-    return k.compare(op.predicate, a, b).name
+    a, b = operands
+    return w.emit(f"icmp {op.predicate} {vector(element_of(op.operands[0].type), lanes)} {a}, {b}")
 
 
 def _absolute(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
@@ -273,9 +271,8 @@ def _bitcast(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> s
 
 
 def _select(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-    k = LaneType(w, element_of(_result(op)), lanes)
     condition, chosen, other = operands
-    return k.select(k.flags(condition), k(chosen), k(other)).name
+    return w.select(condition, vector(element_of(op.results[0].type), lanes), chosen, other, lanes=lanes)
 
 
 LOWERINGS: dict[str, Lowering] = {

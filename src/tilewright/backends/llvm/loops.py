@@ -11,6 +11,7 @@ Where the machine lacks an instruction, as for masked loads, a table of the mach
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -67,6 +68,19 @@ Scalars = Mapping[str, Callable[[LlvmWriter, Any, Sequence[str]], str | None]]
 """Functions that write ops on numbers, by the names of their kinds."""
 
 
+class _Names(dict[Value, str]):
+    """What values are called; those that nobody has named yet are asked for once."""
+
+    __slots__ = ("_find",)
+
+    def __init__(self, find: Callable[[Value], str]) -> None:
+        self._find = find
+
+    def __missing__(self, value: Value) -> str:
+        name = self[value] = self._find(value)
+        return name
+
+
 class LoopEmitter:
     """Writes the ops of one function.
 
@@ -89,18 +103,11 @@ class LoopEmitter:
         self._failed = failed
         self._outside = outside
         self._scalars = scalars or {}
-        self._names: dict[Value, str] = {}
+        self.names = _Names(self._placeless)
 
     def bind(self, value: Value, name: str) -> None:
         """Say what the LLVM value of `value` is."""
-        self._names[value] = name
-
-    def name(self, value: Value) -> str:
-        """The LLVM value of `value`."""
-        name = self._names.get(value)
-        if name is None:
-            name = self._names[value] = self._placeless(value)
-        return name
+        self.names[value] = name
 
     def _placeless(self, value: Value) -> str:
         """What needs no line where it stands, written where it is first used."""
@@ -125,15 +132,19 @@ class LoopEmitter:
 
     def _ordinary(self, op: Op) -> None:
         """An op that computes lane by lane, or of numbers."""
-        names = [self.name(operand) for operand in op.operands]
+        names = self._operands(op)
         scalar = self._scalars.get(op.name)
         if scalar is None:
             (result,) = op.results
-            self._names[result] = lower_elementwise(self.w, op, names, lanes_of(result.type))
+            self.names[result] = lower_elementwise(self.w, op, names, lanes_of(result.type))
             return
         found = scalar(self.w, op, names)
         if found is not None:
-            self._names[op.results[0]] = found
+            self.names[op.results[0]] = found
+
+    def _operands(self, op: Op) -> list[str]:
+        names = self.names
+        return [names[operand] for operand in op.operands]
 
     def _nothing(self, op: Op) -> None:
         """Nothing: see `_placeless`."""
@@ -141,7 +152,7 @@ class LoopEmitter:
     def _assert(self, op: Assert) -> None:
         assert self._failed is not None, "there is something to do where an assertion fails"
         flag = LaneType(self.w, "i1", 1)
-        self._failed((~flag(self.name(op.condition))).name, op.message)
+        self._failed((~flag(self.names[op.condition])).name, op.message)
 
     # --- what needs no line where it stands ---
 
@@ -174,81 +185,86 @@ class LoopEmitter:
     # --- vectors ---
 
     def _broadcast(self, op: Broadcast) -> None:
-        type = op.results[0].type
-        self._names[op.results[0]] = self.w.splat(self.name(op.source), element_of(type), lanes_of(type))
+        result = op.results[0]
+        source = self.names[op.operands[0]]
+        self.names[result] = self.w.splat(source, element_of(result.type), lanes_of(result.type))
 
     def _reduction(self, op: Reduction) -> None:
-        flags = Lanes(LaneType(self.w, element_of(op.source.type), lanes_of(op.source.type)), self.name(op.source))
-        self._names[op.results[0]] = flags.any()
+        flags = Lanes(LaneType(self.w, element_of(op.source.type), lanes_of(op.source.type)), self.names[op.source])
+        self.names[op.results[0]] = flags.any()
 
     def _shuffle(self, op: Shuffle) -> None:
-        second = "poison" if op.second is None else self.name(op.second)
-        type = _llvm_type(op.first.type)
-        self._names[op.result] = self.w.shuffle(type, self.name(op.first), second, op.lanes)
+        second = "poison" if op.second is None else self.names[op.second]
+        type = llvm_type(op.first.type)
+        self.names[op.result] = self.w.shuffle(type, self.names[op.first], second, op.lanes)
 
     def _extract(self, op: Extract) -> None:
-        self._names[op.result] = self.w.extract(_llvm_type(op.source.type), self.name(op.source), op.lane)
+        self.names[op.result] = self.w.extract(llvm_type(op.source.type), self.names[op.source], op.lane)
 
     def _from_elements(self, op: FromElements) -> None:
         found, element = "poison", element_of(op.result.type)
         for lane, value in enumerate(op.elements):
-            found = self.w.insert(_llvm_type(op.result.type), found, element, self.name(value), lane)
-        self._names[op.result] = found
+            found = self.w.insert(llvm_type(op.result.type), found, element, self.names[value], lane)
+        self.names[op.result] = found
 
     def _bitcast(self, op: BitCast) -> None:
-        types = _llvm_type(op.source.type), _llvm_type(op.result.type)
-        self._names[op.result] = self.w.convert("bitcast", self.name(op.source), *types)
+        source, result = op.operands[0], op.results[0]
+        self.names[result] = self.w.convert(
+            "bitcast", self.names[source], llvm_type(source.type), llvm_type(result.type)
+        )
 
     def _fma(self, op: FusedMultiplyAdd) -> None:
-        a, b, c = map(self.name, op.operands)
-        self._names[op.result] = self.w.intrinsic("llvm.fma", _llvm_type(op.result.type), a, b, c)
+        result = op.results[0]
+        self.names[result] = self.w.intrinsic("llvm.fma", llvm_type(result.type), *self._operands(op))
 
     def _dot_accumulate(self, op: DotAccumulate) -> None:
-        self._names[op.result] = accumulate_products(self.w, op, *map(self.name, op.operands))
+        self.names[op.result] = accumulate_products(self.w, op, *self._operands(op))
 
     # --- memory ---
 
     def _addptr(self, op: AddPtr) -> None:
-        pointer, offset = map(self.name, op.operands)
-        lanes = lanes_of(op.result.type)
-        wide = vector("i64", lanes)
-        offset = self.w.convert("sext", offset, _llvm_type(op.offset.type), wide)
-        types = _in_memory(pointee_type(op.result.type.scalar)), vector("ptr", lanes)
-        self._names[op.result] = self.w.emit(f"getelementptr {types[0]}, {types[1]} {pointer}, {wide} {offset}")
+        result, index = op.results[0], op.operands[1].type
+        pointer, offset = self._operands(op)
+        start, wide = _stepping(result.type)
+        offset = self.w.convert("sext", offset, llvm_type(index), wide)
+        self.names[result] = self.w.emit(f"{start} {pointer}, {wide} {offset}")
 
     def _address(self, base: Value, offset: Value) -> str:
-        return self.w.offset(self.name(base), "i8", self.name(offset))
+        return self.w.offset(self.names[base], "i8", self.names[offset])
 
     def _load(self, op: Load) -> None:
-        type, first = op.result.type, self._address(op.base, op.offset)
-        if op.stride is None:
-            found = self.w.load(_llvm_type(type), first, align=op.alignment)
+        result = op.results[0]
+        type, (base, offset, *stride) = result.type, op.operands
+        first = self._address(base, offset)
+        if not stride:
+            found = self.w.load(llvm_type(type), first, align=op.alignment)
         else:
-            found = gather(self.w, self._apart(first, op.stride, type), element_of(type), align=op.alignment)
-        self._names[op.result] = found
+            found = gather(self.w, self._apart(first, stride[0], type), element_of(type), align=op.alignment)
+        self.names[result] = found
 
     def _store(self, op: Store) -> None:
-        type, value, first = op.value.type, self.name(op.value), self._address(op.base, op.offset)
-        if op.stride is not None:
-            scatter(self.w, self._apart(first, op.stride, type), element_of(type), value, align=op.alignment)
+        base, offset, stored, *stride = op.operands
+        type, value, first = stored.type, self.names[stored], self._address(base, offset)
+        if stride:
+            scatter(self.w, self._apart(first, stride[0], type), element_of(type), value, align=op.alignment)
         elif op.nontemporal:
-            self.w.stream(_llvm_type(type), value, first, align=op.alignment)
+            self.w.stream(llvm_type(type), value, first, align=op.alignment)
         else:
-            self.w.store(_llvm_type(type), value, first, align=op.alignment)
+            self.w.store(llvm_type(type), value, first, align=op.alignment)
 
     def _masked_load(self, op: MaskedLoad) -> None:
         type, first = op.result.type, self._address(op.base, op.offset)
-        element, align, mask, other = element_of(type), op.alignment, self.name(op.mask), self.name(op.other)
+        element, align, mask, other = element_of(type), op.alignment, self.names[op.mask], self.names[op.other]
         if op.stride is None:
             found = masked_load(self.w, first, element, lanes_of(type), mask, other, align=align)
         else:
             places = self._apart(first, op.stride, type)
             found = gather(self.w, places, element, align=align, mask=mask, other=other)
-        self._names[op.result] = found
+        self.names[op.result] = found
 
     def _masked_store(self, op: MaskedStore) -> None:
-        type, value, first = op.value.type, self.name(op.value), self._address(op.base, op.offset)
-        element, align, mask = element_of(type), op.alignment, self.name(op.mask)
+        type, value, first = op.value.type, self.names[op.value], self._address(op.base, op.offset)
+        element, align, mask = element_of(type), op.alignment, self.names[op.mask]
         if op.stride is None:
             masked_store(self.w, first, element, lanes_of(type), value, mask, align=align)
         else:
@@ -256,52 +272,52 @@ class LoopEmitter:
 
     def _apart(self, first: str, stride: Value, type: Type) -> list[str]:
         """The addresses of elements that are `stride` bytes apart."""
-        pointers, step = [first], self.name(stride)
+        pointers, step = [first], self.names[stride]
         for _ in range(lanes_of(type) - 1):
             pointers.append(first if step == "0" else self.w.emit(f"getelementptr i8, ptr {pointers[-1]}, i64 {step}"))
         return pointers
 
     def _gather(self, op: Gather) -> None:
-        mask, other = (None if value is None else self.name(value) for value in (op.mask, op.other))
+        mask, other = (None if value is None else self.names[value] for value in (op.mask, op.other))
         element = element_of(op.result.type)
         pointers = self._numbered(op.base, op.indices)
-        self._names[op.result] = gather(self.w, pointers, element, align=op.alignment, mask=mask, other=other)
+        self.names[op.result] = gather(self.w, pointers, element, align=op.alignment, mask=mask, other=other)
 
     def _scatter(self, op: Scatter) -> None:
-        mask = None if op.mask is None else self.name(op.mask)
+        mask = None if op.mask is None else self.names[op.mask]
         pointers, element = self._numbered(op.base, op.indices), element_of(op.value.type)
-        scatter(self.w, pointers, element, self.name(op.value), align=op.alignment, mask=mask)
+        scatter(self.w, pointers, element, self.names[op.value], align=op.alignment, mask=mask)
 
     def _numbered(self, base: Value, indices: Value) -> list[str]:
         """The addresses of elements by number."""
         element = _in_memory(pointee_type(base.type))
-        return lane_pointers(self.w, self.name(base), self.name(indices), element, lanes_of(indices.type))
+        return lane_pointers(self.w, self.names[base], self.names[indices], element, lanes_of(indices.type))
 
     def _load_each(self, op: LoadEach) -> None:
         element = element_of(op.result.type)
-        mask, other = (None if value is None else self.name(value) for value in (op.mask, op.other))
+        mask, other = (None if value is None else self.names[value] for value in (op.mask, op.other))
         if mask is not None and other is None:
             other = constant(0, element, lanes_of(op.result.type))
         pointers = self._pointers(op.pointer)
-        self._names[op.result] = gather(self.w, pointers, element, align=_size(element), mask=mask, other=other)
+        self.names[op.result] = gather(self.w, pointers, element, align=_size(element), mask=mask, other=other)
 
     def _store_each(self, op: StoreEach) -> None:
-        element, mask = element_of(op.value.type), None if op.mask is None else self.name(op.mask)
+        element, mask = element_of(op.value.type), None if op.mask is None else self.names[op.mask]
         pointers = self._pointers(op.pointer)
-        scatter(self.w, pointers, element, self.name(op.value), align=_size(element), mask=mask)
+        scatter(self.w, pointers, element, self.names[op.value], align=_size(element), mask=mask)
 
     def _pointers(self, value: Value) -> list[str]:
         """The lanes of a vector of pointers."""
-        name, lanes = self.name(value), lanes_of(value.type)
+        name, lanes = self.names[value], lanes_of(value.type)
         return [name] if lanes == 1 else [self.w.extract(vector("ptr", lanes), name, lane) for lane in range(lanes)]
 
     def _prefetch(self, op: Prefetch) -> None:
-        self.w.prefetch(self._address(op.base, op.offset), locality=op.locality, write=op.write)
+        self.w.prefetch(self._address(*op.operands), locality=op.locality, write=op.write)
 
     # --- control flow: 16-bit floats go from block to block as integers ---
 
     def _for(self, op: For) -> None:
-        low, high, step = map(self.name, op.bounds)
+        low, high, step = self._operands(op)[:3]
         carried = [(moved_type(value.type), self._leaving(value)) for value in op.inits]
         with self.w.loop(low, high, step, carried=carried, guarded=NONEMPTY not in op.attributes) as loop:
             self.bind(op.induction_variable, loop.index)
@@ -311,7 +327,7 @@ class LoopEmitter:
 
     def _if(self, op: If) -> None:
         sides: list[list[str]] = []
-        with self.w.branch(self.name(op.condition), unlikely=UNLIKELY in op.attributes) as branch:
+        with self.w.branch(self.names[op.condition], unlikely=UNLIKELY in op.attributes) as branch:
             for region, way in zip(op.arms, (branch.then, branch.otherwise), strict=False):
                 with way():
                     sides.append([self._leaving(value) for value in self.run(region.block)])
@@ -328,10 +344,10 @@ class LoopEmitter:
         phis, names = w.open_section(), [w.fresh("c") for _ in types]
         self._enter(op.before.args, names)
         condition, *values = self.run(op.before)
-        passed = [self.name(value) for value in values]
-        w.do(f"br i1 {self.name(condition)}, label %{body}, label %{end}")
+        passed = [self.names[value] for value in values]
+        w.do(f"br i1 {self.names[condition]}, label %{body}, label %{end}")
         w.start_block(body)
-        self._names.update(zip(op.after.args, passed, strict=True))
+        self.names.update(zip(op.after.args, passed, strict=True))
         following = [self._leaving(value) for value in self.run(op.after)]
         latch = w.leave_to(head)
         phis.parts += [
@@ -339,20 +355,19 @@ class LoopEmitter:
             for name, type, first, next in zip(names, types, initial, following, strict=True)
         ]
         w.start_block(end)
-        self._names.update(zip(op.results, passed, strict=True))
+        self.names.update(zip(op.results, passed, strict=True))
 
     def _leaving(self, value: Value) -> str:
         """A value as it goes to another block."""
-        element, name = element_of(value.type), self.name(value)
-        if moved_as(element) == element:
+        type, name = value.type, self.names[value]
+        if moved_type(type) == llvm_type(type):
             return name
-        return half_bits(LaneType(self.w, element, lanes_of(value.type))(name)).name
+        return half_bits(LaneType(self.w, element_of(type), lanes_of(type))(name)).name
 
     def _enter(self, values: Sequence[Value], names: Sequence[str]) -> None:
         """Bind values to what came from other blocks."""
         for value, name in zip(values, names, strict=True):
-            type = vector(element_of(value.type), lanes_of(value.type))
-            self._names[value] = self.w.convert("bitcast", name, moved_type(value.type), type)
+            self.names[value] = self.w.convert("bitcast", name, moved_type(value.type), llvm_type(value.type))
 
     TABLE: Mapping[str, Callable[[Any, Any], None]] = {
         "arith.constant": _nothing,
@@ -384,13 +399,23 @@ class LoopEmitter:
     }
 
 
+@cache
 def moved_type(type: Type) -> str:
     """The LLVM type of a value between blocks."""
     return vector(moved_as(element_of(type)), lanes_of(type))
 
 
-def _llvm_type(type: Type) -> str:
+@cache
+def llvm_type(type: Type) -> str:
+    """The LLVM type of a number or a vector."""
     return vector(element_of(type), lanes_of(type))
+
+
+@cache
+def _stepping(pointers: Type) -> tuple[str, str]:
+    """The start of the instruction that steps over what `pointers` point at, and the type of the number of steps."""
+    lanes = lanes_of(pointers)
+    return f"getelementptr {_in_memory(pointee_type(pointers.scalar))}, {vector('ptr', lanes)}", vector("i64", lanes)
 
 
 def _in_memory(type: Type) -> str:

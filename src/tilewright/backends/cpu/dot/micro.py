@@ -12,8 +12,8 @@ from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import WORD_BIAS
 from tilewright.backends.cpu.dot.shape import Shape
 from tilewright.backends.cpu.dot.spec import Offset
-from tilewright.backends.llvm.spelling import bits_of, constant, is_float, vector
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.ir.core import Value
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Rows:
     `signed`: the bytes have yet to be biased. One instruction loads, spreads and biases a word.
     """
 
-    pointer: str
+    pointer: Value
     row_bytes: Offset
     step_bytes: Offset
     signed: bool = False
@@ -36,79 +36,75 @@ class Panel:
     `correction` is the address of an i32 per column that is added to C before anything else.
     """
 
-    pointer: str
+    pointer: Value
     step_bytes: Offset
-    correction: str | None = None
+    correction: Value | None = None
 
 
 @dataclass(frozen=True)
 class Block:
     """A block of C in memory. `zero_init`: it is written without having been read."""
 
-    pointer: str
+    pointer: Value
     row_bytes: int
     zero_init: bool
 
 
-def emit_block(
-    w: LlvmWriter, by: Arithmetic, shape: Shape, *, groups: Offset, rows: Rows, panel: Panel, block: Block
+def block_of_c(
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, *, groups: Offset, rows: Rows, panel: Panel, block: Block
 ) -> None:
     """C (+)= A·B for one block of C."""
-    type = vector(by.accumulator, shape.lanes)
-    places = _places(w, by, shape, block)
-    starts = _start_values(w, by, shape, places, panel=panel, block=block)
+    places = _places(by, shape, block)
+    starts = _start_values(ops, by, shape, places, panel=panel, block=block)
     if _adds_last(by, block):
         for place in places:
-            w.prefetch(place, write=True)
-    row_offsets = [times(w, r, rows.row_bytes) for r in range(shape.rows)]
+            ops.prefetch(block.pointer, place, write=True)
+    row_offsets = [times(ops, r, rows.row_bytes) for r in range(shape.rows)]
+    width = shape.lanes * by.word_bytes
 
-    def step(_: Offset, carried: list[str]) -> list[str]:
+    def step(_: Offset, carried: list[Value]) -> list[Value]:
         a, b, *sums = carried
-        columns = [_load_words(w, by, shape, b, v) for v in range(shape.vectors)]
+        columns = [
+            ops.load(by.operand(shape.lanes), b, v * width, align=by.element_bytes) for v in range(shape.vectors)
+        ]
         for r in range(shape.rows):
-            word = _broadcast(w, by, shape, behind(w, a, row_offsets[r]), signed=rows.signed)
+            word = _broadcast(ops, by, shape, a, row_offsets[r], signed=rows.signed)
             for v in range(shape.vectors):
                 at = r * shape.vectors + v
-                sums[at] = by.accumulate(w, by, shape.lanes, sums[at], word, columns[v])
-        return [behind(w, a, rows.step_bytes), behind(w, b, panel.step_bytes), *sums]
+                sums[at] = by.accumulate(ops, sums[at], word, columns[v])
+        return [behind(ops, a, rows.step_bytes), behind(ops, b, panel.step_bytes), *sums]
 
-    pointers = [("ptr", rows.pointer), ("ptr", panel.pointer)]
-    _, _, *sums = repeat(w, groups, step, [*pointers, *((type, start) for start in starts)])
-    for value, place in zip(_final_values(w, by, shape, places, sums, block), places, strict=True):
-        w.store(type, value, place, align=_alignment(by))
+    _, _, *sums = repeat(ops, groups, step, [rows.pointer, panel.pointer, *starts])
+    for value, place in zip(_final_values(ops, by, shape, places, sums, block), places, strict=True):
+        ops.store(value, block.pointer, place, align=_alignment(by))
 
 
-def _places(w: LlvmWriter, by: Arithmetic, shape: Shape, block: Block) -> list[str]:
-    vector_bytes = shape.lanes * bits_of(by.accumulator) // 8
-    return [
-        behind(w, block.pointer, r * block.row_bytes + v * vector_bytes)
-        for r in range(shape.rows)
-        for v in range(shape.vectors)
-    ]
+def _places(by: Arithmetic, shape: Shape, block: Block) -> list[int]:
+    """The vectors of the block, in bytes from its start."""
+    vector_bytes = shape.lanes * by.accumulator.bits // 8
+    return [r * block.row_bytes + v * vector_bytes for r in range(shape.rows) for v in range(shape.vectors)]
 
 
 def _start_values(
-    w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str], *, panel: Panel, block: Block
-) -> list[str]:
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], *, panel: Panel, block: Block
+) -> list[Value]:
     """The accumulators before the first step. With groups C is added last: see `_final_values`."""
     if panel.correction is not None:
         width = shape.lanes * by.word_bytes
-        pointers = [behind(w, panel.correction, v * width) for v in range(shape.vectors)]
-        return _load_all(w, by, shape, pointers) * shape.rows
+        return _load_all(ops, by, shape, panel.correction, [v * width for v in range(shape.vectors)]) * shape.rows
     if block.zero_init or by.group > 1:
-        return [by.zero(shape.lanes)] * len(places)
-    return _load_all(w, by, shape, places)
+        return [ops.constant(0, by.total(shape.lanes))] * len(places)
+    return _load_all(ops, by, shape, block.pointer, places)
 
 
 def _final_values(
-    w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str], sums: list[str], block: Block
-) -> list[str]:
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], sums: list[Value], block: Block
+) -> list[Value]:
     """The final values of C."""
     if not _adds_last(by, block):
         return sums
-    type, add = vector(by.accumulator, shape.lanes), "fadd" if is_float(by.accumulator) else "add"
-    before = _load_all(w, by, shape, places)
-    return [w.emit(f"{add} {type} {held}, {value}") for held, value in zip(before, sums, strict=True)]
+    before = _load_all(ops, by, shape, block.pointer, places)
+    return [ops.add(held, value) for held, value in zip(before, sums, strict=True)]
 
 
 def _adds_last(by: Arithmetic, block: Block) -> bool:
@@ -119,26 +115,20 @@ def _adds_last(by: Arithmetic, block: Block) -> bool:
     return by.group > 1 and not block.zero_init
 
 
-def _load_all(w: LlvmWriter, by: Arithmetic, shape: Shape, places: list[str]) -> list[str]:
-    type = vector(by.accumulator, shape.lanes)
-    return [w.load(type, place, align=_alignment(by)) for place in places]
+def _load_all(ops: LoopBuilder, by: Arithmetic, shape: Shape, pointer: Value, places: list[int]) -> list[Value]:
+    return [ops.load(by.total(shape.lanes), pointer, place, align=_alignment(by)) for place in places]
 
 
 def _alignment(by: Arithmetic) -> int:
     """Rows of C and panels start at multiples of the element size at least; unaligned access costs nothing extra."""
-    return bits_of(by.accumulator) // 8
+    return by.accumulator.bits // 8
 
 
-def _load_words(w: LlvmWriter, by: Arithmetic, shape: Shape, pointer: str, v: int) -> str:
-    place = behind(w, pointer, v * shape.lanes * by.word_bytes)
-    return w.load(by.operand(shape.lanes), place, align=by.element_bytes)
-
-
-def _broadcast(w: LlvmWriter, by: Arithmetic, shape: Shape, pointer: str, *, signed: bool) -> str:
+def _broadcast(
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, pointer: Value, offset: Offset, *, signed: bool
+) -> Value:
     """A's word for one row, in all lanes."""
-    word = w.load(by.word, pointer, align=by.element_bytes)
-    spread = w.splat(word, by.word, shape.lanes)
+    spread = ops.splat(ops.load(by.word, pointer, offset, align=by.element_bytes), shape.lanes)
     if signed:
-        type = vector(by.word, shape.lanes)
-        spread = w.emit(f"xor {type} {spread}, {constant(WORD_BIAS, by.word, shape.lanes)}")
-    return w.convert("bitcast", spread, vector(by.word, shape.lanes), by.operand(shape.lanes))
+        spread = ops.xor(spread, WORD_BIAS)
+    return ops.bitcast(spread, by.operand(shape.lanes))

@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.spec import Offset
-from tilewright.backends.llvm.memory import spaced_load
-from tilewright.backends.llvm.spelling import bits_of, constant, vector
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.vector import wide_type
+from tilewright.ir.core import Value
+from tilewright.ir.types import IntType
 
 BIAS = -128
 """The number added to (and, mod 256, xor-ed into) a signed byte to make it an unsigned one."""
@@ -44,7 +46,7 @@ class Packed:
         sums_at: how many bytes behind a panel its column sums lie, one i32 per column, if they are wanted.
     """
 
-    pointer: str
+    pointer: Value
     lanes: int
     columns: int
     groups: Offset
@@ -67,160 +69,164 @@ class Packed:
         panel, inside = divmod(v, self.panel_vectors)
         return panel * self.panel_step + inside * self.lanes * word_bytes
 
-    def part(self, w: LlvmWriter, index: Offset, vectors: int, word_bytes: int) -> Packed:
+    def part(self, ops: LoopBuilder, index: Offset, vectors: int, word_bytes: int) -> Packed:
         """The part from vector number `index` · `vectors` on: whole panels, or a part of the only one."""
         whole = max(1, vectors // self.panel_vectors)
         step = whole * self.panel_step if vectors >= self.panel_vectors else vectors * self.lanes * word_bytes
-        return replace(self, pointer=behind(w, self.pointer, index, step), panels=whole)
+        return replace(self, pointer=behind(ops, self.pointer, index, step), panels=whole)
 
 
-Combine = Callable[[str], list[str]]
+Combine = Callable[[Value], list[Value]]
 """A function from the address of the source to one row of packed vectors."""
 
 
 def stream(
-    w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, vectors: int, step_bytes: Offset, combine: Combine
+    ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, vectors: int, step_bytes: Offset, combine: Combine
 ) -> None:
     """Fill the first `vectors` vectors of every packed row; the source moves on by `step_bytes` from row to row."""
-    type, places = by.operand(into.lanes), [into.place(v, by.word_bytes) for v in range(vectors)]
-    total = vector(by.accumulator, into.lanes)
-    starts = [] if into.sums_at is None else [(total, by.zero(into.lanes))] * vectors
+    places = [into.place(v, by.word_bytes) for v in range(vectors)]
+    starts = [] if into.sums_at is None else [ops.constant(0, by.total(into.lanes))] * vectors
 
-    def row(_: Offset, carried: list[str]) -> list[str]:
+    def row(_: Offset, carried: list[Value]) -> list[Value]:
         here, at, *sums = carried
         words = combine(here)
         for place, value in zip(places, words, strict=True):
-            w.store(type, value, behind(w, at, place), align=by.element_bytes)
-        sums = [add_columns(w, by, into.lanes, held, value) for held, value in zip(sums, words, strict=False)]
-        return [behind(w, here, step_bytes), behind(w, at, into.columns * by.word_bytes), *sums]
+            ops.store(value, at, place, align=by.element_bytes)
+        sums = [add_columns(ops, by, held, value) for held, value in zip(sums, words, strict=False)]
+        return [behind(ops, here, step_bytes), behind(ops, at, into.columns * by.word_bytes), *sums]
 
-    carried = [("ptr", source), ("ptr", into.pointer), *starts]
+    carried = [source, into.pointer, *starts]
     if isinstance(into.groups, int) and into.groups * vectors <= UNROLLED:
-        sums = [value for _, value in carried]
+        sums = carried
         for group in range(into.groups):
             sums = row(group, sums)
     else:
-        sums = repeat(w, into.groups, row, carried)
+        sums = repeat(ops, into.groups, row, carried)
     for v, value in enumerate(sums[2:]):
-        store_sums(w, by, into, v, value)
+        store_sums(ops, by, into, v, value)
 
 
-def add_columns(w: LlvmWriter, by: Arithmetic, lanes: int, sums: str, words: str) -> str:
+def add_columns(ops: LoopBuilder, by: Arithmetic, sums: Value, words: Value) -> Value:
     """Add the elements of each word to the column's sum."""
-    return by.accumulate(w, by, lanes, sums, constant(1, by.element, lanes * by.group), words)
+    return by.accumulate(ops, sums, ops.constant(1, words.type), words)
 
 
-def store_sums(w: LlvmWriter, by: Arithmetic, into: Packed, v: int, sums: str) -> None:
+def store_sums(ops: LoopBuilder, by: Arithmetic, into: Packed, v: int, sums: Value) -> None:
     """Store finished column sums of vector number `v`, times the bias."""
     assert into.sums_at is not None, "there is a place for the sums"
-    type = vector(by.accumulator, into.lanes)
-    scaled = w.emit(f"mul {type} {sums}, {constant(BIAS, by.accumulator, into.lanes)}")
-    w.store(type, scaled, behind(w, into.pointer, into.sums_at + into.place(v, by.word_bytes)), align=by.word_bytes)
+    place = into.sums_at + into.place(v, by.word_bytes)
+    ops.store(ops.mul(sums, BIAS), into.pointer, place, align=by.word_bytes)
 
 
 def interleave_rows(
-    w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, bias: bool = False
+    ops: LoopBuilder,
+    by: Arithmetic,
+    source: Value,
+    into: Packed,
+    *,
+    target: Target,
+    row_bytes: Offset,
+    bias: bool = False,
 ) -> None:
     """Pack rows of elements, one row per k and `row_bytes` apart."""
-    element, lanes = f"i{bits_of(by.element)}", into.lanes
-    paired = into.columns % (2 * lanes) == 0 and (by.group == 2 or "avx512vbmi" in w.target.features)
+    element, lanes = IntType(by.element.bits), into.lanes
+    paired = into.columns % (2 * lanes) == 0 and (by.group == 2 or "avx512vbmi" in target.features)
     together = 2 if paired else 1
     vectors, width = min(into.vectors, UNROLLED), together * lanes
-    row_offsets = [times(w, r, row_bytes) for r in range(by.group)]
+    row_offsets = [times(ops, r, row_bytes) for r in range(by.group)]
 
-    def words_of(start: str) -> list[str]:
-        rows = [w.load(vector(element, width), behind(w, start, o), align=1) for o in row_offsets]
-        words = _interleaved(w, rows, element, lanes=lanes, vectors=together)
+    def words_of(start: Value) -> list[Value]:
+        rows = [ops.load(wide_type(element, width), start, offset) for offset in row_offsets]
+        words = _interleaved(ops, rows, lanes=lanes, vectors=together)
         if bias:
-            words = [biased(w, value, lanes * by.group) for value in words]
-        stored = vector(element, lanes * by.group)
-        return [w.convert("bitcast", value, stored, by.operand(lanes)) for value in words]
+            words = [ops.xor(value, BIAS) for value in words]
+        return [ops.bitcast(value, by.operand(lanes)) for value in words]
 
-    def combine(start: str) -> list[str]:
-        starts = [behind(w, start, v * lanes * by.element_bytes) for v in range(0, vectors, together)]
+    def combine(start: Value) -> list[Value]:
+        starts = [behind(ops, start, v * lanes * by.element_bytes) for v in range(0, vectors, together)]
         return [words for here in starts for words in words_of(here)]
 
-    def chunk(c: Offset, _: list[str]) -> list[str]:
-        first = behind(w, source, c, vectors * lanes * by.element_bytes)
-        part = into.part(w, c, vectors, by.word_bytes)
-        stream(w, by, first, part, vectors=vectors, step_bytes=times(w, by.group, row_bytes), combine=combine)
+    def chunk(c: Offset, _: list[Value]) -> list[Value]:
+        first = behind(ops, source, c, vectors * lanes * by.element_bytes)
+        part = into.part(ops, c, vectors, by.word_bytes)
+        stream(ops, by, first, part, vectors=vectors, step_bytes=times(ops, by.group, row_bytes), combine=combine)
         return []
 
-    repeat(w, into.vectors // vectors, chunk)
+    repeat(ops, into.vectors // vectors, chunk)
 
 
-def _interleaved(w: LlvmWriter, rows: list[str], element: str, *, lanes: int, vectors: int) -> list[str]:
+def _interleaved(ops: LoopBuilder, rows: list[Value], *, lanes: int, vectors: int) -> list[Value]:
     """Lane 0 of every row, lane 1 of every row, … in `vectors` parts of `lanes` lanes per row."""
     width, half = lanes * vectors, len(rows) // 2
     if width * half == 1:
-        return [w.concat(rows, element, 1)]
-    type = vector(element, width * half)
-    low, high = w.concat(rows[:half], element, width), w.concat(rows[half:], element, width)
+        return [ops.concat(rows)]
+    low, high = ops.concat(rows[:half]), ops.concat(rows[half:])
     return [
-        w.shuffle(type, low, high, [r * width + v * lanes + lane for lane in range(lanes) for r in range(len(rows))])
+        ops.shuffle(low, high, [r * width + v * lanes + lane for lane in range(lanes) for r in range(len(rows))])
         for v in range(vectors)
     ]
 
 
-def copy_rows(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, step: Offset = 1) -> None:
+def copy_rows(
+    ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, row_bytes: Offset, step: Offset = 1
+) -> None:
     """Copy rows of words, `row_bytes` apart; the words of a row lie `step` words apart."""
     if isinstance(step, int):
-        _copy_vectors(w, by, source, into, row_bytes=row_bytes, step=step)
+        _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=step)
         return
-    with w.branch(w.emit(f"icmp eq i64 {step}, 2")) as branch:
+    with ops.branch(ops.compare("eq", step, 2)) as branch:
         with branch.then():
-            _copy_vectors(w, by, source, into, row_bytes=row_bytes, step=2)
+            _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=2)
         with branch.otherwise():
-            _copy_words(w, by, source, into, row_bytes=row_bytes, step=step)
+            _copy_words(ops, by, source, into, row_bytes=row_bytes, step=step)
 
 
-def _copy_vectors(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, step: int) -> None:
+def _copy_vectors(
+    ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, row_bytes: Offset, step: int
+) -> None:
     vectors = min(into.vectors, UNROLLED)
     vector_bytes = into.lanes * step * by.word_bytes
 
-    def combine(start: str) -> list[str]:
-        pointers = [behind(w, start, v * vector_bytes) for v in range(vectors)]
-        return [spaced_load(w, p, by.element, into.lanes, step, align=by.element_bytes) for p in pointers]
+    def combine(start: Value) -> list[Value]:
+        pointers = [behind(ops, start, v * vector_bytes) for v in range(vectors)]
+        return [ops.spaced_load(by.operand(into.lanes), p, step, align=by.element_bytes) for p in pointers]
 
-    def chunk(c: Offset, _: list[str]) -> list[str]:
-        first, part = behind(w, source, c, vectors * vector_bytes), into.part(w, c, vectors, by.word_bytes)
-        stream(w, by, first, part, vectors=vectors, step_bytes=row_bytes, combine=combine)
+    def chunk(c: Offset, _: list[Value]) -> list[Value]:
+        first, part = behind(ops, source, c, vectors * vector_bytes), into.part(ops, c, vectors, by.word_bytes)
+        stream(ops, by, first, part, vectors=vectors, step_bytes=row_bytes, combine=combine)
         return []
 
-    repeat(w, into.vectors // vectors, chunk)
+    repeat(ops, into.vectors // vectors, chunk)
 
 
-def _copy_words(w: LlvmWriter, by: Arithmetic, source: str, into: Packed, *, row_bytes: Offset, step: Offset) -> None:
+def _copy_words(
+    ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, row_bytes: Offset, step: Offset
+) -> None:
     """Copy rows word by word, a few words per trip of a loop."""
-    step_bytes, width = times(w, step, by.word_bytes), min(WORDS, into.columns)
+    step_bytes, width = times(ops, step, by.word_bytes), min(WORDS, into.columns)
 
-    def panel(p: Offset, _: list[str]) -> list[str]:
+    def panel(p: Offset, _: list[Value]) -> list[Value]:
         begin, to = (
-            behind(w, source, p, times(w, into.columns, step_bytes)),
-            behind(w, into.pointer, p, into.panel_step),
+            behind(ops, source, p, times(ops, into.columns, step_bytes)),
+            behind(ops, into.pointer, p, into.panel_step),
         )
 
-        def row(g: Offset, _: list[str]) -> list[str]:
-            at = behind(w, to, g, into.columns * by.word_bytes)
+        def row(g: Offset, _: list[Value]) -> list[Value]:
+            at = behind(ops, to, g, into.columns * by.word_bytes)
 
-            def some(c: Offset, carried: list[str]) -> list[str]:
+            def some(c: Offset, carried: list[Value]) -> list[Value]:
                 (here,) = carried
-                there = behind(w, at, c, width * by.word_bytes)
+                there = behind(ops, at, c, width * by.word_bytes)
                 for word in range(width):
-                    value = w.load(by.element, here, align=by.element_bytes)
-                    w.store(by.element, value, behind(w, there, word * by.word_bytes), align=by.element_bytes)
-                    here = behind(w, here, step_bytes)
+                    value = ops.load(by.element, here, align=by.element_bytes)
+                    ops.store(value, there, word * by.word_bytes, align=by.element_bytes)
+                    here = behind(ops, here, step_bytes)
                 return [here]
 
-            repeat(w, into.columns // width, some, [("ptr", behind(w, begin, g, row_bytes))])
+            repeat(ops, into.columns // width, some, [behind(ops, begin, g, row_bytes)])
             return []
 
-        repeat(w, into.groups, row)
+        repeat(ops, into.groups, row)
         return []
 
-    repeat(w, into.panels, panel)
-
-
-def biased(w: LlvmWriter, bytes: str, lanes: int) -> str:
-    """The bytes plus 128."""
-    return w.emit(f"xor {vector('i8', lanes)} {bytes}, {constant(BIAS, 'i8', lanes)}")
+    repeat(ops, into.panels, panel)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.ir.core import Value
 
 LINE = 64
 SECOND_LEVEL = 2
@@ -22,7 +23,7 @@ UNROLLED = 16
 """Max fetches in one share; more become a loop over rows."""
 
 
-def emit_shares(w: LlvmWriter, soon: Sequence[Prefetch], number: Offset, blocks: int) -> None:
+def prefetch_shares(ops: LoopBuilder, soon: Sequence[Prefetch], number: Offset, blocks: int) -> None:
     """Prefetch the shares of block `number` out of `blocks` blocks, of all tiles in `soon`.
 
     With two tiles the first half of the blocks fetches the last one, B, which is packed before anything else; A is read
@@ -31,50 +32,50 @@ def emit_shares(w: LlvmWriter, soon: Sequence[Prefetch], number: Offset, blocks:
     half = 1 << max(0, blocks.bit_length() - 2)
     if len(soon) < 2 or blocks < 4 or isinstance(number, int):
         for tile in soon:
-            _emit_share(w, tile, number, blocks)
+            _prefetch_share(ops, tile, number, blocks)
         return
     a, b = soon
-    with w.branch(w.emit(f"icmp slt i64 {number}, {half}")) as branch:
+    with ops.branch(ops.compare("slt", number, half)) as branch:
         with branch.then():
-            _emit_share(w, b, number, half)
+            _prefetch_share(ops, b, number, half)
         with branch.otherwise():
-            _emit_share(w, a, plus(w, number, -half), half)
+            _prefetch_share(ops, a, plus(ops, number, -half), half)
 
 
-def _emit_share(w: LlvmWriter, soon: Prefetch, number: Offset, blocks: int) -> None:
+def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: int) -> None:
     """Prefetch the share of block `number` out of `blocks` blocks.
 
     With a number of blocks that is no power of two, the last ones fetch lines that others fetch too.
     """
     shares = 1 << (blocks.bit_length() - 1)
     if not isinstance(number, int):
-        number = w.emit(f"and i64 {number}, {shares - 1}")
+        number = ops.and_(number, shares - 1)
     lines = max(1, soon.row_bytes // LINE)
     each = max(1, soon.rows * lines // shares)
     if each >= lines:
-        _fetch(w, soon, number, each // lines, 0, lines)
+        _fetch(ops, soon, number, each // lines, 0, lines)
         return
     per_row = lines // each
     if isinstance(number, int):
-        _fetch(w, soon, number // per_row, 1, number % per_row * each * LINE, each)
+        _fetch(ops, soon, number // per_row, 1, number % per_row * each * LINE, each)
         return
-    row = w.emit(f"lshr i64 {number}, {per_row.bit_length() - 1}")
-    part = w.emit(f"and i64 {number}, {per_row - 1}")
-    _fetch(w, soon, row, 1, w.emit(f"mul i64 {part}, {each * LINE}"), each)
+    row = ops.lshr(number, per_row.bit_length() - 1)
+    part = ops.and_(number, per_row - 1)
+    _fetch(ops, soon, row, 1, ops.mul(part, each * LINE), each)
 
 
-def _fetch(w: LlvmWriter, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
+def _fetch(ops: LoopBuilder, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
     """Fetch what `lines` lines from byte `start` on may touch, in each of the rows `share`·`rows` and following."""
-    first = behind(w, behind(w, soon.pointer, share, times(w, rows, soon.row_stride)), start)
+    first = behind(ops, behind(ops, soon.pointer, share, times(ops, rows, soon.row_stride)), start)
 
-    def row(r: Offset, _: list[str]) -> list[str]:
-        here = behind(w, first, r, soon.row_stride)
+    def row(r: Offset, _: list[Value]) -> list[Value]:
+        here = behind(ops, first, r, soon.row_stride)
         for line in range(lines + 1):
-            w.prefetch(behind(w, here, line * LINE), locality=SECOND_LEVEL)
+            ops.prefetch(here, line * LINE, locality=SECOND_LEVEL)
         return []
 
     if rows * lines > UNROLLED:
-        repeat(w, rows, row)
+        repeat(ops, rows, row)
         return
     for r in range(rows):
         row(r, [])

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.llvm.machine import Target
-from tilewright.backends.llvm.spelling import bits_of
 
 CHAINS = 8
 """Accumulators that hide the latency of a multiply-add."""
@@ -36,7 +35,7 @@ class Shape:
 
 def micro_shape(m: int, n: int, arithmetic: Arithmetic, target: Target) -> Shape:
     """The block of an m × n tile of C that is computed at once. Its columns divide n; its rows need not divide m."""
-    lanes = min(n, target.lanes(bits_of(arithmetic.accumulator)))
+    lanes = min(n, target.lanes(arithmetic.accumulator.bits))
     available = n // lanes
     wide = target.neon or (target.has_avx512f and arithmetic.group > 1)
     vectors = min(available, 4 if wide else 2)

@@ -13,10 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.llvm.machine import Target
-from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i8, i16, i32
+from tilewright.ir.core import Block, Value
+from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i8, i16, i32, i64
 
-Offset = int | str
-"""A number known now, or the name of an i64 known at run time."""
+Offset = int | Value
+"""A number known now, or an i64 known at run time."""
+AT_RUN_TIME: Offset = Block((i64,)).args[0]
+"""Stands for what is known at run time only, where it has no value yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +30,8 @@ class DotSpec:
         m, n, k: extents, powers of two.
         a_type, b_type: element types as they lie in memory, from `operand_element_type`.
         acc_type: element type of C: f32, f64, i32 or i64.
-        a_stride, b_stride: distance of rows in elements. The name of an i64 says that the operand is read where the
-            program's data lies: rows are far apart, so B is packed panel by panel.
+        a_stride, b_stride: distance of rows in elements. A value says that the operand is read where the program's
+            data lies: rows are far apart, so B is packed panel by panel.
         a_step, b_step: distance of the columns of A and B as they lie, in elements; what is not 1 needs `takes_steps`.
         depth: how many of the k count, from 1 to k; less than k only where `takes_steps` holds for both operands.
         c_stride: distance of rows of C in elements.
@@ -62,7 +65,7 @@ class Prefetch:
     `rows` and `row_bytes` are powers of two. The addresses need not be valid.
     """
 
-    pointer: str
+    pointer: Value
     row_stride: Offset
     rows: int
     row_bytes: int

@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
-from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, emit_block
+from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
-from tilewright.backends.cpu.dot.prefetching import emit_shares
+from tilewright.backends.cpu.dot.prefetching import prefetch_shares
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch
 from tilewright.backends.cpu.dot.transpose import transpose_words
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
-from tilewright.backends.llvm.spelling import bits_of, element_of, is_float, literal
-from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.types import Type
+from tilewright.ir.core import Value
+from tilewright.ir.types import FloatType, Type
 
 LINE = 64
 MANY_PANELS = 4
@@ -54,7 +54,7 @@ class Plan:
     @property
     def packs_a(self) -> bool:
         """Whether A is packed: if transposed, it has each k on another cache line, and every panel reads it again."""
-        far = isinstance(self.spec.a_stride, str) and self.panels >= MANY_PANELS
+        far = isinstance(self.spec.a_stride, Value) and self.panels >= MANY_PANELS
         is_narrow = self.shape.lanes * self.by.word_bytes < LINE
         return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
 
@@ -65,7 +65,7 @@ class Plan:
     @property
     def packs_b(self) -> bool:
         spec = self.spec
-        return spec.b_transposed or self.by.group > 1 or isinstance(spec.b_stride, str) or spec.b_step != 1
+        return spec.b_transposed or self.by.group > 1 or isinstance(spec.b_stride, Value) or spec.b_step != 1
 
     @property
     def panels(self) -> int:
@@ -115,7 +115,7 @@ def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
 
 
 def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
-    """Bytes of 64-byte aligned memory that `emit_dot` needs beside the tiles; often 0.
+    """Bytes of 64-byte aligned memory that `lower_dot` needs beside the tiles; often 0.
 
     Raises:
         ValueError: extents that are no powers of two, or types that the target cannot multiply.
@@ -124,60 +124,70 @@ def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
     return plan.a_bytes + plan.panels * plan.panel_step if plan else 0
 
 
-def emit_dot(
-    w: LlvmWriter, spec: DotSpec, a: str, b: str, c: str, workspace: str, *, prefetch: Sequence[Prefetch] = ()
+def lower_dot(
+    ops: LoopBuilder,
+    target: Target,
+    spec: DotSpec,
+    a: Value,
+    b: Value,
+    c: Value,
+    workspace: Value,
+    *,
+    prefetch: Sequence[Prefetch] = (),
 ) -> None:
-    """Write code for C (+)= A·B.
+    """Build the loops for C (+)= A·B.
 
     The tiles do not overlap. A product is rounded as the target's multiply-add does: once for f32 and f64 with fused
     instructions; bf16 pairs as `vdpbf16ps` (subnormal inputs count as zero); integers wrap.
 
     Args:
-        w: the writer that the code goes to; its target decides about the instructions.
+        ops: where the ops go.
+        target: the machine, which decides about the instructions.
         spec: extents, types and order of the tiles.
-        a, b, c: addresses of the tiles.
+        a, b, c: addresses of the tiles, as pointers to bytes.
         workspace: address of `dot_workspace_bytes` bytes; not used when those are 0.
         prefetch: memory that will be read next, fetched little by little along the way.
 
     Raises:
         ValueError: as `dot_workspace_bytes`.
     """
-    plan = _plan(spec, w.target)
+    plan = _plan(spec, target)
     if plan is None:
-        emit_scalar_dot(w, spec, a, b, c)
+        _number_by_number(ops, spec, a, b, c, fused=target.has_fma)
         return
-    rows = _rows(w, plan, a, workspace)
-    panels = _panels(w, plan, b, behind(w, workspace, plan.a_bytes))
-    _emit_blocks(w, plan, rows, panels, c, prefetch)
+    rows = _rows(ops, target, plan, a, workspace)
+    panels = _panels(ops, target, plan, b, workspace)
+    _blocks(ops, plan, rows, panels, c, prefetch)
 
 
-def _rows(w: LlvmWriter, plan: Plan, a: str, workspace: str) -> Rows:
+def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Value) -> Rows:
     """A in the order of the micro-kernel, packed if need be."""
     spec, by = plan.spec, plan.by
-    stride = times(w, spec.a_stride, by.element_bytes)
+    stride = times(ops, spec.a_stride, by.element_bytes)
     if not plan.packs_a:
-        step = times(w, spec.a_step, by.word_bytes if by.group > 1 else by.element_bytes)
+        step = times(ops, spec.a_step, by.word_bytes if by.group > 1 else by.element_bytes)
         if spec.a_transposed:
             return Rows(a, step, stride)
         return Rows(a, stride, step, plan.adds_bias)
-    lanes = min(spec.m, w.target.lanes(8 * by.word_bytes))
+    lanes = min(spec.m, target.lanes(8 * by.word_bytes))
     into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.depth)
     if by.group > 1:
-        interleave_rows(w, by, a, into, row_bytes=stride, bias=plan.adds_bias)
+        interleave_rows(ops, by, a, into, target=target, row_bytes=stride, bias=plan.adds_bias)
     else:
-        copy_rows(w, by, a, into, row_bytes=stride, step=spec.a_step)
+        copy_rows(ops, by, a, into, row_bytes=stride, step=spec.a_step)
     return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
 
 
-def _panels(w: LlvmWriter, plan: Plan, b: str, space: str) -> Callable[[Offset], Panel]:
+def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: Value) -> Callable[[Offset], Panel]:
     """B in the order of the micro-kernel, packed if need be: where panel number … lies."""
     spec, by, shape = plan.spec, plan.by, plan.shape
-    stride = times(w, spec.b_stride, by.element_bytes)
-    along = stride if spec.b_transposed else times(w, spec.b_step, by.element_bytes)
-    width = times(w, shape.columns, along)
+    stride = times(ops, spec.b_stride, by.element_bytes)
+    along = stride if spec.b_transposed else times(ops, spec.b_step, by.element_bytes)
+    width = times(ops, shape.columns, along)
     if not plan.packs_b:
-        return lambda p: Panel(behind(w, b, p, width), stride)
+        return lambda p: Panel(behind(ops, b, p, width), stride)
 
+    space = behind(ops, workspace, plan.a_bytes)
     sums_at = plan.panel_bytes if by.biased else None
     into = Packed(
         pointer=space,
@@ -189,95 +199,94 @@ def _panels(w: LlvmWriter, plan: Plan, b: str, space: str) -> Callable[[Offset],
         sums_at=sums_at,
     )
     if spec.b_transposed:
-        transpose_words(w, by, b, into, row_bytes=stride)
+        transpose_words(ops, by, b, into, target=target, row_bytes=stride)
     elif by.group > 1:
-        interleave_rows(w, by, b, into, row_bytes=stride)
+        interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
     else:
-        copy_rows(w, by, b, into, row_bytes=stride, step=spec.b_step)
+        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
 
     def packed(p: Offset) -> Panel:
-        pointer = behind(w, space, p, plan.panel_step)
-        sums = None if sums_at is None else behind(w, pointer, sums_at)
+        pointer = behind(ops, space, p, plan.panel_step)
+        sums = None if sums_at is None else behind(ops, pointer, sums_at)
         return Panel(pointer, shape.columns * by.word_bytes, sums)
 
     return packed
 
 
-def _emit_blocks(
-    w: LlvmWriter, plan: Plan, rows: Rows, panel: Callable[[Offset], Panel], c: str, prefetch: Sequence[Prefetch]
+def _blocks(
+    ops: LoopBuilder, plan: Plan, rows: Rows, panel: Callable[[Offset], Panel], c: Value, prefetch: Sequence[Prefetch]
 ) -> None:
     """All blocks of C."""
     spec, by = plan.spec, plan.by
-    c_bytes = bits_of(by.accumulator) // 8
+    c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
     full, rest = divmod(spec.m, plan.shape.rows)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
-        first = times(w, i, plan.shape.rows)
-        here = replace(rows, pointer=behind(w, rows.pointer, first, rows.row_bytes))
-        start = behind(w, c, first, row_bytes)
+        first = times(ops, i, plan.shape.rows)
+        here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes))
+        start = behind(ops, c, first, row_bytes)
 
-        def block(p: Offset, _: list[str]) -> list[str]:
+        def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
-                emit_shares(w, soon, plus(w, times(w, i, plan.panels), p), full * plan.panels)
-            place = Block(behind(w, start, p, width), row_bytes, spec.zero_init)
-            emit_block(w, by, shape, groups=plan.depth, rows=here, panel=panel(p), block=place)
+                prefetch_shares(ops, soon, plus(ops, times(ops, i, plan.panels), p), full * plan.panels)
+            place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
+            block_of_c(ops, by, shape, groups=plan.depth, rows=here, panel=panel(p), block=place)
             return []
 
-        repeat(w, plan.panels, block)
+        repeat(ops, plan.panels, block)
 
-    def full_row(i: Offset, _: list[str]) -> list[str]:
+    def full_row(i: Offset, _: list[Value]) -> list[Value]:
         blocks(i, plan.shape, prefetch)
         return []
 
-    repeat(w, full, full_row)
+    repeat(ops, full, full_row)
     if rest:
         blocks(full, replace(plan.shape, rows=rest), ())
 
 
-def emit_scalar_dot(w: LlvmWriter, spec: DotSpec, a: str, b: str, c: str) -> None:
-    """Write three loops; the arguments are those of `emit_dot`."""
-    acc = element_of(spec.acc_type)
-    acc_bytes = bits_of(acc) // 8
-    a_row, a_step = _strides(w, spec.a_type, spec.a_stride, transposed=spec.a_transposed)
-    b_step, b_column = _strides(w, spec.b_type, spec.b_stride, transposed=spec.b_transposed)
+def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Value, *, fused: bool) -> None:
+    """Three loops; the arguments are those of `lower_dot`."""
+    acc = spec.acc_type
+    acc_bytes = acc.bits // 8
+    a_row, a_step = _strides(ops, spec.a_type, spec.a_stride, transposed=spec.a_transposed)
+    b_step, b_column = _strides(ops, spec.b_type, spec.b_stride, transposed=spec.b_transposed)
 
     def element(i: Offset, j: Offset) -> None:
-        row, column = behind(w, a, i, a_row), behind(w, b, j, b_column)
-        place = behind(w, behind(w, c, i, spec.c_stride * acc_bytes), j, acc_bytes)
+        row, column = behind(ops, a, i, a_row), behind(ops, b, j, b_column)
+        place = behind(ops, behind(ops, c, i, spec.c_stride * acc_bytes), j, acc_bytes)
 
-        def step(p: Offset, carried: list[str]) -> list[str]:
-            left = _widened(w, spec.a_type, behind(w, row, p, a_step), acc, biased=spec.a_biased)
-            right = _widened(w, spec.b_type, behind(w, column, p, b_step), acc)
-            if is_float(acc):
-                return [w.fma(acc, left, right, carried[0])]
-            return [w.emit(f"add {acc} {carried[0]}, {w.emit(f'mul {acc} {left}, {right}')}")]
+        def step(p: Offset, carried: list[Value]) -> list[Value]:
+            left = _widened(ops, spec.a_type, row, times(ops, p, a_step), acc, biased=spec.a_biased)
+            right = _widened(ops, spec.b_type, column, times(ops, p, b_step), acc)
+            if isinstance(acc, FloatType):
+                return [ops.fma(left, right, carried[0], fused=fused)]
+            return [ops.add(carried[0], ops.mul(left, right))]
 
-        start = literal(0, acc) if spec.zero_init else w.load(acc, place, align=acc_bytes)
-        (total,) = repeat(w, spec.k, step, [(acc, start)])
-        w.store(acc, total, place, align=acc_bytes)
+        start = ops.constant(0, acc) if spec.zero_init else ops.load(acc, place, align=acc_bytes)
+        (total,) = repeat(ops, spec.k, step, [start])
+        ops.store(total, place, align=acc_bytes)
 
-    def row(i: Offset, _: list[str]) -> list[str]:
-        def column(j: Offset, _: list[str]) -> list[str]:
+    def row(i: Offset, _: list[Value]) -> list[Value]:
+        def column(j: Offset, _: list[Value]) -> list[Value]:
             element(i, j)
             return []
 
-        repeat(w, spec.n, column)
+        repeat(ops, spec.n, column)
         return []
 
-    repeat(w, spec.m, row)
+    repeat(ops, spec.m, row)
 
 
-def _strides(w: LlvmWriter, type: Type, stride: Offset, *, transposed: bool) -> tuple[Offset, Offset]:
+def _strides(ops: LoopBuilder, type: Type, stride: Offset, *, transposed: bool) -> tuple[Offset, Offset]:
     """Bytes between neighbours along the first and the second axis."""
     near = type.bits // 8
-    far = times(w, stride, near)
+    far = times(ops, stride, near)
     return (near, far) if transposed else (far, near)
 
 
-def _widened(w: LlvmWriter, type: Type, pointer: str, acc: str, *, biased: bool = False) -> str:
-    element = element_of(type)
-    value = w.load(element, pointer, align=type.bits // 8)
+def _widened(ops: LoopBuilder, type: Type, pointer: Value, offset: Offset, acc: Type, *, biased: bool = False) -> Value:
+    value = ops.load(type, pointer, offset, align=type.bits // 8)
     if biased:
-        value = w.emit(f"xor {element} {value}, {BIAS}")
-    return w.convert("fpext" if is_float(element) else "sext", value, element, acc)
+        value = ops.xor(value, BIAS)
+    return ops.convert("extf" if isinstance(type, FloatType) else "extsi", value, acc)
