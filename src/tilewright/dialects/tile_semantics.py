@@ -58,7 +58,7 @@ def _histogram(op: Any, a: Array, mask: Array | bool = True) -> Array:
 
 def _reinterpret(op: Any, a: Array) -> Array:
     """The bits of all lanes as lanes of the result's width."""
-    return np.atleast_1d(a).view(numpy_dtype(op.results[0].type)).reshape(_shape(op))
+    return np.ascontiguousarray(a).view(numpy_dtype(op.results[0].type)).reshape(_shape(op))
 
 
 def _dot_accumulate(op: Any, a: Array, b: Array, accumulator: Array) -> Array:

@@ -1,0 +1,104 @@
+"""The vector loops of dots: their text, and what the interpreter computes, also for machines that are not here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from dot_native import compare, expected, make_spec, random_tile
+from loop_native import module_of
+
+from tilewright.backends.cpu.dot import DotSpec, dot_workspace_bytes, lower_dot, operand_element_type
+from tilewright.backends.cpu.dot.spec import AT_RUN_TIME
+from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
+from tilewright.backends.llvm.machine import Target, host_target
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.core import Op, Value
+from tilewright.ir.printer import print_op
+from tilewright.ir.types import bf16, f16, f32, f64, i8, i16, i32, i64
+
+PARAMETERS = (*(BYTES,) * 4, i64, i64, i64)
+TARGETS = ("x86-64-v2", "x86-64-v3", "znver4", "aarch64", "neoverse-v1")
+TYPES = {
+    "f16": (f16, f32),
+    "bf16": (bf16, f32),
+    "f32": (f32, f32),
+    "f64": (f64, f64),
+    "i8": (i8, i32),
+    "i16": (i16, i32),
+}
+
+
+def loops_of(spec: DotSpec, target: Target) -> Op:
+    """The loops; strides and the depth that are known at run time only are parameters."""
+
+    def build(ops: LoopBuilder, a: Value, b: Value, c: Value, workspace: Value, *numbers: Value) -> None:
+        names = ("a_stride", "b_stride", "depth")
+        given = {n: v for n, v in zip(names, numbers, strict=True) if getattr(spec, n) is AT_RUN_TIME}
+        lower_dot(ops, target, replace(spec, **given), a, b, c, workspace)
+
+    return module_of(build, PARAMETERS)
+
+
+def check(spec: DotSpec, target: Target, *, depth: int = 0) -> None:
+    """What the interpreter computes is the product; tiles at run-time strides lie 7 elements further apart."""
+    rng = np.random.default_rng(spec.m + spec.k)
+    found = {}
+    for name, rows, columns, order in (
+        ("a", spec.m, spec.k, spec.a_transposed),
+        ("b", spec.k, spec.n, spec.b_transposed),
+    ):
+        rows, columns = (columns, rows) if order else (rows, columns)
+        found[name] = random_tile(
+            rows, columns + 7 * (getattr(spec, f"{name}_stride") is AT_RUN_TIME), spec.a_type, rng
+        )
+    a, b, c = found["a"], found["b"], random_tile(spec.m, spec.c_stride, spec.acc_type, rng)
+    before, space = c.copy(), np.zeros(dot_workspace_bytes(spec, target) + 64, np.uint8)
+    run_ir(loops_of(spec, target), [a, b, c, space, a.shape[1], b.shape[1], depth])
+    if depth:
+        a, b = a[:, :depth], b[:depth]
+        spec = replace(spec, k=depth)
+    compare(c[:, : spec.n], expected(spec, a, b, before), spec)
+
+
+@pytest.mark.parametrize("orders", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("types", TYPES)
+def test_interpreter(types: str, cpu: str, orders: tuple[bool, bool]) -> None:
+    target = host_target(cpu)
+    operand, acc = TYPES[types]
+    spec = partial(make_spec, operand=operand_element_type(operand, target), acc=acc)
+    for extents, zero_init in (((8, 16, 16), True), ((2, 4, 2), False)):
+        check(spec(extents, a_transposed=orders[0], b_transposed=orders[1], zero_init=zero_init), target)
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize("cpu", TARGETS)
+def test_interpreter_of_tiles_where_they_lie(types: str, cpu: str) -> None:
+    target = host_target(cpu)
+    operand, acc = TYPES[types]
+    spec = make_spec((8, 16, 16), operand_element_type(operand, target), acc)
+    check(replace(spec, a_stride=AT_RUN_TIME, b_stride=AT_RUN_TIME), target)
+
+
+@pytest.mark.parametrize("depth", [1, 5, 15, 16])
+@pytest.mark.parametrize("types", ["f32", "f64"])
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "znver4", "aarch64"])
+def test_interpreter_of_products_that_end_early(types: str, cpu: str, depth: int) -> None:
+    target = host_target(cpu)
+    spec = make_spec((4, 16, 16), *TYPES[types])
+    check(replace(spec, b_stride=AT_RUN_TIME, depth=AT_RUN_TIME), target, depth=depth)
+
+
+def test_texts(golden: Callable[[str, str], None]) -> None:
+    """f32 in its place; bytes, whose B is packed with its column sums; bf16 from rows that are far apart."""
+    cases: list[tuple[str, Any]] = [
+        ("x86-64-v3", make_spec((4, 16, 8), f32, f32)),
+        ("icelake-server", make_spec((2, 16, 16), i8, i32, zero_init=True)),
+        ("neoverse-v1", replace(make_spec((2, 4, 4), bf16, f32), b_stride=AT_RUN_TIME)),
+    ]
+    golden("\n".join(print_op(loops_of(spec, host_target(cpu))) for cpu, spec in cases), "cpu/dot_loops.ttir")
