@@ -77,14 +77,13 @@ WAYS = {
     "only on a thread of the pool": """
 @tw.jit
 def turns(x, n, far):
-    pid = tl.program_id(0)
     v = tl.load(x)
-    if pid == 0:
+    if tl.program_id(0) + tl.program_id(1) + tl.program_id(2) == 0:
         for _ in range(n):
             v = v * 5 + 1
         tl.store(x, v)
     else:
-        tl.store(x + pid * far, v)
+        tl.store(x + far, v)
 turns.fn.__name__ = "reads_far"
 numbers = np.zeros(8, np.int32)
 turns[8, 4, 2](numbers, 1, 0)
