@@ -84,9 +84,11 @@ def dot_text(
     return w.render()
 
 
-def compile_dots(specs: Sequence[DotSpec], target: Target, prefetch: Sequence[Prefetch] = ()) -> list[Native]:
-    """Native functions, in the order of the specs."""
-    blob = link(compile_object(dot_text(specs, target, prefetch), target))
+def compile_dots(
+    specs: Sequence[DotSpec], target: Target, prefetch: Sequence[Prefetch] = (), *, level: int = 1
+) -> list[Native]:
+    """Native functions, in the order of the specs, made at this level of LLVM's code generator."""
+    blob = link(compile_object(dot_text(specs, target, prefetch), target, opt=level))
     address = map_code(blob.image).address
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
     return [prototype(address + blob.symbols[f"dot{number}"]) for number in range(len(specs))]

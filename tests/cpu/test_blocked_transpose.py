@@ -1,10 +1,13 @@
 """Tiles that are stored along another axis than they are loaded go through registers in squares."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import LONG
 
 
 @tw.jit
@@ -45,9 +48,15 @@ def both_across(x_ptr, bias_ptr, out_ptr, M, N, BM: tl.constexpr, BN: tl.constex
 KERNELS = {"store": store_across, "load": load_across, "both": both_across}
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.int8])
-@pytest.mark.parametrize(("m", "n", "tile"), [(64, 96, (32, 32)), (50, 70, (32, 16)), (33, 130, (16, 64))])
-@pytest.mark.parametrize("name", KERNELS)
+def sums():
+    """Kernels, shapes and types: `make test` takes every two of them together."""
+    shapes = (64, 96, (32, 32)), (50, 70, (32, 16)), (33, 130, (16, 64))
+    lists = KERNELS, shapes, (np.float32, np.float64, np.int16, np.int8)
+    for (i, name), (j, shape), (k, dtype) in product(*map(enumerate, lists)):
+        yield pytest.param(name, *shape, dtype, marks=LONG if (i + j + k) % 3 else ())
+
+
+@pytest.mark.parametrize(("name", "m", "n", "tile", "dtype"), [*sums()])
 def test_transposed_sums(name, m, n, tile, dtype):
     rng = np.random.default_rng(m)
     x = rng.integers(-20, 20, (m, n)).astype(dtype)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from dot_native import compare, expected, make_spec, random_tile
 from loop_native import module_of
 
+from long_runs import LONG
 from tilewright.backends.cpu.dot import DotSpec, dot_workspace_bytes, lower_dot, operand_element_type
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
@@ -65,9 +67,17 @@ def check(spec: DotSpec, target: Target, *, depth: int = 0) -> None:
     compare(c[:, : spec.n], expected(spec, a, b, before), spec)
 
 
-@pytest.mark.parametrize("orders", [(False, False), (True, False), (False, True), (True, True)], ids=str)
-@pytest.mark.parametrize("cpu", TARGETS)
-@pytest.mark.parametrize("types", TYPES)
+ORDERS = ((False, False), (True, False), (False, True), (True, True))
+
+
+def operands() -> Iterator[Any]:
+    """Types, machines and orders: `make test` takes every two of them together."""
+    for (i, types), (j, cpu), (k, orders) in product(*map(enumerate, (TYPES, TARGETS, ORDERS))):
+        is_short = (i + j + k) % len(ORDERS) == 0
+        yield pytest.param(types, cpu, orders, marks=() if is_short else LONG)
+
+
+@pytest.mark.parametrize(("types", "cpu", "orders"), [*operands()])
 def test_interpreter(types: str, cpu: str, orders: tuple[bool, bool]) -> None:
     target = host_target(cpu)
     operand, acc = TYPES[types]

@@ -8,12 +8,15 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import LONG
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
 from hard_kernels import views_kernel
 
 SIZE = 64
+DEEP = [pytest.param(1100, marks=pytest.mark.slow), pytest.param(2000, marks=LONG)]
+"""More steps than Python takes calls within calls."""
 
 
 @tw.jit
@@ -64,7 +67,7 @@ def places(x_ptr, out_ptr, N: tl.constexpr, COUNT: tl.constexpr):
 
 
 @pytest.mark.spared
-@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [400, *DEEP])
 @pytest.mark.parametrize("kernel", [views_kernel, halves, transposed, places], ids=lambda kernel: kernel.__name__)
 def test_a_long_chain_leaves_the_tile_as_it_was(kernel, count):
     x = np.random.default_rng(0).integers(0, 1000, SIZE).astype(np.int32)
@@ -73,7 +76,7 @@ def test_a_long_chain_leaves_the_tile_as_it_was(kernel, count):
     np.testing.assert_array_equal(out, x)
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [400, *DEEP])
 def test_many_scalars_from_a_reduction(count):
     x = np.arange(SIZE, dtype=np.int32)
     out, total = np.zeros_like(x), int(x.sum())

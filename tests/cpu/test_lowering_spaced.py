@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +13,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import LONG
 
 
 @tw.jit
@@ -26,7 +29,7 @@ def any_step(x, out, step, B: tl.constexpr):
 
 
 @tw.jit
-def product(
+def product_kernel(
     a, b, c, a_row, a_column, b_row, b_column,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
     ACC: tl.constexpr,
@@ -42,9 +45,14 @@ def product(
     tl.store(c + m[:, None] * N + n[None, :], total)
 
 
-@pytest.mark.parametrize("size", [1, 2, 8, 64])
-@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32, np.float64])
+def distances() -> Iterator[Any]:
+    """Types, steps and sizes: `make test` takes every two of them together."""
+    lists = (np.int8, np.int16, np.float32, np.float64), (1, 2, 3, 4, 5), (1, 2, 8, 64)
+    for (i, dtype), (j, step), (k, size) in product(*map(enumerate, lists)):
+        yield pytest.param(dtype, step, size, marks=LONG if (i + j + k) % 4 else ())
+
+
+@pytest.mark.parametrize(("dtype", "step", "size"), [*distances()])
 def test_one_distance(dtype: Any, step: int, size: int) -> None:
     for kernel in (constant_step, any_step):
         for x in between_guards((size - 1) * step + 1, dtype):
@@ -70,7 +78,7 @@ def check_product(a_step: int, b_step: int, dtype: Any) -> None:
         a, b = strided(m, 2 * k, a_step, dtype), strided(2 * k, n, b_step, dtype)
         out = np.zeros((m, n), str(accumulator).replace("fp", "float"))
         steps = [stride // a.itemsize for stride in (*a.strides, *b.strides)]
-        product[(1,)](a, b, out, *steps, M=m, N=n, K=k, ACC=accumulator)
+        product_kernel[(1,)](a, b, out, *steps, M=m, N=n, K=k, ACC=accumulator)
         np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
 
 

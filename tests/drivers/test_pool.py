@@ -131,7 +131,8 @@ def test_many_python_threads_at_once() -> None:
 
 
 @pytest.mark.slow
-def test_installing_while_others_launch() -> None:
+@pytest.mark.parametrize("blocks", [100, pytest.param(400, marks=pytest.mark.long)])
+def test_installing_while_others_launch(blocks: int) -> None:
     kernel = Jit(COUNT, "counts work BLOCK", {"counts": "*i64", "work": "i64"}, scratch=64)
     failures: list[int] = []
     stop = threading.Event()
@@ -148,16 +149,16 @@ def test_installing_while_others_launch() -> None:
     for thread in threads:
         thread.start()
     counts = np.zeros(4, np.int64)
-    for block in range(400):
+    for block in range(blocks):
         kernel.native[(4,)](counts, 5, BLOCK=block)
-        if block % 50 == 0:
+        if block % 25 == 0:
             kernel.native.clear()
     stop.set()
     for thread in threads:
         thread.join(60)
 
     assert failures == []
-    assert counts.tolist() == [400] * 4
+    assert counts.tolist() == [blocks] * 4
 
 
 def test_the_gil_is_released_by_long_launches() -> None:

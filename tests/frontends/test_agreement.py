@@ -87,9 +87,9 @@ def test_programs_of_hypothesis(random: Random, x: int, y: int, is_static: bool)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", first_of(20, 1))
+@pytest.mark.parametrize("part", first_of(40, 1))
 def test_many_programs(part: int) -> None:
-    for number in range(250):
+    for number in range(125):
         random = Random(1000 * part + number)
         is_static = bool(number % 2)
         text = Program(random, is_static=is_static).text()

@@ -339,10 +339,11 @@ def test_without_the_native_launcher_signals_are_handled_between_programs(run: R
 
 @needs_native
 @pytest.mark.slow
-def test_a_hundred_interrupts(run: Run) -> None:
+@pytest.mark.parametrize("times", [40, pytest.param(100, marks=pytest.mark.long)])
+def test_many_interrupts(run: Run, times: int) -> None:
     script = """
         out = np.zeros(300_000, np.int32)
-        for turn in range(100):
+        for turn in range(int(os.environ["TIMES"])):
             ones[:] = 1
             try:  # the first signals come before `later` returns
                 later(signal.SIGINT, after=0.002 * (turn % 20))
@@ -357,4 +358,4 @@ def test_a_hundred_interrupts(run: Run) -> None:
         all_is_well()
         print("done")
     """
-    assert run(script) == ["done"]
+    assert run(script, TIMES=str(times)) == ["done"]

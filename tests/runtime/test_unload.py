@@ -13,6 +13,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from long_runs import LONG
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux what is mapped")
 
@@ -68,7 +69,7 @@ def test_a_call_of_del_unmaps_nothing() -> None:
     assert (x == expected(4, 10)).all()
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(40, marks=pytest.mark.slow), pytest.param(100, marks=LONG)])
 def test_launches_under_way_keep_the_code(rounds: int) -> None:
     """Threads launch kernels whose last other references go meanwhile."""
     failures: list[str] = []
