@@ -108,10 +108,10 @@ class Prefetch(Op):
 
 
 class Alloca(Op):
-    """`size` bytes on the stack, which live as long as the function runs."""
+    """`size` bytes on the stack, which live as long as the function runs; `unread`: what they hold does not matter."""
 
     __slots__ = ()
-    size = Integer("size")
+    size, unread = Integer("size"), Marker("unread")
     alignment = Integer("alignment", 64)
 
 

@@ -34,13 +34,15 @@ from tilewright.backends.cpu.emit_calls import (
     shared_by,
 )
 from tilewright.backends.cpu.emit_control import Control, Turns, only_waits
-from tilewright.backends.cpu.emit_loops import VectorLoops
+from tilewright.backends.cpu.emit_loops import VectorLoops, operand_of
 from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS, scalar_constant
-from tilewright.backends.cpu.loop_builder import BYTES, offset_of
+from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder, offset_of
 from tilewright.backends.cpu.nest.context import Hoisted
-from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, emit_elided, next_tile
-from tilewright.backends.cpu.nest.loops import emit_nest
+from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, lower_elided, next_tile
+from tilewright.backends.cpu.nest.lane_values import Scalar
+from tilewright.backends.cpu.nest.loops import lower_nest
+from tilewright.backends.cpu.next_turn import NextTurn
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.elementwise import is_elementwise, lower_elementwise
 from tilewright.backends.llvm.spelling import element_of
@@ -51,7 +53,6 @@ from tilewright.dialects.cpu import Alloc, AssertAt, CpuDot, Nest, PrintBuffer, 
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Call, Func
-from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.types import IntType, TensorType, Type, i8, i64
@@ -107,7 +108,7 @@ class FunctionEmitter:
         self.programs: dict[str, str] = {}
         self.total = "1"
         self.tiles: dict[Value, tuple[Nest, Matrix]] = {}
-        self.loops: list[tuple[For, str, str]] = []
+        self.loops: list[For] = []
         self.control: Control | None = None
         self.listener: Listener | None = None
         self.hoisted: Hoisted = {}
@@ -284,26 +285,36 @@ class FunctionEmitter:
         self.names[op.result] = table[op.axis]
 
     def _nest(self, op: Nest) -> None:
-        elided = elided_write(op)
+        elided, target = elided_write(op), self.w.target
         if elided is not None:
-            steps, axis = may_step(elided, self.w.target), axis_of_depth(elided, self.w.target)
-            tile = emit_elided(self.w, op, self.value, may_step=steps, depth_axis=axis)
+            steps, axis = may_step(elided, target), axis_of_depth(elided, target)
+            with self.vector_loops.building(op) as b:
+                tile = lower_elided(b, op, target, operand_of, may_step=steps, depth_axis=axis)
             self.tiles[elided] = op, tile
             return
-        for result, name in zip(op.results, self._loops_of(op), strict=True):
-            self.names[result] = name
+        with self.vector_loops.building(op) as b:
+            results = self._loops_of(b, op)
+        for result, value in zip(op.results, results, strict=True):
+            self.names[result] = self.vector_loops.names[value]
 
-    def _loops_of(self, nest: Nest) -> list[str]:
-        """Write the loops of a nest; only what every program runs once can tell how much the grid stores."""
+    def _loops_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
+        """The loops of a nest; only what every program runs once can tell how much the grid stores."""
         once = self.is_entry and nest.parent is self.function
         optimize_size = self.sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
-        programs = self.total if once else None
-        return emit_nest(self.w, nest, self.value, programs=programs, optimize_size=optimize_size, hoisted=self.hoisted)
+        return lower_nest(
+            b,
+            nest,
+            self.w.target,
+            operand_of,
+            programs=self.vector_loops.value(self.total, i64) if once else None,
+            optimize_size=optimize_size,
+            hoisted=self.hoisted,
+        )
 
     def _dot(self, op: CpuDot) -> None:
         spec, target = spec_of(op), self.w.target
         batches = batches_of(op)
-        with self.vector_loops.building() as ops:
+        with self.vector_loops.building(op) as ops:
             a, b, c = (ops.pointing(v, i8) for v in op.operands)
             scratch = self.vector_loops.value("%scratch", BYTES)
             if batches > 1:
@@ -313,15 +324,15 @@ class FunctionEmitter:
                     lower_dot(ops, target, spec, a, b, c, scratch)
                 return
             soon = [self._prefetch(v) for v in (op.a, op.b)]
-            depth: Value | None = None
+            depth: Scalar | None = None
             if op.a in self.tiles:
-                a, stride, step, depth = self.vector_loops.matrix(self.tiles[op.a][1])
-                spec = replace(spec, a_stride=stride, a_step=step)
+                place, stride, step, _, depth = self.tiles[op.a][1]
+                a, spec = ops.pointing(place, i8), replace(spec, a_stride=stride, a_step=step)
             if op.b in self.tiles:
-                b, stride, step, other = self.vector_loops.matrix(self.tiles[op.b][1])
-                spec = replace(spec, b_stride=stride, b_step=step)
+                place, stride, step, _, other = self.tiles[op.b][1]
+                b, spec = ops.pointing(place, i8), replace(spec, b_stride=stride, b_step=step)
                 if depth is not None and other is not None:
-                    spec = replace(spec, depth=offset_of(ops.smin(depth, other)))
+                    spec = replace(spec, depth=offset_of(ops.smin(ops.number(depth), other)))
             lower_dot(ops, target, spec, a, b, c, scratch, prefetch=[p for p in soon if p is not None])
 
     def _prefetch(self, buffer: Value) -> Prefetch | None:
@@ -329,44 +340,16 @@ class FunctionEmitter:
         if buffer not in self.tiles or not self.loops:
             return None
         nest, tile = self.tiles[buffer]
-        pointer = next_tile(self.w, nest, self.next_value)
+        b = self.vector_loops.builder
+        following = NextTurn(b, self.loops[-1], self.names, operand_of)
+        pointer = next_tile(b, nest, self.w.target, following.value)
         if pointer is None:
             return None
         size = element_bytes(nest)
         rows, columns = tile_of(buffer.type).shape
-        stride = self.vector_loops.builder.mul(self.vector_loops.value(tile.pitch, i64), size)
-        spread = 1 if tile.step == "1" else LIKELY_STEP
-        return Prefetch(self.vector_loops.value(pointer, BYTES), offset_of(stride), rows, columns * size * spread)
-
-    def next_value(self, value: Value) -> str:
-        """The value of a scalar in the next iteration of the innermost loop."""
-        loop, index, step = self.loops[-1]
-        body = loop.body
-        if value.owner is body:
-            if value.index == 0:
-                return self.w.emit(f"add {element_of(value.type)} {index}, {step}")
-            following = loop.yielded[value.index - 1]
-            return self.early(following, body) if self.is_early(following, body) else self.value(value)
-        op = value.op
-        if op is None or op.block is not body or not is_elementwise(op) or isinstance(op, AddPtr):
-            return self.value(value)
-        return lower_elementwise(self.w, op, [self.next_value(v) for v in op.operands], 1)
-
-    def is_early(self, value: Value, body: Block) -> bool:
-        """Whether the ops by which the loop body computes `value` further down can be computed early."""
-        op = value.op
-        if value in self.names or op is None or op.block is not body or op.definition.constant:
-            return True
-        return is_elementwise(op) and all(self.is_early(v, body) for v in op.operands)
-
-    def early(self, value: Value, body: Block) -> str:
-        """The value of a scalar that the loop body computes further down, from what is there already."""
-        op = value.op
-        if value in self.names or op is None or op.block is not body:
-            return self.value(value)
-        if isinstance(op, Constant):
-            return scalar_constant(op)
-        return lower_elementwise(self.w, op, [self.early(v, body) for v in op.operands], 1)
+        stride = tile.pitch * size if isinstance(tile.pitch, int) else b.mul(tile.pitch, size)
+        spread = 1 if tile.step == 1 else LIKELY_STEP
+        return Prefetch(b.pointing(pointer, i8), stride, rows, columns * size * spread)
 
     # ------------------------------------------------------------------ control flow
 
@@ -380,7 +363,7 @@ class FunctionEmitter:
         carried += [("i64", turns.first)] if turns else []
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=not runs, flags=flags) as loop:
             self.names[counter] = self.w.convert("trunc", loop.index, "i64", element)
-            self.loops.append((op, self.names[counter], self.value(step)))
+            self.loops.append(op)
             self.names.update(zip(op.carried, loop.carried, strict=False))
             if turns:
                 turns.next([], seen=loop.carried[-1])

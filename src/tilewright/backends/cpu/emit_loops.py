@@ -1,7 +1,7 @@
 """Vector loops within a function whose other code is written as text.
 
 loops = VectorLoops(w, value)
-with loops.building() as ops:
+with loops.building(nest) as ops:
     ops.store(ops.load(f32, loops.value("%v7", BYTES)), buffer)
 """
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tilewright.backends.cpu.dot.spec import Offset
-from tilewright.backends.cpu.emit_scalars import SCALARS
-from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder, offset_of
-from tilewright.backends.cpu.nest.copy_elision import Matrix
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.ir.core import Block, Value
-from tilewright.ir.types import Type, i64
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import Type
+from tilewright.transforms.matching import integer_of
 
 
 class VectorLoops:
@@ -26,15 +25,21 @@ class VectorLoops:
     Args:
         w: where their text goes.
         outside: gives the LLVM values of the function's own values.
+
+    Attributes:
+        builder: where ops go while something is built.
+        names: the LLVM values of what was built.
     """
 
     def __init__(self, w: LlvmWriter, outside: Callable[[Value], str]) -> None:
         self.builder = LoopBuilder(Block(), entry=Block())
-        self._emitter = LoopEmitter(w, outside=outside, scalars=SCALARS)
+        self._emitter = LoopEmitter(w, outside=outside)
+        self.names = self._emitter.names
 
     @contextmanager
-    def building(self) -> Iterator[LoopBuilder]:
-        """What is built within the `with` is written at its end."""
+    def building(self, op: Op) -> Iterator[LoopBuilder]:
+        """What is built for `op` within the `with` is written at its end."""
+        self.builder.location = op.location
         with self.builder.into(Block()) as ops:
             yield ops
             block = ops.block
@@ -48,8 +53,8 @@ class VectorLoops:
         self._emitter.bind(value, name)
         return value
 
-    def matrix(self, tile: Matrix) -> tuple[Value, Offset, Offset, Value | None]:
-        """The pointer, stride, step and depth of a tile."""
-        stride, step = (offset_of(self.value(distance, i64)) for distance in (tile.stride, tile.step))
-        depth = None if tile.depth is None else self.value(tile.depth, i64)
-        return self.value(tile.pointer, BYTES), stride, step, depth
+
+def operand_of(value: Value) -> Scalar:
+    """A scalar or a buffer as it is in vector loops: a number where it is known now."""
+    number = integer_of(value)
+    return value if number is None else number

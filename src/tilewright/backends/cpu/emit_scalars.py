@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.backends.cpu.nest.atomics import atomic
-from tilewright.backends.cpu.nest.evaluate import memory_element
+from tilewright.backends.llvm.atomics import atomic
 from tilewright.backends.llvm.memory import gather, scatter
 from tilewright.backends.llvm.spelling import bits_of, element_of, in_registers, literal
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -14,7 +13,7 @@ from tilewright.dialects.arith import Constant
 from tilewright.dialects.builtin import Poison
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_elementwise import Bitcast, InlineAsm
-from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.dialects.tt_memory import AddPtr, Load, Store, pointee_type
 
 MONOTONIC = 1
 """Linux's name for the clock."""
@@ -29,7 +28,8 @@ def _add_pointer(w: LlvmWriter, op: AddPtr, operands: Sequence[str]) -> str:
     pointer, offset = operands
     if not offset.lstrip("-").isdigit():
         offset = w.convert("sext", offset, element_of(op.offset.type), "i64")
-    return w.emit(f"getelementptr {memory_element(op.result.type)}, ptr {pointer}, i64 {offset}")
+    element = element_of(pointee_type(op.result.type))
+    return w.emit(f"getelementptr {'i8' if element == 'i1' else element}, ptr {pointer}, i64 {offset}")
 
 
 def _load(w: LlvmWriter, op: Load, operands: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ class LoopBuilder(StructureBuilder):
 
     def constants(self, numbers: Sequence[float], type: Type) -> Value:
         """A vector with a number for each lane."""
-        return self._once("arith.constant", type, "value", Dense(tuple(canonical(n, type) for n in numbers), type))
+        return self._once("arith.constant", type, {"value": Dense(tuple(canonical(n, type) for n in numbers), type)})
 
     def step(self, lanes: int, element: Type) -> Value:
         """0, 1, 2, …: each lane's own number."""
@@ -44,12 +44,12 @@ class LoopBuilder(StructureBuilder):
             return self.constant(0, element)
         return self._once("vector.step", VectorType((lanes,), element))
 
-    def _once(self, name: str, type: Type, attribute: str = "", value: Attribute = UNIT) -> Value:
-        """The result of an op that has a place nowhere, with this attribute; it stands in front of all others."""
-        key = name, type, repr(value)
+    def _once(self, name: str, type: Type, attributes: dict[str, Attribute] | None = None) -> Value:
+        """The result of an op that has a place nowhere, with these attributes; it stands in front of all others."""
+        key = name, type, repr(attributes)
         found = self._literals.get(key)
         if found is None:
-            op = Op(OPS[name], (), (type,), {attribute: value} if attribute else None)
+            op = Op(OPS[name], (), (type,), attributes)
             self.entry.insert(op, self.entry.first)
             found = self._literals[key] = op.results[0]
         return found
@@ -375,13 +375,13 @@ class LoopBuilder(StructureBuilder):
 
     def waste_slot(self) -> Value:
         """The memory that lanes which are masked off may read or write."""
-        return self._once("vector.alloca", BYTES, "size", Number(WASTE, i64))
+        return self._once("vector.alloca", BYTES, {"size": Number(WASTE, i64), "unread": UNIT})
 
     def table(self, numbers: Sequence[float], element: Type) -> Value:
         """The address of constants in memory."""
         type = VectorType((len(numbers),), element)
         value = Dense(tuple(canonical(number, type) for number in numbers), type)
-        return self._once("vector.table", PointerType(element), "value", value)
+        return self._once("vector.table", PointerType(element), {"value": value})
 
     def _optional(self, stride: Operand | None) -> tuple[Value, ...]:
         return () if stride is None else (self.number(stride),)

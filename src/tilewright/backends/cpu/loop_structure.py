@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY
-from tilewright.ir.attributes import UNIT
+from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY, wide_type
+from tilewright.ir.attributes import UNIT, UNKNOWN, Location
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
@@ -49,6 +49,7 @@ class StructureBuilder:
 
     def __init__(self, block: Block, entry: Block | None = None) -> None:
         self.block = block
+        self.location: Location = UNKNOWN
         self._place: Place | None = None
         self._latest: Place | None = None
         self.entry = block if entry is None else entry
@@ -70,7 +71,7 @@ class StructureBuilder:
 
     def emit(self, name: str, operands: Sequence[Value], type: Type, attributes: Any = None) -> Value:
         """The result of a new op."""
-        op = Op(OPS[name], operands, (type,), attributes)
+        op = Op(OPS[name], operands, (type,), attributes, (), (), self.location)
         if self._place is None:
             self.block.append(op)
         else:
@@ -79,7 +80,18 @@ class StructureBuilder:
 
     def do(self, name: str, operands: Sequence[Value], attributes: Any = None) -> None:
         """A new op without a result."""
-        self.append(Op(OPS[name], operands, (), attributes))
+        self.append(Op(OPS[name], operands, (), attributes, (), (), self.location))
+
+    def copy(self, op: Op, operands: Sequence[Value], lanes: int = 1) -> Op:
+        """An op that does to these operands, number by number, what `op` does to its own."""
+        types = [wide_type(result.type.scalar, lanes) for result in op.results]
+        return self.append(Op(op.definition, operands, types, op.attributes, (), (), op.location))
+
+    def splice(self, block: Block) -> None:
+        """Put the ops of another block here."""
+        for op in block:
+            op.unlink()
+            self.append(op)
 
     def place(self) -> Place:
         """This place, at which more ops can be inserted later; two that have nothing between them are one."""

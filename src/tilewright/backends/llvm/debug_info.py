@@ -39,7 +39,7 @@ class DebugInfo:
         self._nodes: list[str] = []
         self._numbers: dict[str, str] = {}
         self._unit = self._scope = self._file = ""
-        self._variables: dict[Value, str] = {}
+        self._variables: dict[tuple[str | None, Location], str] = {}
         self._places: dict[Location, str] = {}
 
     def subprogram(self, function: Op, name: str) -> str:
@@ -71,7 +71,7 @@ class DebugInfo:
 
     def shows(self, value: Value, type: str, name: str) -> str | None:
         """The line that says: the variable that holds `value` is `name` from here on."""
-        variable = self._variables.get(value)
+        variable = None if value.op is None else self._variables.get((value.name, value.op.location))
         if variable is None or value.op is None:
             return None
         return f"    #dbg_value({type} {name}, {variable}, !DIExpression(), {self._place(value.op.location)})"
@@ -82,10 +82,14 @@ class DebugInfo:
         named = [f"!llvm.dbg.cu = !{{{self._unit}}}", f"!llvm.module.flags = !{{{flags}}}"]
         return named + [f"!{number} = {text}" for number, text in enumerate(self._nodes, FIRST_NODE)]
 
-    def _variables_of(self, function: Op) -> dict[Value, str]:
-        """All values that variables hold; one node per variable and line."""
-        named = [result for op in function.walk() for result in op.results if result.name and op.block is not None]
-        return {value: self._variable(value) for value in named}
+    def _variables_of(self, function: Op) -> dict[tuple[str | None, Location], str]:
+        """The variables of all values, by name and place: what values become in loops has both, too."""
+        found: dict[tuple[str | None, Location], str] = {}
+        for op in function.walk():
+            for result in op.results if op.block is not None else ():
+                if result.name:
+                    found[result.name, op.location] = self._variable(result)
+        return found
 
     def _variable(self, value: Value) -> str:
         assert value.op is not None, "the result of an op"

@@ -94,8 +94,19 @@ def _integer_rule(rule: integers.BinaryRule, extension: str) -> Lowering:
     return lower
 
 
-def _extreme(intrinsic: str) -> integers.BinaryRule:
-    return lambda a, b: a.kind.call(intrinsic, a, b)
+def _extreme(intrinsic: str, extension: str) -> Lowering:
+    """The lesser or the greater of two integers."""
+    narrow = _integer_rule(lambda a, b: a.kind.call(intrinsic, a, b), extension)
+
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        element = element_of(op.results[0].type)
+        return (
+            narrow(w, op, operands, lanes)
+            if element == "i1"
+            else w.intrinsic(intrinsic, vector(element, lanes), *operands)
+        )
+
+    return lower
 
 
 def _compare_integers(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
@@ -150,13 +161,23 @@ def _intrinsic(name: str) -> Lowering:
 
 
 def _fusible(opcode: str) -> Lowering:
-    """A sum or product of floats; the writer says whether a product and a sum may become one fused operation."""
+    """A sum or product of floats; the writer says whether a product and a sum may become one fused operation.
 
-    def combine(a: Lanes, b: Lanes) -> Lanes:
-        kind = a.kind
-        return kind(kind.writer.emit(f"{opcode} {kind.writer.fusion}{kind.type} {a.name}, {b.name}"))
+    An op with `fastmath`, which says "none", may not.
+    """
 
-    return _in_floats(combine)
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        flags, form = "" if "fastmath" in op.attributes else w.fusion, _result(op)
+        if form is f32 or form is f64:
+            a, b = operands
+            return w.emit(f"{opcode} {flags}{vector(element_of(form), lanes)} {a}, {b}")
+
+        def combine(a: Lanes, b: Lanes) -> Lanes:
+            return a.kind(w.emit(f"{opcode} {flags}{a.kind.type} {a.name}, {b.name}"))
+
+        return _apply(w, combine, op, operands, lanes)
+
+    return lower
 
 
 def _number_extreme(name: str, selector: int) -> Callable[[Lanes, Lanes], Lanes]:
@@ -225,8 +246,8 @@ def _extern(w: LlvmWriter, op: ExternElementwise, operands: Sequence[str], lanes
 
 def _cast(opcode: str) -> Lowering:
     def lower(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
-        (x,) = map(LaneType(w, element_of(_source(op)), lanes), operands)
-        return LaneType(w, element_of(_result(op)), lanes).cast(opcode, x).name
+        source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
+        return w.convert(opcode, operands[0], vector(source, lanes), vector(result, lanes))
 
     return lower
 
@@ -296,12 +317,12 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.index_cast": _index_cast,
     "arith.maximumf": _intrinsic("llvm.maximum"),
     "arith.maxnumf": _in_floats(_larger_number),
-    "arith.maxsi": _integer_rule(_extreme("llvm.smax"), "sext"),
-    "arith.maxui": _integer_rule(_extreme("llvm.umax"), "zext"),
+    "arith.maxsi": _extreme("llvm.smax", "sext"),
+    "arith.maxui": _extreme("llvm.umax", "zext"),
     "arith.minimumf": _intrinsic("llvm.minimum"),
     "arith.minnumf": _in_floats(_smaller_number),
-    "arith.minsi": _integer_rule(_extreme("llvm.smin"), "sext"),
-    "arith.minui": _integer_rule(_extreme("llvm.umin"), "zext"),
+    "arith.minsi": _extreme("llvm.smin", "sext"),
+    "arith.minui": _extreme("llvm.umin", "zext"),
     "arith.mulf": _fusible("fmul"),
     "arith.muli": _instruction("mul"),
     "arith.negf": _in_place("neg"),

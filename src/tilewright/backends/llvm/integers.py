@@ -40,11 +40,15 @@ def divide_unsigned(a: Lanes, b: Lanes) -> Lanes:
 
 def remainder_signed(a: Lanes, b: Lanes) -> Lanes:
     """a - (a / b) * b with the quotient rounded towards zero; 0 where b is 0."""
+    if a.kind.lanes == 1 and constant_value(b) is None:
+        return a.kind.binary("srem", a, a.kind.select(_is_zero_or_minus_one(b), 1, b))
     return _where_nonzero(b, a - divide_signed(a, b) * b)
 
 
 def remainder_unsigned(a: Lanes, b: Lanes) -> Lanes:
     """a mod b of unsigned integers; 0 where b is 0."""
+    if a.kind.lanes == 1 and constant_value(b) is None:
+        return a.kind.binary("urem", a, a.kind.select(b.equals(0), 1, b))
     return _where_nonzero(b, a - divide_unsigned(a, b) * b)
 
 

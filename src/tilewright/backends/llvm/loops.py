@@ -11,11 +11,14 @@ Where the machine lacks an instruction, as for masked loads, a table of the mach
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 from zlib import crc32
 
+from tilewright.backends.llvm.atomics import atomic
 from tilewright.backends.llvm.conversions import half_bits
+from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.memory import (
@@ -29,8 +32,9 @@ from tilewright.backends.llvm.memory import (
 from tilewright.backends.llvm.products import accumulate_products
 from tilewright.backends.llvm.spelling import bits_of, constant, constant_vector, element_of, in_registers, iota, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.arith import Constant
+from tilewright.dialects.arith import Constant, Select
 from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_memory import AddPtr, pointee_type
 from tilewright.dialects.tt_memory import Load as LoadEach
 from tilewright.dialects.tt_memory import Store as StoreEach
@@ -58,14 +62,12 @@ from tilewright.dialects.vector import (
     Table,
     lanes_of,
 )
-from tilewright.ir.attributes import Dense
+from tilewright.ir.attributes import UNKNOWN, Dense
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import Type
 
 Failed = Callable[[str, str], None]
 """(i1 that says that something is wrong, message) → code."""
-Scalars = Mapping[str, Callable[[LlvmWriter, Any, Sequence[str]], str | None]]
-"""Functions that write ops on numbers, by the names of their kinds."""
 
 
 class _Names(dict[Value, str]):
@@ -88,7 +90,6 @@ class LoopEmitter:
         w: where the lines go.
         failed: writes what happens where an assertion does not hold.
         outside: gives the LLVM values of what no op here computes.
-        scalars: functions for more ops.
     """
 
     def __init__(
@@ -97,12 +98,10 @@ class LoopEmitter:
         failed: Failed | None = None,
         *,
         outside: Callable[[Value], str] | None = None,
-        scalars: Scalars | None = None,
     ) -> None:
         self.w = w
         self._failed = failed
         self._outside = outside
-        self._scalars = scalars or {}
         self.names = _Names(self._placeless)
 
     def bind(self, value: Value, name: str) -> None:
@@ -120,27 +119,29 @@ class LoopEmitter:
 
     def run(self, block: Block) -> list[Value]:
         """Write the ops of a block; returns the operands of its terminator, if it has one."""
+        find, debug = self.TABLE.get, self.w.debug
         for op in block:
             if op.definition.terminator:
                 return op.operands
-            emit = self.TABLE.get(op.name)
-            if emit is not None:
+            emit = find(op.name, LoopEmitter._ordinary)
+            if debug is None:
                 emit(self, op)
             else:
-                self._ordinary(op)
+                self._described(debug, op, emit)
         return []
 
+    def _described(self, debug: DebugInfo, op: Op, emit: Callable[[Any, Any], None]) -> None:
+        """Write an op with debug information: its own, or that of what it belongs to."""
+        with nullcontext() if op.location is UNKNOWN else debug.inside(op):
+            emit(self, op)
+        for result in op.results:
+            if result in self.names:
+                self.w.show(result, llvm_type(result.type), self.names[result])
+
     def _ordinary(self, op: Op) -> None:
-        """An op that computes lane by lane, or of numbers."""
-        names = self._operands(op)
-        scalar = self._scalars.get(op.name)
-        if scalar is None:
-            (result,) = op.results
-            self.names[result] = lower_elementwise(self.w, op, names, lanes_of(result.type))
-            return
-        found = scalar(self.w, op, names)
-        if found is not None:
-            self.names[op.results[0]] = found
+        """An op that computes lane by lane."""
+        (result,) = op.results
+        self.names[result] = lower_elementwise(self.w, op, self._operands(op), lanes_of(result.type))
 
     def _operands(self, op: Op) -> list[str]:
         names = self.names
@@ -166,7 +167,7 @@ class LoopEmitter:
         return iota(lanes_of(op.result.type), element_of(op.result.type))
 
     def _alloca(self, op: Alloca) -> str:
-        return self.w.alloca(op.size, align=op.alignment)
+        return self.w.waste_slot() if op.unread else self.w.alloca(op.size, align=op.alignment)
 
     def _table(self, op: Table) -> str:
         value = op.value
@@ -183,6 +184,12 @@ class LoopEmitter:
     }
 
     # --- vectors ---
+
+    def _select(self, op: Select) -> None:
+        """By one condition for all lanes, or by one for each."""
+        condition, chosen, other = self._operands(op)
+        lanes, type = lanes_of(op.condition.type), llvm_type(op.results[0].type)
+        self.names[op.results[0]] = self.w.select(condition, type, chosen, other, lanes=lanes)
 
     def _broadcast(self, op: Broadcast) -> None:
         result = op.results[0]
@@ -311,6 +318,13 @@ class LoopEmitter:
         name, lanes = self.names[value], lanes_of(value.type)
         return [name] if lanes == 1 else [self.w.extract(vector("ptr", lanes), name, lane) for lane in range(lanes)]
 
+    def _atomic(self, op: AtomicRmw | AtomicCas) -> None:
+        pointer, *values = self._operands(op)
+        mask = values.pop() if isinstance(op, AtomicRmw) and op.mask is not None else None
+        old = atomic(self.w, op, pointer, values, mask)
+        for result in op.results:
+            self.names[result] = old
+
     def _prefetch(self, op: Prefetch) -> None:
         self.w.prefetch(self._address(*op.operands), locality=op.locality, write=op.write)
 
@@ -371,11 +385,14 @@ class LoopEmitter:
 
     TABLE: Mapping[str, Callable[[Any, Any], None]] = {
         "arith.constant": _nothing,
+        "arith.select": _select,
         "scf.for": _for,
         "scf.if": _if,
         "scf.while": _while,
         "tt.addptr": _addptr,
         "tt.assert": _assert,
+        "tt.atomic_cas": _atomic,
+        "tt.atomic_rmw": _atomic,
         "tt.load": _load_each,
         "tt.store": _store_each,
         "vector.alloca": _nothing,

@@ -40,36 +40,6 @@ def masked_store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: s
     )
 
 
-def spaced_load(w: LlvmWriter, pointer: str, element: str, lanes: int, step: int, *, align: int) -> str:
-    """Read every `step`-th element from `pointer` on, `lanes` in all, by loads of whole vectors and shuffles.
-
-    The last vector ends with the last element, so nothing is read that lies behind it:
-
-        lanes = 4, step = 2:   loads 0 1 2 3 and 3 4 5 6, takes 0 2 | 4 6
-    """
-    type, last = vector(element, lanes), (lanes - 1) * (step - 1)
-    if step == 1 or lanes == 1:
-        return w.load(type, pointer, align=align)
-    found, covered = "", 0
-    for start in (*range(0, last, lanes), last):
-        part = w.load(type, w.offset(pointer, element, start), align=align)
-        if covered:
-            taken = [_place(lane, step, covered, lanes, start) for lane in range(lanes)]
-            found = w.shuffle(type, found, part, taken)
-        else:
-            found = part
-        covered = start + lanes
-    return found
-
-
-def _place(lane: int, step: int, covered: int, lanes: int, start: int) -> int:
-    """The place of `lane`'s element in (what is known of the first `covered` elements, elements from `start` on)."""
-    wanted = lane * step
-    if wanted < covered:
-        return wanted if covered == lanes else lane
-    return lanes + min(wanted - start, lanes - 1)
-
-
 def gather(
     w: LlvmWriter,
     pointers: Sequence[str],

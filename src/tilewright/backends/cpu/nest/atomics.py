@@ -1,91 +1,18 @@
-"""Atomic read-modify-write, one lane at a time; lanes that are masked off do nothing.
-
-With `scope="cta"` only the program itself uses the memory, and a program is one thread: load, operation and store do,
-in a fifth of the time.
-"""
+"""Atomic read-modify-write, one lane at a time; lanes that are masked off do nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
-from tilewright.backends.cpu.nest.loads import each_address
-from tilewright.backends.llvm.spelling import bits_of, element_of, literal
-from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 
-_OPERATION = {
-    "add": "add",
-    "and": "and",
-    "exch": "xchg",
-    "fadd": "fadd",
-    "max": "max",
-    "min": "min",
-    "or": "or",
-    "umax": "umax",
-    "umin": "umin",
-    "xor": "xor",
-}
-_PLAIN = frozenset(("add", "and", "fadd", "or", "xor"))
-"""Operations that need no atomic instruction on elements which no other program touches."""
-_PLAIN_ELEMENTS = ("i8", "i16", "i32", "i64", "float", "double")
-_ORDERING = {"acq_rel": "acq_rel", "acquire": "acquire", "relaxed": "monotonic", "release": "release"}
 
-
-def emit_atomic(c: Context, op: AtomicRmw | AtomicCas, operands: Sequence[Lane], index: Index) -> None:
+def lower_atomic(c: Context, op: AtomicRmw | AtomicCas, operands: Sequence[Lane], index: Index) -> None:
     """The atomic `op` on the one lane of a scalar loop; its result becomes known."""
     assert c.lanes == 1, "atomics run one element at a time"
-    where, *rest = operands
-    (pointer,), _ = each_address(c, where, "i8")
-    element = element_of(op.value.type)
-    on = rest.pop() if isinstance(op, AtomicRmw) and op.mask is not None else None
-    values = [c.as_vector(lane, element).name for lane in rest]
-    name = atomic(c.w, op, pointer, values, None if on is None else c.as_vector(on, "i1").name)
+    values = [c.as_vector(lane, v.type.scalar).value for lane, v in zip(operands, op.operands, strict=True)]
+    scalar = c.b.copy(op, values)
     if op.results:
-        c.remember((op.result, index), Vector(name, c.depth))
-
-
-def atomic(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence[str], mask: str | None) -> str:
-    """Emit the atomic on scalars; returns what was in memory before (zero when masked off)."""
-    element = element_of(op.value.type)
-    if mask is None or mask == "true":
-        return _do(w, op, pointer, values, element)
-    with w.branch(mask) as branch, branch.then():
-        old = _do(w, op, pointer, values, element)
-    return branch.join(element, old, literal(0, element))
-
-
-def _do(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence[str], element: str) -> str:
-    ordering = _ORDERING[op.sem]
-    if isinstance(op, AtomicRmw):
-        operation = _OPERATION[op.operation]
-        if op.scope == "cta" and operation in _PLAIN and element in _PLAIN_ELEMENTS:
-            return _without_others(w, operation, pointer, values[0], element)
-        if operation == "xchg" and not element.startswith("i"):
-            return _as_integers(w, element, values, lambda v: f"atomicrmw xchg ptr {pointer}, {v[0]} {ordering}")
-        return w.emit(f"atomicrmw {operation} ptr {pointer}, {element} {values[0]} {ordering}")
-    failure = {"acq_rel": "acquire", "release": "monotonic"}.get(ordering, ordering)
-
-    def exchange(v: Sequence[str]) -> str:
-        pair = w.emit(f"cmpxchg ptr {pointer}, {v[0]}, {v[1]} {ordering} {failure}")
-        return f"extractvalue {{ {v[0].split()[0]}, i1 }} {pair}, 0"
-
-    return _as_integers(w, element, values, exchange)
-
-
-def _without_others(w: LlvmWriter, opcode: str, pointer: str, value: str, element: str) -> str:
-    align = bits_of(element) // 8
-    old = w.load(element, pointer, align=align)
-    w.store(element, w.emit(f"{opcode} {element} {old}, {value}"), pointer, align=align)
-    return old
-
-
-def _as_integers(w: LlvmWriter, element: str, values: Sequence[str], build: Callable[[Sequence[str]], str]) -> str:
-    """Do it on the bits of the values, and give the old bits back as `element`."""
-    if element.startswith("i") or element == "ptr":
-        return w.emit(build([f"{element} {v}" for v in values]))
-    bits = f"i{bits_of(element)}"
-    casted = [f"{bits} {w.emit(f'bitcast {element} {v} to {bits}')}" for v in values]
-    old = w.emit(build(casted))
-    return w.emit(f"bitcast {bits} {old} to {element}")
+        c.remember((op.result, index), Vector(scalar.result, c.depth))

@@ -9,22 +9,32 @@ stores are redirected, the nest runs row by row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import Tags, operand_tags
 from tilewright.backends.cpu.costs import ACCESSES, LOADS, STORES, conjuncts, is_tile, tile_operand, where_of
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Address, Affine, Index, Uniform
+from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
+    ZERO,
+    ActiveLaneBound,
+    Address,
+    Affine,
+    Index,
+    Scalar,
+    Uniform,
+    Vector,
+)
 from tilewright.backends.cpu.nest.stores import Act, write
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.llvm.machine import Target
-from tilewright.backends.llvm.spelling import element_of, vector
-from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
-from tilewright.ir.core import Value
-from tilewright.ir.types import PointerType, TensorType, i1
+from tilewright.ir.core import Block, Value
+from tilewright.ir.types import PointerType, TensorType, i1, i64
 
 
 class TransposedStore(NamedTuple):
@@ -38,16 +48,19 @@ class TransposedStore(NamedTuple):
 # ------------------------------------------------------------------ which nests
 
 
-def transposed_stores(nest: Nest, target: Target, scalar: Callable[[Value], str]) -> tuple[list[TransposedStore], int]:
+def transposed_stores(
+    nest: Nest, target: Target, scalar: Callable[[Value], Scalar]
+) -> tuple[list[TransposedStore], int]:
     """The stores of `nest` to handle by square blocks, and the lanes of a side; ([], 0) where nothing is gained."""
     lanes = _side(nest, target)
     if not lanes:
         return [], 0
-    w = LlvmWriter(target)  # what is written here tells where neighbours are, and is dropped
-    with w.function("f", []):
-        c = Context(w, scalar, len(nest.outer) + 1)
-        c.lanes, c.insertion_points = lanes, [w.open_section()]
-        found = [_transposed_store(c, store) for store in nest.sinks if isinstance(store, STORES)]
+    dropped = Block()  # what is built here tells where neighbours are
+    c = Context(LoopBuilder(dropped), target, scalar, len(nest.outer) + 1)
+    c.lanes = lanes
+    found = [_transposed_store(c, store) for store in nest.sinks if isinstance(store, STORES)]
+    for op in dropped:
+        op.drop_uses()
     gains = any(transposition.value_is_outer or transposition.store_is_outer for transposition in found)
     return (found, lanes) if gains else ([], 0)
 
@@ -103,12 +116,12 @@ def _axis_of_neighbours(c: Context, pointer: Value) -> int | None:
         c.extent = shape[axis]
         lane = evaluate(c, pointer, tuple(LANE if a == axis else ZERO for a in range(len(shape))))
         offset = lane.offset if isinstance(lane, Address) and shape[axis] > 1 else ZERO
-        if isinstance(offset, Affine) and offset.stride == "1":
+        if isinstance(offset, Affine) and offset.stride == 1:
             return axis
     return None
 
 
-def all_on(c: Context, nest: Nest) -> str | None:
+def all_on(c: Context, nest: Nest) -> Value | None:
     """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
     conditions = []
     for op in nest.body:
@@ -121,15 +134,13 @@ def all_on(c: Context, nest: Nest) -> str | None:
             c.extent = max(shape, default=1)
             lane = evaluate(c, part, tuple(LANE if axis in long else ZERO for axis in range(len(shape))))
             if isinstance(lane, ActiveLaneBound) and lane.level == 0:
-                conditions.append(c.emit(0, f"icmp sge i64 {lane.below}, {c.extent}"))
+                conditions.append(c.compare("sge", lane.below, c.extent, i64, 0))
             elif isinstance(lane, Uniform) and lane.level == 0:
-                conditions.append(lane.name)
+                conditions.append(c.value(lane.value, i1))
             else:
                 return None
-    result = "true"
-    for condition in dict.fromkeys(conditions):
-        result = condition if result == "true" else c.emit(0, f"and i1 {result}, {condition}")
-    return result
+    every = dict.fromkeys(conditions) or [c.b.constant(1, i1)]
+    return reduce(lambda a, b: c.binary("arith.andi", a, b, i1, 0), every)
 
 
 # ------------------------------------------------------------------ one block
@@ -138,24 +149,23 @@ def all_on(c: Context, nest: Nest) -> str | None:
 def store_block(c: Context, transposition: TransposedStore, outer: Index, row: Uniform, column: Uniform) -> list[Act]:
     """Compute the W × W elements from (row, column) on; what is returned stores them."""
     along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
-    across = [(*outer, Affine(row.name, "1", row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
-    pointer, value = transposition.store.pointer, transposition.store.value
-    element = element_of(value.type)
+    across = [(*outer, Affine(row.value, 1, row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
+    place, value = transposition.store.pointer, transposition.store.value
+    element = value.type.scalar
     vectors = [
         c.as_vector(evaluate(c, value, index), element) for index in (across if transposition.value_is_outer else along)
     ]
     if transposition.value_is_outer != transposition.store_is_outer:
-        names = transposed(c.w, [v.name for v in vectors], vector(element, c.lanes))
-        vectors = [vectors[0]._replace(name=name, level=c.depth) for name in names]
-    places = [evaluate(c, pointer, index) for index in (across if transposition.store_is_outer else along)]
-    return [write(c, place, v, None, element) for place, v in zip(places, vectors, strict=True)]
+        vectors = [Vector(column, c.depth) for column in transposed(c.b, [v.value for v in vectors])]
+    places = [evaluate(c, place, index) for index in (across if transposition.store_is_outer else along)]
+    return [write(c, address, v, None, element) for address, v in zip(places, vectors, strict=True)]
 
 
 def _next(c: Context, start: Uniform, number: int) -> Uniform:
-    return Uniform(c.add(start.name, str(number), "i64", start.level), start.level)
+    return Uniform(c.add(start.value, number, i64, start.level), start.level)
 
 
-def transposed(w: LlvmWriter, rows: list[str], type: str) -> list[str]:
+def transposed(b: LoopBuilder, rows: list[Value]) -> list[Value]:
     """The columns of the square matrix with these rows, a power of two of them: log2 W rounds exchange halves."""
     count = len(rows)
     for half in (1 << bit for bit in range(count.bit_length() - 1)):
@@ -164,7 +174,7 @@ def transposed(w: LlvmWriter, rows: list[str], type: str) -> list[str]:
         exchanged = list(rows)
         for i in range(count):
             if not i & half:
-                a, b = rows[i], rows[i + half]
-                exchanged[i], exchanged[i + half] = w.shuffle(type, a, b, low), w.shuffle(type, a, b, high)
+                x, y = rows[i], rows[i + half]
+                exchanged[i], exchanged[i + half] = b.shuffle(x, y, low), b.shuffle(x, y, high)
         rows = exchanged
     return rows

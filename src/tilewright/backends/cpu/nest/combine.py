@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, nan
 
-from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.spelling import constant, element_of, in_registers, literal, vector
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.tt_reduce import Fold
+from tilewright.dialects.vector import lanes_of, wide_type
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import FloatType, Type
 
@@ -35,14 +34,12 @@ class Combine:
 
     def __init__(self, op: Fold) -> None:
         self.block = op.combine
-        self.count = len(op.operands)
         self.types: list[Type] = [v.type.scalar for v in op.operands]
-        self.elements = [element_of(t) for t in self.types]
 
-    def identity(self) -> list[str] | None:
-        """The neutral values of a combine that is one well-known op, as literals; None for others."""
+    def identity(self, lanes: int, b: LoopBuilder) -> list[Value] | None:
+        """The neutral values of a combine that is one well-known op, in every lane; None for others."""
         first = self.block.first
-        if self.count != 1 or first is None or first.next is not self.block.last or len(first.operands) != 2:
+        if len(self.types) != 1 or first is None or first.next is not self.block.last or len(first.operands) != 2:
             return None
         arguments = set(self.block.args)
         if not (set(first.operands) == arguments and self.block.terminator.operands == first.results):
@@ -57,62 +54,43 @@ class Combine:
             return None
         if isinstance(type, FloatType) and type.bits == 8:
             return None
-        return [literal(number, self.elements[0])]
+        return [b.constant(number, wide_type(type, lanes))]
 
-    def apply(self, w: LlvmWriter, left: Sequence[str], right: Sequence[str], lanes: int) -> list[str]:
-        """combine(left, right) on `lanes` lanes."""
-        names: dict[Value, str] = dict(zip(self.block.args, [*left, *right], strict=True))
+    def apply(self, b: LoopBuilder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """combine(left, right), lane by lane."""
+        lanes = lanes_of(left[0].type)
+        found: dict[Value, Value] = dict(zip(self.block.args, [*left, *right], strict=True))
 
-        def name_of(value: Value) -> str:
-            if value in names:
-                return names[value]
-            number = defining(value, Constant)
-            assert number is not None, "a combine region uses its arguments and constants only"
-            return constant(in_registers(number.number.value, value.type), element_of(value.type), lanes)
+        def value_of(value: Value) -> Value:
+            if value not in found:
+                number = defining(value, Constant)
+                assert number is not None, "a combine region uses its arguments and constants only"
+                found[value] = b.constant(number.number.value, wide_type(value.type, lanes))
+            return found[value]
 
         for op in self.block:
-            if op.definition.terminator or op.definition.constant:
-                continue
-            names[op.result] = lower_elementwise(w, op, [name_of(v) for v in op.operands], lanes)
-        return [name_of(v) for v in self.block.terminator.operands]
+            if not op.definition.terminator and not op.definition.constant:
+                found[op.result] = b.copy(op, [value_of(v) for v in op.operands], lanes).result
+        return [value_of(v) for v in self.block.terminator.operands]
 
-    def select(self, w: LlvmWriter, condition: str, a: Sequence[str], b: Sequence[str], lanes: int) -> list[str]:
-        """`a` where the scalar `condition` holds, else `b`."""
-        types = [vector(e, lanes) for e in self.elements]
-        return [w.emit(f"select i1 {condition}, {t} {x}, {t} {y}") for t, x, y in zip(types, a, b, strict=True)]
-
-    def across(self, w: LlvmWriter, values: Sequence[str], lanes: int) -> list[str]:
+    def across(self, b: LoopBuilder, values: Sequence[Value]) -> list[Value]:
         """Combine all lanes of each vector: log2 steps, halves on halves, lower lanes on the left."""
-        current = list(values)
-        while lanes > 1:
-            half = lanes // 2
-            low = [w.slice(v, e, lanes, 0, half) for v, e in zip(current, self.elements, strict=True)]
-            high = [w.slice(v, e, lanes, half, half) for v, e in zip(current, self.elements, strict=True)]
-            current = self.apply(w, low, high, half)
-            lanes = half
+        current, half = list(values), lanes_of(values[0].type) // 2
+        while half:
+            low, high = ([b.slice(v, start, half) for v in current] for start in (0, half))
+            current, half = self.apply(b, low, high), half // 2
         return current
 
-    def scan_lanes(self, w: LlvmWriter, values: Sequence[str], lanes: int, *, reverse: bool) -> list[str]:
+    def scan_lanes(self, b: LoopBuilder, values: Sequence[Value], *, reverse: bool) -> list[Value]:
         """The inclusive scan of the lanes of one vector."""
-        current = list(values)
+        current, lanes = list(values), lanes_of(values[0].type)
         step = 1
         while step < lanes:
             sources = [i + step if reverse else i - step for i in range(lanes)]
             inside = [0 <= s < lanes for s in sources]
-            shifted = [
-                w.shuffle(
-                    vector(e, lanes),
-                    v,
-                    "poison",
-                    [s if ok else i for i, (s, ok) in enumerate(zip(sources, inside, strict=True))],
-                )
-                for v, e in zip(current, self.elements, strict=True)
-            ]
-            combined = self.apply(w, shifted, current, lanes)
+            order = [s if ok else i for i, (s, ok) in enumerate(zip(sources, inside, strict=True))]
+            combined = self.apply(b, [b.shuffle(v, None, order) for v in current], current)
             picks = [i if ok else lanes + i for i, ok in enumerate(inside)]
-            current = [
-                w.shuffle(vector(e, lanes), new, old, picks)
-                for new, old, e in zip(combined, current, self.elements, strict=True)
-            ]
+            current = [b.shuffle(new, old, picks) for new, old in zip(combined, current, strict=True)]
             step *= 2
         return current

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_structure import Elsewhere
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
     ActiveLaneBound,
@@ -15,37 +18,28 @@ from tilewright.backends.cpu.nest.lane_values import (
     Lane,
     ModuloRange,
     Offsets,
+    Scalar,
     Uniform,
     Vector,
     level_of,
+    pointer,
 )
 from tilewright.backends.llvm.machine import Target
-from tilewright.backends.llvm.sections import Section
-from tilewright.backends.llvm.spelling import constant_vector, iota, vector
-from tilewright.backends.llvm.writer import LlvmWriter, Placement
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.arith import CMPI
+from tilewright.dialects.cpu import tile_of
+from tilewright.dialects.vector import wide_type
+from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.literals import canonical
+from tilewright.ir.types import PointerType, Type, i1, i32, i64, with_element
 
+PREDICATES: dict[str, tuple[str, dict[str, Attribute]]] = {
+    **{predicate: ("arith.cmpi", {"predicate": Keyword(predicate)}) for predicate in CMPI},
+    **{predicate: ("arith.cmpf", {"predicate": Keyword(predicate)}) for predicate in ("ogt", "olt")},
+}
 Memo = dict[tuple[Value, Index], Lane]
-Hoisted = dict[tuple[object, ...], str]
-"""Instructions in front of the nests of a block, and their results."""
-
-
-class _Names:
-    """Names of what has been written, by keys that end with a level."""
-
-    def __init__(self) -> None:
-        self._levels: dict[object, dict[tuple[object, ...], str]] = {}
-
-    def get(self, key: tuple[object, ...]) -> str | None:
-        level = self._levels.get(key[-1])
-        return None if level is None else level.get(key)
-
-    def __setitem__(self, key: tuple[object, ...], name: str) -> None:
-        self._levels.setdefault(key[-1], {})[key] = name
-
-    def forget(self, level: int) -> None:
-        """All names at this level, and at deeper ones."""
-        self._levels = {k: names for k, names in self._levels.items() if isinstance(k, int) and k < level}
+Hoisted = dict[tuple[object, ...], Value]
+"""Ops in front of the nests of a block, and their results."""
 
 
 @dataclass
@@ -57,18 +51,19 @@ class MovedRows:
 
 
 class Context:
-    """The state while one nest is written.
+    """The state while one nest is lowered.
 
     Attributes:
-        w: the writer.
-        scalar: the LLVM value of a scalar, or the address of a buffer, from outside the nest.
+        b: the builder.
+        target: the machine.
+        scalar: what a scalar, or a buffer, from outside the nest is.
         lanes: W, the lanes of one chunk.
         extent: the number of lanes that the loop over chunks covers.
         lane_level: the level of the loop over chunks.
-        depth: the level at which code is written now.
-        insertion_points: for each level above `depth`, a section to which lines can be added.
-        fast: a fast version is being written; it may rely on conditions that it assumes.
-        guards: the conditions that the code being written relies on, a bit for each in `conditions`.
+        depth: the level at which ops are built now.
+        blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
+        fast: a fast version is being built; it may rely on conditions that it assumes.
+        guards: the conditions that what is being built relies on, a bit for each in `conditions`.
         memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
         programs: the number of programs of the grid, an i64, for nests that every program runs once; else None.
@@ -84,64 +79,64 @@ class Context:
         reduced: results of the reductions that are finished.
     """
 
-    def __init__(self, w: LlvmWriter, scalar: Callable[[Value], str], depth: int) -> None:
-        self.w = w
+    def __init__(self, builder: LoopBuilder, target: Target, scalar: Callable[[Value], Scalar], depth: int) -> None:
+        self.b = builder
+        self.target = target
         self.scalar = scalar
         self.lanes = 1
         self.extent = 1
         self.lane_level = depth
         self.depth = 0
-        self.insertion_points: list[Section] = []
+        self.blocks: list[Block] = [builder.block]
         self.fast = False
         self.guards = 0
         self.memoised_guards: dict[tuple[bool, tuple[Value, Index]], int] = {}
-        self.conditions: dict[str, int] = {}
-        self.position = "0"
-        self.active_lane_bound = ""
+        self.conditions: dict[Value, int] = {}
+        self.position: Scalar = 0
+        self.active_lane_bound: Scalar | None = None
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
-        self.redirected: str | None = None
-        self.programs: str | None = None
+        self.redirected: Value | None = None
+        self.programs: Scalar | None = None
         self.optimize_size = False
         self.wraps = False
         self.streaming = False
         self.unmasked = False
         self.moved: MovedRows | None = None
-        self.next_rows: dict[Op, str] = {}
+        self.next_rows: dict[Op, Scalar] = {}
         self._memos: dict[tuple[bool, int, int], Memo] = {}
-        self._names = _Names()
+        self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
-    @property
-    def target(self) -> Target:
-        return self.w.target
+    # ---- where ops go ----
 
-    # ---- where code goes ----
+    def at(self, level: int) -> Elsewhere[LoopBuilder]:
+        """Let the builder's ops go to `level`."""
+        return self.b.into(self.b.block if level >= self.depth else self.blocks[level])
 
-    def emit(self, level: int, instruction: str) -> str:
-        """An instruction without effects, at `level`; the same instruction is written once."""
-        return self._once((instruction, level), level, lambda w: w.emit(instruction))
+    def emit(self, level: int, name: str, type: Type, *operands: Value, attributes: Any = None) -> Value:
+        """The result of an op without effects, at `level`; the same op is built once.
 
-    def _once(self, key: tuple[object, ...], level: int, write: Callable[[LlvmWriter], str]) -> str:
-        """The name of the result for `key`, at `level`; written once, and in front of nests once for all of them."""
-        name = self._names.get(key)
-        if name is None:
+        In front of loops, also earlier nests of the block may have built it. Attributes are known by which object.
+        """
+        values = self._values.get(level)
+        if values is None:
+            values = self._values[level] = {}
+        key = (name, type, operands, id(attributes))
+        found = values.get(key)
+        if found is None:
             shared = self.hoisted if level == 0 and self.depth else None
-            name = shared.get(key) if shared is not None else None
-            if name is None:
-                with self.at(level) as w:
-                    name = write(w)
-            if shared is not None:
-                shared[key] = name
-            self._names[key] = name
-        return name
-
-    def intrinsic(self, level: int, name: str, a: str, b: str) -> str:
-        """An i64 intrinsic of two operands, at `level`."""
-        return self._once((name, a, b, level), level, lambda w: w.intrinsic(name, "i64", a, b))
-
-    def at(self, level: int) -> Placement:
-        """Let the writer's lines go to `level`."""
-        return self.w.at(self.w.section if level >= self.depth else self.insertion_points[level])
+            found = None if shared is None else shared.get(key)
+            if found is None:
+                b = self.b
+                here = b.block
+                if level < self.depth:
+                    b.block = self.blocks[level]
+                found = b.emit(name, operands, type, attributes)
+                b.block = here
+                if shared is not None:
+                    shared[key] = found
+            values[key] = found
+        return found
 
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:
@@ -149,7 +144,7 @@ class Context:
         lanes, extent, position, moved = self.lanes, self.extent, self.position, self.moved
         self.lanes, self.extent, self.moved = lanes // count, extent // count, None
         start, _ = self.divided_number(Uniform(position, self.lane_level), count)
-        self.position = start.name
+        self.position = start.value
         yield
         self.lanes, self.extent, self.position, self.moved = lanes, extent, position, moved
 
@@ -171,140 +166,183 @@ class Context:
     def forget(self, level: int) -> None:
         """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""
         self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
-        self._names.forget(level)
+        for deeper in [known for known in self._values if known >= level]:
+            del self._values[deeper]
 
     # ---- what the fast version relies on ----
 
-    def assume(self, condition: str) -> None:
+    def assume(self, condition: Value) -> None:
         """Rely on an i1 that is known in front of the loop."""
         self.guards |= self.conditions.setdefault(condition, 1 << len(self.conditions))
 
-    def assumed(self) -> list[str]:
+    def assumed(self) -> list[Value]:
         """The conditions among the guards."""
         return [condition for condition, bit in self.conditions.items() if self.guards & bit]
 
+    def all_of(self, conditions: Sequence[Value]) -> Value:
+        """Whether all of these i1 hold, of which there is one at least; here and now."""
+        first, *rest = conditions
+        for condition in rest:
+            first = self.b.emit("arith.andi", (first, condition), i1)
+        return first
+
     # ---- lanes as vectors ----
 
-    def as_vector(self, lane: Lane, element: str) -> Vector:
-        """`lane` as one value per lane, of LLVM type `element`."""
+    def value(self, scalar: Scalar, type: Type) -> Value:
+        """A number that may be known, as a value."""
+        return self.b.constant(scalar, type) if isinstance(scalar, int) else scalar
+
+    def wide(self, element: Type) -> Type:
+        """The type of one value per lane."""
+        return wide_type(element, self.lanes)
+
+    def as_vector(self, lane: Lane, element: Type) -> Vector:
+        """`lane` as one value per lane, of type `element`."""
         if isinstance(lane, Vector):
             return lane
         level = max(level_of(lane), 0 if isinstance(lane, Uniform) else self.lane_level)
-        key = (lane, element, self.lanes, level)
-        name = self._names.get(key)
-        if name is None:
-            name = self._names[key] = self._spread(lane, element, level)
-        return Vector(name, level)
+        built, key = self._values.setdefault(level, {}), (lane, element, self.lanes)
+        value = built.get(key)
+        if value is None:
+            value = built[key] = self._spread(lane, element, level)
+        return Vector(value, level)
 
     def _spread(
-        self, lane: Uniform | Affine | ModuloRange | ActiveLaneBound | Address, element: str, level: int
-    ) -> str:
-        with self.at(level) as w:
+        self, lane: Uniform | Affine | ModuloRange | ActiveLaneBound | Address, element: Type, level: int
+    ) -> Value:
+        with self.at(level):
             if isinstance(lane, Uniform):
-                return w.splat(lane.name, element, self.lanes)
+                return self.splat(lane.value, element)
             if isinstance(lane, Affine):
-                return self._affine_vector(lane, element, w)
+                return self._affine_vector(lane, element)
             if isinstance(lane, ActiveLaneBound):
-                return self._active_lanes_vector(lane, w)
+                return self._active_lanes_vector(lane)
             if isinstance(lane, ModuloRange):
-                return self._modulo_vector(lane, element, w)
-            return self._pointers(lane, w)
+                return self._modulo_vector(lane, element)
+            whole, base = self.as_vector(lane.offset, i64).value, pointer(lane.base)
+            return self.b.emit("tt.addptr", (self.splat(base, base.type), whole), self.wide(base.type))
 
-    def _affine_vector(self, lane: Affine, element: str, w: LlvmWriter) -> str:
-        lanes = self.lanes
-        start = self.start_of(lane, element)
-        if lanes == 1:
-            return start
-        type = vector(element, lanes)
-        if lane.stride.lstrip("-").isdigit():
-            steps = iota(lanes, element)
-            if lane.stride != "1":
-                steps = constant_vector([int(lane.stride) * i for i in range(lanes)], element)
+    def splat(self, scalar: Scalar, element: Type) -> Value:
+        """A number in every lane, here and now."""
+        return self.b.splat(self.value(scalar, element), self.lanes)
+
+    def _affine_vector(self, lane: Affine, element: Type) -> Value:
+        start, type = self.start_of(lane, element), self.wide(element)
+        if self.lanes == 1:
+            return self.value(start, element)
+        if isinstance(lane.stride, int) and lane.stride != 1:
+            steps = self.b.constants([lane.stride * i for i in range(self.lanes)], type)
         else:
-            steps = w.emit(f"mul {type} {w.splat(lane.stride, element, lanes)}, {iota(lanes, element)}")
-        return steps if start == "0" else w.emit(f"add {type} {w.splat(start, element, lanes)}, {steps}")
+            steps = self.b.step(self.lanes, element)
+        if not isinstance(lane.stride, int):
+            steps = self.b.emit("arith.muli", (self.splat(lane.stride, element), steps), type)
+        return steps if start == 0 else self.b.emit("arith.addi", (self.splat(start, element), steps), type)
 
-    def start_of(self, lane: Affine, element: str) -> str:
+    def start_of(self, lane: Affine, element: Type) -> Scalar:
         """The value on the first lane of the chunk."""
         if lane.local:
             return lane.base
-        at = max(lane.level, self.lane_level)
-        position = self.position
-        if element != "i64" and not position.isdigit():
-            position = self.cached_cast(position, element)
+        at, position = max(lane.level, self.lane_level), self.position_as(element)
         return self.add(lane.base, self.multiply(position, lane.stride, element, at), element, at)
 
-    def cached_cast(self, position: str, element: str) -> str:
-        key = ("position", position, element, self.lane_level)
-        name = self._names.get(key)
-        if name is None:
-            name = self._names[key] = self.emit(self.lane_level, f"trunc i64 {position} to {element}")
-        return name
+    def position_as(self, element: Type) -> Scalar:
+        """The lane at which the chunk starts, as an integer of this type."""
+        return self.extend(self.position, i64, element, self.lane_level)
 
-    def _active_lanes_vector(self, lane: ActiveLaneBound, w: LlvmWriter) -> str:
-        """iota < count - position, in 32 bits: the count is first brought into 0 … extent."""
-        bounded = self.intrinsic(lane.level, "llvm.smin", lane.below, str(self.extent))
-        bounded = self.intrinsic(lane.level, "llvm.smax", bounded, "0")
-        count = self.emit(lane.level, f"trunc i64 {bounded} to i32")
-        position = self.position if self.position.isdigit() else self.cached_cast(self.position, "i32")
-        left = self.subtract(count, position, "i32", max(lane.level, self.lane_level))
-        return w.emit(f"icmp sgt {vector('i32', self.lanes)} {w.splat(left, 'i32', self.lanes)}, {iota(self.lanes)}")
+    def _active_lanes_vector(self, lane: ActiveLaneBound) -> Value:
+        """steps < count - position, in 32 bits: the count is first brought into 0 … extent."""
+        bounded = self.binary("arith.minsi", lane.below, self.extent, i64, lane.level)
+        bounded = self.binary("arith.maxsi", bounded, 0, i64, lane.level)
+        count = self.extend(bounded, i64, i32, lane.level)
+        left = self.subtract(count, self.position_as(i32), i32, max(lane.level, self.lane_level))
+        return self.b.compare("sgt", self.splat(left, i32), self.b.step(self.lanes, i32))
 
-    def _modulo_vector(self, lane: ModuloRange, element: str, w: LlvmWriter) -> str:
-        type = vector(element, self.lanes)
-        straight = self._affine_vector(Affine(lane.base, "1", lane.level), element, w)
-        wrapped = w.emit(f"sub {type} {straight}, {w.splat(lane.modulus, element, self.lanes)}")
-        return w.select(
-            self._active_lanes_vector(ActiveLaneBound(lane.below, lane.level), w),
-            type,
-            straight,
-            wrapped,
-            lanes=self.lanes,
+    def _modulo_vector(self, lane: ModuloRange, element: Type) -> Value:
+        straight = self._affine_vector(Affine(lane.base, 1, lane.level), element)
+        wrapped = self.b.sub(straight, self.splat(lane.modulus, element))
+        on = self._active_lanes_vector(ActiveLaneBound(lane.below, lane.level))
+        return self.b.select(on, straight, wrapped)
+
+    # ---- arithmetic of integers with constants folded ----
+
+    def add(self, a: Scalar, b: Scalar, type: Type, level: int) -> Scalar:
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+        if isinstance(a, int) and isinstance(b, int):
+            return int(canonical(a + b, type))
+        return self.binary("arith.addi", a, b, type, level)
+
+    def subtract(self, a: Scalar, b: Scalar, type: Type, level: int) -> Scalar:
+        if b == 0:
+            return a
+        if isinstance(a, int) and isinstance(b, int):
+            return int(canonical(a - b, type))
+        return self.binary("arith.subi", a, b, type, level)
+
+    def multiply(self, a: Scalar, b: Scalar, type: Type, level: int) -> Scalar:
+        if a == 0 or b == 0:
+            return 0
+        if a == 1:
+            return b
+        if b == 1:
+            return a
+        if isinstance(a, int) and isinstance(b, int):
+            return int(canonical(a * b, type))
+        return self.binary("arith.muli", a, b, type, level)
+
+    def extend(self, a: Scalar, source: Type, target: Type, level: int, *, signed: bool = True) -> Scalar:
+        """An integer in a wider or narrower type."""
+        if source is target:
+            return a
+        if isinstance(a, int):
+            return int(canonical(a if signed else a % (1 << source.bits), target))
+        name = "arith.trunci" if source.bits > target.bits else "arith.extsi" if signed else "arith.extui"
+        return self.emit(level, name, target, a)
+
+    def binary(self, name: str, a: Scalar, b: Scalar, type: Type, level: int) -> Value:
+        """An op of two numbers of one type, the result's."""
+        return self.emit(level, name, type, self.value(a, type), self.value(b, type))
+
+    def compare(self, predicate: str, a: Scalar, b: Scalar, type: Type, level: int) -> Value:
+        """A comparison of two integers, or lane by lane, by a predicate of `PREDICATES`."""
+        name, attributes = PREDICATES[predicate]
+        return self.emit(
+            level, name, with_element(type, i1), self.value(a, type), self.value(b, type), attributes=attributes
         )
 
-    def _pointers(self, lane: Address, w: LlvmWriter) -> str:
-        offset = self.as_vector(lane.offset, "i64").name
-        type = vector("i64", self.lanes)
-        return w.emit(f"getelementptr {lane.element}, ptr {lane.base.name}, {type} {offset}")
+    def select(self, condition: Value, a: Scalar, b: Scalar, type: Type, level: int) -> Value:
+        """One of two numbers, by an i1."""
+        return self.emit(level, "arith.select", type, condition, self.value(a, type), self.value(b, type))
 
-    # ---- integer arithmetic with constants folded ----
+    # ---- addresses ----
 
-    def add(self, a: str, b: str, element: str, level: int) -> str:
-        if a == "0":
-            return b
-        if b == "0":
-            return a
-        if _is_number(a) and _is_number(b):
-            return _wrapped(int(a) + int(b), element)
-        return self.emit(level, f"add {element} {a}, {b}")
+    def behind(self, base: Value, offset: Scalar, level: int) -> Value:
+        """The address of element `offset` behind `base`."""
+        return base if offset == 0 else self.emit(level, "tt.addptr", base.type, base, self.value(offset, i64))
 
-    def subtract(self, a: str, b: str, element: str, level: int) -> str:
-        if b == "0":
-            return a
-        if _is_number(a) and _is_number(b):
-            return _wrapped(int(a) - int(b), element)
-        return self.emit(level, f"sub {element} {a}, {b}")
+    def pointing_at(self, address: Value, element: Type, level: int) -> Value:
+        """The address as one of elements of another type."""
+        type = PointerType(element)
+        return address if address.type is type else self.emit(level, "tt.bitcast", type, address)
 
-    def multiply(self, a: str, b: str, element: str, level: int) -> str:
-        if "0" in (a, b):
-            return "0"
-        if a == "1":
-            return b
-        if b == "1":
-            return a
-        if _is_number(a) and _is_number(b):
-            return _wrapped(int(a) * int(b), element)
-        return self.emit(level, f"mul {element} {a}, {b}")
+    def buffer(self, value: Value) -> Uniform:
+        """The address of the first element of a buffer."""
+        address = self.scalar(value)
+        assert isinstance(address, Value), "buffers have addresses"
+        return Uniform(self.pointing_at(address, tile_of(value.type).element, 0), 0)
 
-    def extend(self, a: str, source: str, target: str, level: int, *, signed: bool = True) -> str:
-        """An integer in a wider or narrower type."""
-        if source == target:
-            return a
-        narrower = int(source[1:]) > int(target[1:])
-        if _is_number(a):
-            return _wrapped(int(a) if signed else int(a) % (1 << int(source[1:])), target)
-        opcode = "trunc" if narrower else "sext" if signed else "zext"
-        return self.emit(level, f"{opcode} {source} {a} to {target}")
+    def zero(self, element: Type) -> Value:
+        """What a lane gets that is masked off."""
+        if isinstance(element, PointerType):
+            return self.emit(0, "tt.int_to_ptr", element, self.b.constant(0, i64))
+        return self.b.constant(0, element)
+
+    def waste(self, type: Type) -> Value:
+        """The address of memory that lanes which are masked off may read or write."""
+        assert isinstance(type, PointerType), f"{type} is no address"
+        return self.pointing_at(self.b.waste_slot(), type.pointee, 0)
 
     # ---- indices: i64 lanes ----
 
@@ -313,11 +351,11 @@ class Context:
         if factor == 1:
             return lane
         if isinstance(lane, Uniform):
-            return Uniform(self.multiply(lane.name, str(factor), "i64", lane.level), lane.level)
+            return Uniform(self.multiply(lane.value, factor, i64, lane.level), lane.level)
         if isinstance(lane, Affine):
-            base, stride = (self.multiply(part, str(factor), "i64", lane.level) for part in (lane.base, lane.stride))
+            base, stride = (self.multiply(part, factor, i64, lane.level) for part in (lane.base, lane.stride))
             return Affine(base, stride, lane.level, lane.local)
-        return self._index_op("mul", lane, Uniform(str(factor), 0))
+        return self._index_op("arith.muli", lane, Uniform(factor, 0))
 
     def plus(self, a: Offsets, b: Offsets) -> Offsets:
         """The sum of two indices."""
@@ -325,39 +363,40 @@ class Context:
             a, b = b, a
         level = max(level_of(a), level_of(b))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
-            return Uniform(self.add(a.name, b.name, "i64", level), level)
+            return Uniform(self.add(a.value, b.value, i64, level), level)
         if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
-            return a._replace(base=self.add(a.base, b.name, "i64", level), level=level)
+            return a._replace(base=self.add(a.base, b.value, i64, level), level=level)
         if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
-            base, stride = (self.add(x, y, "i64", level) for x, y in ((a.base, b.base), (a.stride, b.stride)))
+            base, stride = (self.add(x, y, i64, level) for x, y in ((a.base, b.base), (a.stride, b.stride)))
             return Affine(base, stride, level, a.local)
-        return self._index_op("add", a, b)
+        return self._index_op("arith.addi", a, b)
 
     def divided(self, lane: Offsets, extent: int) -> tuple[Offsets, Offsets]:
         """Quotient and remainder of a non-negative index by a power of two."""
         if extent == 1:
-            return lane, Uniform("0", 0)
+            return lane, Uniform(0, 0)
         if isinstance(lane, Uniform):
             return self.divided_number(lane, extent)
-        if isinstance(lane, Affine) and lane.stride == "1" and lane.base == "0" and self.extent <= extent:
-            return Uniform("0", 0), lane
-        if isinstance(lane, Affine) and lane.stride == "1" and extent >= self.lanes and self._starts_aligned(lane):
+        if isinstance(lane, Affine) and lane.stride == 1 and lane.base == 0 and self.extent <= extent:
+            return Uniform(0, 0), lane
+        if isinstance(lane, Affine) and lane.stride == 1 and extent >= self.lanes and self._starts_aligned(lane):
             level = max(lane.level, self.lane_level)
-            start = self.start_of(lane, "i64")
+            start = self.start_of(lane, i64)
             quotient, rest = self.divided_number(Uniform(start, level), extent)
-            return quotient, Affine(rest.name, "1", rest.level, local=True)
+            return quotient, Affine(rest.value, 1, rest.level, local=True)
         shift, mask = extent.bit_length() - 1, extent - 1
-        return self._index_op("lshr", lane, Uniform(str(shift), 0)), self._index_op("and", lane, Uniform(str(mask), 0))
+        high = self._index_op("arith.shrui", lane, Uniform(shift, 0))
+        return high, self._index_op("arith.andi", lane, Uniform(mask, 0))
 
     def divided_number(self, number: Uniform, extent: int) -> tuple[Uniform, Uniform]:
         """`divided` of one number for all lanes."""
         if extent == 1:
-            return number, Uniform("0", 0)
-        (name, level), shift, mask = number, extent.bit_length() - 1, extent - 1
-        if _is_number(name):
-            return Uniform(str(int(name) >> shift), level), Uniform(str(int(name) & mask), level)
-        high = Uniform(self.emit(level, f"lshr i64 {name}, {shift}"), level)
-        return high, Uniform(self.emit(level, f"and i64 {name}, {mask}"), level)
+            return number, Uniform(0, 0)
+        (value, level), shift, mask = number, extent.bit_length() - 1, extent - 1
+        if isinstance(value, int):
+            return Uniform(value >> shift, level), Uniform(value & mask, level)
+        high = Uniform(self.binary("arith.shrui", value, shift, i64, level), level)
+        return high, Uniform(self.binary("arith.andi", value, mask, i64, level), level)
 
     def counts_elements(self, lane: Lane) -> bool:
         """Whether `lane` counts the elements of a whole axis, or is one of them."""
@@ -367,35 +406,15 @@ class Context:
         """An index XOR `bits`."""
         if not bits:
             return index
-        if _is_number(index.name):
-            return Uniform(str(int(index.name) ^ bits), index.level)
-        return Uniform(self.emit(index.level, f"xor i64 {index.name}, {bits}"), index.level)
+        if isinstance(index.value, int):
+            return Uniform(index.value ^ bits, index.level)
+        return Uniform(self.binary("arith.xori", index.value, bits, i64, index.level), index.level)
 
     def _starts_aligned(self, lane: Affine) -> bool:
         """Whether chunks start at multiples of W, as those of the whole axis do."""
-        return lane.base == "0" and not lane.local
+        return lane.base == 0 and not lane.local
 
-    def _index_op(self, opcode: str, a: Offsets, b: Offsets) -> Vector:
-        x, y = self.as_vector(a, "i64"), self.as_vector(b, "i64")
+    def _index_op(self, name: str, a: Offsets, b: Offsets) -> Vector:
+        x, y = self.as_vector(a, i64), self.as_vector(b, i64)
         level = max(x.level, y.level)
-        return Vector(self.emit(level, f"{opcode} {vector('i64', self.lanes)} {x.name}, {y.name}"), level)
-
-    # ---- small facts worth keeping ----
-
-    def cached(self, key: tuple[object, ...]) -> str | None:
-        """A name kept by `cache`; the last entry of the key is its level."""
-        return self._names.get((self.fast, *key))
-
-    def cache(self, key: tuple[object, ...], name: str) -> str:
-        self._names[(self.fast, *key)] = name
-        return name
-
-
-def _wrapped(number: int, element: str) -> str:
-    """The literal for `number` modulo the range of a signed integer type."""
-    bits = int(element[1:])
-    return str((number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1)))
-
-
-def _is_number(name: str) -> bool:
-    return name.lstrip("-").isdigit()
+        return Vector(self.emit(level, name, self.wide(i64), x.value, y.value), level)

@@ -10,9 +10,8 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Offsets, Uniform
 from tilewright.backends.cpu.nest.loads import read_buffer
 from tilewright.backends.cpu.nest.stores import write
-from tilewright.backends.llvm.spelling import element_of
 from tilewright.dialects.cpu import GuardedStore, tile_of
-from tilewright.ir.core import tile_type
+from tilewright.ir.core import Value, tile_type
 
 
 def copy_back(c: Context, stores: list[GuardedStore]) -> None:
@@ -20,8 +19,7 @@ def copy_back(c: Context, stores: list[GuardedStore]) -> None:
     redirected = c.redirected
     assert redirected is not None
     c.redirected = None
-    w = c.w
-    with w.branch(redirected, unlikely=True) as branch, branch.then():
+    with c.b.branch(redirected, unlikely=True) as branch, branch.then():
         for store in stores:
             _copy(c, store)
     c.redirected = redirected
@@ -33,15 +31,14 @@ def _copy(c: Context, store: GuardedStore) -> None:
     lanes, extent, lane_level, position = c.lanes, c.extent, c.lane_level, c.position
     c.lanes, c.extent, c.lane_level = 1, 1, 1
     c.forget(0)
-    with c.w.loop(0, tile.numel) as loop:
+    with c.b.loop(0, tile.numel) as loop:
         c.depth = 1
-        c.insertion_points.append(c.w.open_section())
+        c.blocks.append(c.b.block)
         index = _index_of(c, loop.index, tile.shape)
-        element = element_of(tile)
-        read = read_buffer(c, Uniform(c.scalar(buffer), 0), tile_of(buffer.type), index)
+        read = read_buffer(c, c.buffer(buffer), tile_of(buffer.type), index)
         lane = _mask(c, store, index)
-        write(c, evaluate(c, store.pointer, index), read, lane, element)()
-    c.insertion_points.pop()
+        write(c, evaluate(c, store.pointer, index), read, lane, tile.element)()
+    c.blocks.pop()
     c.depth = 0
     c.forget(0)
     c.lanes, c.extent, c.lane_level, c.position = lanes, extent, lane_level, position
@@ -52,10 +49,10 @@ def _mask(c: Context, store: GuardedStore, index: Index) -> Lane | None:
     kept = store.kept_mask
     if kept is None:
         return None if store.mask is None else evaluate(c, store.mask, index)
-    return read_buffer(c, Uniform(c.scalar(kept), 0), tile_of(kept.type), index)
+    return read_buffer(c, c.buffer(kept), tile_of(kept.type), index)
 
 
-def _index_of(c: Context, linear: str, shape: tuple[int, ...]) -> Index:
+def _index_of(c: Context, linear: Value, shape: tuple[int, ...]) -> Index:
     found: list[Offsets] = []
     rest: Offsets = Uniform(linear, 1)
     for extent in reversed(shape[1:]):

@@ -11,17 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Address, Affine, Index, Uniform
+from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
+    ZERO,
+    ActiveLaneBound,
+    Address,
+    Affine,
+    Index,
+    Scalar,
+    Uniform,
+    pointer,
+)
 from tilewright.backends.cpu.nest.loads import needed_mask, single_address
-from tilewright.backends.cpu.nest.loops import emit_nest
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.cpu.nest.loops import lower_nest
+from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
 from tilewright.dialects.cpu import Nest, Write, tile_of
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_shape import Broadcast, Trans
 from tilewright.ir.core import Value, defining
+from tilewright.ir.types import i64
 
 
 class Matrix(NamedTuple):
@@ -34,11 +46,11 @@ class Matrix(NamedTuple):
         depth: how many rows or columns along the product's k are not masked off; None where that was not asked for.
     """
 
-    pointer: str
-    stride: str
-    step: str = "1"
-    pitch: str = "0"
-    depth: str | None = None
+    pointer: Value
+    stride: Scalar
+    step: Scalar = 1
+    pitch: Scalar = 0
+    depth: Scalar | None = None
 
 
 class Source(NamedTuple):
@@ -69,42 +81,50 @@ def source_of(value: Value) -> Source | None:
     return Source(load, order) if load is not None and len(order) == 2 else None
 
 
-def emit_elided(
-    w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str], *, may_step: bool, depth_axis: int | None
+def lower_elided(
+    builder: LoopBuilder,
+    nest: Nest,
+    target: Target,
+    scalar: Callable[[Value], Scalar],
+    *,
+    may_step: bool,
+    depth_axis: int | None,
 ) -> Matrix:
-    """Write the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
+    """Build the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
     Args:
-        w: the writer that the code goes to.
+        builder: where the ops go.
         nest: the cpu.nest.
-        scalar: gives the LLVM value of a scalar or buffer.
+        target: the machine.
+        scalar: what a scalar or buffer is.
         may_step: columns need not be neighbours to be read where they lie.
         depth_axis: the axis along which lanes may be masked off behind some depth.
     """
     write = _write_of(nest)
-    buffer = write.buffer
-    rows, columns = tile_of(buffer.type).shape
+    rows, columns = tile_of(write.buffer.type).shape
     source = source_of(write.value)
     assert source is not None, "only copies of loads are elided"
-    c = Context(w, scalar, 1)
-    c.insertion_points, c.fast = [w.open_section()], True
+    c = Context(builder, target, scalar, 1)
+    c.fast = True
     found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis)
-    whole = None if depth_axis is None else str((rows, columns)[depth_axis])
+    whole = None if depth_axis is None else (rows, columns)[depth_axis]
+    buffer = pointer(c.buffer(write.buffer))
     if found is None:
-        emit_nest(w, nest, scalar)
-        return Matrix(scalar(buffer), str(columns), pitch=str(columns), depth=whole)
-    condition = "true"
-    for guard in c.assumed():
-        condition = guard if condition == "true" else w.emit(f"and i1 {condition}, {guard}")
-    if condition == "true":
+        lower_nest(builder, nest, target, scalar)
+        return Matrix(buffer, columns, pitch=columns, depth=whole)
+    conditions = c.assumed()
+    if not conditions:
         return found
-    with w.branch(condition) as branch, branch.otherwise():
-        emit_nest(w, nest, scalar, optimize_size=not _wraps(nest), wraps=_wraps(nest))
-    pointer = branch.join("ptr", found.pointer, scalar(buffer))
-    stride = branch.join("i64", found.stride, str(columns))
-    step = "1" if found.step == "1" else branch.join("i64", found.step, "1")
-    depth = found.depth if found.depth is None else branch.join("i64", found.depth, str(whole))
-    return Matrix(pointer, stride, step, found.pitch, depth)
+    with builder.branch(c.all_of(conditions)) as branch, branch.otherwise():
+        lower_nest(builder, nest, target, scalar, optimize_size=not _wraps(nest), wraps=_wraps(nest))
+
+    def either(there: Scalar, here: Scalar) -> Value:
+        return branch.join(builder.number(there), builder.number(here))
+
+    step = 1 if found.step == 1 else either(found.step, 1)
+    depth = None if found.depth is None or whole is None else either(found.depth, whole)
+    place = branch.join(found.pointer, buffer)
+    return Matrix(place, either(found.stride, columns), step, found.pitch, depth)
 
 
 def _write_of(nest: Nest) -> Write:
@@ -120,12 +140,13 @@ def _in_place(
     c: Context, source: Source, extents: tuple[int, int], *, may_step: bool, depth_axis: int | None
 ) -> Matrix | None:
     """The place of the tile in memory, if the guards hold; None if no guard helps."""
-    pointer, mask = source.load.pointer, source.load.mask
+    place, mask = source.load.pointer, source.load.mask
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
-    lines, depth = list[tuple[Address, Affine]](), None if depth_axis is None else str(extents[depth_axis])
+    lines = list[tuple[Address, Affine]]()
+    depth: Scalar | None = None if depth_axis is None else extents[depth_axis]
     for axis, index in enumerate((by_row, by_column)):
         c.extent = extents[axis]
-        lane = evaluate(c, pointer, index)
+        lane = evaluate(c, place, index)
         if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
             return None
         lines.append((lane, lane.offset))
@@ -134,15 +155,15 @@ def _in_place(
         if not _is_separable(mask):
             return None
         on = evaluate(c, mask, index)
-        if axis == depth_axis and isinstance(on, ActiveLaneBound):
-            depth = c.intrinsic(on.level, "llvm.smin", on.below, str(depth))
+        if depth is not None and axis == depth_axis and isinstance(on, ActiveLaneBound):
+            depth = c.binary("arith.minsi", on.below, depth, i64, on.level)
         elif needed_mask(c, on) is not None:
             return None
     (row, along_rows), (column, along_columns) = lines
-    if (along_columns.stride != "1" and not may_step) or row.base != column.base:
+    if (along_columns.stride != 1 and not may_step) or row.base != column.base:
         return None
     first = single_address(c, row._replace(offset=Uniform(along_rows.base, along_rows.level)))
-    return Matrix(first.name, along_rows.stride, along_columns.stride, along_rows.stride, depth)
+    return Matrix(pointer(first), along_rows.stride, along_columns.stride, along_rows.stride, depth)
 
 
 def _is_separable(mask: Value) -> bool:
@@ -155,17 +176,14 @@ def _is_separable(mask: Value) -> bool:
     return sum(extent > 1 for extent in mask.type.shape or ()) <= 1
 
 
-def next_tile(w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str]) -> str | None:
+def next_tile(builder: LoopBuilder, nest: Nest, target: Target, scalar: Callable[[Value], Scalar]) -> Value | None:
     """The address of the first element that `nest` copies, for other values of the scalars around it."""
     source = source_of(_write_of(nest).value)
     if source is None:
         return None
-    c = Context(w, scalar, 1)
-    c.insertion_points = [w.open_section()]
+    c = Context(builder, target, scalar, 1)
     lane = evaluate(c, source.load.pointer, (ZERO, ZERO))
-    if not isinstance(lane, Address | Uniform):
-        return None
-    return single_address(c, lane).name
+    return pointer(single_address(c, lane)) if isinstance(lane, Address | Uniform) else None
 
 
 def element_bytes(nest: Nest) -> int:

@@ -13,17 +13,17 @@ from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
-from tilewright.backends.llvm.spelling import vector
 from tilewright.dialects.arith import IntegerRemainder, Select
 from tilewright.dialects.cpu import GuardedStore
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.ir.core import Op, tile_type
+from tilewright.ir.core import Block, Op, Value, tile_type
+from tilewright.ir.types import i1, i64
 
 STREAMED = 128
 """Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
@@ -54,14 +54,14 @@ class Accumulator:
 
     sink: Reduce
     combine: Combine
-    start: list[str] | None
-    values: list[list[str]] = field(default_factory=list)
+    start: list[Value] | None
+    values: list[list[Value]] = field(default_factory=list)
 
-    def together(self, c: Context) -> list[str]:
+    def together(self, c: Context) -> list[Value]:
         """The vectors of all chunks combined into one per operand."""
         rows = self.values
         while len(rows) > 1:
-            rows = [self.combine.apply(c.w, a, b, c.lanes) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+            rows = [self.combine.apply(c.b, x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
         return rows[0]
 
 
@@ -75,14 +75,10 @@ class InnerLoop:
 
     def _accumulator(self, sink: Reduce) -> Accumulator:
         combine = Combine(sink)
-        identity = combine.identity()
-        c = self.c
-        if identity is not None:
-            identity = [c.w.splat(i, e, c.lanes) for i, e in zip(identity, combine.elements, strict=True)]
-        return Accumulator(sink, combine, identity)
+        return Accumulator(sink, combine, combine.identity(self.c.lanes, self.c.b))
 
-    def emit(self) -> None:
-        """Write the loop; afterwards `c.reduced` has the results of its reductions."""
+    def build(self) -> None:
+        """Build the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
         step = self._chunks_per_step()
         if self.by_rows and self._has_conditions() and not c.optimize_size:
@@ -119,67 +115,70 @@ class InnerLoop:
         return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 
     def _versions(self, step: int) -> None:
-        """if <guards>: fast loop, else: general loop."""
-        c, w = self.c, self.c.w
-        condition = w.fresh("fast")
-        conditions = w.open_section()
-        outcomes: list[list[list[str]]] = []
-        with w.branch(condition) as branch:
-            for fast, side in ((True, branch.then), (False, branch.otherwise)):
-                with side():
-                    c.fast = fast
-                    if fast:
-                        self._in_best_order(step)
-                    else:
-                        self._loop(1)
-                    c.forget(c.depth + 1)
-                    outcomes.append([a.together(c) for a in self.accumulators])
-        c.fast = False
-        for accumulator, fast_values, slow_values in zip(self.accumulators, *outcomes, strict=True):
-            types = [vector(e, c.lanes) for e in accumulator.combine.elements]
-            joined = [branch.join(t, x, y) for t, x, y in zip(types, fast_values, slow_values, strict=True)]
-            accumulator.values = [joined]
-        with w.at(conditions):
-            name = "true"
-            for guard in c.assumed():
-                name = guard if name == "true" else w.emit(f"and i1 {name}, {guard}")
-            w.do(f"{condition} = and i1 {name}, true")
-        c.guards = 0
+        """if <guards>: fast loop, else: general loop; the fast one alone where it relies on nothing."""
+        c, b = self.c, self.c.b
+        fast, c.fast = Block(), True
+        with b.into(fast):
+            self._in_best_order(step)
+            fast_values = [a.together(c) for a in self.accumulators]
+        c.forget(c.depth + 1)
+        c.fast, conditions, c.guards = False, c.assumed(), 0
+        if not conditions:
+            b.splice(fast)
+            for accumulator, values in zip(self.accumulators, fast_values, strict=True):
+                accumulator.values = [values]
+            return
+        condition = b.later(i1)
+        with b.branch(condition) as branch:
+            with branch.then():
+                b.splice(fast)
+            with branch.otherwise():
+                self._loop(1)
+                c.forget(c.depth + 1)
+                general_values = [a.together(c) for a in self.accumulators]
+            found = c.all_of(conditions)
+        condition.replace_by(found)
+        for accumulator, values, others in zip(self.accumulators, fast_values, general_values, strict=True):
+            accumulator.values = [list(map(branch.join, values, others))]
 
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
-        c = self.c
+        c, b = self.c, self.c.b
         several = self.by_rows and not c.optimize_size and c.programs is not None and step * c.lanes < self.extent
         stores = [r for r in self.sinks if isinstance(r, STORES)]
         stored = sum(map(_bytes, stores)) if several and len(stores) == len(self.sinks) else 0
-        w, bound = c.w, is_bound_by_memory(self.nest, self.nest.body)
+        bound = is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.sinks[0]] > 0
-        backwards = w.fresh("backwards") if stored >= ORDERED_TILE and (rereads or not bound) else ""
-        streams = w.fresh("streams") if stored >= STREAMED_TILE and bound and not c.target.neon else ""
-        if not backwards and not streams:
+        backwards = b.later(i1) if stored >= ORDERED_TILE and (rereads or not bound) else None
+        streams = b.later(i1) if stored >= STREAMED_TILE and bound and not c.target.neon else None
+        if backwards is None and streams is None:
             self._loop(step)
             return
-        conditions = w.open_section()
         c.moved = MovedRows()
-        if streams:
-            self._streamed(step, backwards, streams, max(1, STREAMED // (c.lanes * _element_bytes(stores[0]))))
-        else:
-            self._loop(step, backwards)
-        with w.at(conditions):
-            order = Order(c, stored, rereads=rereads)
-            if streams:
-                w.do(f"{streams} = and i1 {order.streams()}, true")
-            if backwards:
-                w.do(f"{backwards} = and i1 {order.backwards(streams)}, true")
+        loops = Block()
+        with b.into(loops):
+            if streams is not None:
+                self._streamed(step, backwards, streams, max(1, STREAMED // (c.lanes * _element_bytes(stores[0]))))
+            else:
+                self._loop(step, backwards)
+        c.depth += 1  # what the order depends on stands in front of all versions
+        order = Order(c, stored, rereads=rereads)
+        past_caches = None if streams is None else order.streams()
+        if streams is not None and past_caches is not None:
+            streams.replace_by(past_caches)
+        if backwards is not None:
+            backwards.replace_by(order.backwards(past_caches))
+        c.depth -= 1
+        b.splice(loops)
         c.moved = None
 
-    def _streamed(self, step: int, backwards: str, streams: str, most: int) -> None:
+    def _streamed(self, step: int, backwards: Value | None, streams: Value, most: int) -> None:
         """Two loops; where the i1 `streams` holds, the one that stores past the caches, `most` chunks in a step.
 
         Nests that compute much do not need it: caches take in the stores of one row while the next one is computed.
         """
         c = self.c
-        with c.w.branch(streams) as branch:
+        with c.b.branch(streams) as branch:
             with branch.then():
                 c.streaming = True
                 self._loop(min(step, most), backwards)
@@ -190,72 +189,68 @@ class InnerLoop:
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int, backwards: str = "") -> None:
+    def _loop(self, chunks: int, backwards: Value | None = None) -> None:
         """The loop, with so many chunks in a step; where the i1 `backwards` holds, from the last step to the first."""
-        c, w = self.c, self.c.w
+        c, b = self.c, self.c.b
         width = c.lanes * chunks if self.by_rows else 1
         inner = c.depth + 1
         c.depth = inner
         for accumulator in self.accumulators:
             accumulator.values = []
         if self.by_rows and width >= self.extent:
-            self._iteration("0", chunks, None)
+            self._iteration(0, chunks, None)
         else:
             carried, end = self._carried(chunks), self._end(width)
-            flip = w.emit(f"select i1 {backwards}, i64 {self.extent - width}, i64 0") if backwards else ""
-            with w.loop(0, end, width, carried=carried, guarded=end != str(self.extent)) as loop:
+            flip = None if backwards is None else b.select(backwards, b.constant(self.extent - width, i64), 0)
+            with b.loop(0, end, width, carried=carried) as loop:
                 self._restore(loop.carried, chunks)
-                index = w.emit(f"xor i64 {loop.index}, {flip}") if flip else loop.index
-                self._iteration(index, chunks, loop.index)
-                loop.next = [name for a in self.accumulators for row in a.values for name in row]
+                self._iteration(loop.index if flip is None else b.xor(loop.index, flip), chunks, loop.index)
+                loop.next = [value for a in self.accumulators for row in a.values for value in row]
             self._restore(loop.results, chunks)
-            c.active_lane_bound = ""
+            c.active_lane_bound = None
         c.depth = inner - 1
 
-    def _end(self, width: int) -> str:
+    def _end(self, width: int) -> Scalar:
         """The end of the loop: behind the last active lane, if it only does masked stores; else the extent."""
         c = self.c
         if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.sinks):
-            return str(self.extent)
-        c.position = "0"  # what general masks compute here is not used, but must not name another loop's lane
-        ends: dict[str, int] = {}
+            return self.extent
+        c.position = 0  # what general masks compute here is not used, but must not name another loop's lane
+        ends: dict[Scalar, int] = {}
         for sink in self.sinks:
             *_, last = sink.operands  # the mask, or the buffer that keeps it, which has no end
             mask = evaluate(c, last, (*self.outer, LANE))
             if not isinstance(mask, ActiveLaneBound) or mask.level >= c.depth:
-                return str(self.extent)
+                return self.extent
             ends[mask.below] = mask.level
-        end, level = "0", c.depth - 1
-        for below, where in ends.items():
-            end = c.intrinsic(where, "llvm.smax", end, below)
+        end: Scalar = 0
+        for below, level in ends.items():
+            end = c.binary("arith.maxsi", end, below, i64, level)
         if len(ends) == 1 and width == c.lanes:
             (c.active_lane_bound,) = ends
-        bounded = c.intrinsic(level, "llvm.smin", end, str(self.extent))
-        return c.emit(level, f"and i64 {c.add(bounded, str(width - 1), 'i64', level)}, {-width}")
+        bounded = c.binary("arith.minsi", end, self.extent, i64, c.depth - 1)
+        return c.binary("arith.andi", c.add(bounded, width - 1, i64, c.depth - 1), -width, i64, c.depth - 1)
 
-    def _carried(self, chunks: int) -> list[tuple[str, str]]:
+    def _carried(self, chunks: int) -> list[Value]:
         c = self.c
-        found = []
+        found: list[Value] = []
         for a in self.accumulators:
-            types = [vector(e, c.lanes) for e in a.combine.elements]
-            zero = ["zeroinitializer" if c.lanes > 1 else _scalar_zero(e) for e in a.combine.elements]
-            for _ in range(chunks):
-                found += list(zip(types, a.start or zero, strict=True))
+            found += (a.start or [c.b.constant(0, c.wide(element)) for element in a.combine.types]) * chunks
         return found
 
-    def _restore(self, names: Sequence[str], chunks: int) -> None:
-        rest = iter(names)
+    def _restore(self, values: Sequence[Value], chunks: int) -> None:
+        rest = iter(values)
         for a in self.accumulators:
-            a.values = [[next(rest) for _ in a.combine.elements] for _ in range(chunks)]
+            a.values = [[next(rest) for _ in a.combine.types] for _ in range(chunks)]
 
-    def _iteration(self, index: str, chunks: int, counter: str | None) -> None:
+    def _iteration(self, index: Scalar, chunks: int, counter: Value | None) -> None:
         """All chunks of one step: compute, reduce, then act."""
         c = self.c
         acts: list[Act] = []
         for chunk in range(chunks):
             c.forget(c.depth)
             if self.by_rows:
-                c.position = c.add(index, str(chunk * c.lanes), "i64", c.depth)
+                c.position = c.add(index, chunk * c.lanes, i64, c.depth)
             for sink in self.sinks:
                 if isinstance(sink, Reduce):
                     self._accumulate(sink, chunk, index, counter)
@@ -268,40 +263,38 @@ class InnerLoop:
         for act in acts:
             act()
 
-    def _index(self, sink: Op, inner: str) -> Index:
+    def _index(self, sink: Op, inner: Scalar) -> Index:
         if self.by_rows:
             return (*self.outer, LANE)
         found = list(self.outer)
         found.insert(self.nest.axis, Uniform(inner, self.c.depth))
         return tuple(found)
 
-    def _accumulate(self, sink: Reduce, chunk: int, index: str, counter: str | None) -> None:
+    def _accumulate(self, sink: Reduce, chunk: int, index: Scalar, counter: Value | None) -> None:
         c = self.c
         accumulator = next(a for a in self.accumulators if a.sink is sink)
-        where = self._index(sink, index)
-        new = [
-            c.as_vector(evaluate(c, v, where), e).name
-            for v, e in zip(sink.operands, accumulator.combine.elements, strict=True)
-        ]
+        combine, where = accumulator.combine, self._index(sink, index)
+        new = [c.as_vector(evaluate(c, v, where), v.type.scalar).value for v in sink.operands]
         if counter is None:
             accumulator.values.append(new)
             return
-        old = accumulator.values[chunk]
-        combined = accumulator.combine.apply(c.w, old, new, c.lanes)
+        outer, c.b.location = c.b.location, sink.location
+        combined = combine.apply(c.b, accumulator.values[chunk], new)
         if accumulator.start is None:
-            first = c.w.emit(f"icmp eq i64 {counter}, 0")
-            combined = accumulator.combine.select(c.w, first, new, combined, c.lanes)
+            first = c.b.compare("eq", counter, 0)
+            combined = [c.b.select(first, *two) for two in zip(new, combined, strict=True)]
         accumulator.values[chunk] = combined
+        c.b.location = outer
 
     def _finish(self, accumulator: Accumulator) -> None:
         """Chunks together, then lanes together (rows)."""
         c = self.c
         values = accumulator.together(c)
         if self.by_rows:
-            values = accumulator.combine.across(c.w, values, c.lanes)
+            values = accumulator.combine.across(c.b, values)
         kind = Uniform if self.by_rows else Vector
-        for result, name in zip(accumulator.sink.results, values, strict=True):
-            c.reduced[result] = kind(name, c.depth)
+        for result, value in zip(accumulator.sink.results, values, strict=True):
+            c.reduced[result] = kind(value, c.depth)
 
 
 def _bytes(store: Store | GuardedStore) -> int:
@@ -314,7 +307,3 @@ def _element_bytes(store: Store | GuardedStore) -> int:
 
 def _is_masked(op: Op) -> bool:
     return isinstance(op, ACCESSES) and op.mask is not None
-
-
-def _scalar_zero(element: str) -> str:
-    return "0" if element.startswith("i") else "zeroinitializer"

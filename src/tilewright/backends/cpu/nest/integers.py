@@ -9,10 +9,9 @@ from __future__ import annotations
 from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Uniform
-from tilewright.backends.llvm.spelling import element_of
 from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
 from tilewright.ir.core import Op
-from tilewright.ir.types import IntType, i1
+from tilewright.ir.types import IntType, Type, i1, i64
 
 
 def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
@@ -27,70 +26,69 @@ def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
     if rule is None or not isinstance(op.result.type.scalar, IntType) or op.result.type.scalar is i1:
         return None
     a, b = operands
-    return rule(c, a, b, element_of(op.result.type))
+    return rule(c, a, b, op.result.type.scalar)
 
 
-def _add(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+def _add(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     if isinstance(a, Uniform):
         a, b = b, a
     if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
         level = max(a.level, b.level)
-        return a._replace(base=c.add(a.base, b.name, element, level), level=level)
+        return a._replace(base=c.add(a.base, b.value, type, level), level=level)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
         level = max(a.level, b.level)
-        stride = c.add(a.stride, b.stride, element, level)
-        return Affine(c.add(a.base, b.base, element, level), stride, level, a.local)
+        stride = c.add(a.stride, b.stride, type, level)
+        return Affine(c.add(a.base, b.base, type, level), stride, level, a.local)
     return None
 
 
-def _subtract(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+def _subtract(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     if not isinstance(a, Affine | Uniform) or not isinstance(b, Affine | Uniform):
         return None
     level = max(a.level, b.level)
     if isinstance(a, Affine) and isinstance(b, Uniform):
-        return Affine(c.subtract(a.base, b.name, element, level), a.stride, level, a.local)
+        return Affine(c.subtract(a.base, b.value, type, level), a.stride, level, a.local)
     if isinstance(a, Uniform) and isinstance(b, Affine):
-        stride = c.subtract("0", b.stride, element, level)
-        return Affine(c.subtract(a.name, b.base, element, level), stride, level, b.local)
+        stride = c.subtract(0, b.stride, type, level)
+        return Affine(c.subtract(a.value, b.base, type, level), stride, level, b.local)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
-        stride = c.subtract(a.stride, b.stride, element, level)
-        return Affine(c.subtract(a.base, b.base, element, level), stride, level, a.local)
+        stride = c.subtract(a.stride, b.stride, type, level)
+        return Affine(c.subtract(a.base, b.base, type, level), stride, level, a.local)
     return None
 
 
-def multiply(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+def multiply(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     """a · b where one of them is uniform."""
     if isinstance(a, Uniform):
         a, b = b, a
     if not (isinstance(a, Affine) and isinstance(b, Uniform)):
         return None
     level = max(a.level, b.level)
-    base, stride = (c.multiply(part, b.name, element, level) for part in (a.base, a.stride))
+    base, stride = (c.multiply(part, b.value, type, level) for part in (a.base, a.stride))
     return Affine(base, stride, level, a.local)
 
 
-def _remainder(c: Context, a: Lane, b: Lane, element: str) -> Lane | None:
+def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     """(base + lane) % n = base % n + lane, as long as base % n + extent ≤ n; with `c.wraps`, as long as extent ≤ n."""
-    if not (c.fast and isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == "1" and not a.local):
+    if not (c.fast and isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
         return None
     level = max(a.level, b.level)
     if level >= c.lane_level:
         return None
-    last = (1 << (int(element[1:]) - 1)) - c.extent
+    last = (1 << (type.bits - 1)) - c.extent
     if last < 0:
         return None
-    with c.at(level) as w:
-        positive = w.emit(f"icmp sgt {element} {b.name}, 0")
-        modulus = w.emit(f"select i1 {positive}, {element} {b.name}, {element} 1")
-        inside = w.emit(f"icmp ule {element} {a.base}, {last}")
-        base = w.emit(f"srem {element} {a.base}, {modulus}")
-        room = w.emit(f"sub {element} {b.name}, {c.extent}")
-        fits = w.emit(f"icmp sle {element} {'0' if c.wraps else base}, {room}")
-        c.assume(w.emit(f"and i1 {w.emit(f'and i1 {positive}, {inside}')}, {fits}"))
-        below = w.emit(f"sub {element} {b.name}, {base}")
+    with c.at(level):
+        builder, divisor, start = c.b, c.value(b.value, type), c.value(a.base, type)
+        positive = builder.compare("sgt", divisor, 0)
+        base = builder.urem(start, builder.select(positive, divisor, 1))  # of the same sign, where it counts
+        inside = builder.compare("ule", start, last)
+        fits = builder.compare("sle", 0 if c.wraps else base, builder.sub(divisor, c.extent))
+        c.assume(builder.and_(builder.and_(positive, inside), fits))
+        below = builder.sub(divisor, base)
     if c.wraps:
-        return ModuloRange(base, b.name, c.extend(below, element, "i64", level), level)
-    return Affine(base, "1", level)
+        return ModuloRange(base, divisor, c.extend(below, type, i64, level), level)
+    return Affine(base, 1, level)
 
 
 _RULES = {
@@ -109,14 +107,13 @@ def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
         return None
-    elements = element_of(source), element_of(target)
     if isinstance(lane, ModuloRange):
-        return widened(c, lane, *elements)
-    base, stride = (c.extend(part, *elements, lane.level) for part in (lane.base, lane.stride))
+        return widened(c, lane, source, target)
+    base, stride = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.stride))
     return Affine(base, stride, lane.level, lane.local)
 
 
-def widened(c: Context, lane: ModuloRange, source: str, target: str) -> ModuloRange:
+def widened(c: Context, lane: ModuloRange, source: Type, target: Type) -> ModuloRange:
     """`lane` in a wider or narrower type."""
     base, modulus = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.modulus))
     return lane._replace(base=base, modulus=modulus)
@@ -134,16 +131,16 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
         a, b, name = b, a, _MIRRORED[name]
     if name not in _BELOW or not (isinstance(a, Affine) and isinstance(b, Uniform)):
         return None
-    if a.stride != "1" or a.local or (name[0] == "u" and not a.base.isdigit()):
+    if a.stride != 1 or a.local or (name[0] == "u" and not (isinstance(a.base, int) and a.base >= 0)):
         return None
     tile = next(v for v, lane in zip(op.operands, operands, strict=True) if lane is a)
     if not compares_as_one(tile) or (name[0] == "u" and tile.type.scalar.bits == 64):
         return None
-    element = element_of(op.lhs.type)
+    type = op.lhs.type.scalar
     level = max(a.level, b.level)
-    bound = c.extend(b.name, element, "i64", level, signed=name[0] == "s")
-    base = c.extend(a.base, element, "i64", level)
-    return ActiveLaneBound(c.add(c.subtract(bound, base, "i64", level), str(_BELOW[name]), "i64", level), level)
+    bound = c.extend(b.value, type, i64, level, signed=name[0] == "s")
+    base = c.extend(a.base, type, i64, level)
+    return ActiveLaneBound(c.add(c.subtract(bound, base, i64, level), _BELOW[name], i64, level), level)
 
 
 def _both(c: Context, operands: list[Lane]) -> Lane | None:
@@ -154,7 +151,7 @@ def _both(c: Context, operands: list[Lane]) -> Lane | None:
         return None
     level = max(a.level, getattr(b, "level", 0))
     if isinstance(b, ActiveLaneBound):
-        return ActiveLaneBound(c.intrinsic(level, "llvm.smin", a.below, b.below), level)
+        return ActiveLaneBound(c.binary("arith.minsi", a.below, b.below, i64, level), level)
     if isinstance(b, Uniform):
-        return ActiveLaneBound(c.emit(level, f"select i1 {b.name}, i64 {a.below}, i64 0"), level)
+        return ActiveLaneBound(c.select(c.value(b.value, i1), a.below, 0, i64, level), level)
     return None

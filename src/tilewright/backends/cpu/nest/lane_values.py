@@ -17,17 +17,23 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from tilewright.ir.core import Value
+from tilewright.ir.types import PointerType, Type
+
+Scalar: TypeAlias = Value | int
+"""An integer or a truth value, known or not; other numbers and pointers are values always."""
+
 
 class Uniform(NamedTuple):
-    name: str
+    value: Scalar
     level: int
 
 
 class Affine(NamedTuple):
     """base + stride · lane; with `local`, lane counts from the start of the chunk, and `base` belongs to the chunk."""
 
-    base: str
-    stride: str
+    base: Scalar
+    stride: Scalar
     level: int
     local: bool = False
 
@@ -35,21 +41,21 @@ class Affine(NamedTuple):
 class ModuloRange(NamedTuple):
     """base + lane on lanes below `below`, an i64; base - modulus + lane from there on."""
 
-    base: str
-    modulus: str
-    below: str
+    base: Scalar
+    modulus: Scalar
+    below: Scalar
     level: int
 
 
 class ActiveLaneBound(NamedTuple):
     """True on lanes below `below`, an i64."""
 
-    below: str
+    below: Scalar
     level: int
 
 
 class Vector(NamedTuple):
-    name: str
+    value: Value
     level: int
 
 
@@ -57,26 +63,48 @@ Offsets: TypeAlias = Uniform | Affine | ModuloRange | Vector
 
 
 class Address(NamedTuple):
-    """`offset` counts elements of the LLVM type `element`."""
+    """`offset` counts elements of what `base` points at."""
 
     base: Uniform
     offset: Offsets
-    element: str
+
+    @property
+    def size(self) -> int:
+        """The bytes of an element."""
+        return size_of(pointee(pointer(self.base)))
 
 
 Lane: TypeAlias = Uniform | Affine | ModuloRange | ActiveLaneBound | Vector | Address
 Index: TypeAlias = tuple[Offsets, ...]
 
-LANE = Affine("0", "1", 0)
+LANE = Affine(0, 1, 0)
 """The index along the vectorised axis."""
 
-ZERO = Uniform("0", 0)
+ZERO = Uniform(0, 0)
 
 
 def uniform(lane: Lane | None) -> Uniform:
     """`lane`, of which is known that it is one number for all lanes."""
     assert isinstance(lane, Uniform), f"{lane} is not one number"
     return lane
+
+
+def pointer(lane: Uniform | Vector) -> Value:
+    """The address, or the addresses, that `lane` is."""
+    assert isinstance(lane.value, Value), f"{lane} is no address"
+    return lane.value
+
+
+def pointee(address: Value) -> Type:
+    """The type of what an address is one of."""
+    type = address.type.scalar
+    assert isinstance(type, PointerType), f"{type} is no address"
+    return type.pointee
+
+
+def size_of(element: Type) -> int:
+    """The bytes of an element in memory: truth values take one."""
+    return max(8, element.bits) // 8
 
 
 def affine_address(lane: Lane) -> Address:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tilewright.backends.cpu.costs import ACCESSES
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import (
@@ -12,19 +14,19 @@ from tilewright.backends.cpu.nest.lane_values import (
     Lane,
     ModuloRange,
     Offsets,
+    Scalar,
     Uniform,
     Vector,
     affine_address,
     is_chunked,
     level_of,
+    pointer,
+    size_of,
     uniform,
 )
-from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load, moved_as, spaced_load
-from tilewright.backends.llvm.spelling import bits_of, element_of, literal, vector
-from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Value
-from tilewright.ir.types import TensorType
+from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
 
 NEAR = 4
 """Elements up to this distance are read as whole vectors."""
@@ -32,14 +34,13 @@ NEAR = 4
 
 def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     """A tt.load of the addresses, mask and default in `operands`."""
-    pointer, *rest = operands
-    element = element_of(op.result.type)
+    place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    lane = read(c, pointer, element, mask, other)
-    start = contiguous_start(c, pointer) if mask is None and op in c.next_rows else None
+    lane = read(c, place, op.result.type.scalar, mask, other)
+    start = contiguous_start(c, place) if mask is None and op in c.next_rows else None
     if start is not None:
-        c.w.prefetch(c.w.offset(start.name, "i8", c.next_rows[op]))
+        c.b.prefetch(pointer(start), c.value(c.next_rows[op], i64))
     return lane
 
 
@@ -50,11 +51,11 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
     if not c.fast or is_chunked(mask) or level_of(mask) >= c.lane_level:
         return mask
     if isinstance(mask, Uniform):
-        if mask.name != "true":
-            c.assume(mask.name)
+        if mask.value != 1:
+            c.assume(c.value(mask.value, i1))
         return None
     if isinstance(mask, ActiveLaneBound):
-        c.assume(c.emit(mask.level, f"icmp sge i64 {mask.below}, {c.extent}"))
+        c.assume(c.compare("sge", mask.below, c.extent, i64, mask.level))
         return None
     return mask
 
@@ -64,251 +65,237 @@ def masks_memory(value: Value) -> bool:
     return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
 
 
-def read(c: Context, pointer: Lane, element: str, mask: Lane | None, other: Lane | None) -> Lane:
-    """The elements at `pointer` on the lanes where `mask` holds, `other` (or zero) elsewhere."""
-    inside = "i8" if element == "i1" else element
-    if _is_single(pointer) and (mask is None or isinstance(mask, Uniform)):
-        lane: Uniform | Vector = _read_one(c, pointer, inside, mask, other, element)
-    else:
-        lane = _read_lanes(c, pointer, inside, mask, other, element)
-    return _as_truth(c, lane) if element == "i1" else lane
+def read(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Lane:
+    """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere."""
+    if element is i1:
+        rest = None if other is None else as_bytes(c, other, element)
+        return _as_truth(c, _read_bytes(c, place, i8, mask, rest))
+    return _read_bytes(c, place, element, mask, other)
 
 
-def _is_single(pointer: Lane) -> bool:
-    return isinstance(pointer, Uniform) or (isinstance(pointer, Address) and isinstance(pointer.offset, Uniform))
+def _read_bytes(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Uniform | Vector:
+    if _is_single(place) and (mask is None or isinstance(mask, Uniform)):
+        return _read_one(c, place, element, mask, other)
+    return _read_lanes(c, place, element, mask, other)
 
 
-def single_address(c: Context, pointer: Lane) -> Uniform:
+def _is_single(place: Lane) -> bool:
+    return isinstance(place, Uniform) or (isinstance(place, Address) and isinstance(place.offset, Uniform))
+
+
+def single_address(c: Context, place: Lane) -> Uniform:
     """The one address that all lanes have."""
-    if isinstance(pointer, Uniform):
-        return pointer
-    base, offset, element = affine_address(pointer)
-    level, only = level_of(pointer), uniform(offset).name
-    if only == "0":
-        return base
-    return Uniform(c.emit(level, f"getelementptr {element}, ptr {base.name}, i64 {only}"), level)
+    if isinstance(place, Uniform):
+        return place
+    base, offset = affine_address(place)
+    level = level_of(place)
+    return (
+        base if offset == Uniform(0, level) else Uniform(c.behind(pointer(base), uniform(offset).value, level), level)
+    )
 
 
-def _read_one(
-    c: Context, pointer: Lane, inside: str, mask: Uniform | None, other: Lane | None, element: str
-) -> Uniform | Vector:
-    address = single_address(c, pointer)
-    align = bits_of(inside) // 8
+def _read_one(c: Context, place: Lane, element: Type, mask: Uniform | None, other: Lane | None) -> Uniform | Vector:
+    address = single_address(c, place)
     level = max(address.level, mask.level if mask else 0)
-    with c.at(level) as w:
-        if mask is None:
-            return Uniform(w.load(inside, address.name, align=align), level)
-        safe = w.emit(f"select i1 {mask.name}, ptr {address.name}, ptr {w.waste_slot()}")
-        value = w.load(inside, safe, align=align)
+    if mask is None:
+        with c.at(level):
+            return Uniform(c.b.load(element, pointer(address), align=size_of(element)), level)
+    on = c.value(mask.value, i1)
     if other is not None and not isinstance(other, Uniform):
-        whole = c.as_vector(Uniform(value, level), inside)
-        rest = c.as_vector(as_bytes(c, other, element), inside)
+        with c.at(level):
+            value = c.b.masked_load(pointer(address), on, c.zero(element), align=1)
+        whole, rest = c.as_vector(Uniform(value, level), element), c.as_vector(other, element)
         deep = max(whole.level, rest.level)
-        type = vector(inside, c.lanes)
-        return Vector(c.emit(deep, f"select i1 {mask.name}, {type} {whole.name}, {type} {rest.name}"), deep)
-    default = _zero(inside) if other is None else uniform(as_bytes(c, other, element))
-    level = max(level, default.level)
-    chosen = f"select i1 {mask.name}, {inside} {value}, {inside} {default.name}"
-    return Uniform(c.emit(level, chosen), level)
+        return Vector(c.emit(deep, "arith.select", c.wide(element), on, whole.value, rest.value), deep)
+    level = max(level, 0 if other is None else other.level)
+    default = c.zero(element) if other is None else c.value(other.value, element)
+    with c.at(level):
+        return Uniform(c.b.masked_load(pointer(address), on, default, align=1), level)
 
 
-def _read_lanes(c: Context, pointer: Lane, inside: str, mask: Lane | None, other: Lane | None, element: str) -> Vector:
-    lanes, align = c.lanes, bits_of(inside) // 8
-    mask_vector = None if mask is None else c.as_vector(mask, "i1")
-    default = None
-    if mask_vector is not None:
-        default = c.as_vector(_zero(inside) if other is None else as_bytes(c, other, element), inside)
-    start = contiguous_start(c, pointer)
-    levels = [c.lane_level, level_of(pointer), *(v.level for v in (mask_vector, default) if v is not None)]
-    level = max(levels)
+def _read_lanes(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Vector:
+    on = default = None
+    if mask is not None:
+        on = c.as_vector(mask, i1)
+        default = c.as_vector(Uniform(c.zero(element), 0) if other is None else other, element)
+    start = contiguous_start(c, place)
+    level = max(c.lane_level, level_of(place), *(v.level for v in (on, default, start) if v is not None))
+    align = size_of(element)
     if start is not None:
-        level = max(level, start.level)
-        if c.moved is not None and isinstance(pointer, Address) and not is_chunked(pointer):
-            c.moved.loads.append(pointer)
-        with c.at(level) as w:
-            if mask_vector is None:
-                return Vector(w.load(vector(inside, lanes), start.name, align=align), level)
-            assert default is not None
-            pointer_name = reachable(c, start, mask)
-            args = (inside, lanes, mask_vector.name, default.name)
-            return Vector(masked_load(w, pointer_name, *args, align=align), level)
-    if mask_vector is None and lanes > 1 and isinstance(pointer, Address):
-        if level >= c.depth and isinstance(pointer.offset, Affine):
-            return Vector(_read_spaced(c, pointer, pointer.offset, inside), level)
-        if isinstance(pointer.offset, ModuloRange):
-            return Vector(_read_modulo(c, pointer, pointer.offset, inside, level), level)
-    pointers, deep = each_address(c, pointer, inside)
-    level = max(level, deep)
-    with c.at(level) as w:
-        names = (mask_vector.name, default.name) if mask_vector and default else (None, None)
-        return Vector(gather(w, pointers, inside, align=align, mask=names[0], other=names[1]), level)
+        if c.moved is not None and isinstance(place, Address) and not is_chunked(place):
+            c.moved.loads.append(place)
+        with c.at(level):
+            if on is None or default is None:
+                return Vector(c.b.load(c.wide(element), pointer(start), align=align), level)
+            return Vector(c.b.masked_load(reachable(c, start, mask), on.value, default.value, align=align), level)
+    if on is None and c.lanes > 1 and isinstance(place, Address):
+        if level >= c.depth and isinstance(place.offset, Affine):
+            return Vector(_read_spaced(c, place, place.offset, element), level)
+        if isinstance(place.offset, ModuloRange):
+            return Vector(_read_modulo(c, place, place.offset, element, level), level)
+    access = each_address(c, place)
+    level = max(level, access.level)
+    with c.at(level):
+        return Vector(access.read(c, element, on, default), level)
 
 
-def _read_spaced(c: Context, pointer: Address, offset: Affine, inside: str) -> str:
+def _read_spaced(c: Context, place: Address, offset: Affine, element: Type) -> Value:
     """Elements at one distance: whole vectors and shuffles where it is small, which may show at run time only."""
-    w, lanes, align, stored = c.w, c.lanes, bits_of(inside) // 8, moved_as(inside)
-    first = _first_of(c, pointer, offset)
+    b, align = c.b, size_of(element)
+    stored = c.wide(i16 if element in (f16, bf16) else element)  # as they go from block to block
+    first, stride = _first_of(c, place, offset), _bytes_between(c, place, offset)
 
-    def near(step: int) -> str:
-        return spaced_load(w, first, stored, lanes, step, align=align)
+    def near(step: int) -> Value:
+        return b.spaced_load(stored, first, step, align=align)
 
-    def far() -> str:
-        return gather(w, _line_of(w, first, offset, pointer.element, lanes), stored, align=align)
+    def far() -> Value:
+        return b.load(stored, first, align=align, stride=stride)
 
-    if offset.stride.lstrip("-").isdigit():
-        step = int(offset.stride)
-        found = near(step) if 2 <= step <= NEAR else far()
+    if isinstance(offset.stride, int):
+        found = near(offset.stride) if 2 <= offset.stride <= NEAR else far()
     else:
-        with w.branch(c.emit(offset.level, f"icmp eq i64 {offset.stride}, 2")) as branch:
+        with b.branch(c.compare("eq", offset.stride, 2, i64, offset.level)) as branch:
             with branch.then():
                 if_near = near(2)
             with branch.otherwise():
                 if_far = far()
-        found = branch.join(vector(stored, lanes), if_near, if_far)
-    return w.convert("bitcast", found, vector(stored, lanes), vector(inside, lanes))
+        found = branch.join(if_near, if_far)
+    return b.bitcast(found, c.wide(element))
 
 
-def _read_modulo(c: Context, pointer: Address, offset: ModuloRange, inside: str, level: int) -> str:
+def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type, level: int) -> Value:
     """Neighbours in memory up to some lane, neighbours elsewhere from there on: two loads under masks."""
-    lanes, align = c.lanes, bits_of(inside) // 8
+    align = size_of(element)
     straight = ActiveLaneBound(offset.below, offset.level)
-    with c.at(level) as w:
-        before = c.as_vector(straight, "i1").name
-        behind = w.emit(f"xor {vector('i1', lanes)} {before}, {w.splat('true', 'i1', lanes)}")
-        first = _behind(
-            c, pointer.base.name, pointer.element, c.start_of(Affine(offset.base, "1", level), "i64"), level
-        )
-        then = _behind(c, first, pointer.element, c.subtract("0", offset.modulus, "i64", level), level)
-        some = c.emit(level, f"icmp slt i64 {offset.below}, {c.add(c.position, str(lanes), 'i64', level)}")
-        then = c.emit(level, f"select i1 {some}, ptr {then}, ptr {w.waste_slot()}")
-        zeros = c.as_vector(_zero(inside), inside).name
-        low = masked_load(w, reachable(c, Uniform(first, level), straight), inside, lanes, before, zeros, align=align)
-        return masked_load(w, then, inside, lanes, behind, low, align=align)
+    with c.at(level):
+        before = c.as_vector(straight, i1).value
+        behind = c.b.xor(before, c.b.constant(1, before.type))
+        first = c.behind(pointer(place.base), c.start_of(Affine(offset.base, 1, level), i64), level)
+        then = c.behind(first, c.subtract(0, offset.modulus, i64, level), level)
+        some = c.compare("slt", offset.below, c.add(c.position, c.lanes, i64, level), i64, level)
+        then = c.emit(level, "arith.select", then.type, some, then, c.waste(then.type))
+        zeros = c.as_vector(Uniform(c.zero(element), 0), element).value
+        low = c.b.masked_load(reachable(c, Uniform(first, level), straight), before, zeros, align=align)
+        return c.b.masked_load(then, behind, low, align=align)
 
 
-def reachable(c: Context, pointer: Uniform, mask: Lane | None) -> str:
-    """`pointer`, or the waste slot when the whole chunk is masked off.
+def reachable(c: Context, place: Uniform, mask: Lane | None) -> Value:
+    """The address, or the waste slot's when the whole chunk is masked off.
 
     A masked access to a page that is not there does nothing, but it takes hundreds of cycles.
     """
+    address = pointer(place)
     if not isinstance(mask, ActiveLaneBound) or mask.below == c.active_lane_bound:
-        return pointer.name
-    level = max(mask.level, c.lane_level)
-    some = c.emit(level, f"icmp sgt i64 {mask.below}, {c.position}")
-    level = max(level, pointer.level)
-    return c.emit(level, f"select i1 {some}, ptr {pointer.name}, ptr {c.w.waste_slot()}")
+        return address
+    some = c.compare("sgt", mask.below, c.position, i64, max(mask.level, c.lane_level))
+    level = max(mask.level, c.lane_level, place.level)
+    return c.emit(level, "arith.select", address.type, some, address, c.waste(address.type))
 
 
-def _zero(inside: str) -> Uniform:
-    return Uniform(literal(0, inside), 0)
-
-
-def contiguous_start(c: Context, pointer: Lane) -> Uniform | None:
+def contiguous_start(c: Context, place: Lane) -> Uniform | None:
     """The address of the chunk's first lane, if the lanes are neighbours in memory."""
-    if not isinstance(pointer, Address) or not isinstance(pointer.offset, Affine) or pointer.offset.stride != "1":
+    if not isinstance(place, Address) or not isinstance(place.offset, Affine) or place.offset.stride != 1:
         return None
-    base, offset = pointer.base, pointer.offset
+    base, offset = place.base, place.offset
     if offset.local:
         level = max(base.level, offset.level)
-        return Uniform(_behind(c, base.name, pointer.element, offset.base, level), level)
+        return Uniform(c.behind(pointer(base), offset.base, level), level)
     fixed = max(base.level, offset.level)
-    start = _row_start(c, base, offset, pointer.element, fixed)
+    start = c.behind(pointer(base), offset.base, fixed)
     level = max(fixed, c.lane_level)
-    return Uniform(_behind(c, start, pointer.element, c.position, level), level)
+    return Uniform(c.behind(start, c.position, level), level)
 
 
-def _row_start(c: Context, base: Uniform, offset: Affine, element: str, level: int) -> str:
-    key = ("row start", base, offset, element, level)
-    found = c.cached(key)
-    return found if found is not None else c.cache(key, _behind(c, base.name, element, offset.base, level))
+class EachAddress(NamedTuple):
+    """One address per lane: that of `first`, and what is `stride` bytes, or `indices` elements, behind it.
+
+    Attributes:
+        first: an address, or one per lane, where nothing else is given.
+        level: the level at which all of this exists.
+    """
+
+    first: Value
+    level: int
+    stride: Scalar | None = None
+    indices: Value | None = None
+
+    def read(self, c: Context, element: Type, on: Vector | None, default: Vector | None) -> Value:
+        """The elements, `default` on the lanes where `on` does not hold."""
+        b, align = c.b, size_of(element)
+        mask, other = (None, None) if on is None or default is None else (on.value, default.value)
+        if self.indices is not None:
+            type = c.wide(element)
+            return b.gather(type, self.first, self.indices, mask=mask, other=other, align=align)
+        if self.stride is None:
+            return b.load_each(b.pointing(self.first, element), mask=mask, other=other)
+        if mask is None or other is None:
+            return b.load(c.wide(element), self.first, align=align, stride=self.stride)
+        return b.masked_load(self.first, mask, other, align=1, stride=self.stride)
+
+    def write(self, c: Context, value: Value, mask: Value | None) -> None:
+        """Put the lanes of `value` there where `mask` holds."""
+        b, align = c.b, size_of(value.type)
+        if self.indices is not None:
+            b.scatter(value, self.first, self.indices, mask=mask, align=align)
+        elif self.stride is None:
+            b.store_each(value, b.pointing(self.first, value.type.scalar), mask=mask)
+        elif mask is None:
+            b.store(value, self.first, align=align, stride=self.stride)
+        else:
+            b.masked_store(value, self.first, mask, align=1, stride=self.stride)
 
 
-def _behind(c: Context, base: str, element: str, offset: str, level: int) -> str:
-    if offset == "0":
-        return base
-    return c.emit(level, f"getelementptr {element}, ptr {base}, i64 {offset}")
+def each_address(c: Context, place: Lane) -> EachAddress:
+    """One address per lane."""
+    if isinstance(place, Address) and isinstance(place.offset, Affine):
+        level = max(level_of(place), c.lane_level)
+        return EachAddress(_first_of(c, place, place.offset), level, stride=_bytes_between(c, place, place.offset))
+    if isinstance(place, Address) and not isinstance(place.offset, Uniform):
+        indices = c.as_vector(place.offset, i64)
+        return EachAddress(pointer(place.base), max(place.base.level, indices.level), indices=indices.value)
+    if isinstance(place, Address | Uniform):
+        one = single_address(c, place)
+        return EachAddress(pointer(one), one.level, stride=0)
+    assert isinstance(place, Vector), f"{place} is no address"
+    return EachAddress(place.value, place.level)
 
 
-def each_address(c: Context, pointer: Lane, element: str) -> tuple[list[str], int]:
-    """One address per lane, and the level where they exist."""
-    lanes = c.lanes
-    if isinstance(pointer, Address):
-        if isinstance(pointer.offset, Uniform):
-            one = single_address(c, pointer)
-            return [one.name] * lanes, one.level
-        if isinstance(pointer.offset, Affine):
-            return _strided(c, pointer, pointer.offset)
-        offsets = c.as_vector(pointer.offset, "i64")
-        level = max(pointer.base.level, offsets.level)
-        with c.at(level) as w:
-            return lane_pointers(w, pointer.base.name, offsets.name, pointer.element, lanes), level
-    if isinstance(pointer, Uniform):
-        return [pointer.name] * lanes, pointer.level
-    whole = c.as_vector(pointer, "ptr")
-    with c.at(whole.level) as w:
-        return _lanes_of(w, whole.name, lanes), whole.level
-
-
-def _lanes_of(w: LlvmWriter, pointers: str, lanes: int) -> list[str]:
-    if lanes == 1:
-        return [pointers]
-    return [w.extract(vector("ptr", lanes), pointers, lane) for lane in range(lanes)]
-
-
-def _strided(c: Context, pointer: Address, offset: Affine) -> tuple[list[str], int]:
-    level = max(level_of(pointer), c.lane_level)
-    with c.at(level) as w:
-        return _line_of(w, _first_of(c, pointer, offset), offset, pointer.element, c.lanes), level
-
-
-def _first_of(c: Context, pointer: Address, offset: Affine) -> str:
+def _first_of(c: Context, place: Address, offset: Affine) -> Value:
     """The address of the chunk's first lane."""
-    level = max(level_of(pointer), c.lane_level)
-    return _behind(c, pointer.base.name, pointer.element, c.start_of(offset, "i64"), level)
+    level = max(level_of(place), c.lane_level)
+    return c.behind(pointer(place.base), c.start_of(offset, i64), level)
 
 
-def _line_of(w: LlvmWriter, first: str, offset: Affine, element: str, lanes: int) -> list[str]:
-    """The addresses of all lanes."""
-    found = [first]
-    for _ in range(1, lanes):
-        found.append(w.emit(f"getelementptr {element}, ptr {found[-1]}, i64 {offset.stride}"))
-    return found
+def _bytes_between(c: Context, place: Address, offset: Affine) -> Scalar:
+    return c.multiply(offset.stride, place.size, i64, offset.level)
 
 
 def _as_truth(c: Context, lane: Uniform | Vector) -> Lane:
     """Bytes from memory as truth values."""
-    lanes = c.lanes if isinstance(lane, Vector) else 1
-    zero = "0" if lanes == 1 else "zeroinitializer"
-    name = c.emit(lane.level, f"icmp ne {vector('i8', lanes)} {lane.name}, {zero}")
-    return type(lane)(name, lane.level)
+    assert isinstance(lane.value, Value), "it has been read"
+    return type(lane)(c.compare("ne", lane.value, 0, lane.value.type, lane.level), lane.level)
 
 
-def as_bytes(c: Context, lane: Lane, element: str) -> Lane:
+def as_bytes(c: Context, lane: Lane, element: Type) -> Lane:
     """Truth values as the bytes that memory holds; other values as they are."""
-    if element != "i1":
+    if element is not i1:
         return lane
     if isinstance(lane, Uniform):
-        if lane.name in ("true", "false"):
-            return Uniform(str(int(lane.name == "true")), 0)
-        return Uniform(c.emit(lane.level, f"zext i1 {lane.name} to i8"), lane.level)
-    found = c.as_vector(lane, "i1")
-    types = vector("i1", c.lanes), vector("i8", c.lanes)
-    return Vector(c.emit(found.level, f"zext {types[0]} {found.name} to {types[1]}"), found.level)
+        return Uniform(c.extend(lane.value, i1, i8, lane.level, signed=False), lane.level)
+    found = c.as_vector(lane, i1)
+    return Vector(c.emit(found.level, "arith.extui", c.wide(i8), found.value), found.level)
 
 
 def read_buffer(c: Context, base: Uniform, tile: TensorType, index: Index) -> Lane:
     """Elements of the buffer at `base`, which holds `tile` in row-major order."""
-    element = element_of(tile)
-    return read(c, buffer_address(c, base, tile, index), element, None, None)
+    return read(c, buffer_address(c, base, tile, index), tile.element, None, None)
 
 
 def buffer_address(c: Context, base: Uniform, tile: TensorType, index: Index) -> Address:
     """The address of element `index` of a buffer."""
-    element = element_of(tile)
-    inside = "i8" if element == "i1" else element
-    offset: Offsets = Uniform("0", 0)
+    offset: Offsets = Uniform(0, 0)
     stride = 1
     for lane, extent in zip(reversed(index), reversed(tile.shape), strict=True):
         offset = c.plus(c.scaled(lane, stride), offset)
         stride *= extent
-    return Address(base, offset, inside)
+    return Address(base, offset)

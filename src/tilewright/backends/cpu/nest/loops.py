@@ -13,24 +13,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilewright.backends.cpu.costs import ATOMICS, tile_operand
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, uniform
 from tilewright.backends.cpu.nest.next_program import next_rows
-from tilewright.backends.cpu.nest.scans import emit_scan
+from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
-from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import GuardedStore, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.ir.types import PointerType, TensorType, i1, i64
 
 COLUMN_CHUNKS = 2
 """Columns take this many vectors side by side, so that a row's cache line is used whole."""
@@ -40,74 +41,71 @@ SHORT_ROW = 4
 """Max vectors of a row without a loop."""
 
 
-def emit_nest(
-    w: LlvmWriter,
+def lower_nest(
+    builder: LoopBuilder,
     op: NestOp,
-    scalar: Callable[[Value], str],
+    target: Target,
+    scalar: Callable[[Value], Scalar],
     *,
-    programs: str | None = None,
+    programs: Scalar | None = None,
     optimize_size: bool = False,
     wraps: bool = False,
     hoisted: Hoisted | None = None,
-) -> list[str]:
-    """Write the loops of the cpu.nest `op`.
+) -> list[Value]:
+    """Build the loops of the cpu.nest `op`.
 
     Args:
-        w: the writer that the code goes to.
-        scalar: gives the LLVM value of a scalar, or the address of a buffer, from outside the nest.
+        builder: where the ops go.
+        op: the nest.
+        target: the machine.
+        scalar: what a scalar, or the buffer at some address, from outside the nest is.
         programs: the number of programs of the grid, an i64, if each of them runs the nest once.
         optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
 
-    Returns the LLVM values of the nest's results.
+    Returns the nest's results.
     """
     nest = Nest(op)
-    emitter = NestEmitter(w, nest, scalar)
-    emitter.c.programs, emitter.c.optimize_size, emitter.c.wraps = programs, optimize_size, wraps
-    emitter.c.hoisted = hoisted
-    return emitter.emit()
+    by_rows = nest.mode == "rows"
+    c = Context(builder, target, scalar, len(nest.outer) + by_rows)
+    c.programs, c.optimize_size, c.wraps, c.hoisted = programs, optimize_size, wraps, hoisted
+    return NestBuilder(c, nest).build()
 
 
-class NestEmitter:
-    """Writes one nest."""
+class NestBuilder:
+    """Builds one nest."""
 
-    def __init__(self, w: LlvmWriter, nest: Nest, scalar: Callable[[Value], str]) -> None:
-        self.w, self.nest = w, nest
-        self.rank = len(nest.outer)
-        by_rows = nest.mode == "rows"
-        self.c = Context(w, scalar, self.rank + 1 if by_rows else self.rank)
+    def __init__(self, c: Context, nest: Nest) -> None:
+        self.c, self.nest = c, nest
         self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.sinks)
 
-    def emit(self) -> list[str]:
-        c, w = self.c, self.w
-        c.insertion_points = [w.open_section()]
+    def build(self) -> list[Value]:
+        c = self.c
         guarded = [r for r in self.nest.sinks if isinstance(r, GuardedStore)]
         if guarded:
             assert self.nest.op.overlaps is not None, "a cpu.store has a nest that says when to use its buffer"
-            c.redirected = c.scalar(self.nest.op.overlaps)
+            c.redirected = c.value(c.scalar(self.nest.op.overlaps), i1)
         if not self._by_blocks():
             self._everything()
         if guarded:
-            assert c.redirected is not None
             copy_back(c, guarded)
-        yielded = self.nest.body.terminator.operands
-        return [self._result(v) for v in yielded]
+        return [self._result(v) for v in self.nest.body.terminator.operands]
 
     def _everything(self) -> None:
         self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
 
     def _by_blocks(self) -> bool:
-        """Write a nest whose stores run across its loads; False: it is no such nest."""
-        c, w = self.c, self.w
+        """Build a nest whose stores run across its loads; False: it is no such nest."""
+        c, b = self.c, self.c.b
         found, lanes = transposed_stores(self.nest, c.target, c.scalar) if not c.optimize_size else ([], 0)
         condition = all_on(c, self.nest) if found else None
         if condition is None:
             return False
         if c.redirected is not None:
-            condition = w.emit(f"select i1 {c.redirected}, i1 false, i1 {condition}")
-        c.insertion_points, c.hoisted = [w.open_section()], None
-        with w.branch(condition) as branch:
+            condition = b.select(c.redirected, b.constant(0, i1), condition)
+        c.hoisted = None
+        with b.branch(condition) as branch:
             with branch.then():
                 redirected, c.redirected, c.unmasked = c.redirected, None, True
                 self._store_blocks(found, lanes, self.nest.outer, ())
@@ -131,8 +129,8 @@ class NestEmitter:
                 for act in acts:
                     act()
 
-    def _result(self, value: Value) -> str:
-        return uniform(evaluate(self.c, value, ())).name
+    def _result(self, value: Value) -> Value:
+        return self.c.value(uniform(evaluate(self.c, value, ())).value, value.type)
 
     def _outer(self, extents: tuple[int, ...], index: Index) -> None:
         """One loop per extent, then the body."""
@@ -148,7 +146,7 @@ class NestEmitter:
             if together == 1:
                 self._outer(extents[1:], (*index, Uniform(counter, c.depth)))
                 return
-            numbers = [c.add(counter, str(row), "i64", c.depth) for row in range(together)]
+            numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
     def _rows_together(self) -> int:
@@ -166,20 +164,23 @@ class NestEmitter:
         return ROWS_TOGETHER if short and not any(isinstance(op, Load) for op in nest.body) else 1
 
     @contextmanager
-    def _level(self, extent: int, step: int) -> Iterator[str]:
+    def _level(self, extent: int, step: int) -> Iterator[Scalar]:
         """One loop level deeper; yields the counter."""
-        c, w = self.c, self.w
         if extent == step:
-            c.depth += 1
-            c.insertion_points.append(w.open_section())
-            yield "0"
+            with self._deeper():
+                yield 0
         else:
-            with w.loop(0, extent, step) as loop:
-                c.depth += 1
-                c.insertion_points.append(w.open_section())
+            with self.c.b.loop(0, extent, step) as loop, self._deeper():
                 yield loop.index
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        c = self.c
+        c.depth += 1
+        c.blocks.append(c.b.block)
+        yield
         c.forget(c.depth)
-        c.insertion_points.pop()
+        c.blocks.pop()
         c.depth -= 1
 
     def _column_chunks(self, index: Index) -> None:
@@ -201,7 +202,7 @@ class NestEmitter:
             c.next_rows = following if phase == 1 else {}
             inner = [r for r in sinks if nest.inner_extent(r) > 1 or not self._is_row_sink(r)]
             for index, c.reduced in zip(rows, reduced, strict=True):
-                c.insertion_points[c.depth] = self.w.open_section()
+                c.blocks[c.depth] = c.b.block
                 for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
                     self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index)
                 for sink in sinks:
@@ -218,9 +219,9 @@ class NestEmitter:
             c.lanes, c.extent = self._lanes(extent), extent
         scans = [r for r in sinks if isinstance(r, Scan)]
         if scans:
-            emit_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
+            lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(c, self.nest, sinks, extent, index).emit()
+            InnerLoop(c, self.nest, sinks, extent, index).build()
 
     def _lanes(self, extent: int) -> int:
         """W: as many lanes as the widest values that are computed fill a register with."""

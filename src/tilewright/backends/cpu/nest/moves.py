@@ -21,11 +21,11 @@ from tilewright.backends.cpu.nest.lane_values import (
     level_of,
 )
 from tilewright.backends.cpu.nest.reshapes import reshaped
-from tilewright.backends.llvm.spelling import element_of, literal, vector
 from tilewright.dialects.builtin import Poison
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Gather, Join, Splat, Trans
 from tilewright.ir.core import Value, tile_type
+from tilewright.ir.types import IntType, i1, i64
 
 Ask: TypeAlias = Callable[[Context, Value, Index], Lane]
 Move: TypeAlias = Callable[[Context, Any, Index, Ask], Lane]
@@ -38,16 +38,15 @@ def _splat(c: Context, op: Splat, index: Index, ask: Ask) -> Lane:
 
 def _range(c: Context, op: MakeRange, index: Index, ask: Ask) -> Lane:
     """start + index, in 32 bits."""
-    lane = c.plus(index[0], Uniform(str(op.start), 0))
-    element = element_of(op.result.type)
+    lane = c.plus(index[0], Uniform(op.start, 0))
+    element = op.result.type.scalar
     if isinstance(lane, Uniform):
-        return Uniform(c.extend(lane.name, "i64", element, lane.level), lane.level)
+        return Uniform(c.extend(lane.value, i64, element, lane.level), lane.level)
     if isinstance(lane, Affine):
-        base, stride = (c.extend(part, "i64", element, lane.level) for part in (lane.base, lane.stride))
+        base, stride = (c.extend(part, i64, element, lane.level) for part in (lane.base, lane.stride))
         return Affine(base, stride, lane.level, lane.local)
-    whole = c.as_vector(lane, "i64")
-    types = vector("i64", c.lanes), vector(element, c.lanes)
-    return Vector(c.emit(whole.level, f"trunc {types[0]} {whole.name} to {types[1]}"), whole.level)
+    whole = c.as_vector(lane, i64)
+    return Vector(c.emit(whole.level, "arith.trunci", c.wide(element), whole.value), whole.level)
 
 
 def _expand_dims(c: Context, op: ExpandDims, index: Index, ask: Ask) -> Lane:
@@ -82,25 +81,22 @@ def _cat(c: Context, op: Cat, index: Index, ask: Ask) -> Lane:
 
 
 def _choose(c: Context, which: Offsets, value: Value, zero: Callable[[], Lane], one: Callable[[], Lane]) -> Lane:
-    if isinstance(which, Uniform) and which.name in ("0", "1"):
-        return deeper(zero() if which.name == "0" else one(), which.level)
-    element = element_of(value.type)
+    if isinstance(which, Uniform) and which.value in (0, 1):
+        return deeper(one() if which.value else zero(), which.level)
+    element = value.type.scalar
     a, b = zero(), one()
-    if isinstance(which, Uniform):
-        chosen = Uniform(c.emit(which.level, f"icmp ne i64 {which.name}, 0"), which.level)
-        if isinstance(a, Uniform) and isinstance(b, Uniform):
-            level = max(chosen.level, a.level, b.level)
-            return Uniform(c.emit(level, f"select i1 {chosen.name}, {element} {b.name}, {element} {a.name}"), level)
-        condition = c.as_vector(chosen, "i1")
+    if not isinstance(which, Uniform):
+        lanes = c.as_vector(which, i64)
+        condition = Vector(c.compare("ne", lanes.value, 0, lanes.value.type, lanes.level), lanes.level)
     else:
-        lanes = c.as_vector(which, "i64")
-        zero_text = "zeroinitializer" if c.lanes > 1 else "0"
-        test = f"icmp ne {vector('i64', c.lanes)} {lanes.name}, {zero_text}"
-        condition = Vector(c.emit(lanes.level, test), lanes.level)
+        chosen = c.compare("ne", which.value, 0, i64, which.level)
+        if isinstance(a, Uniform) and isinstance(b, Uniform):
+            level = max(which.level, a.level, b.level)
+            return Uniform(c.select(chosen, b.value, a.value, element, level), level)
+        condition = c.as_vector(Uniform(chosen, which.level), i1)
     x, y = c.as_vector(a, element), c.as_vector(b, element)
     level = max(level_of(v) for v in (x, y, condition))
-    with c.at(level) as w:
-        return Vector(w.select(condition.name, vector(element, c.lanes), y.name, x.name, lanes=c.lanes), level)
+    return Vector(c.emit(level, "arith.select", c.wide(element), condition.value, y.value, x.value), level)
 
 
 def _gather(c: Context, op: Gather, index: Index, ask: Ask) -> Lane:
@@ -110,14 +106,13 @@ def _gather(c: Context, op: Gather, index: Index, ask: Ask) -> Lane:
     if distance is not None and c.counts_elements(index[axis]):
         return _partners(c, source, index, axis, distance, ask)
     where = ask(c, indices, index)
-    element = element_of(indices.type)
+    element = indices.type.scalar
     if isinstance(where, Uniform):
-        wide: Offsets = Uniform(c.extend(where.name, element, "i64", where.level), where.level)
+        wide: Offsets = Uniform(c.extend(where.value, element, i64, where.level), where.level)
     else:
-        found = c.as_vector(where, element)
-        types = vector(element, c.lanes), vector("i64", c.lanes)
-        name = found.name if element == "i64" else c.emit(found.level, f"sext {types[0]} {found.name} to {types[1]}")
-        wide = Vector(name, found.level)
+        wide = c.as_vector(where, element)
+        if element is not i64:
+            wide = Vector(c.emit(wide.level, "arith.extsi", c.wide(i64), wide.value), wide.level)
     return ask(c, source, (*index[:axis], wide, *index[axis + 1 :]))
 
 
@@ -128,19 +123,19 @@ def _partners(c: Context, source: Value, index: Index, axis: int, distance: int,
         return ask(c, source, (*index[:axis], c.flipped(lane, distance), *index[axis + 1 :]))
     if distance > near:
         level = max(lane.level, c.lane_level)
-        start = c.flipped(Uniform(c.start_of(LANE, "i64"), level), distance - near)
-        lane = Affine(start.name, "1", level, local=True)
+        start = c.flipped(Uniform(c.start_of(LANE, i64), level), distance - near)
+        lane = Affine(start.value, 1, level, local=True)
     found = ask(c, source, (*index[:axis], lane, *index[axis + 1 :]))
     if isinstance(found, Uniform) or not near:
         return found
-    whole = c.as_vector(found, element_of(source.type))
-    order = [number ^ near for number in range(c.lanes)]
-    with c.at(whole.level) as w:
-        return Vector(w.shuffle(vector(element_of(source.type), c.lanes), whole.name, "poison", order), whole.level)
+    whole = c.as_vector(found, source.type.scalar)
+    with c.at(whole.level):
+        return Vector(c.b.shuffle(whole.value, None, [number ^ near for number in range(c.lanes)]), whole.level)
 
 
 def _poison(c: Context, op: Poison, index: Index, ask: Ask) -> Lane:
-    return Uniform(literal(0, element_of(op.result.type)), 0)
+    element = op.result.type.scalar
+    return Uniform(0 if isinstance(element, IntType) else c.zero(element), 0)
 
 
 MOVES: dict[str, Move] = {

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.lane_values import Scalar, pointee, size_of
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.backends.llvm.spelling import bits_of, element_of
 from tilewright.dialects.arith import Binary
-from tilewright.dialects.tt_memory import AddPtr, Load, pointee_type
+from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect
-from tilewright.ir.types import TensorType
+from tilewright.ir.types import TensorType, i64
 
 LONGEST = 8192
 """Max bytes of a row; two such rows fit into L1 together with what is stored."""
@@ -30,7 +30,7 @@ NEAREST = 4 << 20
 """Bytes that a grid loads up to which that pays: from memory, rows come faster by themselves."""
 
 
-def next_rows(c: Context, nest: Nest) -> dict[Op, str]:
+def next_rows(c: Context, nest: Nest) -> dict[Op, Scalar]:
     """The loads of phase 0 that phase 1 reads again, and how many bytes further the next program loads: an i64."""
     if c.programs is None or c.optimize_size or nest.mode != "rows" or nest.outer:
         return {}
@@ -38,7 +38,7 @@ def next_rows(c: Context, nest: Nest) -> dict[Op, str]:
     again = {o for r in first for o in nest.closures[r]} & {o for r in second for o in nest.closures[r]}
     loads = [op for op in nest.body if op in again and isinstance(op, Load) and _bytes(op) <= LONGEST]
     steps = [(op, _step(c, op.pointer)) for op in loads]
-    return {op: _if_near(c, _bytes(op), step) for op, step in steps if step not in (None, "0")}
+    return {op: _if_near(c, _bytes(op), step) for op, step in steps if step is not None and step != 0}
 
 
 def _bytes(load: Load) -> int:
@@ -46,50 +46,49 @@ def _bytes(load: Load) -> int:
     return tile.numel * tile.bits // 8 if isinstance(tile, TensorType) else LONGEST + 1
 
 
-def _if_near(c: Context, row: int, step: str) -> str:
+def _if_near(c: Context, row: int, step: Scalar) -> Scalar:
     """The step, or zero where the rows are not near: no step asks for lines that are in L1 already."""
-    total = c.emit(0, f"mul i64 {c.programs}, {row}")
-    near = c.emit(0, f"icmp ule i64 {total}, {NEAREST}")
-    return c.emit(0, f"select i1 {near}, i64 {step}, i64 0")
+    assert c.programs is not None, "only what all programs run has rows like these"
+    near = c.compare("ule", c.multiply(c.programs, row, i64, 0), NEAREST, i64, 0)
+    return c.select(near, step, 0, i64, 0)
 
 
-def _step(c: Context, value: Value) -> str | None:
+def _step(c: Context, value: Value) -> Scalar | None:
     """The growth of an integer, or of an address in bytes, from one program to the next along x; None: unknown."""
     op = value.op
     if op is None or op.definition.constant:
-        return "0"
+        return 0
     if isinstance(op, ProgramId) and op.name == "tt.get_program_id":
-        return "1" if op.axis == "x" else "0"
+        return 1 if op.axis == "x" else 0
     steps = [step for step in (_step(c, v) for v in op.operands) if step is not None]
     if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
         return None
-    if all(step == "0" for step in steps):
-        return "0"
+    if all(step == 0 for step in steps):
+        return 0
     rule = _RULES.get(op.name)
     return rule(c, op, steps) if rule is not None else None
 
 
-def _same(c: Context, op: Op, steps: list[str]) -> str:
+def _same(c: Context, op: Op, steps: list[Scalar]) -> Scalar:
     return steps[0]
 
 
-def _sum(c: Context, op: Op, steps: list[str]) -> str:
-    return c.add(steps[0], steps[1], "i64", 0)
+def _sum(c: Context, op: Op, steps: list[Scalar]) -> Scalar:
+    return c.add(steps[0], steps[1], i64, 0)
 
 
-def _product(c: Context, op: Binary, steps: list[str]) -> str | None:
-    if "0" not in steps or isinstance(op.result.type, TensorType):
+def _product(c: Context, op: Binary, steps: list[Scalar]) -> Scalar | None:
+    if 0 not in steps or isinstance(op.result.type, TensorType):
         return None
-    moving, factor = (steps[0], op.rhs) if steps[1] == "0" else (steps[1], op.lhs)
-    return c.multiply(moving, c.extend(c.scalar(factor), element_of(factor.type), "i64", 0), "i64", 0)
+    moving, factor = (steps[0], op.rhs) if steps[1] == 0 else (steps[1], op.lhs)
+    return c.multiply(moving, c.extend(c.scalar(factor), factor.type, i64, 0), i64, 0)
 
 
-def _address(c: Context, op: AddPtr, steps: list[str]) -> str:
-    size = max(8, bits_of(element_of(pointee_type(op.result.type.scalar)))) // 8
-    return c.add(steps[0], c.multiply(steps[1], str(size), "i64", 0), "i64", 0)
+def _address(c: Context, op: AddPtr, steps: list[Scalar]) -> Scalar:
+    return c.add(steps[0], c.multiply(steps[1], size_of(pointee(op.result)), i64, 0), i64, 0)
 
 
-_RULES: dict[str, Callable[[Context, Any, list[str]], str | None]] = {
+_RULES: dict[str, Callable[[Context, Any, list[Scalar]], Scalar | None]] = {
     "arith.addi": _sum,
     "arith.extsi": _same,
     "arith.extui": _same,

@@ -18,7 +18,6 @@ from typing import TypeAlias
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index, Lane, Offsets, Uniform, Vector, deeper
-from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.dialects.tt_shape import Broadcast, Reshape
 from tilewright.ir.core import Value, defining, tile_type
 from tilewright.ir.types import PointerType
@@ -46,18 +45,18 @@ def _asked(c: Context, source: Value, shape: Shape, index: Index, ask: Ask, *, m
         is_cut = there != index and any(not isinstance(lane, Uniform) for lane in index)
         return deeper(found, c.lane_level) if is_cut else found  # another chunk may have another place
     cut = (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :])
-    element = element_of(source.type)
+    element = source.type.scalar
     with c.narrowed(count):
         numbers = range(1 if repeated else count)
-        places = [(*index[:axis], LANE, Uniform(str(n), 0), *index[axis + 1 :]) for n in numbers]
+        places = [(*index[:axis], LANE, Uniform(n, 0), *index[axis + 1 :]) for n in numbers]
         lanes = [_asked(c, source, cut, place, ask, most=most // len(places)) for place in places]
         if all(isinstance(lane, Uniform) for lane in lanes) and len(set(lanes)) == 1:
             return lanes[0]
         vectors = [c.as_vector(lane, element) for lane in lanes]
     level = max(found.level for found in vectors)
     with c.at(level):
-        name = _repeat(c, vectors[0], count, element) if repeated else _interleave(c, vectors, element)
-    return Vector(name, level)
+        joined = _repeat(c, vectors[0], count) if repeated else _interleave(c, vectors)
+    return Vector(joined, level)
 
 
 def _narrowest(source: Shape, shape: Shape, index: Index) -> tuple[int, int]:
@@ -125,18 +124,16 @@ def _bits(shape: Shape) -> int:
     return prod(shape).bit_length() - 1
 
 
-def _repeat(c: Context, found: Vector, count: int, element: str) -> str:
-    order = [lane // count for lane in range(c.lanes)]
-    return c.w.shuffle(vector(element, c.lanes // count), found.name, "poison", order)
+def _repeat(c: Context, found: Vector, count: int) -> Value:
+    return c.b.shuffle(found.value, None, [lane // count for lane in range(c.lanes)])
 
 
-def _interleave(c: Context, vectors: list[Vector], element: str) -> str:
+def _interleave(c: Context, vectors: list[Vector]) -> Value:
     """a0 b0 a1 b1 …; of four vectors first those two apart, then both results."""
-    names, lanes = [v.name for v in vectors], c.lanes // len(vectors)
-    while len(names) > 1:
-        half = len(names) // 2
+    values, lanes = [v.value for v in vectors], c.lanes // len(vectors)
+    while len(values) > 1:
+        half = len(values) // 2
         order = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
-        pairs = zip(names[:half], names[half:], strict=True)
-        names = [c.w.shuffle(vector(element, lanes), a, b, order) for a, b in pairs]
+        values = [c.b.shuffle(a, b, order) for a, b in zip(values[:half], values[half:], strict=True)]
         lanes *= 2
-    return names[0]
+    return values[0]

@@ -11,50 +11,42 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.backends.llvm.spelling import vector
 from tilewright.dialects.cpu import Write
 from tilewright.dialects.tt_reduce import Scan
+from tilewright.ir.core import Value
 
 
-def emit_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: int, outer: Index) -> None:
-    """Write the loop for the tt.scan `scan` and for the writes of its results to buffers."""
+def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: int, outer: Index) -> None:
+    """Build the loop for the tt.scan `scan` and for the writes of its results to buffers."""
     combine = Combine(scan)
     reverse = scan.reverse
     by_rows = nest.mode == "rows"
     step = c.lanes if by_rows else 1
-    types = [vector(e, c.lanes) for e in combine.elements]
+    zeros = [c.b.constant(0, c.wide(element)) for element in combine.types]
     c.depth += 1
-    with c.w.loop(
-        0,
-        extent,
-        step,
-        carried=[
-            (t, "zeroinitializer" if c.lanes > 1 else "0" if e[0] == "i" else "zeroinitializer")
-            for t, e in zip(types, combine.elements, strict=True)
-        ],
-    ) as loop:
-        position = c.emit(c.depth, f"sub i64 {extent - step}, {loop.index}") if reverse else loop.index
+    with c.b.loop(0, extent, step, carried=zeros) as loop:
+        position = c.b.sub(extent - step, loop.index) if reverse else loop.index
         index = _index(c, nest, outer, position, by_rows=by_rows)
         values = [
-            c.as_vector(evaluate(c, v, index), e).name for v, e in zip(scan.operands, combine.elements, strict=True)
+            c.as_vector(evaluate(c, v, index), e).value for v, e in zip(scan.operands, combine.types, strict=True)
         ]
         if by_rows:
-            values = combine.scan_lanes(c.w, values, c.lanes, reverse=reverse)
-        joined = combine.apply(c.w, loop.carried, values, c.lanes)
-        first = c.w.emit(f"icmp eq i64 {loop.index}, 0")
-        values = combine.select(c.w, first, values, joined, c.lanes)
-        for result, name in zip(scan.results, values, strict=True):
-            c.reduced[result] = Vector(name, c.depth)
+            values = combine.scan_lanes(c.b, values, reverse=reverse)
+        joined = combine.apply(c.b, loop.carried, values)
+        first = c.b.compare("eq", loop.index, 0)
+        values = [c.b.select(first, *two) for two in zip(values, joined, strict=True)]
+        for result, value in zip(scan.results, values, strict=True):
+            c.reduced[result] = Vector(value, c.depth)
         for write in writes:
             prepare(c, write, index)()
-        loop.next = _last_lanes(c, combine, values, reverse=reverse) if by_rows else values
+        loop.next = _last_lanes(c, values, reverse=reverse) if by_rows else values
     c.depth -= 1
     c.forget(c.depth + 1)
     for result in scan.results:
         del c.reduced[result]
 
 
-def _index(c: Context, nest: Nest, outer: Index, position: str, *, by_rows: bool) -> Index:
+def _index(c: Context, nest: Nest, outer: Index, position: Value, *, by_rows: bool) -> Index:
     if by_rows:
         c.position = position
         return (*outer, LANE)
@@ -63,12 +55,8 @@ def _index(c: Context, nest: Nest, outer: Index, position: str, *, by_rows: bool
     return tuple(found)
 
 
-def _last_lanes(c: Context, combine: Combine, values: list[str], *, reverse: bool) -> list[str]:
+def _last_lanes(c: Context, values: list[Value], *, reverse: bool) -> list[Value]:
     """The lane that the next chunk continues from, in every lane."""
-    lane = 0 if reverse else c.lanes - 1
     if c.lanes == 1:
         return values
-    return [
-        c.w.shuffle(vector(e, c.lanes), v, "poison", [lane] * c.lanes)
-        for v, e in zip(values, combine.elements, strict=True)
-    ]
+    return [c.b.shuffle(v, None, [0 if reverse else c.lanes - 1] * c.lanes) for v in values]

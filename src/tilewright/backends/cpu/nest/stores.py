@@ -10,9 +10,12 @@ from tilewright.backends.cpu.nest.lane_values import (
     Affine,
     Lane,
     Offsets,
+    Scalar,
     Uniform,
     affine_address,
     is_chunked,
+    pointer,
+    size_of,
     uniform,
 )
 from tilewright.backends.cpu.nest.loads import (
@@ -24,70 +27,68 @@ from tilewright.backends.cpu.nest.loads import (
     single_address,
 )
 from tilewright.backends.cpu.nest.streaming import store_past_caches
-from tilewright.backends.llvm.memory import masked_store, scatter
-from tilewright.backends.llvm.spelling import bits_of, vector
+from tilewright.ir.types import Type, i1, i8, i64
 
 Act = Callable[[], None]
 
 
-def write(c: Context, pointer: Lane, value: Lane, mask: Lane | None, element: str, *, stream: bool = False) -> Act:
-    """Get ready to store `value` at `pointer` on the lanes where `mask` holds; returns the store itself.
+def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type, *, stream: bool = False) -> Act:
+    """Get ready to store `value` at `place` on the lanes where `mask` holds; returns the store itself.
 
     With `stream`, the store bypasses the caches where the context asks for that.
 
-    Everything is computed now, for the chunk at hand; calling what is returned only adds the store instructions.
+    Everything is computed now, for the chunk at hand; calling what is returned only adds the stores.
     """
     mask = needed_mask(c, mask) if mask is not None else None
-    value, inside = as_bytes(c, value, element), "i8" if element == "i1" else element
+    value, stored = as_bytes(c, value, element), i8 if element is i1 else element
     if c.depth < c.lane_level:
-        return _write_one(c, pointer, value, mask, inside)
-    align, lanes = bits_of(inside) // 8, c.lanes
-    start = contiguous_start(c, pointer)
-    name = c.as_vector(value, inside).name
-    mask_name = c.as_vector(mask, "i1").name if mask is not None else None
+        return _write_one(c, place, value, mask, stored)
+    b, align, start = c.b, size_of(stored), contiguous_start(c, place)
+    lanes = c.as_vector(value, stored).value
+    on = c.as_vector(mask, i1).value if mask is not None else None
     if start is None:
-        pointers, _ = each_address(c, pointer, inside)
-        return lambda: scatter(c.w, pointers, inside, name, align=align, mask=mask_name)
-    if mask_name is None and stream and c.streaming and not is_chunked(pointer):
-        return lambda: store_past_caches(c, inside, name, start.name)
-    if mask_name is None:
-        return lambda: c.w.store(vector(inside, lanes), name, start.name, align=align)
-    place = reachable(c, start, mask)
-    return lambda: masked_store(c.w, place, inside, lanes, name, mask_name, align=align)
+        access = each_address(c, place)
+        return lambda: access.write(c, lanes, on)
+    if on is None and stream and c.streaming and not is_chunked(place):
+        return lambda: store_past_caches(c, lanes, pointer(start))
+    if on is None:
+        return lambda: b.store(lanes, pointer(start), align=align)
+    address = reachable(c, start, mask)
+    return lambda: b.masked_store(lanes, address, on, align=align)
 
 
-def _write_one(c: Context, pointer: Lane, value: Lane, mask: Lane | None, inside: str) -> Act:
+def _write_one(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type) -> Act:
     """Write one element per row."""
-    address, number = single_address(c, pointer).name, uniform(value).name
-    align = bits_of(inside) // 8
-    if isinstance(mask, Uniform):
-        address, align = c.w.emit(f"select i1 {mask.name}, ptr {address}, ptr {c.w.waste_slot()}"), 1
-    return lambda: c.w.store(inside, number, address, align=align)
+    b, address, number = c.b, pointer(single_address(c, place)), c.value(uniform(value).value, element)
+    if not isinstance(mask, Uniform):
+        return lambda: b.store(number, address, align=size_of(element))
+    on = c.value(mask.value, i1)
+    return lambda: b.masked_store(number, address, on)
 
 
-def redirected(c: Context, pointer: Lane, place: Address) -> Lane:
-    """`pointer`, or the same element's `place` in a dense buffer when the nest's stores are redirected there."""
-    if c.redirected is None:
-        return pointer
-    if isinstance(pointer, Uniform):
-        pointer = Address(pointer, Uniform("0", 0), place.element)
-    pointer = affine_address(pointer)
-    there, here = place.offset, pointer.offset
-    level = max(pointer.base.level, there.level, here.level)
+def redirected(c: Context, place: Lane, buffer: Address) -> Lane:
+    """`place`, or the same element's place in a dense buffer when the nest's stores are redirected there."""
+    condition = c.redirected
+    if condition is None:
+        return place
+    if isinstance(place, Uniform):
+        place = Address(place, Uniform(0, 0))
+    place = affine_address(place)
+    there, here = buffer.offset, place.offset
+    level = max(place.base.level, there.level, here.level)
 
-    def choose(type: str, if_redirected: str, otherwise: str) -> str:
-        if if_redirected == otherwise:
-            return otherwise
-        return c.emit(level, f"select i1 {c.redirected}, {type} {if_redirected}, {type} {otherwise}")
+    def choose(if_redirected: Scalar, otherwise: Scalar) -> Scalar:
+        same = if_redirected == otherwise
+        return otherwise if same else c.select(condition, if_redirected, otherwise, i64, level)
 
-    base = Uniform(choose("ptr", place.base.name, pointer.base.name), level)
+    own = pointer(place.base)
+    base = Uniform(c.emit(level, "arith.select", own.type, condition, pointer(buffer.base), own), level)
     if isinstance(there, Uniform) and isinstance(here, Uniform):
-        return Address(base, Uniform(choose("i64", there.name, here.name), level), place.element)
+        return Address(base, Uniform(choose(there.value, here.value), level))
     (start, step), (own_start, own_step) = _line(there), _line(here)
-    offset = Affine(choose("i64", start, own_start), choose("i64", step, own_step), level)
-    return Address(base, offset, place.element)
+    return Address(base, Affine(choose(start, own_start), choose(step, own_step), level))
 
 
-def _line(offset: Offsets) -> tuple[str, str]:
+def _line(offset: Offsets) -> tuple[Scalar, Scalar]:
     """Start and stride: buffers are dense, and a guarded store has an affine address."""
-    return (offset.base, offset.stride) if isinstance(offset, Affine) else (uniform(offset).name, "0")
+    return (offset.base, offset.stride) if isinstance(offset, Affine) else (uniform(offset).value, 0)

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from functools import reduce
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import Address, Affine, Uniform, level_of
-from tilewright.backends.llvm.spelling import bits_of, vector
+from tilewright.backends.cpu.nest.lane_values import Address, Affine, Uniform, level_of, pointer, size_of
+from tilewright.ir.core import Value
+from tilewright.ir.types import i1, i64
 
 STREAM_FROM = 16 << 20
 """Bytes that a grid stores from which its output does not stay in the caches anyway."""
@@ -36,10 +37,9 @@ MAX_PAIRS = 8
 """Max pairs of addresses compared; more cost more than the wrong order."""
 
 
-def store_past_caches(c: Context, element: str, lanes: str, pointer: str) -> None:
-    """Write the vector `lanes` to `pointer`; LLVM cuts it into pieces that are aligned."""
-    align = min(ALIGNMENT, c.lanes * bits_of(element) // 8)
-    c.w.stream(vector(element, c.lanes), lanes, pointer, align=align)
+def store_past_caches(c: Context, lanes: Value, place: Value) -> None:
+    """Put a vector into memory past the caches; LLVM cuts it into pieces that are aligned."""
+    c.b.stream(lanes, place, align=min(ALIGNMENT, c.lanes * size_of(lanes.type)))
 
 
 class Order:
@@ -51,39 +51,37 @@ class Order:
     """
 
     def __init__(self, c: Context, stored: int, *, rereads: bool) -> None:
+        assert c.programs is not None, "only what all programs run stores as much as the grid"
         self.c, self.rereads = c, rereads
-        self.total = c.w.emit(f"mul i64 {c.programs}, {stored}")
+        self.total = c.b.mul(c.value(c.programs, i64), stored)
 
-    def streams(self) -> str:
+    def streams(self) -> Value:
         """Whether to store past the caches."""
-        c, w = self.c, self.c.w
+        c, b = self.c, self.c.b
         assert c.moved is not None
-        wanted = w.emit(f"icmp uge i64 {self.total}, {STREAM_FROM}")
+        wanted = b.compare("uge", self.total, STREAM_FROM)
         for store in dict.fromkeys(_start(c, row) for row in c.moved.stores):
-            low = w.emit(f"and i64 {store}, {ALIGNMENT - 1}")
-            wanted = w.emit(f"and i1 {wanted}, {w.emit(f'icmp eq i64 {low}, 0')}")
+            wanted = b.and_(wanted, b.compare("eq", b.and_(store, ALIGNMENT - 1), 0))
         if not self.rereads:
             return wanted
-        behind = self._any(lambda d: c.emit(d.level, f"icmp ugt i64 {d.name}, {PAGE - NEAR}"))
-        clash = w.emit(f"and i1 {self._ahead()}, {behind}")
-        return w.emit(f"select i1 {clash}, i1 false, i1 {wanted}")
+        behind = self._any(lambda d: c.compare("ugt", d.value, PAGE - NEAR, i64, d.level))
+        return b.select(b.and_(self._ahead(), behind), b.constant(0, i1), wanted)
 
-    def backwards(self, streams: str) -> str:
+    def backwards(self, streams: Value | None) -> Value:
         """Whether to go from the last step to the first; `streams`: whether stores bypass the caches, if they may."""
-        w = self.c.w
-        near = w.emit(f"icmp ule i64 {self.total}, {NEAR_CACHES}")
-        if self.rereads and streams:
-            near = w.emit(f"or i1 {near}, {streams}")
-        return w.emit(f"and i1 {near}, {self._ahead()}")
+        b = self.c.b
+        near = b.compare("ule", self.total, NEAR_CACHES)
+        if self.rereads and streams is not None:
+            near = b.or_(near, streams)
+        return b.and_(near, self._ahead())
 
-    def _ahead(self) -> str:
+    def _ahead(self) -> Value:
         c = self.c
-        return self._any(lambda d: c.emit(d.level, f"icmp ult i64 {c.add(d.name, '-1', 'i64', d.level)}, {NEAR}"))
+        return self._any(lambda d: c.compare("ult", c.add(d.value, -1, i64, d.level), NEAR, i64, d.level))
 
-    def _any(self, condition: Callable[[Uniform], str]) -> str:
-        c = self.c
-        conditions = [condition(d) for d in _distances(c)]
-        return reduce(lambda a, b: c.w.emit(f"or i1 {a}, {b}"), conditions) if conditions else "false"
+    def _any(self, condition: Callable[[Uniform], Value]) -> Value:
+        conditions = [condition(d) for d in _distances(self.c)]
+        return reduce(self.c.b.or_, conditions) if conditions else self.c.b.constant(0, i1)
 
 
 def _distances(c: Context) -> list[Uniform]:
@@ -95,17 +93,15 @@ def _distances(c: Context) -> list[Uniform]:
 
 def _distance(c: Context, store: Address, load: Address) -> Uniform:
     """The distance of the first elements; of the bases, where offsets are the same."""
-    if (store.offset, store.element) == (load.offset, load.element):
-        store, load = (row._replace(offset=Uniform("0", 0)) for row in (store, load))
+    if (store.offset, store.size) == (load.offset, load.size):
+        store, load = (row._replace(offset=Uniform(0, 0)) for row in (store, load))
     level = max(level_of(store), level_of(load))
-    difference = c.emit(level, f"sub i64 {_start(c, store)}, {_start(c, load)}")
-    return Uniform(c.emit(level, f"and i64 {difference}, {PAGE - 1}"), level)
+    difference = c.binary("arith.subi", _start(c, store), _start(c, load), i64, level)
+    return Uniform(c.binary("arith.andi", difference, PAGE - 1, i64, level), level)
 
 
-def _start(c: Context, row: Address) -> str:
+def _start(c: Context, row: Address) -> Value:
     """The address of the first element, as an i64."""
-    level, first = level_of(row), row.base.name
-    offset = row.offset.base if isinstance(row.offset, Affine) else "0"
-    if offset != "0":
-        first = c.emit(level, f"getelementptr {row.element}, ptr {first}, i64 {offset}")
-    return c.emit(level, f"ptrtoint ptr {first} to i64")
+    level = level_of(row)
+    first = c.behind(pointer(row.base), row.offset.base if isinstance(row.offset, Affine) else 0, level)
+    return c.emit(level, "tt.ptr_to_int", i64, first)
