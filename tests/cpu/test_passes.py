@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from pass_kernels import CALLS, ttir_of
 
-from tilewright.backends.cpu.pipeline import cpu_passes, lower_to_loops
+from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes, lower_to_loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -194,6 +194,13 @@ def test_pass(name: str, golden: Golden) -> None:
 def test_every_pass_has_an_example() -> None:
     changing = {step.name for step in cpu_passes(TARGET)} - {"check_legality"}  # see test_refused.py
     assert set(INPUTS) == changing
+
+
+def test_nests_become_vector_loops(golden: Golden) -> None:
+    module = module_of(ROWS)
+    run_passes(module, (*cpu_passes(TARGET), *loop_passes(TARGET)))
+    verify(module)
+    golden(print_op(module), "cpu/passes/lower_nests.ttir")
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul", "flash_attention"])

@@ -46,8 +46,8 @@ def explained() -> Explained:
 def test_the_stages_of_each_front_end(explained: Explained) -> None:
     titles = {name: [stage.title for stage in stages] for name, stages in explained.columns.items()}
     assert titles == {
-        "ast": ["AST", "HIR", "TTIR", "machine code"],
-        "bytecode": ["bytecode", "HIR", "TTIR", "machine code"],
+        "ast": ["AST", "HIR", "TTIR", "vector loops", "machine code"],
+        "bytecode": ["bytecode", "HIR", "TTIR", "vector loops", "machine code"],
         "trace": ["cannot"],
     }
     assert any("only known when the kernel runs" in line.text for line in explained.columns["trace"][0].lines)
@@ -60,6 +60,7 @@ def test_the_listings_for_a_terminal(explained: Explained) -> None:
         ["ast: AST", "bytecode: bytecode", "trace: cannot"],
         ["ast: HIR", "bytecode: HIR"],
         ["ast: TTIR", "bytecode: TTIR"],
+        ["ast: vector loops", "bytecode: vector loops"],
         ["ast: machine code", "bytecode: machine code"],
     ]
 
@@ -196,4 +197,4 @@ def test_a_lambda_has_no_source_but_bytecode() -> None:
     kernel = tw.jit(lambda x, n: tl.store(x, n))
     columns = explain(kernel, [ArgumentSpec("x", "*i32", 16), ArgumentSpec("n", "i32")], ["ast", "bytecode"]).columns
     assert [stage.title for stage in columns["ast"]] == ["cannot"]
-    assert [stage.title for stage in columns["bytecode"]] == ["bytecode", "HIR", "TTIR", "machine code"]
+    assert [stage.title for stage in columns["bytecode"]] == ["bytecode", "HIR", "TTIR", "vector loops", "machine code"]

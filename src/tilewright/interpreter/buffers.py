@@ -13,10 +13,12 @@ import numpy as np
 
 from tilewright.dialects.cpu import Alloc, CpuDot, Nest, Read, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op
+from tilewright.ir.types import PointerType, TensorType
 
 UNWRITTEN = 0x7B
 
@@ -31,6 +33,20 @@ def _alloc(machine: Interpreter, op: Alloc, *_: Any) -> Any:
     else:
         memory = _arena(machine, op)[offset : offset + tile.numel * dtype.itemsize]
     return memory.view(dtype).reshape(tile.shape)
+
+
+@executes("tt.bitcast")
+def _bitcast(machine: Interpreter, op: Bitcast, value: Any) -> Any:
+    """Vector loops see the address of a buffer; other bits are reinterpreted."""
+    if not (isinstance(op.operand.type, PointerType) and isinstance(op.operand.type.pointee, TensorType)):
+        assert op.definition.semantics is not None, "bits have a meaning"
+        return op.definition.semantics(op, value)
+    address = int(value.ctypes.data)
+    seen: set[int] = machine.state("buffers with addresses", set)
+    if address not in seen:
+        seen.add(address)
+        machine.memory.admit(value)
+    return np.int64(address)
 
 
 def _offset(op: Alloc) -> int | None:

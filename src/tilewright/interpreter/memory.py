@@ -87,6 +87,10 @@ class Memory:
         self.buffers.append(buffer_of("scratch memory", array))
         return -(-int(array.ctypes.data) // alignment) * alignment
 
+    def admit(self, array: Array) -> None:
+        """Let `array` be accessed by addresses, too."""
+        self.buffers.append(buffer_of("scratch memory", array))
+
     def read(self, addresses: Array, dtype: np.dtype[Any], mask: Array | None, op: Op) -> np.ndarray[Any, Any]:
         """The elements at `addresses` where `mask` holds (None: everywhere); zero elsewhere.
 

@@ -195,7 +195,7 @@ def _signature(specs: Sequence[ArgumentSpec]) -> str:
 
 
 def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -> Iterator[Listing]:
-    """The listings: what the front end reads, HIR, TTIR, machine code; fewer where the front end cannot."""
+    """What the front end reads, HIR, TTIR, vector loops, machine code; fewer where the front end cannot."""
     python = kernel.fn
     try:
         yield _READ[frontend](python, specs)
@@ -206,6 +206,8 @@ def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -
         yield Listing("TTIR", list(_ir(module, python)))
         source = ASTSource.of(JITFunction(python, frontend=frontend), _symbol(python), specs)
         compiled = build(source, current_backend(), {})
+        if "loops" in compiled.asm:
+            yield Listing("vector loops", [Line(line) for line in str(compiled.asm["loops"]).splitlines()])
         yield Listing("machine code", [Line(line) for line in str(compiled.asm["asm"]).splitlines()])
     except TilewrightError as error:
         yield Listing("cannot", [Line(line) for line in str(error).splitlines()])

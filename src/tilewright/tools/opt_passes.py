@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from tilewright.analysis.axis_info import alignment_remarks
 from tilewright.analysis.buffer_aliases import alias_remarks
 from tilewright.analysis.shared_memory import allocation_remarks
-from tilewright.backends.cpu.pipeline import cpu_passes, lower_to_loops
+from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes, lower_to_loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import Pass
@@ -194,13 +194,13 @@ PASSES: tuple[Row, ...] = (
     _row(cta_local_layouts, level="TTGIR"),
 )
 
-CPU_STEPS = cpu_passes(host_target())
+CPU_STEPS, LOOP_STEPS = cpu_passes(host_target()), loop_passes(host_target())
 
 CPU_PASSES: tuple[Row, ...] = (
-    *(Row(step.name, step.function, level="TTIR") for step in CPU_STEPS),
+    *(Row(step.name, step.function, level="TTIR") for step in (*CPU_STEPS, *LOOP_STEPS)),
     Row("lower_to_loops", lower_for_this_machine, level="TTIR"),
 )
-"""Steps from TTIR to loops, for the CPU of this machine; `lower_to_loops` is all of them."""
+"""Steps from TTIR to vector loops, for the CPU of this machine; `lower_to_loops` is all of those to ttcir."""
 
 REPORTS: tuple[Report, ...] = (
     Report("alignment", alignment_remarks, ("test-print-alignment",)),
@@ -212,6 +212,7 @@ PIPELINES: dict[str, Sequence[Pass]] = {
     "ttir": pipeline.PASSES,
     "normalize": pipeline.NORMALIZING,
     "ttcir": CPU_STEPS,
+    "loops": (*CPU_STEPS, *LOOP_STEPS),
     **{f"ttir-{capability}": pipeline.device_passes(capability) for capability in CAPABILITIES},
     **{f"ttgir-{capability}": ttgir_passes(TtgirOptions(capability)) for capability in CAPABILITIES},
 }

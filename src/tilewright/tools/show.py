@@ -21,7 +21,7 @@ from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.sources import ASTSource
 from tilewright.tools.kernels import UsageError, find_kernel, parse_signature, split_signature, value_of
 
-STAGES = ("source", "ttir", "ttcir", "llir", "asm")
+STAGES = ("source", "ttir", "ttcir", "loops", "llir", "asm")
 GPU_STAGES = ("ttgir", "ptx", "sass")
 
 

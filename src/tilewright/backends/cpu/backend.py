@@ -3,7 +3,7 @@
     backend = CpuBackend(GPUTarget("cpu", "x86_64", 0))
     backend.machine                         # what llvm/machine.py says of this host
     stages = {}
-    backend.add_stages(stages, backend.parse_options({}))       # ttcir, llir, obj
+    backend.add_stages(stages, backend.parse_options({}))       # ttcir, llir, obj; `loops` is made on request
 
 A process whose kernels come from the disk cache needs this file, and never the stages: they are imported when they run.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
@@ -37,6 +38,7 @@ class CpuBackend(BaseBackend):
         super().__init__(target)
         self.machine = machine_for(str(target.arch))
         self.registers = self.machine.registers
+        self.on_request = MappingProxyType({"loops": ("ttcir", self.loops)})
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
@@ -74,6 +76,13 @@ class CpuBackend(BaseBackend):
             from tilewright.backends.cpu.pipeline import make_llir
 
         return make_llir(module, metadata, options, self.machine)
+
+    def loops(self, text: str) -> str:
+        """See `pipeline.loops`."""
+        with importing:
+            from tilewright.backends.cpu.pipeline import loops
+
+        return loops(text, self.machine)
 
     def make_obj(self, text: str, metadata: dict[str, Any], options: CpuOptions) -> bytes:
         """See `pipeline.make_obj`."""

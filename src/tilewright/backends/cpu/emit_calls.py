@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tilewright.backends.cpu.emit_control import may_leave
+from tilewright.backends.cpu.emit_control import may_leave, only_waits
 from tilewright.backends.cpu.emit_reports import Places, Site, may_report
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
@@ -45,7 +45,8 @@ class Shared(NamedTuple):
 
     Attributes:
         names: LLVM names of the functions that are called.
-        polled: names of the loops in which programs look whether their launch is still wanted.
+        polling: the loops in which programs look whether their launch is still wanted.
+        waiting: the loops that only wait for other programs.
         reporting: symbols of the functions that may print or assert, perhaps in functions that they call.
         leaving: symbols of the functions in the middle of which a program may end, theirs among them.
         sites: prints and assertions so far.
@@ -53,7 +54,8 @@ class Shared(NamedTuple):
     """
 
     names: dict[str, str]
-    polled: Sequence[str]
+    polling: set[Op]
+    waiting: set[Op]
     reporting: set[str]
     leaving: set[str]
     sites: list[Site]
@@ -61,11 +63,18 @@ class Shared(NamedTuple):
 
 
 def shared_by(module: Op, polled: Sequence[str]) -> Shared:
-    """The state that the functions of `module` share, before any of them is written."""
+    """The state that the functions of `module` (ttcir) share, before any of them is written.
+
+    Args:
+        module: ttcir, whose loops are all the program's own.
+        polled: names of the loops in which programs look whether their launch is still wanted.
+    """
     functions = functions_of(module)
+    polling = {op for op in module.walk() if op.name in polled}
+    waiting = {op for op in module.walk() if only_waits(op)}
     reporting = {f.symbol for f in functions if may_report(f, module)}
     leaving = reporting | {f.symbol for f in functions if may_leave(f, module, polled)}
-    return Shared(called_names(module), polled, reporting, leaving, [], [])
+    return Shared(called_names(module), polling, waiting, reporting, leaving, [], [])
 
 
 def passed_type(type: Type) -> str:

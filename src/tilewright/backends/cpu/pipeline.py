@@ -16,6 +16,7 @@ from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import DotLowering
+from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
 from tilewright.backends.cpu.emit_function import emit_functions
 from tilewright.backends.cpu.emit_reports import Places, Site
@@ -26,6 +27,7 @@ from tilewright.backends.cpu.expand_unsplat import expand_unsplat
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.legality import check_legality
+from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.reduction_splitting import split_reductions
@@ -36,7 +38,9 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import CpuDot
 from tilewright.dialects.tt_function import Func
 from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import Pass
+from tilewright.ir.printer import print_op
 from tilewright.ir.types import PointerType, TensorType
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.inline import inline
@@ -130,6 +134,18 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
     )
 
 
+def loop_passes(target: Target) -> tuple[Pass, ...]:
+    """The passes from ttcir to vector loops."""
+    return (Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),)
+
+
+def loops(text: str, target: Target) -> str:
+    """The text of the vector loops that the text of ttcir becomes."""
+    module = parse_module(text)
+    run_stage(module, loop_passes(target), {})
+    return print_op(module)
+
+
 def lower_to_loops(module: Op, target: Target) -> int:
     """TTIR → ttcir, in place; returns the bytes of scratch memory per thread."""
     run_stage(module, cpu_passes(target), {})
@@ -170,5 +186,9 @@ def emit_llvm(
         writer: LlvmWriter = DebugWriter(target, fuse=fuse, variables=debug_info == "variables")
     else:
         writer = LlvmWriter(target, fuse=fuse)
-    name, sites, spins = emit_functions(writer, module, polled=polled)
+    shared = shared_by(module, polled)
+    if writer.debug is not None:
+        writer.debug.remember(functions_of(module))
+    run_stage(module, loop_passes(target), {})
+    name, sites, spins = emit_functions(writer, module, shared)
     return writer.render(), name, sites, spins

@@ -12,7 +12,7 @@ for; places in other files, of functions that were inlined, keep the kernel as t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tilewright.backends.llvm.spelling import bits_of, element_of, is_float
@@ -40,6 +40,7 @@ class DebugInfo:
         self._numbers: dict[str, str] = {}
         self._unit = self._scope = self._file = ""
         self._variables: dict[tuple[str | None, Location], str] = {}
+        self._named: dict[Op, list[Value]] = {}
         self._places: dict[Location, str] = {}
 
     def subprogram(self, function: Op, name: str) -> str:
@@ -82,14 +83,15 @@ class DebugInfo:
         named = [f"!llvm.dbg.cu = !{{{self._unit}}}", f"!llvm.module.flags = !{{{flags}}}"]
         return named + [f"!{number} = {text}" for number, text in enumerate(self._nodes, FIRST_NODE)]
 
+    def remember(self, functions: Iterable[Op]) -> None:
+        """Note the named values of functions, which are variables even where lowering leaves nothing of them."""
+        for function in functions:
+            self._named[function] = [value for op in function.walk() for value in op.results if value.name]
+
     def _variables_of(self, function: Op) -> dict[tuple[str | None, Location], str]:
         """The variables of all values, by name and place: what values become in loops has both, too."""
-        found: dict[tuple[str | None, Location], str] = {}
-        for op in function.walk():
-            for result in op.results if op.block is not None else ():
-                if result.name:
-                    found[result.name, op.location] = self._variable(result)
-        return found
+        named = self._named.get(function) or [v for op in function.walk() for v in op.results if v.name]
+        return {(v.name, v.op.location): self._variable(v) for v in named if v.op}
 
     def _variable(self, value: Value) -> str:
         assert value.op is not None, "the result of an op"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 from tilewright.backends.llvm.atomics import atomic
@@ -176,7 +176,7 @@ class LoopEmitter:
         coded = [in_registers(number, value.type) for number in numbers]
         return self.w.table(f"table{crc32(repr((element, coded)).encode())}", element, coded)
 
-    PLACELESS: Mapping[str, Callable[[Any, Any], str]] = {
+    PLACELESS: ClassVar[Mapping[str, Callable[[Any, Any], str]]] = {
         "arith.constant": _constant,
         "vector.alloca": _alloca,
         "vector.step": _step,
@@ -383,7 +383,7 @@ class LoopEmitter:
         for value, name in zip(values, names, strict=True):
             self.names[value] = self.w.convert("bitcast", name, moved_type(value.type), llvm_type(value.type))
 
-    TABLE: Mapping[str, Callable[[Any, Any], None]] = {
+    TABLE: ClassVar[Mapping[str, Callable[[Any, Any], None]]] = {
         "arith.constant": _nothing,
         "arith.select": _select,
         "scf.for": _for,

@@ -1,0 +1,223 @@
+"""ttcir → vector loops: every nest and every dot is replaced, in place, by loops over memory.
+
+    "cpu.nest"() <{mode = rows, outer = array<i64>}> ({             %3 = vector.load %0[%2] … -> vector<8xf32>
+      …tile ops…                                             →      %4 = vector.load %1[%2] … -> vector<8xf32>
+      tt.store %p, %sum                                             vector.store %5, …
+      "cpu.yield"()
+    })
+
+Scalars, control flow, calls and reports stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from tilewright.backends.cpu.costs import SINKS
+from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
+from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
+from tilewright.backends.cpu.dot_masks import axis_of_depth
+from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
+from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
+from tilewright.backends.cpu.nest.context import Hoisted
+from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, lower_elided, next_tile
+from tilewright.backends.cpu.nest.lane_values import Scalar
+from tilewright.backends.cpu.nest.loops import lower_nest
+from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import Alloc, CpuDot, Nest, buffer_type, tile_of
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import Loop
+from tilewright.dialects.tt_function import Func
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import TensorType, i8, i32, i64
+from tilewright.transforms.functions import functions_of, is_public
+from tilewright.transforms.matching import integer_of
+
+LIKELY_STEP = 2
+"""The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
+CODE_SIZE_BUDGET = 40
+"""Max number of reductions, stores and the like in one place; beyond it, each is written as short as possible."""
+
+
+def lower_nests(module: Op, target: Target) -> None:
+    """Replace the nests and the dots of a module (ttcir with placed buffers) by vector loops for `target`."""
+    for function in functions_of(module):
+        ops = list(function.walk())
+        if any(isinstance(op, (Nest, CpuDot)) for op in ops):
+            _FunctionLowering(function, target, ops).run()
+
+
+class _FunctionLowering:
+    """Lowers one function.
+
+    Attributes:
+        written: the scalars and buffers that there are at the op that is being lowered.
+        tiles: what is read where it lies instead of being copied, by buffer: its nest, and its place.
+        loops: the loops around.
+        hoisted: what stands in front of earlier nests of the block.
+    """
+
+    def __init__(self, function: Func, target: Target, ops: list[Op]) -> None:
+        self.function, self.target = function, target
+        self.builder = LoopBuilder(Block(), entry=function.body)
+        self.written: set[Value] = set()
+        self.tiles: dict[Value, tuple[Nest, Matrix]] = {}
+        self.loops: list[For] = []
+        self.hoisted: Hoisted = {}
+        self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
+        self._programs: Value | None = None
+        self._replaced: list[Op] = []
+
+    def run(self) -> None:
+        """Lower all nests and dots."""
+        self._block(self.function.body)
+        for op in reversed(self._replaced):
+            op.erase()
+
+    def _block(self, block: Block) -> None:
+        hoisted, self.hoisted = self.hoisted, {}
+        self.written.update(block.args)
+        for op in block:
+            if isinstance(op, Nest):
+                self._nest(op)
+            elif isinstance(op, CpuDot):
+                self._dot(op)
+            else:
+                self._inside(op)
+                self.written.update(op.results)
+        self.hoisted = hoisted
+
+    def _inside(self, op: Op) -> None:
+        if isinstance(op, For):
+            self.loops.append(op)
+        for region in op.regions:
+            for block in region.blocks:
+                self._block(block)
+        if isinstance(op, For):
+            self.loops.pop()
+
+    def _nest(self, op: Nest) -> None:
+        elided, target = elided_write(op), self.target
+        self.builder.location = op.location
+        results: list[Value] = []
+        with self.builder.into(Block()) as b:
+            if elided is None:
+                results = self._loops_of(b, op)
+            else:
+                steps, axis = may_step(elided, target), axis_of_depth(elided, target)
+                self.tiles[elided] = op, lower_elided(b, op, target, _operand, may_step=steps, depth_axis=axis)
+            built = b.block
+        self._put(op, built)
+        for result, value in zip(op.results, results, strict=True):
+            result.replace_by(value)
+        self.written.update(results)
+
+    def _put(self, op: Op, built: Block) -> None:
+        """Let what was built stand where `op` does, which is erased when nothing looks at it any more."""
+        assert op.block is not None, "it stands in the function"
+        for new in built:
+            new.unlink()
+            op.block.insert(new, op)
+        self._replaced.append(op)
+
+    def _loops_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
+        """The loops of a nest; only what every program runs once can tell how much the grid stores."""
+        once = is_public(self.function) and nest.parent is self.function
+        return lower_nest(
+            b,
+            nest,
+            self.target,
+            _operand,
+            programs=self._number_of_programs() if once else None,
+            optimize_size=self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET,
+            hoisted=self.hoisted,
+        )
+
+    def _number_of_programs(self) -> Value:
+        """The number of programs of the grid, an i64."""
+        if self._programs is None:
+            b = self.builder
+            axes = [b.emit("tt.get_num_programs", (), i32, {"axis": Keyword(axis)}) for axis in "xyz"]
+            x, y, z = (b.extend(extent, i64, signed=False) for extent in axes)
+            self._programs = b.mul(b.mul(x, y), z)
+        return self._programs
+
+    def _dot(self, op: CpuDot) -> None:
+        self.builder.location = op.location
+        with self.builder.into(Block()) as b:
+            a, b_tile, c = (b.pointing(v, i8) for v in op.operands)
+            self._product(b, op, a, b_tile, c)
+            built = b.block
+        self._put(op, built)
+
+    def _product(self, b: LoopBuilder, op: CpuDot, left: Value, right: Value, sums: Value) -> None:
+        spec, batches = spec_of(op), batches_of(op)
+        if batches > 1:
+            workspace = self._workspace(spec, sums)
+            with b.loop(0, batches) as loop:
+                steps = [b.mul(loop.index, stride_bytes(v)) for v in op.operands]
+                left, right, sums = (b.offset(p, s) for p, s in zip((left, right, sums), steps, strict=True))
+                lower_dot(b, self.target, spec, left, right, sums, workspace)
+            return
+        soon = [self._prefetch(b, v) for v in (op.a, op.b)]
+        left, right, spec = self._in_place(b, op, spec, left, right)
+        workspace, following = self._workspace(spec, sums), [p for p in soon if p is not None]
+        lower_dot(b, self.target, spec, left, right, sums, workspace, prefetch=following)
+
+    def _in_place(
+        self, b: LoopBuilder, op: CpuDot, spec: DotSpec, left: Value, right: Value
+    ) -> tuple[Value, Value, DotSpec]:
+        """The operands of a dot, and how they lie, where they are read from the memory that they come from."""
+        depth: Scalar | None = None
+        if op.a in self.tiles:
+            place, stride, step, _, depth = self.tiles[op.a][1]
+            left, spec = b.pointing(place, i8), replace(spec, a_stride=stride, a_step=step)
+        if op.b in self.tiles:
+            place, stride, step, _, other = self.tiles[op.b][1]
+            right, spec = b.pointing(place, i8), replace(spec, b_stride=stride, b_step=step)
+            if depth is not None and other is not None:
+                spec = replace(spec, depth=offset_of(b.smin(b.number(depth), other)))
+        return left, right, spec
+
+    def _workspace(self, spec: DotSpec, otherwise: Value) -> Value:
+        """The memory that a micro-kernel packs into, the beginning of the arena; any other where it does not pack."""
+        size = dot_workspace_bytes(spec, self.target)
+        if not size:
+            return otherwise
+        place = self.builder.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)))
+        op = place.op
+        assert isinstance(op, Alloc), "it was made so"
+        op.offset = 0
+        return self.builder.pointing(place, i8)
+
+    def _prefetch(self, b: LoopBuilder, buffer: Value) -> Prefetch | None:
+        """The memory that an operand is read from in the next iteration of the loop around."""
+        if buffer not in self.tiles or not self.loops:
+            return None
+        nest, tile = self.tiles[buffer]
+        following = NextTurn(b, self.loops[-1], self.written, _operand)
+        pointer = next_tile(b, nest, self.target, following.value)
+        if pointer is None:
+            return None
+        size = element_bytes(nest)
+        rows, columns = tile_of(buffer.type).shape
+        stride = tile.pitch * size if isinstance(tile.pitch, int) else b.mul(tile.pitch, size)
+        spread = 1 if tile.step == 1 else LIKELY_STEP
+        return Prefetch(b.pointing(pointer, i8), stride, rows, columns * size * spread)
+
+
+def _operand(value: Value) -> Scalar:
+    """A scalar or a buffer as it is in vector loops: a number where it is known now."""
+    number = integer_of(value)
+    return value if number is None else number
+
+
+def _loop_around(op: Op) -> Op | None:
+    """The innermost loop, or the function, that `op` is in."""
+    parent = op.parent
+    while parent is not None and not isinstance(parent, (Loop, Func)):
+        parent = parent.parent
+    return parent
