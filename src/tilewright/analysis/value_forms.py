@@ -43,7 +43,7 @@ from tilewright.analysis.integer_forms import (
 from tilewright.dialects.arith import Binary, Constant, IntegerCast, Select
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
-from tilewright.dialects.tt_memory import AddPtr, PointerCast
+from tilewright.dialects.tt_memory import AddPtr, PointerCast, pointee_type
 from tilewright.dialects.tt_program import MakeRange, ProgramId
 from tilewright.dialects.tt_shape import ExpandDims, Reshape, ShapeOp, Trans
 from tilewright.ir.attributes import Dense, Number
@@ -145,9 +145,7 @@ def is_integral(value: Value) -> bool:
 
 def size_of(pointers: Value) -> int:
     """Bytes from one element to the next of what `pointers` point at."""
-    scalar = pointers.type.scalar
-    assert isinstance(scalar, PointerType), f"{pointers.type} holds no pointers"
-    return max(1, scalar.pointee.bits // 8)
+    return max(1, pointee_type(pointers.type.scalar).bits // 8)
 
 
 def _operands_first(value: Value, known: dict[Value, Any], wanted: Callable[[Value], bool]) -> Iterable[Value]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.backends.cpu.loop_structure import Operand, StructureBuilder
 from tilewright.dialects.arith import Constant
+from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import lanes_of
 from tilewright.ir.attributes import UNIT, Attribute, Dense, DenseArray, Keyword, Number
 from tilewright.ir.core import Op, Value
@@ -335,10 +336,9 @@ class LoopBuilder(StructureBuilder):
 
     def load_each(self, pointers: Value, *, mask: Value | None = None, other: Value | None = None) -> Value:
         """The elements that a vector of pointers (or one) points at."""
-        pointee = pointers.type.scalar
-        assert isinstance(pointee, PointerType), "reads through pointers"
+        pointee = pointee_type(pointers.type.scalar)
         operands = [pointers, *(value for value in (mask, other) if value is not None)]
-        return self.emit("tt.load", operands, with_element(pointers.type, pointee.pointee))
+        return self.emit("tt.load", operands, with_element(pointers.type, pointee))
 
     def store_each(self, value: Value, pointers: Value, *, mask: Value | None = None) -> None:
         """Write through a vector of pointers (or one)."""

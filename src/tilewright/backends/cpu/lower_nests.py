@@ -26,11 +26,11 @@ from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import Alloc, CpuDot, Nest, buffer_type, tile_of
+from tilewright.dialects.cpu import CpuDot, Nest, buffer_type, tile_of
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
-from tilewright.ir.attributes import Keyword
+from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import TensorType, i8, i32, i64
 from tilewright.transforms.functions import functions_of, is_public
@@ -187,11 +187,8 @@ class _FunctionLowering:
         size = dot_workspace_bytes(spec, self.target)
         if not size:
             return otherwise
-        place = self.builder.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)))
-        op = place.op
-        assert isinstance(op, Alloc), "it was made so"
-        op.offset = 0
-        return self.builder.pointing(place, i8)
+        type = buffer_type(TensorType((size,), i8))
+        return self.builder.pointing(self.builder.emit("cpu.alloc", (), type, {"offset": Number(0, i64)}), i8)
 
     def _prefetch(self, b: LoopBuilder, buffer: Value) -> Prefetch | None:
         """The memory that an operand is read from in the next iteration of the loop around."""

@@ -55,6 +55,12 @@ class Packed:
     sums_at: int | None = None
 
     @property
+    def whole_groups(self) -> int:
+        """`groups` of an operand whose depth is known."""
+        assert isinstance(self.groups, int), "the whole depth is transposed"
+        return self.groups
+
+    @property
     def panel_vectors(self) -> int:
         """Vectors in a row of one panel."""
         return self.columns // self.lanes

@@ -28,8 +28,7 @@ def transpose_words(
 ) -> None:
     """Pack rows of words, one row per column and `row_bytes` apart."""
     quad = 16 // by.word_bytes
-    assert isinstance(into.groups, int), "the whole depth is transposed"
-    by_quads = into.groups % quad == 0 and into.lanes % quad == 0
+    by_quads = into.whole_groups % quad == 0 and into.lanes % quad == 0
     assert by_quads or into.sums_at is None, "column sums need whole quads"
     row_offsets = [times(ops, lane, row_bytes) for lane in range(into.lanes)]
     most = SPAN if target.has_avx512f or target.neon else SPAN // 2
@@ -56,12 +55,11 @@ def _transpose_chunk(
     ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, row_offsets: list[Offset], most: int
 ) -> None:
     """Pack as many columns as a vector has lanes, from at most `most` pieces of 16 bytes of each row at a time."""
-    assert isinstance(into.groups, int), "the whole depth is transposed"
     quad = 16 // by.word_bytes
     piece, operand = VectorType((quad,), IntType(8 * by.word_bytes)), by.operand(into.lanes)
     packed_row = into.columns * by.word_bytes
     starts = [] if into.sums_at is None else [ops.constant(0, by.total(into.lanes))]
-    span = min(into.groups // quad, most)
+    span = min(into.whole_groups // quad, most)
 
     def step(_: Offset, carried: list[Value]) -> list[Value]:
         here, at, *sums = carried
@@ -77,7 +75,7 @@ def _transpose_chunk(
                     sums = [add_columns(ops, by, sums[0], ops.bitcast(value, operand))]
         return [behind(ops, here, 16 * span), behind(ops, at, span * quad * packed_row), *sums]
 
-    _, _, *sums = repeat(ops, into.groups // (quad * span), step, [source, into.pointer, *starts])
+    _, _, *sums = repeat(ops, into.whole_groups // (quad * span), step, [source, into.pointer, *starts])
     if sums:
         store_sums(ops, by, into, 0, sums[0])
 
@@ -113,7 +111,7 @@ def _transpose_by_word(ops: LoopBuilder, by: Arithmetic, source: Value, into: Pa
             ops.store(value, at, times(ops, g, into.columns * by.word_bytes), align=by.element_bytes)
             return []
 
-        repeat(ops, into.groups, group)
+        repeat(ops, into.whole_groups, group)
         return []
 
     repeat(ops, into.columns, column)

@@ -27,6 +27,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import CMPI
 from tilewright.dialects.cpu import tile_of
+from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Block, Op, Value
@@ -329,8 +330,7 @@ class Context:
 
     def buffer(self, value: Value) -> Uniform:
         """The address of the first element of a buffer."""
-        address = self.scalar(value)
-        assert isinstance(address, Value), "buffers have addresses"
+        address = pointer(Uniform(self.scalar(value), 0))
         return Uniform(self.pointing_at(address, tile_of(value.type).element, 0), 0)
 
     def zero(self, element: Type) -> Value:
@@ -341,8 +341,7 @@ class Context:
 
     def waste(self, type: Type) -> Value:
         """The address of memory that lanes which are masked off may read or write."""
-        assert isinstance(type, PointerType), f"{type} is no address"
-        return self.pointing_at(self.b.waste_slot(), type.pointee, 0)
+        return self.pointing_at(self.b.waste_slot(), pointee_type(type), 0)
 
     # ---- indices: i64 lanes ----
 

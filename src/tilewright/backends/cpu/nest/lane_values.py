@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.core import Value
-from tilewright.ir.types import PointerType, Type
+from tilewright.ir.types import Type
 
 Scalar: TypeAlias = Value | int
 """An integer or a truth value, known or not; other numbers and pointers are values always."""
@@ -97,9 +98,7 @@ def pointer(lane: Uniform | Vector) -> Value:
 
 def pointee(address: Value) -> Type:
     """The type of what an address is one of."""
-    type = address.type.scalar
-    assert isinstance(type, PointerType), f"{type} is no address"
-    return type.pointee
+    return pointee_type(address.type.scalar)
 
 
 def size_of(element: Type) -> int:

@@ -272,8 +272,8 @@ def _bytes_between(c: Context, place: Address, offset: Affine) -> Scalar:
 
 def _as_truth(c: Context, lane: Uniform | Vector) -> Lane:
     """Bytes from memory as truth values."""
-    assert isinstance(lane.value, Value), "it has been read"
-    return type(lane)(c.compare("ne", lane.value, 0, lane.value.type, lane.level), lane.level)
+    value = c.value(lane.value, i8)
+    return type(lane)(c.compare("ne", value, 0, value.type, lane.level), lane.level)
 
 
 def as_bytes(c: Context, lane: Lane, element: Type) -> Lane:
