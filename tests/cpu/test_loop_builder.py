@@ -114,8 +114,8 @@ PROGRAMS = [sums, masked, scattered, rearranged, elsewhere]
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_interpreter_and_machine_agree(build: Callable[..., None], target: Target, count: int) -> None:
-    if build is rearranged and count > 2:
-        pytest.skip("three numbers in its table")
+    if build is rearranged:
+        count = min(count, 2)  # there are three numbers in its table
     x, out = np.arange(1, 65, dtype=np.float32), np.zeros(128, np.float32)
     interpreted, native = run_both(build, (BYTES, BYTES, i64), (x, out, count), here(target))
     np.testing.assert_array_equal(interpreted[1].view(np.int32), native[1].view(np.int32))

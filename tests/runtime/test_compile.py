@@ -340,11 +340,12 @@ def test_a_cache_that_machines_share_does_not_know_dates(monkeypatch: pytest.Mon
     backend = make_backend(GPUTarget("cpu", "x86-64-v3", 0))
     options = backend.parse_options({})
     for manager, depends in ((None, True), (object, False)):
-        monkeypatch.setattr(knobs.cache, "manager_class", manager)
-        monkeypatch.setattr(build, "COMPILER_IDENTITY", "of files with some dates")
-        before = build.cache_key(source(), backend, options).digest
-        monkeypatch.setattr(build, "COMPILER_IDENTITY", "of the same with others")
-        assert (build.cache_key(source(), backend, options).digest != before) == depends
+        with knobs.cache.scope():
+            knobs.cache.manager_class = manager
+            monkeypatch.setattr(build, "COMPILER_IDENTITY", "of files with some dates")
+            before = build.cache_key(source(), backend, options).digest
+            monkeypatch.setattr(build, "COMPILER_IDENTITY", "of the same with others")
+            assert (build.cache_key(source(), backend, options).digest != before) == depends
 
 
 def difference(text: str) -> str:
