@@ -186,7 +186,9 @@ class MemoryAccesses:
 def _root(pointer: Value) -> Value:
     """The pointer that an address was computed from."""
     op = pointer.op
-    return _root(op.operands[0]) if isinstance(op, (AddPtr, Bitcast)) else pointer
+    if isinstance(op, AddPtr):
+        return _root(op.pointer)
+    return _root(op.operand) if isinstance(op, Bitcast) else pointer
 
 
 def start_of(terms: Terms) -> Sum:

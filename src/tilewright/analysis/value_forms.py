@@ -210,7 +210,7 @@ def _difference(forms: ValueForms, op: Binary) -> Form:
 
 
 def _product(forms: ValueForms, op: Binary) -> Form | None:
-    """Of tiles, or by a number; other products of scalars are symbols: what many addresses share is shared as one."""
+    """A product of tiles, or by a number; other products of scalars are symbols, so that addresses share one."""
     lhs, rhs = forms.of(op.lhs), forms.of(op.rhs)
     return multiplied(lhs, rhs) if lhs.shape or lhs.is_constant or rhs.is_constant else None
 

@@ -58,7 +58,7 @@ def _undisturbed(nest: Nest, accesses: MemoryAccesses) -> tuple[list[Condition],
 
 
 def _asked_elsewhere(nest: Nest) -> set[Op]:
-    """What is asked for at other indices than those of the loops."""
+    """The ops whose elements are asked for at other indices than those of the loops."""
     sinks = [op for op in nest.body if isinstance(op, SINKS)]
     return {op for sink in sinks for op, straight in asked_for(sink) if not straight}
 

@@ -193,7 +193,7 @@ class FunctionEmitter(LoopEmitter):
 
     def _scalar(self, op: Op) -> None:
         """An op on scalars that another line stands for than for vectors."""
-        if op.operands and op.operands[0].type.shape is not None:
+        if any(operand.type.shape is not None for operand in op.operands):
             LoopEmitter.TABLE.get(op.name, LoopEmitter._ordinary)(self, op)
             return
         name = SCALARS[op.name](self.w, op, self._operands(op))

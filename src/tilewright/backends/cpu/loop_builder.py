@@ -1,4 +1,4 @@
-"""Building vector loops, op by op. What is known now is folded, so that no op is made which says nothing.
+"""A builder of vector loops, op by op. Numbers that are known now are folded, so that no op says nothing.
 
     b = LoopBuilder(block)
     with b.loop(0, count, 16, carried=[b.constant(0.0, lanes)]) as loop:
@@ -31,7 +31,7 @@ _NUMBERS = {number: Number(number, i64) for number in (1, 2, 4, 8, 16, 32, 64)}
 
 
 class LoopBuilder(StructureBuilder):
-    """A builder of the ops that vector loops consist of. What has a place nowhere, such as constants, is made once."""
+    """A builder of the ops that vector loops consist of. Ops without a place, such as constants, are made once."""
 
     # ---- numbers known now ----
 

@@ -112,7 +112,8 @@ class StructureBuilder:
 
     def later(self, type: Type) -> Value:
         """A value to use before it is computed: once it is, `later.replace_by(value)` puts it in."""
-        return Block((type,)).args[0]
+        (value,) = Block((type,)).args
+        return value
 
     def constant(self, number: float, type: Type) -> Value:
         """A number of this type, in every lane of a vector."""

@@ -111,7 +111,7 @@ def _extreme(intrinsic: str, extension: str) -> Lowering:
 
 def _compare_integers(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:
     a, b = operands
-    return w.emit(f"icmp {op.predicate} {vector(element_of(op.operands[0].type), lanes)} {a}, {b}")
+    return w.emit(f"icmp {op.predicate} {vector(element_of(op.lhs.type), lanes)} {a}, {b}")
 
 
 def _absolute(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
@@ -246,8 +246,8 @@ def _extern(w: LlvmWriter, op: ExternElementwise, operands: Sequence[str], lanes
 
 def _cast(opcode: str) -> Lowering:
     def lower(w: LlvmWriter, op: Unary, operands: Sequence[str], lanes: int) -> str:
-        source, result = element_of(op.operands[0].type), element_of(op.results[0].type)
-        return w.convert(opcode, operands[0], vector(source, lanes), vector(result, lanes))
+        (operand,), source, result = operands, element_of(op.operand.type), element_of(op.results[0].type)
+        return w.convert(opcode, operand, vector(source, lanes), vector(result, lanes))
 
     return lower
 

@@ -193,7 +193,7 @@ class LoopEmitter:
 
     def _broadcast(self, op: Broadcast) -> None:
         result = op.results[0]
-        source = self.names[op.operands[0]]
+        source = self.names[op.source]
         self.names[result] = self.w.splat(source, element_of(result.type), lanes_of(result.type))
 
     def _reduction(self, op: Reduction) -> None:
@@ -215,7 +215,7 @@ class LoopEmitter:
         self.names[op.result] = found
 
     def _bitcast(self, op: BitCast) -> None:
-        source, result = op.operands[0], op.results[0]
+        source, result = op.source, op.results[0]
         self.names[result] = self.w.convert(
             "bitcast", self.names[source], llvm_type(source.type), llvm_type(result.type)
         )
@@ -230,7 +230,7 @@ class LoopEmitter:
     # --- memory ---
 
     def _addptr(self, op: AddPtr) -> None:
-        result, index = op.results[0], op.operands[1].type
+        result, index = op.results[0], op.offset.type
         pointer, offset = self._operands(op)
         start, wide = _stepping(result.type)
         offset = self.w.convert("sext", offset, llvm_type(index), wide)

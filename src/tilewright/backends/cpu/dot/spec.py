@@ -18,7 +18,8 @@ from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i8, i16, 
 
 Offset = int | Value
 """A number known now, or an i64 known at run time."""
-AT_RUN_TIME: Offset = Block((i64,)).args[0]
+AT_RUN_TIME: Offset
+(AT_RUN_TIME,) = Block((i64,)).args
 """Stands for what is known at run time only, where it has no value yet."""
 
 
