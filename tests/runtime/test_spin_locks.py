@@ -161,6 +161,42 @@ def test_a_program_that_works_while_all_others_wait_is_left_alone(run: Run) -> N
 
 
 @pytest.mark.spared
+def test_a_program_that_has_not_looked_since_others_ended_does_not_count_as_waiting(run: Run) -> None:
+    """A turn of its loop takes long, as it does where a thread is interrupted: what it saw may be old."""
+    script = """
+        @tw.jit
+        def waits_slowly(flag, out, work, turn):
+            if tl.program_id(0) == 1:
+                v = tl.load(out + 1)
+                for i in range(work):
+                    v = (v * 5 + 1) & 1023
+                tl.store(out + 1, v)
+                tl.atomic_xchg(flag, 1)
+            else:
+                seen = tl.atomic_cas(flag, 1, 1)
+                while seen != 1:
+                    seen = tl.atomic_cas(flag, 1, 1)
+                    for i in range(turn):
+                        seen = (seen * seen * seen) & 1023
+                tl.store(out, seen)
+
+        flag, out = np.zeros(1, np.int32), np.zeros(2, np.int32)
+        launch = waits_slowly[(2,)]
+        launch(flag, out, 1, 1)
+        turns, flag[:] = 10**8, 0
+        started = time.monotonic()
+        launch(flag, out, turns, 1)
+        a_second = int(turns / (time.monotonic() - started))
+        flag[:] = 0
+        launch(flag, out, 3 * a_second, a_second // 20)
+        assert flag[0] == 1 and out[0] == 1, (flag, out)
+        kernel = waits_slowly.warmup(flag, out, turns, turns, grid=(2,))
+        print(len(kernel.spins))
+    """
+    assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["1"]
+
+
+@pytest.mark.spared
 def test_the_limit_is_a_setting(run: Run) -> None:
     script = """
         def fails():

@@ -4,7 +4,7 @@
     i64 stop        at 8     not 0: no program needs to go on
     i64 tick        at 16    another number than before: somebody should look whether the launch is still wanted
     ptr look        at 24    i64 (ptr control): not 0: it is not
-    ptr wait        at 32    i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since, i64 tick), for loops that wait
+    ptr wait        at 32    i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since), for loops that wait
 
 The kernel compares ticks before each program and, if there is another one, gives the number of that program back:
 whoever called it looks, and calls again. A `while` loop, whose end nobody knows, compares ticks in each turn and looks
@@ -114,12 +114,11 @@ class Control:
         answer = self.w.emit(f"call i64 {function}(ptr {self.address})")
         self.leave_if(self.w.emit(f"icmp ne i64 {answer}, 0"))
 
-    def wait(self, site: int, program: Sequence[str], since: str, tick: str) -> str:
+    def wait(self, site: int, program: Sequence[str], since: str) -> str:
         """`look` for a loop that waits; since when it does (0: not asked yet) is handed on from turn to turn."""
         values = ", ".join(f"i32 {axis}" for axis in program)
         function = self._function(_WAIT_AT)
-        times = f"i64 {since}, i64 {tick}"
-        answer = self.w.emit(f"call i64 {function}(ptr {self.address}, i64 {site}, {values}, {times})")
+        answer = self.w.emit(f"call i64 {function}(ptr {self.address}, i64 {site}, {values}, i64 {since})")
         self.leave_if(self.w.emit(f"icmp slt i64 {answer}, 0"))
         return answer
 
@@ -148,7 +147,7 @@ class Turns:
         if self.site is None:
             self.control.look()
         else:
-            since = self.control.wait(self.site, program, self._since, self.tick)
+            since = self.control.wait(self.site, program, self._since)
         asked = w.leave_to(after)
         w.start_block(after)
         if self.site is not None:

@@ -166,6 +166,7 @@ def _run(
     took_part = f.variable("i64", 0)
     with f.when(threads > 1), f.when(f.call("take_pool", "i1", pool, lane, division)):
         f.put(LANE, lane, "is_shared", 1)
+        f.put(LANE, lane, "waiting", 0)
         shared = (entry, launch, total, scratch, stride, threads, division)
         took_part.set(f.call("share", "i64", pool, *shared))
         f.put(LANE, lane, "is_shared", 0)

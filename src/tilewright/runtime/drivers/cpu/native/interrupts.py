@@ -27,6 +27,7 @@ from tilewright.runtime.drivers.cpu.native.pool import (
     system,
 )
 from tilewright.runtime.drivers.cpu.native.structs import (
+    JOB,
     LANE,
     OPEN,
     POOL,
@@ -39,6 +40,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
 _TICK_MICROSECONDS = 40_000
 _PATIENCE = 25  # ticks without a launch until the thread sleeps
 _COUNT_BITS = 16
+_COUNT = (1 << _COUNT_BITS) - 1
 
 
 def thread_pointer(f: Function) -> Lanes:
@@ -76,34 +78,66 @@ def _look(f: Function, lane: Ptr) -> None:
     f.give(1)
 
 
-@native("i1")
-def _all_wait(f: Function, lane: Ptr, tick: I64) -> None:
-    """Whether all threads of the launch wait by now; called once per tick by threads that have waited for too long.
-
-    The tick is the one that the thread has seen; the latest one might be counted again in its next turn.
-    """
-    threads = f.variable("i64", 1)
-    with f.when(f.get(LANE, lane, "is_shared").differs(0)):
-        gate = f.load("i64", f.address(POOL, f.get(TABLE, runtime(f), "pool"), "gate"), order="acquire")
-        threads.set((gate & (OPEN - 1)) + f.choose((gate & OPEN).differs(0), 1, 0))
-    place, found = f.address(LANE, lane, "waiting"), f.variable("i64", 0)
+@native("void", inlining=RARE)
+def _count_anew(f: Function, lane: Ptr) -> None:
+    """Forgets who has been counted as waiting: a program has ended or begun to wait, and may have let others go on."""
+    place = f.address(LANE, lane, "waiting")
     with f.repeat() as again:
         old = f.load("i64", place, order="acquire")
-        f.give_when(old.shift_signed(_COUNT_BITS) > tick, 0)
-        is_same = old.shift_signed(_COUNT_BITS).equals(tick)
-        found.set(f.choose(is_same, old + 1, (tick << _COUNT_BITS) + 1))
-        again.leave_when(f.replaced(place, old, found.value))
-    f.give((found.value & ((1 << _COUNT_BITS) - 1)) >= threads.value)
+        again.leave_when(f.replaced(place, old, ((old >> _COUNT_BITS | 3) + 1) << _COUNT_BITS))
+    f.give()
+
+
+@native("i64")
+def _threads_at_work(f: Function, lane: Ptr) -> None:
+    """How many threads run programs of the launch; -1 while there are programs for one that is about to come."""
+    f.give_when(f.get(LANE, lane, "is_shared").equals(0), 1)
+    pool = f.get(TABLE, runtime(f), "pool")
+    gate = f.load("i64", f.address(POOL, pool, "gate"), order="acquire")
+    job, next_program = f.address(POOL, pool, "job"), f.load("i64", f.address(POOL, pool, "next"), order="acquire")
+    most, there_are = f.get(JOB, job, "limit"), f.get(POOL, pool, "workers") + 1
+    seats = f.load("i64", f.address(POOL, pool, "seats"), order="acquire")
+    is_seat_free = (seats < most) & (seats < there_are)
+    f.give_when((next_program < f.get(JOB, job, "total")) & is_seat_free, -1)
+    f.give((gate & (OPEN - 1)) + f.choose((gate & OPEN).differs(0), 1, 0))
+
+
+@native("i64")
+def _count(f: Function, lane: Ptr, since: I64) -> None:
+    """Counts a thread that has waited for too long, once in each round; gives `since` with the round; -1: all wait.
+
+    A round ends when all threads are counted; the numbers of first rounds are multiples of 4. Who is counted in a third
+    one went on to wait after a look at memory that is younger than the first one, and nothing has happened since then
+    that could let it go on.
+    """
+    place, threads = f.address(LANE, lane, "waiting"), f.call("threads_at_work", "i64", lane)
+    f.give_when(threads < 0, since)
+    counted = f.variable("i64", since)
+    with f.repeat() as again:
+        old = f.load("i64", place, order="acquire")
+        round_number = old >> _COUNT_BITS
+        counted.set((since & ~_COUNT) | (round_number & _COUNT))
+        f.give_when(counted.value.equals(since), since)
+        is_last = (old & _COUNT) + 1 >= threads
+        f.give_when(is_last & (round_number & 3).equals(2), -1)
+        again.leave_when(f.replaced(place, old, f.choose(is_last, (round_number + 1) << _COUNT_BITS, old + 1)))
+    f.give(counted.value)
 
 
 @native("i64", exported=True, inlining=RARE)
-def _wait(f: Function, lane: Ptr, site: I64, x: I32, y: I32, z: I32, since: I64, tick: I64) -> None:
-    """Called by a loop that waits; gives the time when the wait began, in ticks of the clock; -1: leave the kernel."""
+def _wait(f: Function, lane: Ptr, site: I64, x: I32, y: I32, z: I32, since: I64) -> None:
+    """Called by a loop that waits; gives the time when the wait began, in ticks of the clock; -1: leave the kernel.
+
+    The lowest 16 bits of that time are the number of the round in which this thread was counted last.
+    """
     f.give_when(f.call("look", "i64", lane).differs(0), -1)
     now, most = f.call("now", "i64"), f.get(TABLE, runtime(f), "spin_ticks")
-    f.give_when(since.equals(0), now)
+    with f.when(since.equals(0)):
+        f.call("count_anew", "void", lane)
+        f.give(now | _COUNT)  # no first round has this number
     f.give_when(most.equals(0) | (now - since < most), since)
-    f.give_when(f.call("all_wait", "i1", lane, tick).equals(0), since)
+    counted = f.call("count", "i64", lane, since)
+    f.give_when(counted >= 0, counted)
     with f.when(f.update("xchg", f.address(LANE, lane, "stop"), 1).equals(0)):
         for axis in "xyz":
             f.put(LANE, lane, axis, f[axis])

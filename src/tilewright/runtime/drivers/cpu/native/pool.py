@@ -76,6 +76,8 @@ def _work(f: Function, pool: Ptr, scratch: Ptr) -> None:
         size, rest = f.choose(is_first, first, chunk), total - begin
         end = begin + f.choose(rest < size, rest, size)
         f.call("run_chunk", "void", entry, launch, begin, end, scratch, control)
+        with f.when(f.load("i64", f.address(LANE, control, "waiting"), order="monotonic").differs(0)):
+            f.call("count_anew", "void", control)
         loop.leave_when(f.load("i64", f.address(LANE, control, "stop"), order="monotonic").differs(0))
     f.give()
 

@@ -219,7 +219,7 @@ _CONTROL = {
     "stop": "i64",  # not 0: no program needs to go on
     "tick": "i64",  # changes every now and then: go and look whether the launch is still wanted
     "look": "ptr",  # i64 (ptr control): not 0: no
-    "wait": "ptr",  # i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since, i64 tick), for a loop that waits
+    "wait": "ptr",  # i64 (ptr control, i64 site, i32 x, i32 y, i32 z, i64 since), for a loop that waits
 }
 
 CONTROL = struct_of(_CONTROL)
@@ -237,7 +237,7 @@ LANE = struct_of(
     thread="ptr",  # of Python, while it has given up the GIL
     is_shared="i64",  # with threads of the pool
     raised="i64",  # not 0: a signal handler raised an exception
-    waiting="i64",  # a tick << 16, and how many threads have been waiting for too long by then
+    waiting="i64",  # the number of a round << 16, and how many threads that wait for too long were counted in it
     stuck="i64",  # not 0: all were, and this is 1 + the site and, in x, y and z, the program of one of them
     x="i32",
     y="i32",
