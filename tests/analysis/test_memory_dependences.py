@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
 from condition_texts import condition_text
 from dependence_truth import Tally, first_wrong
 
 import tilewright.dialects
 from tilewright.analysis.memory_accesses import MemoryAccesses
-from tilewright.analysis.memory_dependences import Dependence, Guarded, dependence
+from tilewright.analysis.memory_dependences import MOST_PAIRS, Dependence, Guarded, _meeting, dependence
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -216,6 +217,13 @@ def test_strides_in_two_dimensions() -> None:
     assert "-16 + max(4·n, -4·n) >= 0" in said
 
 
+@pytest.mark.parametrize(("kind", "said"), [("minsi", "Ordered"), ("remsi", "Guarded")])
+def test_a_bound_that_no_lane_need_reach(kind: str, said: str) -> None:
+    """min(i, n) is -2^31 at least, for all that is known: n times that, in bytes, may wrap; i % n is small."""
+    index = op(kind, "%i", "%ns") + op("muli", "%j", "%ns", "k")
+    assert answer(index + places("%i") + places("%k", "r", "%ys") + load("%q") + store("%r")).startswith(said)
+
+
 BLOCK = 25
 """Drawn functions in one part of the long test, with more than 20,000 pairs and triples; `make test` draws half."""
 
@@ -229,6 +237,25 @@ def check(seeds: range) -> Tally:
 
 def test_some_drawn_accesses() -> None:
     assert check(range(3)).pairs > 2000
+
+
+@pytest.mark.parametrize(("size", "other"), [(1, 1), (4, 4), (2, 8), (8, 2)])
+def test_lanes_that_meet(size: int, other: int) -> None:
+    rng = np.random.default_rng(size)
+    a, b = rng.integers(0, 40, 30), rng.integers(0, 40, 20)
+    found = _meeting(a, b, size, other)
+    assert found is not None
+    pairs = {(i, j) for i in range(30) for j in range(20) if a[i] < b[j] + other and b[j] < a[i] + size}
+    assert set(zip(*(part.tolist() for part in found), strict=True)) == pairs
+    assert len(found[0]) == len(pairs)
+
+
+def test_only_so_many_pairs_are_looked_at() -> None:
+    same = np.zeros(MOST_PAIRS // 64, np.int64)
+    found = _meeting(same, np.zeros(64, np.int64), 4, 4)
+    assert found is not None
+    assert len(found[0]) == MOST_PAIRS
+    assert _meeting(np.append(same, 0), np.zeros(64, np.int64), 4, 4) is None
 
 
 @pytest.mark.slow

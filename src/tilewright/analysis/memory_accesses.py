@@ -25,6 +25,7 @@ from tilewright.analysis.guard_conditions import (
     either,
     every,
     greatest,
+    interval_of,
     least,
     minus,
     not_negative,
@@ -35,7 +36,7 @@ from tilewright.analysis.guard_conditions import (
     whole,
 )
 from tilewright.analysis.index_tables import ENUMERATED, Shape, Table, to_array, uniform
-from tilewright.analysis.integer_forms import Form, Monomial, Terms
+from tilewright.analysis.integer_forms import FARTHEST, Form, Monomial, Terms
 from tilewright.analysis.integer_forms import scaled as scaled_form
 from tilewright.analysis.lane_masks import Mask, mask_of
 from tilewright.analysis.value_forms import ValueForms, size_of
@@ -272,6 +273,8 @@ def _extent_of_rest(monomial: Monomial, table: Table) -> Extent | None:
         return None
     others = Sum({tuple(symbol for symbol in monomial if symbol is not lanes[0]): table.first})
     corners = [scaled(others, bound) for bound in (lanes[0].low, lanes[0].high)]
+    if others.number is None and any(abs(end) > FARTHEST >> 1 for corner in corners for end in interval_of(corner)):
+        return None  # no lane need be at a corner, so its address may wrap although the program's do not
     return Extent(least(*corners), greatest(*corners))
 
 
