@@ -27,9 +27,9 @@ Tiles: TypeAlias = list[Array]
 def _reduce(machine: Interpreter, op: Reduce, *operands: Any) -> Any:
     tiles: Tiles = [np.moveaxis(tile, op.axis, 0) for tile in operands]
     while (count := len(tiles[0])) > 1:
-        left, right = ([t[start : count - count % 2 : 2] for t in tiles] for start in (0, 1))
-        combined = _combine(machine, op, left, right)
         odd = count % 2
+        left, right = ([tile[start : count - odd : 2] for tile in tiles] for start in (0, 1))
+        combined = _combine(machine, op, left, right)
         tiles = [np.concatenate((c, t[count - 1 :])) if odd else c for c, t in zip(combined, tiles, strict=True)]
     return [tile[0] for tile in tiles]
 
