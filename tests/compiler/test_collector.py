@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.compiler.compile import resting
+from tilewright.ir.core import Op
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -44,3 +45,26 @@ def test_a_child_searches() -> None:
             os._exit(0 if gc.isenabled() else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert not gc.isenabled()
+
+
+def test_a_compilation_leaves_it_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ops refer to one another in circles; those of a module are taken apart, and only replaced ones remain."""
+
+    @tw.jit
+    def scaled(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+        columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        row = tl.load(x_ptr + columns, columns < n, 0.0)
+        tl.store(y_ptr + columns, row / tl.sum(row), columns < n)
+
+    x = np.ones(64, np.float32)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    scaled.warmup(x, x, 64, BLOCK=64, grid=(1,))  # what is made only once
+    gc.collect()
+    gc.disable()
+    try:
+        kernel = scaled.warmup(x, x, 60, BLOCK=64, grid=(1,))
+        left = sum(isinstance(thing, Op) for thing in gc.get_objects(generation=0))
+    finally:
+        gc.enable()
+    assert kernel.asm["loops"].count("\n") > 60
+    assert left < 30

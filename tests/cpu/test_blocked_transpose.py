@@ -75,6 +75,31 @@ def test_whole_squares_are_stored_as_vectors():
 
 
 @tw.jit
+def store_if(x_ptr, out_ptr, go, M, N: tl.constexpr, EVERY: tl.constexpr, OUTER: tl.constexpr):
+    """out[n, m] = x[m, n] where masks that are no ranges of the inner axis let it."""
+    m, n = tl.arange(0, N), tl.arange(0, N)
+    x = tl.load(x_ptr + m[:, None] * N + n[None, :])
+    mask = (m[:, None] < M) & (go > 0)
+    if EVERY:
+        mask = mask & (n[None, :] % 2 == 0)
+    if OUTER:
+        mask = mask & (m[:, None] + n[None, :] < M)
+    tl.store(out_ptr + n[None, :] * N + m[:, None], x, mask=mask)
+
+
+@pytest.mark.parametrize(("every", "outer"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("rows", [0, 7, 31, 32, 40])
+def test_masks_of_other_kinds(rows, every, outer):
+    x = np.arange(32 * 32, dtype=np.float32).reshape(32, 32)
+    m, n = np.mgrid[:32, :32]
+    wanted = (m < rows) & ((n % 2 == 0) | (not every)) & ((m + n < rows) | (not outer))
+    for go in (0, 1):
+        out = np.full((32, 32), -1, np.float32)
+        store_if[(1,)](x, out, go, rows, N=32, EVERY=every, OUTER=outer)
+        np.testing.assert_array_equal(out.T, np.where(wanted & (go > 0), x, -1))
+
+
+@tw.jit
 def in_place(x_ptr, N: tl.constexpr):
     i = tl.arange(0, N)
     x = tl.load(x_ptr + i[:, None] * N + i[None, :])

@@ -35,9 +35,19 @@ RECURSION = """module {
 """
 
 
-def test_refused_by_name() -> None:
+RECURSIVE_KERNEL = """module {
+  tt.func public @kernel(%n: i32) {
+    tt.call @kernel(%n) : (i32) -> () loc("kernel.py":3:5)
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text", [RECURSION, RECURSIVE_KERNEL], ids=["function", "kernel"])
+def test_refused_by_name(text: str) -> None:
     with pytest.raises(tw.Unsupported, match="calling a function that calls itself") as caught:
-        lower_to_loops(parse_module(RECURSION), host_target())
+        lower_to_loops(parse_module(text), host_target())
     assert "kernel.py:3:5" in str(caught.value)
 
 

@@ -98,6 +98,7 @@ class OwnParts(tw.Autotuner):
         return super().prune_configs(kwargs)[:2]
 
     def _bench(self, *args: Any, config: tw.Config, **meta: Any) -> list[float]:
+        assert (sorted(meta), meta["warmup"]) == (["grid", "warmup"], False)
         self.calls = [*self.calls, f"bench {config.kwargs['BLOCK']}"]
         middle, *others = super()._bench(*args, config=config, **meta)
         return [middle + 1000 * (config.kwargs["BLOCK"] == 64), *others]

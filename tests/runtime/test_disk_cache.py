@@ -165,6 +165,35 @@ def test_failed_write_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
+def test_a_file_with_the_same_content_is_left_alone(tmp_path: Path, root: Path) -> None:
+    manager = FileCacheManager("KEY")
+    path = Path(manager.put(b"content", "add.image"))
+    first = path.stat().st_ino
+    os.utime(path, (0, 0))
+    manager.put(b"content", "add.image")
+    assert path.stat().st_ino == first
+    assert time.time() - path.stat().st_mtime < 60, "the entry is in use again"
+
+
+@pytest.mark.parametrize("other", [b"conten", b"contents", b"CONTENT", b""])
+def test_a_file_with_other_content_is_replaced(other: bytes, root: Path) -> None:
+    manager = FileCacheManager("KEY")
+    manager.put(other, "add.image")
+    assert Path(manager.put(b"content", "add.image")).read_bytes() == b"content"
+
+
+def test_a_link_to_the_same_content_is_replaced(tmp_path: Path, root: Path) -> None:
+    """Else others could change the content afterwards."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"content")
+    manager = FileCacheManager("KEY")
+    path = Path(manager.put(b"content", "add.image"))
+    path.unlink()
+    path.symlink_to(elsewhere)
+    manager.put(b"content", "add.image")
+    assert not path.is_symlink()
+
+
 def test_leftovers_of_processes_that_ended_are_removed(tmp_path: Path) -> None:
     gone = os.spawnlp(os.P_NOWAIT, "true", "true")
     os.waitpid(gone, 0)

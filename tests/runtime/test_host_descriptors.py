@@ -57,6 +57,21 @@ def window(x, out):
     tl.store(out + tl.arange(0, 32)[:, None] * 16 + tl.arange(0, 16)[None, :], x.load([0, 0]).to(tl.float64))
 
 
+def made_by_each_program(x, out, n):
+    row = 8 * (tl.program_id(0) + tl.program_id(1) + tl.program_id(2))
+    source = tl.make_tensor_descriptor(x, (n, 16), (16, 1), (8, 16))
+    target = tl.make_tensor_descriptor(out, (n, 16), (16, 1), (8, 16))
+    target.store([row, 0], source.load([row, 0]) + 1)
+
+
+@pytest.mark.parametrize("grid", [(6,), (1, 6), (1, 1, 6)])
+def test_each_program_on_a_gpu_has_scratch_memory_of_its_own(grid: tuple[int, ...]) -> None:
+    x, out = np.arange(48 * 16, dtype=np.float32).reshape(48, 16), np.zeros((48, 16), np.float32)
+    with tw.simulate("cuda:90"):
+        tw.jit(made_by_each_program)[grid](x, out, 48)
+    np.testing.assert_array_equal(out, x + 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.float8_e5m2])
 def test_a_gpu_pads_with_nan_whatever_its_engine_knows(dtype: Any) -> None:

@@ -113,6 +113,34 @@ def test_annotations_decide() -> None:
     assert specialize(1, param(real)) == ("fp64", None, 1.0)
 
 
+ANNOTATIONS = [
+    *((f"tl.int{bits}", f"i{bits}") for bits in (8, 16, 32, 64)),
+    *((f"uint{bits}_t", f"u{bits}") for bits in (8, 16, 32, 64)),
+    *((name, "u1") for name in ("bool", "int1", "uint1", "i1", "tl.int1")),
+    *(("bfloat16", "bf16"), ("double", "fp64"), ("float", "fp32"), ("float16", "fp16"), ("tl.float64", "fp64")),
+    *((f"float8{form}", f"fp8{form}") for form in ("e4b15", "e4b8", "e4nv", "e5", "e5b16")),
+    *(("fp32", "fp32"), ("u1", "u1"), ("*fp16", "*fp16"), ("fp32*", "*fp32"), ("*float", "*fp32")),
+    *(("int32_t*", "*i32"), ("const fp32*", "*kfp32"), ("const *i8", "*ki8"), ("*kfp32", "*kfp32")),
+    *(("'fp32'", "fp32"), (" i64 ", "i64"), (tl.pointer_type(tl.int8), "*i8"), (float, "fp32"), (int, "i32")),
+    *((tl.pointer_type(tl.float16, const=True), "*kfp16"), (tl.uint16, "u16")),
+    *(("Any", ""), ("tl.constexpr", ""), ("const", ""), ("const x", ""), ("*Any", ""), ("*knobs", ""), (list, "")),
+]
+
+
+@pytest.mark.parametrize(("annotation", "kind"), ANNOTATIONS)
+def test_types_that_annotations_name(annotation: Any, kind: str) -> None:
+    def kernel(x):
+        pass
+
+    kernel.__annotations__["x"] = annotation
+    found = param(kernel)
+    assert found.annotation_type == kind
+    if not kind:
+        assert found.annotation == (annotation if isinstance(annotation, str) else annotation.__name__)
+    assert found.is_const == (kind.startswith("*k") or annotation in ("const", "const x", "*knobs"))
+    assert found.is_constexpr == (annotation == "tl.constexpr")
+
+
 def test_constants_are_told_apart_by_type() -> None:
     keys = {specialize(value, param(constant)).key for value in (1, 1.0, True, (1,), (1.0,), [1], "1", None, 0.0, -0.0)}
     assert len(keys) == 10

@@ -107,12 +107,19 @@ def compile_kernel(
         made: dict[str, StageSource] = {entered: source() if entered == "source" else stored(product)}
         clock.note("begin")
         for stage in _after(entered, stages):
-            product = stages[stage](product, facts)
+            product = _next(product, stages[stage](product, facts))
             replaced = replacement(stage)
-            product = product if replaced is None else parse_stage(backend, stage, replaced)
+            product = product if replaced is None else _next(product, parse_stage(backend, stage, replaced))
             made[stage] = stored(product)
             clock.note(stage)
         return _artifact(backend, made, facts | {"times": clock.milliseconds})
+
+
+def _next(consumed: Any, product: Any) -> Any:
+    """What a stage made of a product that nobody needs any more."""
+    if isinstance(consumed, Op) and consumed is not product:
+        consumed.destroy()
+    return product
 
 
 def _parsed(backend: BaseBackend, stage: str, text: Stage) -> Any:

@@ -11,14 +11,14 @@ import ast
 import builtins
 import inspect
 import linecache
-from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from tilewright.frontends.errors import NoSource
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
-from tilewright.support.source import Span
+from tilewright.support.source import Span, function_lines
 
 
 class Source(NamedTuple):
@@ -84,34 +84,12 @@ def _read(python: FunctionType) -> tuple[Source, SyntaxTree]:
     lines = linecache.getlines(file, python.__globals__)
     if len(lines) < first:
         raise CompilationError(NoSource(python.__name__, file))
-    text = "".join(lines[first - 1 : _last_line(code, lines)])
+    text = "".join(function_lines(code, lines))
     try:
         return Source(file, first, text), _parse_at(text, first)
     except SyntaxError:  # the quick guess at the last line was wrong; ask the slow but exact way
         text = "".join(inspect.getsourcelines(python)[0])
         return Source(file, first, text), _parse_at(text, first)
-
-
-def _last_line(code: CodeType, lines: list[str]) -> int:
-    """The last line of the function: from its last instruction on to the next line that is not indented deeper."""
-    indent = _indentation(lines[code.co_firstlineno - 1])
-    last = max((end for end in _end_lines(code)), default=code.co_firstlineno)
-    while last < len(lines) and (not lines[last].strip() or _indentation(lines[last]) > indent):
-        last += 1
-    return last
-
-
-def _end_lines(code: CodeType) -> Iterator[int]:
-    for _, end_line, _, _ in code.co_positions():
-        if end_line is not None:
-            yield end_line
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _end_lines(constant)
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _parse_at(text: str, first_line: int) -> SyntaxTree:

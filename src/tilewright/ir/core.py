@@ -179,6 +179,35 @@ class Op:
         if self.block is not None:
             self.unlink()
         self.drop_uses()
+        if self.regions:
+            for op in self._emptied():
+                op.destroy()
+
+    def destroy(self) -> None:
+        """Take the op and all ops inside apart, for good; nothing may use any of them any more.
+
+        They refer to one another in circles, so only the garbage collector would free their memory: a compilation
+        that leaves its module to it takes up to a tenth longer.
+        """
+        rest = [self]
+        while rest:
+            op = rest.pop()
+            op.operands.clear()
+            op.results.clear()
+            op.previous = op.next = None
+            if op.regions:
+                rest += op._emptied()
+
+    def _emptied(self) -> list[Op]:
+        """The ops right inside, which their blocks know no more."""
+        inside: list[Op] = []
+        for region in self.regions:
+            region.op = None
+            for block in region.blocks:
+                inside += block
+                block.args.clear()
+                block.first = block.last = block.region = None
+        return inside
 
     def replace(self, values: Sequence[Value]) -> None:
         """Let `values` take the place of the results, and erase the op."""
@@ -189,8 +218,8 @@ class Op:
     def walk(self) -> Iterator[Op]:
         """This op and all ops inside, outer before inner; the yielded op may be erased."""
         yield self
-        for region in self.regions:
-            yield from region.walk()
+        if self.regions:
+            yield from _walk([*reversed(self.regions)])
 
     def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
         """A copy whose operands go through `mapping`; the mapping learns the copied results and arguments."""
@@ -287,14 +316,8 @@ class Region:
         return self.blocks[0]
 
     def walk(self) -> Iterator[Op]:
-        for block in self.blocks:
-            op = block.first
-            while op is not None:  # as iterating over the block, but without a generator for each
-                after = op.next
-                yield op
-                for region in op.regions:
-                    yield from region.walk()
-                op = after
+        """All ops inside, outer before inner; the yielded op may be erased."""
+        return _walk([self])
 
     def clone_into(self, target: Region, mapping: dict[Value, Value], blocks: dict[Block, Block]) -> None:
         for block in self.blocks:
@@ -307,6 +330,24 @@ class Region:
         for block in self.blocks:
             for op in block:
                 blocks[block].append(op.clone(mapping, blocks))
+
+
+def _walk(rest: list[Region | Block | Op | None]) -> Iterator[Op]:
+    """The ops of what is in `rest`, the last first: one generator, however deep regions lie."""
+    while rest:
+        entry = rest.pop()
+        if isinstance(entry, Region):
+            rest += reversed(entry.blocks)
+            continue
+        op = entry.first if isinstance(entry, Block) else entry
+        while op is not None:
+            after = op.next
+            yield op
+            if op.regions:
+                rest.append(after)
+                rest += reversed(op.regions)
+                break
+            op = after
 
 
 OpT = TypeVar("OpT", bound=Op)

@@ -19,6 +19,7 @@ from types import CodeType, FunctionType
 
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.source import function_lines
 
 _DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 
@@ -56,10 +57,8 @@ def read_source(fn: FunctionType) -> FunctionSource:
     Raises:
         ValueError: it cannot be found, or is no `def`.
     """
-    try:
-        raw, first = inspect.getsourcelines(fn)
-    except (OSError, TypeError) as error:
-        raise _no_source(fn) from error
+    raw = _lines_of(fn)
+    first = fn.__code__.co_firstlineno
     joined = "".join(raw)
     definition = re.search(_DEFINITION, joined, re.MULTILINE)
     if definition is None:
@@ -67,6 +66,33 @@ def read_source(fn: FunctionType) -> FunctionSource:
     before = joined.count("\n", 0, definition.start())
     text = textwrap.dedent("".join(raw[before:]))
     return FunctionSource(raw, first, first + before, len(definition["indent"]) + 1, text)
+
+
+def _lines_of(fn: FunctionType) -> list[str]:
+    """The lines of `fn` in its file, without empty ones at the end."""
+    code = fn.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    if len(lines) >= code.co_firstlineno and not hasattr(fn, "__wrapped__"):
+        found = function_lines(code, lines)
+        while not found[-1].strip():
+            found.pop()
+        if not found[-1].lstrip().startswith("@") and _is_whole("".join(found)):
+            return found
+    try:
+        return inspect.getsourcelines(fn)[0]
+    except (OSError, TypeError) as error:
+        raise _no_source(fn) from error
+
+
+def _is_whole(text: str) -> bool:
+    """Whether no string or bracket is left open where `function_lines` ends.
+
+    Only a statement without instructions can be cut there, since those that have some end at an instruction.
+    """
+    if all(text.count(left) == text.count(right) for left, right in ("()", "[]", "{}")):
+        return not any(mark in text for mark in ('"""', "'''", "\\\n"))
+    return False
 
 
 def with_text(fn: FunctionType, text: str) -> FunctionType:

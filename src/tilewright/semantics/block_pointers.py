@@ -71,6 +71,6 @@ def _scalar(name: str, value: Any, target: dtype) -> Tile:
         return constant(value, target)
     if value.type.shape or not value.type.scalar.integer:
         raise SemanticError(WrongOperandType(name, value.type, "integers"))
-    if value.type.scalar is not target and value.type.scalar.primitive_bitwidth > target.primitive_bitwidth:
+    if value.type.scalar.primitive_bitwidth > target.primitive_bitwidth:
         raise SemanticError(WrongOperandType(name, value.type, f"at most {target.primitive_bitwidth} bits"))
     return cast(to_tensor(value), target)

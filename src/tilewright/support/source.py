@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 from tilewright.support.locks import importing
@@ -69,6 +70,32 @@ def source_line(file: str, line: int) -> str:
 def source_text(file: str) -> str:
     """All of `file`; empty if it cannot be read."""
     return "".join(linecache.getlines(file))
+
+
+def function_lines(code: CodeType, lines: list[str]) -> list[str]:
+    """The lines of a function with its decorators, out of those of its file.
+
+    They go from the first one to that of the last instruction, and on to the next line that is not indented deeper.
+    What has no instructions, as a string that stands for itself, may go on behind it: then the lines do not parse.
+    """
+    indent = _indentation(lines[code.co_firstlineno - 1])
+    last = max((end for end in _end_lines(code)), default=code.co_firstlineno)
+    while last < len(lines) and (not lines[last].strip() or _indentation(lines[last]) > indent):
+        last += 1
+    return lines[code.co_firstlineno - 1 : last]
+
+
+def _end_lines(code: CodeType) -> Iterator[int]:
+    for _, end_line, _, _ in code.co_positions():
+        if end_line is not None:
+            yield end_line
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _end_lines(constant)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def display_width(text: str) -> int:

@@ -22,17 +22,23 @@ from tilewright.ir.core import Block, Op, Region, Value, defining
 from tilewright.ir.types import TensorType, Type
 
 
-def bufferize_carried(module: Op) -> None:
-    """Apply the rewrite above to every scf.for, scf.if and scf.while that carries a tile; inner ones first."""
+def bufferize_carried(module: Op) -> bool:
+    """Apply the rewrite above to every scf.for, scf.if and scf.while that carries a tile, inner ones first.
+
+    Returns whether there is one.
+    """
+    changed = False
     for op in reversed(list(module.walk())):
         if not isinstance(op, ControlFlow) or not any(is_tile(v) for v in [*op.results, *op.operands]):
             continue
+        changed = True
         if isinstance(op, For):
             _for(op)
         elif isinstance(op, If):
             _if(op)
         elif isinstance(op, While):
             _while(op)
+    return changed
 
 
 def _for(loop: For) -> None:

@@ -44,6 +44,8 @@ from tilewright.transforms.functions import functions_of, is_public
 
 ARGUMENTS_AT = 24
 _AXES = "xyz"
+_PROLOGUE_OPS = Alloc, Call, ProgramId, While
+"""The ops that decide what stands at the start of a function: addresses of buffers, the axes of the grid."""
 
 
 def emit_functions(w: LlvmWriter, module: Op, shared: Shared) -> tuple[str, list[Site], list[Places]]:
@@ -78,7 +80,7 @@ class FunctionEmitter(LoopEmitter):
         self.programs: dict[str, str] = {}
         self.control: Control | None = None
         self.listener: Listener | None = None
-        self.ops = list(function.walk())
+        self.prologue_ops = [op for op in function.walk() if isinstance(op, _PROLOGUE_OPS)]
 
     def emit(self, name: str) -> None:
         """Write the kernel: a loop over programs."""
@@ -151,7 +153,7 @@ class FunctionEmitter(LoopEmitter):
         return self.w.load(element, slot, align=4 if element == "float" else 8)
 
     def _buffers(self) -> None:
-        for op in self.ops:
+        for op in self.prologue_ops:
             if isinstance(op, Alloc) and op.offset is not None:
                 self.names[op.result] = self.w.offset("%scratch", "i8", op.offset)
 
@@ -163,9 +165,10 @@ class FunctionEmitter(LoopEmitter):
 
     def _axes(self) -> str:
         """The axes up to the last one whose program id is used; reports and waits name all, calls hand all over."""
-        if self.listener is not None or any(isinstance(op, Call) or op in self.shared.waiting for op in self.ops):
+        needs_all = any(isinstance(op, Call) or op in self.shared.waiting for op in self.prologue_ops)
+        if self.listener is not None or needs_all:
             return _AXES
-        used = [_AXES.index(op.axis) for op in self.ops if _is_place(op)]
+        used = [_AXES.index(op.axis) for op in self.prologue_ops if _is_place(op)]
         return _AXES[: max(used) + 1] if used else ""
 
     def _first_program(self, axes: str) -> list[tuple[str, str]]:

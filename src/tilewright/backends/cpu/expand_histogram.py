@@ -14,10 +14,12 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, i1, i32
 
 
-def expand_histogram(module: Op) -> None:
-    """Replace every tt.histogram."""
-    for op in [op for op in module.walk() if isinstance(op, Histogram)]:
+def expand_histogram(module: Op) -> bool:
+    """Replace every tt.histogram; returns whether there is one."""
+    found = [op for op in module.walk() if isinstance(op, Histogram)]
+    for op in found:
         _expand(op)
+    return bool(found)
 
 
 def _expand(op: Histogram) -> None:

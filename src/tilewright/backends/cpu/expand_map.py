@@ -20,17 +20,19 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 
 
-def expand_map(module: Op) -> None:
-    """Replace every tt.map_elementwise.
+def expand_map(module: Op) -> bool:
+    """Replace every tt.map_elementwise; returns whether there is one.
 
     Raises:
         Unsupported: a function of elements has effects, or calls one that is not inlined.
     """
-    for op in [op for op in module.walk() if isinstance(op, MapElementwise)]:
+    found = [op for op in module.walk() if isinstance(op, MapElementwise)]
+    for op in found:
         pack = op.pack
         results = _applied(op, [piece for tile in op.sources for piece in _split(op, tile, pack)])
         groups = [results[number : number + pack] for number in range(0, len(results), pack)]
         op.replace([_joined(op, group, result) for group, result in zip(groups, op.results, strict=True)])
+    return bool(found)
 
 
 def _applied(op: MapElementwise, arguments: Sequence[Value]) -> Sequence[Value]:

@@ -12,9 +12,10 @@ from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.types import TensorType, Type, i32
 
 
-def expand_unsplat(module: Op) -> None:
-    """Replace every tt.unsplat."""
-    for op in [op for op in module.walk() if isinstance(op, Unsplat)]:
+def expand_unsplat(module: Op) -> bool:
+    """Replace every tt.unsplat; returns whether there is one."""
+    found = [op for op in module.walk() if isinstance(op, Unsplat)]
+    for op in found:
         assert op.block is not None
         element = op.result.type
         row = Op.create("tt.reshape", op.operands, (TensorType((1,), element),), location=op.location)
@@ -24,6 +25,7 @@ def expand_unsplat(module: Op) -> None:
         op.block.insert(row, op)
         op.block.insert(last, op)
         op.replace(last.results)
+    return bool(found)
 
 
 def _first_of_two(element: Type) -> Region:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import INNER, Tags, asked_for, axis_of, operand_tags
 from tilewright.backends.cpu.costs import ATOMICS, is_lazy, is_tile, tile_operand, touches_tiles
-from tilewright.dialects.cpu import Alloc, Read, Write
+from tilewright.dialects.cpu import Read, Write
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
@@ -164,7 +164,7 @@ class FusionGroup:
     def _belongs(self, value: Value) -> bool:
         """Whether the op of `value` is copied into the nest."""
         op = value.op
-        if op is None or isinstance(op, Alloc):
+        if op is None:
             return False
         return value in self.pending or (is_lazy(op) and touches_tiles(op)) or _is_scalar_constant(op)
 

@@ -19,14 +19,16 @@ from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
 
-def if_conversion(module: Op) -> None:
-    """Leave straight code in every function that a reduction or scan applies.
+def if_conversion(module: Op) -> bool:
+    """Leave straight code in every function that a reduction or scan applies; returns whether there is one.
 
     Raises:
         Unsupported: there is a loop in one, or in a branch something that has effects.
     """
-    for op in [op for op in module.walk() if isinstance(op, Fold)]:
+    found = [op for op in module.walk() if isinstance(op, Fold)]
+    for op in found:
         _flatten(op.combine, is_pure=False)
+    return bool(found)
 
 
 def _flatten(block: Block, *, is_pure: bool) -> None:

@@ -20,8 +20,10 @@ FOREIGN = (DescriptorAccess, DotScaled, MakeTensorDescriptor)
 """Ops that only IR from elsewhere has: our language emits simpler ones."""
 
 
-def check_legality(module: Op) -> None:
+def check_legality(module: Op) -> bool:
     """Look for functions that call themselves, perhaps through others, and for ops of other compilers.
+
+    Returns False: nothing changes.
 
     The scratch memory of a function has a fixed place, so it cannot be used twice at a time.
 
@@ -40,6 +42,7 @@ def check_legality(module: Op) -> None:
             call = next(op for op in function.walk() if isinstance(op, Call))
             reason = "the CPU back end gives every function scratch memory at one place"
             raise located(NotSupported("calling a function that calls itself", reason), span_of(call.location))
+    return False
 
 
 def _is_for_gpus(op: Op) -> bool:

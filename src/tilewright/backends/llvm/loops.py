@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from typing import Any, ClassVar
+from weakref import proxy
 from zlib import crc32
 
 from tilewright.backends.llvm.atomics import atomic
@@ -73,13 +74,14 @@ Failed = Callable[[str, str], None]
 class _Names(dict[Value, str]):
     """What values are called; those that nobody has named yet are asked for once."""
 
-    __slots__ = ("_find",)
+    __slots__ = ("_emitter",)
 
-    def __init__(self, find: Callable[[Value], str]) -> None:
-        self._find = find
+    def __init__(self, emitter: LoopEmitter) -> None:
+        self._emitter = proxy(emitter)  # a circle would keep all values until the garbage collector runs
 
     def __missing__(self, value: Value) -> str:
-        name = self[value] = self._find(value)
+        name: str = self._emitter.placeless(value)
+        self[value] = name
         return name
 
 
@@ -102,13 +104,13 @@ class LoopEmitter:
         self.w = w
         self._failed = failed
         self._outside = outside
-        self.names = _Names(self._placeless)
+        self.names = _Names(self)
 
     def bind(self, value: Value, name: str) -> None:
         """Say what the LLVM value of `value` is."""
         self.names[value] = name
 
-    def _placeless(self, value: Value) -> str:
+    def placeless(self, value: Value) -> str:
         """What needs no line where it stands, written where it is first used."""
         op = value.op
         spell = self.PLACELESS.get(op.name) if op is not None else None
@@ -148,7 +150,7 @@ class LoopEmitter:
         return [names[operand] for operand in op.operands]
 
     def _nothing(self, op: Op) -> None:
-        """Nothing: see `_placeless`."""
+        """Nothing: see `placeless`."""
 
     def _assert(self, op: Assert) -> None:
         assert self._failed is not None, "there is something to do where an assertion fails"

@@ -39,7 +39,7 @@ def finish(text: str, *, keeps_debugging: bool) -> str:
         text: as LLVM writes it.
         keeps_debugging: ptxas is to keep all variables visible; it optimises nothing then.
     """
-    return text if keeps_debugging else re.sub(r"^(\.target \w+), debug$", r"\1", text, count=1, flags=re.M)
+    return text if keeps_debugging else re.sub(r"^(\.target \w+), debug$", r"\1", text, flags=re.M)
 
 
 def kernel_name(text: str) -> str:

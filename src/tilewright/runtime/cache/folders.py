@@ -147,6 +147,20 @@ def write_whole(path: AnyPath, content: bytes) -> None:
         raise
 
 
+def holds(path: AnyPath, content: bytes) -> bool:
+    """Whether `path` is a file, not a link, with exactly this content."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.read(file, len(content) + 1) == content
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
 def remove_leftovers(folder: AnyPath) -> None:
     """Delete temporary files of processes that ended before they could rename them, as far as that is possible."""
     with suppress(OSError):

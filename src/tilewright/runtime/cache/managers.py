@@ -19,7 +19,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from tilewright.runtime import lazy_imports
-from tilewright.runtime.cache.folders import is_trusted, make_private, remove_leftovers, warn_once, write_whole
+from tilewright.runtime.cache.folders import (
+    holds,
+    is_trusted,
+    make_private,
+    remove_leftovers,
+    warn_once,
+    write_whole,
+)
 from tilewright.support import knobs
 
 GROUP = "__grp__"
@@ -98,6 +105,9 @@ class FileCacheManager(CacheManager):
         path = self._path(filename)
         content = data if isinstance(data, bytes) else str(data).encode()
         self._make_folder()
+        if holds(path, content):  # writing it again takes ten times as long, and more where disks are written at once
+            _note_use(path)
+            return path
         try:
             write_whole(path, content)
         except FileNotFoundError:  # another process has just evicted this key

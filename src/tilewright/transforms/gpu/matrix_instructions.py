@@ -29,9 +29,8 @@ SHORT = 8
 """Bits of elements of which instructions have but one K; Triton refuses products with less."""
 MAX_IMPRECISE = 32
 """The number of products added with less precision than f32 from which on fp8 products need no help."""
-WIDTHS_OF_INTEGERS = (224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8)
-WIDTHS_OF_FLOATS = tuple(range(256, 0, -8))
-"""The values of N that `wgmma` has for floats, largest first."""
+MAX_WIDTH_OF_INTEGERS, MAX_WIDTH_OF_FLOATS = 128, 256
+"""Max N of `wgmma` among powers of two, which extents of tiles are."""
 
 
 def result_per_cta(dot: DotLike) -> Shape:
@@ -113,9 +112,8 @@ def instruction_shape(version: int, shape: Shape, element: Type, warps: int) -> 
     if version == 5:
         return (128 if shape[0] >= 128 else 64, min(shape[1], 256), k)
     rows = max(shape[0] // 16, 1)
-    most = max(shape[1] // max(warps // rows, 1), 8)
-    widths = WIDTHS_OF_INTEGERS if element is i8 else WIDTHS_OF_FLOATS
-    return (16, next(n for n in widths if shape[1] % n == 0 and n <= most), k)
+    most = MAX_WIDTH_OF_INTEGERS if element is i8 else MAX_WIDTH_OF_FLOATS
+    return (16, min(max(shape[1] // max(warps // rows, 1), 8), most), k)
 
 
 def balanced_warps(shape: Shape, warps: int) -> Shape:

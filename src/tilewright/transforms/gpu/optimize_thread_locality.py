@@ -231,9 +231,8 @@ def _finish(op: Reduce, loop: For, update: Op, place: int, start: Value, result:
     rest = op.clone()
     rest.set_operands([loop.results[-1]])
     parent = distributed_of(loop.results[-1])
-    axis = op.axis
-    shape = tile_type(loop.results[-1]).shape
-    rest.result.type = TensorType(shape[:axis] + shape[axis + 1 :], result.type.scalar, Slice(axis, parent).text)
+    rows = tile_type(loop.results[-1]).shape[: op.axis]  # which is the last axis
+    rest.result.type = TensorType(rows, result.type.scalar, Slice(op.axis, parent).text)
     back = Op.create("ttg.convert_layout", rest.results, (result.type,), location=op.location)
     total = update.clone({op.result: back.result, loop.carried[place]: start})
     at = OpBuilder.behind(loop)
