@@ -18,6 +18,7 @@ from tilewright.compat.mxfp import E2M1, MXFP4Tensor, MXScaleTensor
 from tilewright.compat.signatures import canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.compat.unavailable import HIPBackend, NotOnCpu
+from tilewright.runtime.drivers.cpu.launcher import is_native
 
 pytestmark = pytest.mark.needs_torch
 torch = optional_peers.module("torch")
@@ -45,6 +46,13 @@ def test_reinterpreting_back_gives_the_tensor() -> None:
     assert isinstance(wrapped, TensorWrapper)
     assert reinterpret(wrapped, base.dtype) is base
     assert reinterpret(wrapped, tl.float8e5).base is base
+
+
+def test_a_wrapped_tensor_moves_under_its_type() -> None:
+    bits = torch.tensor([0x3C, 0x40], dtype=torch.int8)
+    there = reinterpret(bits, tl.float8e5).to("cpu")
+    assert isinstance(there, TensorWrapper)
+    assert (there.dtype, there.base.tolist()) == (tl.float8e5, bits.tolist())
 
 
 @pytest.mark.parametrize("name", ["int8", "uint16", "uint64", "float16", "bfloat16", "float64"])
@@ -119,6 +127,27 @@ def test_descriptor_of_a_tensor() -> None:
     tensor = torch.zeros(32, 16)
 
     assert TensorDescriptor.from_tensor(tensor, [8, 16]) == described(base=tensor, shape=tensor.shape, strides=(16, 1))
+
+
+@tw.jit
+def windows(x, out, first, deep, last, BLOCK: tl.constexpr):
+    out.store([0, 0], x.load([first, 0]) + deep.load([0, last, 0]).reshape(BLOCK, BLOCK))
+
+
+@pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
+def test_descriptors_are_launched_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second launch on, whatever their extents are, and the numbers among them and behind them."""
+    slow: list[Any] = []
+    launch = type(windows)._launch
+    monkeypatch.setattr(type(windows), "_launch", lambda self, *args: slow.append(args) or launch(self, *args))
+    for rows, first, last in ((30, 3, 2), (29, 5, 3), (23, 7, 5), (31, 2, 7)):
+        x, out = torch.arange(rows * 16.0).reshape(rows, 16), torch.zeros(8, 16)
+        deep = -torch.arange(2 * 36 * 16.0).reshape(2, 36, 16)
+        flat = [TensorDescriptor.from_tensor(tensor, [8, 8]) for tensor in (x, out)]
+        windows[(1,)](*flat, first, TensorDescriptor.from_tensor(deep, [1, 8, 8]), last, BLOCK=8)
+        assert (out[:, :8] == x[first : first + 8, :8] + deep[0, last : last + 8, :8]).all()
+        assert (out[:, 8:] == 0).all()
+    assert len(slow) == 1
 
 
 @pytest.mark.parametrize(

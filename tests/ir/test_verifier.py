@@ -9,7 +9,7 @@ from tilewright.ir.attributes import FileLocation, Keyword
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
-from tilewright.ir.types import f32, i1, i32
+from tilewright.ir.types import FunctionType, Type, f32, i1, i32
 from tilewright.ir.verifier import verify
 
 IN_FUNCTION = """tt.func @f(%a: i32, %b: i64, %c: i1, %x: f32, %t: tensor<4xf32>, %m: tensor<4x8xf32>, %p: !tt.ptr<f32>,
@@ -85,6 +85,16 @@ def test_message(name: str, golden) -> None:
     with pytest.raises(VerificationError) as caught:
         verify(module)
     golden(f"{caught.value}\n", f"verification_errors/{name}.err")
+
+
+@pytest.mark.parametrize("wrong", [(i32, i32), (f32, i32), (i1, f32)])
+def test_arguments_are_those_of_the_functions_type(wrong: tuple[Type, ...]) -> None:
+    module = parse_module("tt.func @f(%a: i32, %x: f32) {\n  tt.return\n}")
+    verify(module)
+    function = module.regions[0].block.first
+    function.attributes["function_type"] = FunctionType(wrong, ())
+    with pytest.raises(VerificationError, match="arguments of the entry block"):
+        verify(module)
 
 
 def test_use_before_definition() -> None:

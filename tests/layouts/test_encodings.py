@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tilewright.layouts.encodings import Blocked, DotOperand, LayoutError, NvidiaMma, encoding
+from tilewright.layouts.encodings import AmdMfma, AmdWmma, Blocked, DotOperand, LayoutError, NvidiaMma, encoding
 
 BLOCKED = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>"
 MMA = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 2], instrShape = [16, 8]}>"
@@ -112,6 +112,64 @@ WRONG = [
     "#ttg.slice<{dim = 0, parent = " * 60,
     "#ttg.blocked<{order = [\u00e9]}>",
 ]
+
+
+WMMA = "#ttg.amd_wmma<{{version = {}, isTranspose = false, ctaLayout = {{}}, instrShape = {}}}>".format
+MFMA = "#ttg.amd_mfma<{{version = {}, warpsPerCTA = [2, 2], instrShape = {}, isTransposed = false}}>".format
+OPERAND = "#ttg.dot_op<{{opIdx = {}, parent = {}{}}}>".format
+MMA_V = "#ttg.nvidia_mma<{{versionMajor = {}, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = {}}}>".format
+WMMA_SHAPES = {
+    1: [[16, 16, 16]],
+    2: [[16, 16, 16], [16, 16, 32]],
+    3: [[16, 16, 4], [16, 16, 32], [16, 16, 64], [16, 16, 128], [32, 16, 64], [32, 16, 128]],
+}
+
+
+def is_layout(text: str) -> bool:
+    try:
+        encoding(text)
+    except LayoutError:
+        return False
+    return True
+
+
+def test_instructions_that_there_are() -> None:
+    sizes = [[m, n, k] for m in (8, 16, 32) for n in (8, 16, 32) for k in (4, 8, 16, 32, 64, 128, 256)]
+    for version in (0, 1, 2, 3, 4):
+        accepted = [size for size in sizes if is_layout(WMMA(version, size))]
+        assert accepted == WMMA_SHAPES.get(version, []), version
+    sizes = [[m, n, 8] for m in (4, 8, 16, 32, 64) for n in (4, 8, 16, 32, 64)]
+    accepted = [size[:2] for size in sizes if is_layout(MFMA(4, size))]
+    assert accepted == [[4, 64], [16, 16], [32, 32], [64, 4]]
+    assert [version for version in range(7) if is_layout(MFMA(version, [16, 16]))] == [0, 1, 2, 3, 4]
+    wide = MFMA(3, [16, 16]).removesuffix("}>")
+    assert [bits for bits in (16, 32, 64) if is_layout(f"{wide}, elementBitWidth = {bits}}}>")] == [32, 64]
+
+
+def test_what_need_not_be_given() -> None:
+    assert AmdWmma(1, False, (), ()) is encoding(WMMA(1, [16, 16, 16]))
+    assert AmdMfma(3, (2, 2), (16, 16), False) is encoding(MFMA(3, [16, 16]))
+    assert NvidiaMma(2, 0, (2, 2), (16, 8)).cga == ()
+    assert DotOperand(0, Blocked((1,), (32,), (4,), (0,))).k_width == 0
+
+
+def test_widths_of_operands() -> None:
+    """Which kWidth a parent takes, 0 for none, for the left and the right operand."""
+
+    def widths(parent: str, index: int) -> list[int]:
+        given = {0: "", **{width: f", kWidth = {width}" for width in (1, 2, 3, 4, 8, 16, 32)}}
+        return [width for width, text in given.items() if is_layout(OPERAND(index, parent, text))]
+
+    powers = [1, 2, 4, 8, 16, 32]
+    for index in (0, 1):
+        assert widths(BLOCKED, index) == [0]
+        assert widths(MMA_V(2, [16, 8]), index) == powers
+        assert widths(MMA_V(3, [16, 64, 16]), index) == (powers if index == 0 else [])
+        assert widths(MFMA(3, [16, 16]), index) == powers
+        assert [widths(WMMA(version, WMMA_SHAPES[version][0]), index) for version in (1, 2, 3)] == [
+            *([8, 16], [4, 8, 16], powers),
+        ]
+    assert not is_layout(OPERAND(2, BLOCKED, ""))
 
 
 @pytest.mark.parametrize("text", SAME)

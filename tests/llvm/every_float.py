@@ -11,6 +11,7 @@ Of odd and even functions, negative numbers are compared with positive ones.
 import argparse
 import ctypes
 import time
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -21,6 +22,9 @@ from tilewright.backends.llvm.lanes import LaneType
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.backends.llvm.mathlib import FUNCTIONS
 from tilewright.backends.llvm.writer import LlvmWriter
+
+Way = tuple[Target, int]
+"""A processor, and lanes."""
 
 TILE = 1 << 14
 SIGN = 1 << 31
@@ -43,14 +47,27 @@ def function_of_floats(name: str, target: Target, lanes: int):
 
 
 @cache
-def errors_of_tile(name: str):
-    """Errors in ulp of the exact result: (address of errors, of operands, of results); infinite where all is wrong."""
+def exact_values(name: str):
+    """The function of double over a tile of floats: (address of results, address of operands)."""
     target = host_target()
     w, lanes = LlvmWriter(target), target.lanes(32)
-    with w.function("f", [("ptr", "%out"), ("ptr", "%x"), ("ptr", "%got")]), w.loop(0, TILE, lanes) as loop:
+    with w.function("f", [("ptr", "%out"), ("ptr", "%x")]), w.loop(0, TILE, lanes) as loop:
         k, double = LaneType(w, "float", lanes), LaneType(w, "double", lanes)
-        x, got = (k(w.load(k.type, w.offset(place, "float", loop.index), align=4)) for place in ("%x", "%got"))
+        x = k(w.load(k.type, w.offset("%x", "float", loop.index), align=4))
         wanted = FUNCTIONS[name](double.cast("fpext", x))
+        w.store(double.type, wanted.name, w.offset("%out", "double", loop.index), align=8)
+    return load(w.render(), target, "f", *[ctypes.c_void_p] * 2)
+
+
+@cache
+def errors_of_tile():
+    """Errors in ulp of the exact result: (address of errors, of exact, of results); infinite where all is wrong."""
+    target = host_target()
+    w, lanes = LlvmWriter(target), target.lanes(32)
+    with w.function("f", [("ptr", "%out"), ("ptr", "%wanted"), ("ptr", "%got")]), w.loop(0, TILE, lanes) as loop:
+        k, double = LaneType(w, "float", lanes), LaneType(w, "double", lanes)
+        wanted = double(w.load(double.type, w.offset("%wanted", "double", loop.index), align=8))
+        got = k(w.load(k.type, w.offset("%got", "float", loop.index), align=4))
         w.store(k.type, _error(k, double, got, wanted).name, w.offset("%out", "float", loop.index), align=4)
     return load(w.render(), target, "f", *[ctypes.c_void_p] * 3)
 
@@ -77,24 +94,27 @@ def tiles(name: str, *, every: int = 1, far: int = 1) -> np.ndarray:
     return starts[~is_far | (np.arange(len(starts)) % far == 0)]
 
 
-def largest_error(name: str, target: Target, lanes: int, starts: np.ndarray) -> tuple[float, np.float32]:
-    """The largest error in ulp and where, over the tiles of bit patterns that begin at `starts`."""
-    f, errors_of = function_of_floats(name, target, lanes), errors_of_tile(name)
+def largest_errors(name: str, ways: Sequence[Way], starts: np.ndarray) -> list[tuple[float, np.float32]]:
+    """The largest error in ulp of each way and where, over the tiles of bit patterns that begin at `starts`."""
+    functions, exact, errors_of = [function_of_floats(name, *way) for way in ways], exact_values(name), errors_of_tile()
     offsets = np.arange(TILE, dtype=np.uint32)
-    x, got, mirrored, errors = (np.empty(TILE, np.float32) for _ in range(4))
-    worst = (-1.0, np.float32(0))
+    x, opposite, got, mirrored, errors = (np.empty(TILE, np.float32) for _ in range(5))
+    wanted = np.empty(TILE, np.float64)
+    worst = [(-1.0, np.float32(0))] * len(ways)
     for start in starts:
         np.add(offsets, np.uint32(start), out=x.view(np.uint32))
-        f(got.ctypes.data, x.ctypes.data)
-        errors_of(errors.ctypes.data, x.ctypes.data, got.ctypes.data)
-        place = int(errors.argmax())
-        if errors[place] > worst[0]:
-            worst = (float(errors[place]), x[place])
-        if name in MIRRORED:
-            np.negative(x, out=x)
-            f(mirrored.ctypes.data, x.ctypes.data)
-            differs = (mirrored.view(np.uint32) ^ got.view(np.uint32)) != MIRRORED[name]
-            assert not (differs & ~np.isnan(got)).any(), (name, x[differs][:4])
+        np.negative(x, out=opposite)
+        exact(wanted.ctypes.data, x.ctypes.data)
+        for way, f in enumerate(functions):
+            f(got.ctypes.data, x.ctypes.data)
+            errors_of(errors.ctypes.data, wanted.ctypes.data, got.ctypes.data)
+            place = int(errors.argmax())
+            if errors[place] > worst[way][0]:
+                worst[way] = (float(errors[place]), x[place])
+            if name in MIRRORED:
+                f(mirrored.ctypes.data, opposite.ctypes.data)
+                differs = (mirrored.view(np.uint32) ^ got.view(np.uint32)) != MIRRORED[name]
+                assert not (differs & ~np.isnan(got)).any(), (name, ways[way], x[differs][:4])
     return worst
 
 
@@ -110,7 +130,7 @@ def main() -> None:
     for name in options.functions:
         for level, lanes in chosen:
             began = time.perf_counter()
-            error, where = largest_error(name, host_target(level), lanes, tiles(name, every=options.every))
+            ((error, where),) = largest_errors(name, [(host_target(level), lanes)], tiles(name, every=options.every))
             seconds = time.perf_counter() - began
             print(f"{name:8} {level} x{lanes:<3} {error:.4f} ulp at {where!r}  {seconds:.1f} s", flush=True)  # noqa: T201 - run by hand, it prints a table
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from llvm_native import load
+from llvm_native import load, load_all
 
 from long_runs import first_of
 from tilewright.backends.llvm.lanes import LaneType
@@ -13,6 +13,7 @@ from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.tile_semantics import LIBRARY
+from tilewright.support.exact_rounding import rounded
 
 LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
 COUNT = 3000
@@ -232,3 +233,33 @@ def test_segments_are_the_fits(part):
         assert table.shape == (degree + 1, count)
         for k in range(part, count, 8):
             np.testing.assert_allclose(table[:, k], segment(function, width, degree, k), rtol=1e-6, atol=1e-12)
+
+
+PTX_MODES = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
+
+
+@pytest.mark.parametrize("cpu", LEVELS)
+@pytest.mark.parametrize("element", ["float", "double"])
+def test_every_processor_rounds_as_the_name_says(element, cpu):
+    """Also those without fused multiply-add, where sums in double take its place for float."""
+    dtype = np.dtype(np.float32 if element == "float" else np.float64)
+    rng = np.random.default_rng(3)
+    numbers = [(rng.standard_normal(128) * np.exp2(rng.integers(-9, 9, 128))).astype(dtype) for _ in range(3)]
+    numbers[2][:64] = -(numbers[0] * numbers[1])[:64]
+    w = LlvmWriter(host_target(cpu))
+    names = [name for name in DIRECTED if not (element == "double" and name.startswith("fma") and cpu == "x86-64-v2")]
+    types = {}
+    for name in names:
+        arity = {"fma": 3, "sqrt": 1}.get(name.partition("_")[0], 2)
+        parameters = [("ptr", "%out"), *(("ptr", f"%p{i}") for i in range(arity)), ("i64", "%n")]
+        with w.function(name, parameters), w.loop(0, "%n", 4) as loop:
+            k = LaneType(w, element, 4)
+            operands = [k(w.load(k.type, w.offset(f"%p{i}", element, loop.index), align=1)) for i in range(arity)]
+            w.store(k.type, FUNCTIONS[name](*operands).name, w.offset("%out", element, loop.index), align=1)
+        types[name] = [*[ctypes.c_void_p] * (1 + arity), ctypes.c_int64]
+    for name, f in load_all(w.render(), host_target(cpu), types).items():
+        operation, mode = name.split("_")
+        given = [np.abs(x) if operation == "sqrt" else x for x in numbers[: len(types[name]) - 2]]
+        out = np.zeros(128, dtype)
+        f(out.ctypes.data, *(x.ctypes.data for x in given), 128)
+        np.testing.assert_array_equal(out, rounded(operation, PTX_MODES[mode], given), err_msg=name)

@@ -20,6 +20,28 @@ def target(request):
     return host_target(request.param)
 
 
+MASKED = {
+    "x86-64-v2": (),
+    "x86-64-v3": (("float", 4), ("float", 8), ("i32", 4), ("i64", 2), ("double", 4)),
+    "x86-64-v4": (("float", 4), ("i8", 16), ("i8", 64), ("half", 8), ("bfloat", 32), ("double", 2), ("i16", 8)),
+}
+UNMASKED = (("float", 1), ("float", 2), ("double", 1), ("i8", 8), ("half", 4), ("i1", 16))
+NARROW = (("i8", 16), ("half", 8), ("i16", 16))
+
+
+@pytest.mark.parametrize("cpu", MASKED)
+def test_masks_are_the_processors_where_it_has_them(cpu):
+    """AVX2 has them for words of 32 and 64 bits, AVX-512 from bytes on; both for 128 bits and more."""
+    others = (*UNMASKED, *(NARROW if cpu == "x86-64-v3" else ()), *(MASKED["x86-64-v4"] if cpu == "x86-64-v2" else ()))
+    for element, lanes in (*MASKED[cpu], *others):
+        type, w = vector(element, lanes), LlvmWriter(host_target(cpu))
+        with w.function("f", [("ptr", "%x"), (vector("i1", lanes), "%mask"), (type, "%value"), ("ptr", "%out")]):
+            found = masked_load(w, "%x", element, lanes, "%mask", "%value", align=1)
+            masked_store(w, "%out", element, lanes, found, "%mask", align=1)
+        expected = (element, lanes) in MASKED[cpu]
+        assert ["llvm.masked.load" in w.render(), "llvm.masked.store" in w.render()] == [expected] * 2, (element, lanes)
+
+
 def test_literals_are_exact():
     assert literal(0.1, "float") == "0x3FB99999A0000000"
     assert literal(-0.0, "double") == "0x8000000000000000"

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
@@ -67,13 +68,21 @@ def module_of(mutant: Key) -> str:
 def _affordable(tests: Costs, seconds: float, rank: Rank = lambda test: ()) -> Iterator[str]:
     """The shortest tests that take so many seconds together, at least one.
 
+    One case of each parametrised test comes before the second case of any: it tells more than cases that are alike.
+
     Args:
         tests: all of them.
         seconds: how long they may take.
         rank: what comes before the time in their order.
     """
     spent = 0.0
-    for number, (test, cost) in enumerate(sorted(tests.items(), key=lambda item: (rank(item[0]), item[1]))):
+    cases = Counter[str]()
+    ordered = []
+    for test, cost in sorted(tests.items(), key=lambda item: item[1]):
+        function = test.partition("[")[0]
+        ordered.append((rank(test), cases[function], cost, test))
+        cases[function] += 1
+    for number, (*_, cost, test) in enumerate(sorted(ordered)):
         spent += cost
         if number and spent > seconds:
             return

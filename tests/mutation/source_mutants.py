@@ -3,8 +3,8 @@
     [m.change for m in mutants_of("def f(a):\\n    return a + 1\\n", "f.py")]
         ["a - 1", "a + 2", "return None"]
 
-Left out is what no test can or should notice: annotations, docstrings, decorators, and the texts of errors. All other
-text stays where it is, so lines keep their numbers.
+Left out is what no test can or should notice: annotations, docstrings, decorators, the texts of errors, and assertions,
+which `zip(…, strict=True)` is too. All other text stays where it is, so lines keep their numbers.
 
 Source: the operators are those of R. DeMillo, R. Lipton and F. Sayward, Hints on Test Data Selection, 1978.
 """
@@ -138,6 +138,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
         hidden = [*node.decorator_list, *node.bases]
     elif isinstance(node, ast.AnnAssign | ast.arg):
         hidden = [node.annotation]
+    elif isinstance(node, ast.Call):
+        hidden = [keyword for keyword in node.keywords if ast.unparse(keyword) == "strict=True"]
     return (child for child in ast.iter_child_nodes(node) if child not in hidden)
 
 
@@ -164,7 +166,7 @@ def _edits(source: _Source, node: ast.AST) -> Iterator[Edit]:
     elif isinstance(node, ast.Constant) and type(node.value) in (bool, int):
         value = (not node.value) if isinstance(node.value, bool) else node.value + 1
         yield Edit(*source.span(node), repr(value), node)
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+    elif isinstance(node, ast.Return) and node.value is not None and not _is_none_or_bool(node.value):
         yield Edit(*source.span(node.value), "None", node)
     elif isinstance(node, ast.Expr | ast.AugAssign) and node.lineno == node.end_lineno:
         yield Edit(*source.span(node), "pass", node)
@@ -184,8 +186,9 @@ def _holds_text(node: ast.JoinedStr | ast.Constant) -> bool:
     return isinstance(node, ast.JoinedStr) or isinstance(node.value, str)
 
 
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_none_or_bool(node: ast.AST) -> bool:
+    """Whether None would be no change, or less of one than the other bool."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 def _mutant(source: _Source, path: str, function: str, edit: Edit) -> Mutant:

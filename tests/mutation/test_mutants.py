@@ -30,6 +30,8 @@ def changes(text: str) -> list[str]:
         ("a.go(b)", ["pass"]),
         ("a += b", ["pass"]),
         ("return a if b else None", ["None", "not (b)"]),
+        ("return False", ["True"]),
+        ("return list(zip(a, strict=False))", ["None", "True"]),
     ],
 )
 def test_each_operator_makes_its_mistakes(line: str, expected: list[str]) -> None:
@@ -44,6 +46,8 @@ def test_each_operator_makes_its_mistakes(line: str, expected: list[str]) -> Non
         "def f(a: tuple[int, 3]) -> 3:\n    raise ValueError(1)\n",
         "def f(a):\n    assert a < 3\n",
         'def f(a):\n    x = "text" % a\n',
+        "for x in zip(a, b, strict=True):\n    continue\n",
+        "def f(a):\n    return None\n",
         "@g(3)\nclass C(D[3]):\n    x: int\n",
     ],
 )
@@ -90,6 +94,11 @@ def test_the_shortest_tests_are_chosen() -> None:
     assert mutant_tests.quick_tests(RUN, tests, seconds=2) == ["short", "middle"]
     tests = {"tilewright.ir.parts:A.run": {"long": 9.0}}
     assert mutant_tests.quick_tests(RUN, tests, seconds=2) == ["long"]
+
+
+def test_one_case_of_each_test_comes_first() -> None:
+    tests = {"tilewright.ir.parts:A.run": {"a[1]": 0.2, "a[2]": 0.1, "a[3]": 0.3, "b": 9.0, "c[x]": 1.0}}
+    assert mutant_tests.quick_tests(RUN, tests, seconds=20) == ["a[2]", "c[x]", "b", "a[1]", "a[3]"]
 
 
 def test_tests_of_a_function_or_else_of_its_file_are_started() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tilewright.ir.literals import float_bits, round_float
 from tilewright.ir.types import FLOATS
+from tilewright.support import exact_rounding
 from tilewright.support.exact_rounding import (
     FORMATS,
     MODES,
@@ -281,6 +282,34 @@ def test_integers_beyond_53_bits() -> None:
         np.testing.assert_array_equal(found, numbers.astype(np.float32))
     tie = np.array([2**63 + 2**55 + 1], np.uint64)  # above the middle of two numbers of bf16 by one
     assert convert_float(odd_double(tie), np.dtype(ml_dtypes.bfloat16)).astype(float)[0] == 2.0**63 + 2.0**56
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.bits < 8])
+def test_bits_outside_of_a_short_format_count_for_nothing(name: str) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    inside = codes & np.uint8((1 << FORMATS[name].bits) - 1)
+    np.testing.assert_array_equal(widen(codes, name), widen(inside, name))
+    assert len(set(widen(codes, name).tolist())) >= (1 << FORMATS[name].bits) - 1  # the zeros are equal
+
+
+def test_fractions_are_for_operands_that_may_over_or_underflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take a thousand times as long."""
+    asked: list[tuple[float, float, float]] = []
+    exactly = exact_rounding._fused_exactly
+    monkeypatch.setattr(exact_rounding, "_fused_exactly", lambda *abc: (asked.append(abc), exactly(*abc))[1])
+    ordinary = np.array([1.0, -3.5, 1e-100, 1e100, 0.0, np.inf, np.nan, 2.0**-800])
+    fused(ordinary[:, None], ordinary[None], np.float64(1e-200))
+    fused(ordinary, ordinary, ordinary[::-1])
+    assert all(abs(a * b) < 1e-250 or abs(a * b) > 1e290 or 2.0**-800 in (a, b, c) for a, b, c in asked)
+    asked.clear()
+    for risky in (1e-251, 1e291):
+        for place in range(3):
+            operands = [np.float64(1.5)] * 3
+            operands[place] = np.float64(risky)
+            fused(*operands)
+    fused(np.float64(1e-130), np.float64(1e-130), np.float64(1))
+    fused(np.float64(1e150), np.float64(1e150), np.float64(1))
+    assert len(asked) == 8
 
 
 def test_fused_gives_a_zero_that_only_fractions_tell() -> None:

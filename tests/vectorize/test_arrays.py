@@ -120,6 +120,21 @@ def test_big_endian() -> None:
     np.testing.assert_array_equal(f(x, x), plain(x, x))
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "out"),
+    [((1,), (), (4,)), ((1, 3), (1,), (2, 3)), ((), (), (2, 2)), ((3,), (3,), (2, 3)), ((2, 1), (1, 1), (5, 2, 3))],
+)
+def test_an_output_may_be_larger_than_what_inputs_make(a: Any, b: Any, out: Any) -> None:
+    left, right = np.arange(1.0, 1 + np.prod(a)).reshape(a), np.full(b, 3.0)
+    found, expected = np.zeros(out), np.zeros(out)
+    f(left, right, out=found)
+    np.add(left * 2, right, out=expected)
+    np.testing.assert_array_equal(found, expected)
+    for wrong in ((7, *out[1:]), out[1:]) if a else ():
+        with pytest.raises(ValueError, match=r"the output has the shape|broadcast"):
+            f(np.broadcast_to(left, out).copy(), right, out=np.zeros(wrong))
+
+
 def test_wrong_shapes() -> None:
     x = np.arange(4.0)
     with pytest.raises(ValueError, match="could not be broadcast"):
@@ -254,6 +269,25 @@ def test_outputs_of_known_calls() -> None:
     with pytest.raises(ValueError, match="read-only"):
         f(x, y, out=np.broadcast_to(np.zeros(1), (1003,)))
     assert f(x, y, out=None).shape == (1003,)
+
+
+@pytest.mark.parametrize("unfit", ["step", "order", "dtype", "offset"])
+def test_outputs_that_a_known_call_cannot_take_as_they_are(unfit: str) -> None:
+    x, y = np.arange(60.0).reshape(6, 10), np.ones((6, 10))
+    whole = np.full((6, 21), -1.0)
+    outs = {
+        "step": whole[:, :20:2],
+        "order": np.full((10, 6), -1.0).T,
+        "dtype": np.full((6, 10), -1, np.complex64),
+        "offset": np.full(61 * 8, 255, np.uint8)[3:483].view(np.float64).reshape(6, 10),
+    }
+    for _ in range(3):
+        out = outs[unfit]
+        out[...] = -1
+        f(x, y, out=np.zeros((6, 10)))
+        assert f(x, y, out=out) is out
+        np.testing.assert_array_equal(out, plain(x, y))
+    assert (whole[:, 1::2] == -1).all()
 
 
 def test_an_output_is_written_once_also_where_something_is_told() -> None:

@@ -57,3 +57,36 @@ def test_wrong_use() -> None:
     for dtype in ("U3", "M8[s]", "O"):
         with pytest.raises(TypeError, match="cannot be used in computations"):
             identity(np.zeros(2, dtype))
+
+
+def deleted_below(x):
+    y = x + 1
+    if x > 0:
+        y = x
+    else:
+        del y
+    return y
+
+
+def deleted_above(x):
+    y = x + 1
+    if x > 0:
+        del y
+    return y
+
+
+def deleted_and_made_anew(x):
+    y = x + 1
+    if x > 0:
+        del y
+        y = x * 2
+    return y
+
+
+@pytest.mark.parametrize("frontend", ["ast", "bytecode"])
+def test_deletion_on_one_side(frontend: str) -> None:
+    for function in (deleted_above, deleted_below):
+        assert "`y` may have no value here" in message(function, frontend)
+        assert "it was deleted" in message(function, frontend)
+    found = tw.vectorize(deleted_and_made_anew, frontend=frontend)(X)
+    np.testing.assert_array_equal(found, np.where(X > 0, X * 2, X + 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -13,6 +15,7 @@ from simulated import compiled, launch
 import tilewright as tw
 import tilewright.language as tl
 import tilewright.semantics.dot as semantics
+from long_runs import LONG
 
 E4, E5, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16
 INSTRUCTION = re.compile(r"mma\.sync\.aligned\.\S+|wgmma\.mma_async\S+|tcgen05\.mma\.\S+")
@@ -228,10 +231,15 @@ def check_steps(
 DIRECTIONS = [(False, False), (True, False), (False, True), (True, True)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("capability", [80, 90, 100])
-@pytest.mark.parametrize("element", ["f2", "f4", E4])
-@pytest.mark.parametrize("turned", DIRECTIONS)
+def loops() -> Iterator[Any]:
+    """Devices, elements and directions: `make test` takes every two of them together."""
+    axes = (80, 90, 100), ("f2", "f4", E4), DIRECTIONS
+    for (i, capability), (j, element), (k, turned) in itertools.product(*map(enumerate, axes)):
+        is_short = (i + j + k) % 3 == 0
+        yield pytest.param(capability, element, turned, marks=pytest.mark.slow if is_short else LONG)
+
+
+@pytest.mark.parametrize(("capability", "element", "turned"), [*loops()])
 def test_loops_of_factors_in_both_directions(capability: int, element: Any, turned: tuple[bool, bool]) -> None:
     check_steps(element, capability, (64, 64, 32), turned=turned)
 

@@ -135,6 +135,35 @@ def test_a_part_of_tensor_memory() -> None:
     assert found.tolist() == x[:, 32:].tolist()
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_choice_of_two_buffers_in_tensor_memory(number: int) -> None:
+    """Branches and loops hand the address on."""
+    memory, shape = TensorMemory(128, 64, 1), (128, 64)
+    (layout, *_) = compatible_layouts(memory, shape, bits=32, warps=4)
+    type, tile = buffer(shape, "f32", memory), tensor(shape, "f32", layout.text)
+    lines = [
+        *pointers("%p0", layout.text, shape, "f32", "x"),
+        *pointers("%p1", layout.text, shape, "f32", "y"),
+        f"%t = tt.load %x : {tensor(shape, '!tt.ptr<f32>', layout.text)}",
+        f"%twice = arith.addf %t, %t : {tile}",
+        f"%m0 = ttng.tmem_alloc %t : ({tile}) -> {type}",
+        f"%m1 = ttng.tmem_alloc %twice : ({tile}) -> {type}",
+        "%none = arith.constant 0 : i32",
+        "%one = arith.constant 1 : i32",
+        "%three = arith.constant 3 : i32",
+        "%is = arith.cmpi eq, %n0, %one : i32",
+        f"%m = scf.if %is -> ({type}) {{ scf.yield %m1 : {type} }} else {{ scf.yield %m0 : {type} }}",
+        f"%turned:2 = scf.for %i = %none to %three step %one iter_args(%a = %m, %b = %m0) -> ({type}, {type}) : i32 {{",
+        f"scf.yield %b, %a : {type}, {type} }}",
+        f"%u = ttng.tmem_load %turned#1 : {type} -> {tile}",
+        f"tt.store %y, %u : {tensor(shape, '!tt.ptr<f32>', layout.text)}",
+    ]
+    x = RNG.standard_normal(shape).astype(np.float32)
+    text = program(lines, elements=["f32", "f32"], numbers=["%n0"])
+    found = run(text, [x, np.zeros(shape, np.float32)], number, capability=100)[1]
+    assert found.tolist() == ((1 + number) * x).tolist()
+
+
 BARRIER = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 PIECES = (
     "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [32, 0], [64, 0], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], "

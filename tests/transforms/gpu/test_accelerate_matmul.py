@@ -103,6 +103,24 @@ def test_floats_need_permission() -> None:
     assert instruction(accelerated(product(64, 64, 32, "f32", precision=", inputPrecision = tf32"), 80)) is not None
 
 
+@pytest.mark.parametrize(
+    ("capability", "element", "expected"),
+    [
+        *((capability, "f8E5M2", "f16") for capability in (80, 86, 90, 110)),
+        *((capability, "f8E5M2", "f8E5M2") for capability in (89, 120, 121)),
+        *((capability, "f16", "f16") for capability in (80, 89, 120)),
+        *((70, element, "f32") for element in ("f8E5M2", "f16", "f32")),
+        (70, "i8", "i32"),
+    ],
+)
+def test_operands_that_no_instruction_reads_are_widened(capability: int, element: str, expected: str) -> None:
+    """Half the rows that `wgmma` and `tcgen05` need, so that it is `mma.sync`, or on 70 nothing."""
+    result = "i32" if element == "i8" else "f32"
+    module = accelerated(product(32, 32, 32, element, result), capability)
+    (dot,) = (op for op in module.walk() if op.name == "tt.dot")
+    assert [value.type.scalar.text for value in dot.operands] == [expected, expected, result]
+
+
 @pytest.mark.parametrize("capability", [80, 90, 100])
 def test_golden(capability: int, golden: Callable[[str, str], None]) -> None:
     module = accelerated(product(64, 64, 32, "f16"), capability)

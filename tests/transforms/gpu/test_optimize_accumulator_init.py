@@ -75,6 +75,8 @@ def test_the_result_stays_what_it_was(front: str, behind: str, capability: int) 
     optimize_accumulator_init(module)
     verify(module)
     assert flag(module)
+    cleared = [op for op in module.walk() if op.name == "arith.select" and op.results[0].type.shape]
+    assert len(cleared) == bool(behind)  # what the loop gives may be clear
     run_ir(module, {"a": a, "b": b, "d": found})
     assert expected.any() != bool(behind)  # cleared in the last step
     np.testing.assert_array_equal(found, expected)

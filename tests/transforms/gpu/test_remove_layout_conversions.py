@@ -272,3 +272,27 @@ def test_what_is_made_before_dominates() -> None:
     assert not dominates(second.result, first)
     assert not dominates(first.result, first)
     assert dominates(function.regions[0].block.args[0], first)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_loaded_tile_is_converted_where_it_meets_a_product(swapped: bool) -> None:
+    """Two layouts that matter meet in one op: it has that of the product, and so have both of its operands."""
+    sides = ("%l", "%k") if swapped else ("%k", "%l")
+    body = f"""
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32, #m>
+    %d = tt.dot %x, %y, %zero : tensor<64x64xf16, #a> * tensor<64x64xf16, #b> -> tensor<64x64xf32, #m>
+    %t = tt.load %p : tensor<64x64x!tt.ptr<f32>, #row>
+    %k = ttg.convert_layout %t : {ROW} -> {COL}
+    %l = ttg.convert_layout %d : tensor<64x64xf32, #m> -> {COL}
+    %s = arith.addf {sides[0]}, {sides[1]} : {COL}
+    %e = math.exp %s : {COL}
+    tt.store %q, %e : tensor<64x64x!tt.ptr<f32>, #col>
+    tt.return
+    """
+    signature = f"%x: tensor<64x64xf16, #a>, %y: tensor<64x64xf16, #b>, {POINTERS}"
+    module = removed(signature, body)
+    (added,) = (op for op in module.walk() if op.name == "arith.addf")
+    layouts = {encoding(value.type.encoding) for value in (*added.operands, *added.results)}
+    assert len(layouts) == 1
+    assert isinstance(layouts.pop(), NvidiaMma)
+    assert sorted(places(module)) == ["math.exp in tt.func", "tt.load in tt.func"]

@@ -13,7 +13,7 @@ from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
-from tilewright.ir.types import f16, f32, f64, i8, i32
+from tilewright.ir.types import FLOATS, IntType, f16, f32, f64, i8, i16, i32, i64
 from tilewright.ir.verifier import verify
 from tilewright.layouts.encodings import LayoutError, NvmmaShared, SwizzledShared
 from tilewright.transforms.gpu.coalesce import coalesce
@@ -70,6 +70,14 @@ BODIES = {
 
 
 Tile = np.ndarray[Any, Any]
+
+
+def test_numbers_of_elements() -> None:
+    """Those of `CUtensorMapDataType`, without signs: they make no difference to copies; f8 travels as bytes."""
+    numbers = {name: element_type(FLOATS[name]) for name in ("bf16", "f16", "f32", "f64", "f8E5M2", "f8E4M3FN")}
+    assert numbers == {"bf16": 10, "f16": 6, "f32": 7, "f64": 9, "f8E5M2": 0, "f8E4M3FN": 0}
+    assert [element_type(type) for type in (i8, i16, i32, i64)] == [0, 1, 2, 4]
+    assert [element_type(IntType(bits, "u")) for bits in (8, 16, 32, 64)] == [0, 1, 2, 4]
 
 
 def expected(name: str, given: Tile, out: Tile) -> None:
