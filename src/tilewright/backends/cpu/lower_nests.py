@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial, reduce
 
 from tilewright.backends.cpu.costs import SINKS
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
@@ -25,6 +26,7 @@ from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, eli
 from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, buffer_type, tile_of
 from tilewright.dialects.scf import For
@@ -105,7 +107,7 @@ class _FunctionLowering:
         results: list[Value] = []
         with self.builder.into(Block()) as b:
             if elided is None:
-                results = self._loops_of(b, op)
+                results = self._versions_of(b, op)
             else:
                 steps, axis = may_step(elided, target), axis_of_depth(elided, target)
                 self.tiles[elided] = op, lower_elided(b, op, target, _operand, may_step=steps, depth_axis=axis)
@@ -123,18 +125,24 @@ class _FunctionLowering:
             op.block.insert(new, op)
         self._replaced.append(op)
 
-    def _loops_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
-        """The loops of a nest; only what every program runs once can tell how much the grid stores."""
+    def _versions_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
+        """The loops of a nest, in two versions if neighbours lie at a distance that only the launch tells: 1, or any.
+
+        Only what every program runs once can tell how much the grid stores.
+        """
         once = is_public(self.function) and nest.parent is self.function
-        return lower_nest(
-            b,
-            nest,
-            self.target,
-            _operand,
-            programs=self._number_of_programs() if once else None,
-            optimize_size=self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET,
-            hoisted=self.hoisted,
-        )
+        programs = self._number_of_programs() if once else None
+        optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
+        loops = partial(lower_nest, b, nest, self.target, programs=programs, optimize_size=optimize_size)
+        strides = [] if optimize_size else run_time_strides(nest)
+        if not strides:
+            return loops(_operand, hoisted=self.hoisted)
+        with b.branch(reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides])) as branch:
+            with branch.then():
+                dense = loops(lambda value: 1 if value in strides else _operand(value))
+            with branch.otherwise():
+                spaced = loops(_operand)
+        return list(map(branch.join, dense, spaced))
 
     def _number_of_programs(self) -> Value:
         """The number of programs of the grid, an i64."""

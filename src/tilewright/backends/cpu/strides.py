@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.backends.cpu.alignment import axis_of_new
-from tilewright.backends.cpu.costs import LOADS, SINKS, is_tile
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile
 from tilewright.dialects.arith import Binary, Unary
 from tilewright.dialects.tt_memory import AddPtr, Load
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Trans
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.matching import integer_of
 
-Steps = dict[int, int | None]
-"""For each axis that the value depends on: how far a step goes, in elements; None where only the launch tells."""
+Step: TypeAlias = int | Value | None
+"""How far a step along an axis goes, in elements: a number, a scalar that only the launch knows, None for others."""
+Steps = dict[int, Step]
+"""The step along each axis that a value depends on."""
+Known = dict[Value, Steps]
 
 
 def lies_transposed(pointer: Value) -> bool:
     """Whether neighbours of a 2-D tile are neighbours in memory along axis 0, and not along axis 1."""
-    steps = _steps(pointer)
+    steps = _steps(pointer, {})
     return steps.get(0) == 1 and steps.get(1) != 1
 
 
@@ -43,76 +46,125 @@ def _votes(value: Value, met: set[Value]) -> int:
     return -votes if isinstance(op, Trans) else votes
 
 
-def _steps(value: Value) -> Steps:
+def run_time_strides(op: Op) -> list[Value]:
+    """The scalars that are the distance of neighbours along the last axis, for the loads and stores in `op`.
+
+    They are arguments, mostly, that Triton does not specialise (`stride: int`), and which are 1 nearly always.
+    """
+    known: Known = {}
+    accesses = [access for block in op.regions[0].blocks for access in block if isinstance(access, ACCESSES)]
+    steps = [_last_step(access.pointer, known) for access in accesses]
+    return list(dict.fromkeys(step for step in steps if isinstance(step, Value)))
+
+
+def _last_step(pointer: Value, known: Known) -> Step:
+    """The step along the last axis; where an earlier one has neighbours already, it does not matter."""
+    shape = pointer.type.shape
+    if not shape or shape[-1] == 1:
+        return None
+    steps = _steps(pointer, known)
+    last = len(shape) - 1
+    return None if any(step == 1 for axis, step in steps.items() if axis != last) else steps.get(last)
+
+
+def _steps(value: Value, known: Known) -> Steps:
     op = value.op
     if op is None or not is_tile(value):
         return {}
-    rule = _RULES.get(op.name)
-    if rule is not None:
-        return rule(op)
-    return dict.fromkeys(range(len(value.type.shape or ())))
+    if value not in known:
+        rule = _RULES.get(op.name)
+        known[value] = dict.fromkeys(range(len(value.type.shape or ()))) if rule is None else rule(op, known)
+    return known[value]
 
 
-def _none(op: Op) -> Steps:
+def _none(op: Op, known: Known) -> Steps:
     return {}
 
 
-def _range(op: Op) -> Steps:
+def _range(op: Op, known: Known) -> Steps:
     return {0: 1}
 
 
-def _cast(op: Unary) -> Steps:
-    return _steps(op.operand)
+def _cast(op: Unary, known: Known) -> Steps:
+    return _steps(op.operand, known)
 
 
-def _broadcast(op: Broadcast) -> Steps:
-    return _steps(op.source)
+def _broadcast(op: Broadcast, known: Known) -> Steps:
+    return _steps(op.source, known)
 
 
-def _remainder(op: Binary) -> Steps:
+def _remainder(op: Binary, known: Known) -> Steps:
     """The steps of the dividend; where it wraps is disregarded."""
-    return _steps(op.lhs)
+    return _steps(op.lhs, known)
 
 
-def _expanded(op: ExpandDims) -> Steps:
+def _quotient(op: Binary, known: Known) -> Steps:
+    """No steps at all; where the quotient grows is disregarded."""
+    return dict.fromkeys(_steps(op.lhs, known), 0)
+
+
+def _expanded(op: ExpandDims, known: Known) -> Steps:
     new = axis_of_new(op)
-    return {axis + (axis >= new): one for axis, one in _steps(op.source).items()}
+    return {axis + (axis >= new): one for axis, one in _steps(op.source, known).items()}
 
 
-def _summed(op: Binary | AddPtr) -> Steps:
-    left, right = (_steps(v) for v in op.operands)
+def _summed(op: Binary | AddPtr, known: Known) -> Steps:
+    left, right = (_steps(v, known) for v in op.operands)
     return {axis: _sum(left.get(axis, 0), right.get(axis, 0)) for axis in left | right}
 
 
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
+def _sum(a: Step, b: Step) -> Step:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return a if b == 0 else b if a == 0 else None
 
 
-def _subtracted(op: Binary) -> Steps:
-    left, right = (_steps(v) for v in op.operands)
-    back = {axis: None if step is None else -step for axis, step in right.items()}
+def _subtracted(op: Binary, known: Known) -> Steps:
+    left, right = (_steps(v, known) for v in op.operands)
+    back: Steps = {axis: -step if isinstance(step, int) else None for axis, step in right.items()}
     return {axis: _sum(left.get(axis, 0), back.get(axis, 0)) for axis in left | right}
 
 
-def _scaled(op: Binary) -> Steps:
+def _scaled(op: Binary, known: Known) -> Steps:
     left, right = op.operands
-    if integer_of(left) is not None:
+    if uniform_number(left) is not None:
         left, right = right, left
-    factor = integer_of(right)
-    return {
-        axis: None if factor is None or step is None else step * factor
-        for axis, step in (_steps(left) | ({} if factor is not None else _steps(right))).items()
-    }
+    factor = uniform_number(right)
+    if factor is None:
+        return dict.fromkeys(_steps(left, known) | _steps(right, known))
+    return {axis: _product(step, factor) for axis, step in _steps(left, known).items()}
 
 
-_RULES: dict[str, Callable[[Any], Steps]] = {
+def _product(step: Step, factor: int | Value) -> Step:
+    if isinstance(step, int) and isinstance(factor, int):
+        return step * factor
+    if step == 0:
+        return 0
+    return factor if step == 1 else step if factor == 1 else None
+
+
+def uniform_number(tile: Value) -> int | Value | None:
+    """The number that all elements of a tile are, or the scalar that it repeats; None where they differ."""
+    number = integer_of(tile)
+    if number is not None:
+        return number
+    op = tile.op
+    while isinstance(op, (Broadcast, ExpandDims)):
+        op = op.source.op
+    return op.source if isinstance(op, Splat) else None
+
+
+_RULES: dict[str, Callable[[Any, Known], Steps]] = {
     "arith.addi": _summed,
     "arith.constant": _none,
+    "arith.divsi": _quotient,
+    "arith.divui": _quotient,
     "arith.extsi": _cast,
     "arith.extui": _cast,
     "arith.index_cast": _cast,
     "arith.muli": _scaled,
     "arith.remsi": _remainder,
+    "arith.remui": _remainder,
     "arith.subi": _subtracted,
     "arith.trunci": _cast,
     "tt.addptr": _summed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_structure import Elsewhere
@@ -38,6 +38,14 @@ PREDICATES: dict[str, tuple[str, dict[str, Attribute]]] = {
     **{predicate: ("arith.cmpi", {"predicate": Keyword(predicate)}) for predicate in CMPI},
     **{predicate: ("arith.cmpf", {"predicate": Keyword(predicate)}) for predicate in ("ogt", "olt")},
 }
+class Covered(NamedTuple):
+    """The lanes for which a fast version relies on conditions: so many from `first` on, which exists at `level`."""
+
+    first: Scalar
+    lanes: int
+    level: int
+
+
 Memo = dict[tuple[Value, Index], Lane]
 Hoisted = dict[tuple[object, ...], Value]
 """Ops in front of the nests of a block, and their results."""
@@ -63,7 +71,8 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
-        fast: a fast version is being built; it may rely on conditions that it assumes.
+        fast: the lanes that the fast version covers which is being built; it may rely on conditions that it assumes.
+            None while a general version is built.
         guards: the conditions that what is being built relies on, a bit for each in `conditions`.
         memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
@@ -89,9 +98,9 @@ class Context:
         self.lane_level = depth
         self.depth = 0
         self.blocks: list[Block] = [builder.block]
-        self.fast = False
+        self.fast: Covered | None = None
         self.guards = 0
-        self.memoised_guards: dict[tuple[bool, tuple[Value, Index]], int] = {}
+        self.memoised_guards: dict[tuple[Covered | None, tuple[Value, Index]], int] = {}
         self.conditions: dict[Value, int] = {}
         self.position: Scalar = 0
         self.active_lane_bound: Scalar | None = None
@@ -105,7 +114,7 @@ class Context:
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}
-        self._memos: dict[tuple[bool, int, int], Memo] = {}
+        self._memos: dict[tuple[Covered | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.context import Context, Covered
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
@@ -105,7 +105,6 @@ def lower_elided(
     source = source_of(write.value)
     assert source is not None, "only copies of loads are elided"
     c = Context(builder, target, scalar, 1)
-    c.fast = True
     found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis)
     whole = None if depth_axis is None else (rows, columns)[depth_axis]
     buffer = pointer(c.buffer(write.buffer))
@@ -145,7 +144,7 @@ def _in_place(
     lines = list[tuple[Address, Affine]]()
     depth: Scalar | None = None if depth_axis is None else extents[depth_axis]
     for axis, index in enumerate((by_row, by_column)):
-        c.extent = extents[axis]
+        c.extent, c.fast = extents[axis], Covered(0, extents[axis], 0)
         lane = evaluate(c, place, index)
         if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
             return None

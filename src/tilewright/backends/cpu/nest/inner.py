@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Context, MovedRows
+from tilewright.backends.cpu.nest.context import Context, Covered, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.integers import is_quotient_of_range
 from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
-from tilewright.dialects.arith import IntegerRemainder, Select
+from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import GuardedStore
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
@@ -95,7 +96,7 @@ class InnerLoop:
             ops = [sink, *self.nest.closures[sink]]
             if isinstance(sink, ATOMICS):
                 return False
-            if any(_is_masked(op) or isinstance(op, IntegerRemainder) or op.name == "arith.divf" for op in ops):
+            if any(_is_masked(op) or isinstance(op, Division) for op in ops):
                 return True
             if any(isinstance(op, Select) and masks_memory(op.condition) for op in ops):
                 return True
@@ -117,12 +118,12 @@ class InnerLoop:
     def _versions(self, step: int) -> None:
         """if <guards>: fast loop, else: general loop; the fast one alone where it relies on nothing."""
         c, b = self.c, self.c.b
-        fast, c.fast = Block(), True
+        fast, c.fast = Block(), Covered(0, self.extent, 0)
         with b.into(fast):
             self._in_best_order(step)
             fast_values = [a.together(c) for a in self.accumulators]
         c.forget(c.depth + 1)
-        c.fast, conditions, c.guards = False, c.assumed(), 0
+        c.fast, conditions, c.guards = None, c.assumed(), 0
         if not conditions:
             b.splice(fast)
             for accumulator, values in zip(self.accumulators, fast_values, strict=True):
@@ -246,6 +247,9 @@ class InnerLoop:
     def _iteration(self, index: Scalar, chunks: int, counter: Value | None) -> None:
         """All chunks of one step: compute, reduce, then act."""
         c = self.c
+        if self._has_versions_of_chunks():
+            self._versions_of_chunk(index)
+            return
         acts: list[Act] = []
         for chunk in range(chunks):
             c.forget(c.depth)
@@ -261,6 +265,41 @@ class InnerLoop:
                     else:
                         acts.append(act)
         for act in acts:
+            act()
+
+    def _has_versions_of_chunks(self) -> bool:
+        """Whether a general loop is to look at each chunk if it lies in one row of what `//` and `%` cut up."""
+        c = self.c
+        if c.fast is not None or not self.by_rows or c.optimize_size or c.lanes == 1:
+            return False
+        if self.accumulators or any(isinstance(sink, ATOMICS) for sink in self.sinks):
+            return False
+        return any(is_quotient_of_range(op) for sink in self.sinks for op in self.nest.closures[sink])
+
+    def _versions_of_chunk(self, index: Scalar) -> None:
+        """if <guards>: the chunk from lane `index` on as a fast version has it, else: as a general one has it."""
+        c, b = self.c, self.c.b
+        c.forget(c.depth)
+        c.position, chunk = index, c.depth
+        c.blocks.append(b.block)
+        c.depth, c.lane_level = c.depth + 1, c.lane_level + 1
+        fast, c.fast = Block(), Covered(index, c.lanes, chunk)
+        with b.into(fast):
+            self._act()
+        c.forget(c.depth)
+        c.fast, conditions, c.guards = None, c.assumed(), 0
+        with b.branch(c.all_of(conditions)) as branch:
+            with branch.then():
+                b.splice(fast)
+            with branch.otherwise():
+                self._act()
+        c.forget(c.depth)
+        c.blocks.pop()
+        c.depth, c.lane_level = c.depth - 1, c.lane_level - 1
+
+    def _act(self) -> None:
+        """All sinks, none of which is a reduction, on the chunk at hand."""
+        for act in [prepare(self.c, sink, (*self.outer, LANE)) for sink in self.sinks]:
             act()
 
     def _index(self, sink: Op, inner: Scalar) -> Index:

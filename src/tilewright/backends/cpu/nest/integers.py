@@ -6,12 +6,15 @@ base + lane < n  = lane < n - base            a remainder of a range that does n
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
+from typing import NamedTuple
+
+from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Uniform
-from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
-from tilewright.ir.core import Op
+from tilewright.dialects.arith import CompareIntegers, Division, IntegerCast, Unary
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IntType, Type, i1, i64
+from tilewright.transforms.matching import number_of
 
 
 def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
@@ -68,31 +71,76 @@ def multiply(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     return Affine(base, stride, level, a.local)
 
 
+class _Period(NamedTuple):
+    """A range from `start` on that lies between two multiples of `divisor`.
+
+    With `local`, it is that of one chunk of lanes.
+    """
+
+    start: Value
+    divisor: Value
+    level: int
+    local: bool
+
+
+def _period(c: Context, a: Lane, b: Lane, type: Type) -> _Period | None:
+    """Where a range lies under the guard that it lies between two multiples: start % n + lanes ≤ n, and 0 ≤ start.
+
+    With `c.wraps`, the guard is lanes ≤ n.
+    """
+    covered = c.fast
+    if covered is None or not (isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
+        return None
+    level = max(a.level, b.level, covered.level)
+    last = (1 << (type.bits - 1)) - covered.lanes
+    if level >= c.lane_level or last < 0:
+        return None
+    first = c.extend(covered.first, i64, type, level)
+    divisor, start = c.value(b.value, type), c.value(c.add(a.base, first, type, level), type)
+    positive = c.compare("sgt", divisor, 0, type, level)
+    found = _Period(start, c.select(positive, divisor, 1, type, level), level, local=covered.level > 0)
+    rest = 0 if c.wraps else _rest(c, found, type)
+    room = c.subtract(divisor, covered.lanes, type, level)
+    inside = c.binary("arith.andi", positive, c.compare("ule", start, last, type, level), i1, level)
+    c.assume(c.binary("arith.andi", inside, c.compare("sle", rest, room, type, level), i1, level))
+    return found
+
+
+def _rest(c: Context, period: _Period, type: Type) -> Value:
+    return c.binary("arith.remui", period.start, period.divisor, type, period.level)
+
+
 def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
-    """(base + lane) % n = base % n + lane, as long as base % n + extent ≤ n; with `c.wraps`, as long as extent ≤ n."""
-    if not (c.fast and isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
+    """(base + lane) % n = base % n + lane between two multiples of n; with `c.wraps`, also across one."""
+    period = _period(c, a, b, type)
+    if period is None:
         return None
-    level = max(a.level, b.level)
-    if level >= c.lane_level:
-        return None
-    last = (1 << (type.bits - 1)) - c.extent
-    if last < 0:
-        return None
-    with c.at(level):
-        builder, divisor, start = c.b, c.value(b.value, type), c.value(a.base, type)
-        positive = builder.compare("sgt", divisor, 0)
-        base = builder.urem(start, builder.select(positive, divisor, 1))  # of the same sign, where it counts
-        inside = builder.compare("ule", start, last)
-        fits = builder.compare("sle", 0 if c.wraps else base, builder.sub(divisor, c.extent))
-        c.assume(builder.and_(builder.and_(positive, inside), fits))
-        below = builder.sub(divisor, base)
+    rest, level = _rest(c, period, type), period.level
     if c.wraps:
-        return ModuloRange(base, divisor, c.extend(below, type, i64, level), level)
-    return Affine(base, 1, level)
+        below = c.subtract(period.divisor, rest, type, level)
+        return ModuloRange(rest, period.divisor, c.extend(below, type, i64, level), level)
+    return Affine(rest, 1, level, period.local)
+
+
+def _quotient(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
+    """(base + lane) / n = base / n between two multiples of n."""
+    period = None if c.wraps else _period(c, a, b, type)
+    if period is None:
+        return None
+    return Uniform(c.binary("arith.divui", period.start, period.divisor, type, period.level), period.level)
+
+
+def is_quotient_of_range(op: Op) -> bool:
+    """Whether `op` divides integers by a number that only the launch knows, which is one for all lanes."""
+    if not isinstance(op, Division) or op.name not in _RULES:
+        return False
+    return is_uniform(op.rhs) and number_of(op.rhs) is None
 
 
 _RULES = {
     "arith.addi": _add,
+    "arith.divsi": _quotient,
+    "arith.divui": _quotient,
     "arith.muli": multiply,
     "arith.remsi": _remainder,
     "arith.remui": _remainder,

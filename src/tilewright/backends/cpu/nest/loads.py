@@ -48,14 +48,16 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
     """The mask; None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
     if c.unmasked:
         return None
-    if not c.fast or is_chunked(mask) or level_of(mask) >= c.lane_level:
+    covered = c.fast
+    if covered is None or is_chunked(mask) or level_of(mask) >= c.lane_level:
         return mask
     if isinstance(mask, Uniform):
         if mask.value != 1:
             c.assume(c.value(mask.value, i1))
         return None
     if isinstance(mask, ActiveLaneBound):
-        c.assume(c.compare("sge", mask.below, c.extent, i64, mask.level))
+        level = max(mask.level, covered.level)
+        c.assume(c.compare("sge", mask.below, c.add(covered.first, covered.lanes, i64, level), i64, level))
         return None
     return mask
 

@@ -1,0 +1,118 @@
+"""Quotients and remainders of ranges by numbers that only the launch knows: one for a tile, or for a chunk of lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.dialects.arith import Division
+from tilewright.dialects.scf import For
+from tilewright.dialects.vector import lanes_of
+from tilewright.ir.parser import parse_module
+
+
+@tw.jit
+def rows_and_columns(row_of, column_of, start, n, columns, B: tl.constexpr):
+    lane = tl.program_id(0) * B + tl.arange(0, B)
+    i = start + lane
+    tl.store(row_of + lane, i // columns, lane < n)
+    tl.store(column_of + lane, i % columns, lane < n)
+
+
+@tw.jit
+def with_bias(x, bias, out, n, columns, x_row: int, x_column: int, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    r, c = i // columns, i % columns
+    value = tl.load(x + r * x_row + c * x_column, i < n, 5.0) + tl.load(bias + c, i < n, 7.0)
+    tl.store(out + i, value, i < n)
+
+
+@tw.jit
+def moved(x, out, n, columns, B: tl.constexpr):
+    """Stores through computed addresses."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + (i % columns) * (n // columns) + i // columns, tl.load(x + i, i < n), i < n)
+
+
+@tw.jit
+def sums(x, out, n, columns, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out, tl.sum(tl.where(i < n, tl.load(x + i // columns, i < n, 0) * (i % columns), 0), 0))
+
+
+def quotients(start: int, count: int, divisor: int, dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """As C divides: towards zero."""
+    i = start + np.arange(count, dtype=np.int64)
+    quotient = np.where(i < 0, -(-i // abs(divisor)), i // abs(divisor)) * np.sign(divisor)
+    return quotient.astype(dtype), (i - quotient * divisor).astype(dtype)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 100, 128, 129, 1000, 2**31 - 1, -3, -64])
+@pytest.mark.parametrize("start", [0, 1, 63, -1, -64, -100, 2**30, 2**31 - 200])
+def test_rows_and_columns(columns: int, start: int) -> None:
+    for dtype in (np.int32, np.int64):
+        for n in (192, 150):
+            row_of, column_of = (np.full(192, -7, dtype) for _ in range(2))
+            rows_and_columns[(3,)](row_of, column_of, dtype(start), n, dtype(columns), B=64)
+            rows, rest = quotients(start, n, columns, dtype)
+            np.testing.assert_array_equal(row_of[:n], rows)
+            np.testing.assert_array_equal(column_of[:n], rest)
+            assert (row_of[n:] == -7).all() and (column_of[n:] == -7).all()
+
+
+@pytest.mark.parametrize("columns", [1, 5, 16, 33, 64, 100, 256, 1000])
+@pytest.mark.parametrize("x_column", [1, 2])
+def test_a_row_is_added_to_every_row(columns: int, x_column: int) -> None:
+    rows = 1 + 700 // columns
+    generator = np.random.default_rng(columns)
+    memory = generator.standard_normal((rows, 2 * columns)).astype(np.float32)
+    bias, n = generator.standard_normal(columns).astype(np.float32), rows * columns
+    for block in (32, 256, 1024):
+        out = np.zeros(n + 9, np.float32)
+        with_bias[(-(-n // block),)](memory, bias, out, n, columns, 2 * columns, x_column, B=block)
+        wanted = memory[:, : x_column * columns : x_column] + bias
+        np.testing.assert_array_equal(out, np.append(wanted, np.zeros(9, np.float32)))
+
+
+@pytest.mark.parametrize("columns", [3, 16, 40, 64])
+def test_stores_through_quotients(columns: int) -> None:
+    rows = 9
+    x, out = np.arange(rows * columns, dtype=np.int32), np.zeros(rows * columns, np.int32)
+    moved[(-(-x.size // 64),)](x, out, x.size, columns, B=64)
+    np.testing.assert_array_equal(out.reshape(columns, rows), x.reshape(rows, columns).T)
+
+
+@pytest.mark.parametrize("columns", [1, 5, 16, 100, 1000])
+@pytest.mark.parametrize("n", [0, 1, 100, 256])
+def test_reductions(columns: int, n: int) -> None:
+    x, out, i = np.arange(3, 300, dtype=np.int32), np.zeros(1, np.int32), np.arange(n)
+    sums[(1,)](x, out, n, columns, B=256)
+    assert out[0] == (x[i // columns] * (i % columns)).sum()
+
+
+@pytest.mark.parametrize("shift", [-2, 0, 1])
+def test_in_place(shift: int) -> None:
+    """Every load of the tile comes before its stores, whichever version a chunk takes."""
+    memory = np.arange(400, dtype=np.float32)
+    x, out, bias = memory[100:], memory[100 + shift :], np.arange(10, dtype=np.float32)
+    wanted = memory.copy()
+    wanted[100 + shift :][:64] = memory[100:164] + bias[np.arange(64) % 10]
+    with_bias[(1,)](x, bias, out, 64, 10, 10, 1, B=64)
+    np.testing.assert_array_equal(memory, wanted)
+
+
+def test_vectors_are_divided_where_a_chunk_crosses_a_row_only() -> None:
+    """The quotients of vectors stand in one place, which is the other side of a test of the chunk's quotient."""
+    x = np.zeros(64, np.float32)
+    kernel = with_bias.warmup(x, x, x, 64, 10, 10, 1, B=64, grid=(1,))
+    module = parse_module(kernel.asm["loops"])
+    divisions = [op for op in module.walk() if isinstance(op, Division)]
+    of_vectors = [op for op in divisions if lanes_of(op.result.type) > 1]
+    assert len(of_vectors) == 4  # a quotient and a remainder, for strides of 1 and for others
+    assert len(divisions) > len(of_vectors)
+    for op in of_vectors:
+        branch = op.parent
+        assert branch is not None and branch.name == "scf.if" and isinstance(branch.parent, For)
+        assert op.block is branch.regions[1].block

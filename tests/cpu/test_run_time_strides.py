@@ -1,0 +1,115 @@
+"""Strides that Triton does not specialise: a nest has a version for neighbours, and one for any distance."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.dialects.scf import If
+from tilewright.dialects.vector import Load, MaskedLoad, MaskedStore, Store, lanes_of
+from tilewright.ir.core import Region
+from tilewright.ir.parser import parse_module
+
+
+@tw.jit
+def scaled(x, out, x_stride: int, out_stride: int, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + i * out_stride, 2 * tl.load(x + i * x_stride, i < n), i < n)
+
+
+@tw.jit
+def scaled_tiles(x, out, x_row: int, x_column: int, out_row: int, out_column: int, M, N, B: tl.constexpr):
+    r, c = tl.program_id(0) * B + tl.arange(0, B), tl.program_id(1) * B + tl.arange(0, B)
+    inside = (r < M)[:, None] & (c < N)[None, :]
+    value = tl.load(x + r[:, None] * x_row + c[None, :] * x_column, inside)
+    tl.store(out + r[:, None] * out_row + c[None, :] * out_column, 2 * value, inside)
+
+
+@tw.jit
+def row_sums(x, out, row: int, column: int, N, B: tl.constexpr):
+    r, c = tl.program_id(0), tl.arange(0, B)
+    tl.store(out + r, tl.sum(tl.load(x + r * row + c * column, c < N, 0.0), 0))
+
+
+@tw.jit
+def in_steps(x, out, step, STRIDE: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i * STRIDE + step))
+
+
+STRIDES = [1, 2, 3, -1]
+
+
+@pytest.mark.parametrize("x_stride", STRIDES)
+@pytest.mark.parametrize("out_stride", STRIDES)
+def test_every_pair_of_strides(x_stride: int, out_stride: int) -> None:
+    """One stride of 1 is not enough for the version that takes all of them to be."""
+    n = 205
+    for dtype in (np.float32, np.int8, np.float64):
+        x, out = np.arange(3 * n).astype(dtype), np.zeros(3 * n, dtype)
+        source, target = (a[n * 3 - 1 :] if stride < 0 else a for a, stride in ((x, x_stride), (out, out_stride)))
+        scaled[(4,)](source, target, x_stride, out_stride, n, B=64)
+        wanted = np.zeros(3 * n, dtype)
+        wanted[::out_stride][:n] = 2 * x[::x_stride][:n]
+        np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (33, 70), (64, 32)])
+@pytest.mark.parametrize("order", ["CC", "CF", "FC", "FF"])
+def test_matrices_of_either_order(shape: tuple[int, int], order: str) -> None:
+    x = np.asarray(np.random.default_rng(0).standard_normal(shape), order=order[0])
+    out = np.zeros(shape, order=order[1])
+    steps = [stride // 8 for stride in (*x.strides, *out.strides)]
+    scaled_tiles[tuple(-(-extent // 32) for extent in shape)](x, out, *steps, *shape, B=32)
+    np.testing.assert_array_equal(out, 2 * x)
+
+
+@pytest.mark.parametrize("shift", [-3, -1, 0, 1, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_loads_come_before_stores_that_overlap_them(shift: int, stride: int) -> None:
+    memory = np.arange(300, dtype=np.float32)
+    x, out = memory[50:], memory[50 + shift :]
+    wanted = memory.copy()
+    wanted[50 + shift :: stride][:64] = 2 * memory[50::stride][:64]
+    scaled[(1,)](x, out, stride, stride, 64, B=64)
+    np.testing.assert_array_equal(memory, wanted)
+
+
+@pytest.mark.parametrize("column", [1, 2])
+def test_reductions(column: int) -> None:
+    x, out = np.random.default_rng(1).integers(-9, 9, (5, 200)).astype(np.float32), np.zeros(5, np.float32)
+    row_sums[(5,)](x, out, 200, column, 100, B=128)
+    np.testing.assert_array_equal(out, x[:, : 100 * column : column].sum(1))
+
+
+def versions(kernel: tw.JITFunction, *arguments: object, grid: tuple[int, ...] = (1,), **options: int) -> list[str]:
+    """The names of the strides that the kernel compares with 1."""
+    text = kernel.warmup(*arguments, grid=grid, **options).asm["loops"]
+    return re.findall(r"arith.cmpi eq, %(\w+), %c1_i32", text)
+
+
+def test_only_strides_of_neighbours_are_compared_with_one() -> None:
+    x = np.zeros((64, 64), np.float32)
+    assert versions(scaled, x, x, 1, 1, 64, B=64) == ["x_stride", "out_stride"]
+    assert versions(scaled_tiles, x, x, 64, 1, 64, 1, 64, 64, B=32) == ["x_column", "out_column"]
+    assert versions(row_sums, x, x, 64, 1, 64, B=64) == ["column"]
+    assert versions(in_steps, x, x, 7, STRIDE=2, B=64) == []
+
+
+def test_the_version_for_neighbours_reads_and_writes_whole_vectors() -> None:
+    x = np.zeros(64, np.float32)
+    module = parse_module(scaled.warmup(x, x, 1, 1, 64, B=64, grid=(1,)).asm["loops"])
+    dense, spaced = next(op for op in module.walk() if isinstance(op, If)).regions
+    assert has_vectors(dense, at_a_distance=False) and not has_vectors(dense, at_a_distance=True)
+    assert has_vectors(spaced, at_a_distance=True)
+
+
+def has_vectors(region: Region, *, at_a_distance: bool) -> bool:
+    """Whether a chunk of lanes moves from or to memory, of neighbours or of elements at a distance."""
+    moves = [op for op in region.walk() if isinstance(op, (Load, MaskedLoad, Store, MaskedStore))]
+    values = [(op.result if isinstance(op, (Load, MaskedLoad)) else op.value, op.stride) for op in moves]
+    return any(lanes_of(value.type) > 1 and (stride is not None) == at_a_distance for value, stride in values)
