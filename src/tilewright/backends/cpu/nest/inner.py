@@ -270,7 +270,7 @@ class InnerLoop:
     def _has_versions_of_chunks(self) -> bool:
         """Whether a general loop is to look at each chunk if it lies in one row of what `//` and `%` cut up."""
         c = self.c
-        if c.fast is not None or not self.by_rows or c.optimize_size or c.lanes == 1:
+        if c.fast is not None or c.wraps or not self.by_rows or c.optimize_size or c.lanes == 1:
             return False
         if self.accumulators or any(isinstance(sink, ATOMICS) for sink in self.sinks):
             return False
