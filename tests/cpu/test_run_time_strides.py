@@ -104,7 +104,8 @@ def test_the_version_for_neighbours_reads_and_writes_whole_vectors() -> None:
     x = np.zeros(64, np.float32)
     module = parse_module(scaled.warmup(x, x, 1, 1, 64, B=64, grid=(1,)).asm["loops"])
     dense, spaced = next(op for op in module.walk() if isinstance(op, If)).regions
-    assert has_vectors(dense, at_a_distance=False) and not has_vectors(dense, at_a_distance=True)
+    assert has_vectors(dense, at_a_distance=False)
+    assert not has_vectors(dense, at_a_distance=True)
     assert has_vectors(spaced, at_a_distance=True)
 
 

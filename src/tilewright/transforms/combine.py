@@ -24,6 +24,7 @@ from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import f32, f64, i32
+from tilewright.transforms import power_rules
 from tilewright.transforms.equations import Equation, by_op
 from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.matching import binary_of, following, has_one_use, integer_of, is_zero
@@ -189,6 +190,7 @@ ROWS_WITHOUT_FUSION = (
     ),
     Equation.of(descriptor_load_of_fewer_axes, "tt.reshape", given=ONE_USE),
     Equation.of(reshape_before_reduce, "tt.reshape", given="no other ops use the result"),
+    *power_rules.ROWS,
 )
 ROWS_KEEPING_BASES = (*ROWS_WITHOUT_FUSION, *CONTRACTIONS)
 ROWS = (
