@@ -72,6 +72,10 @@ REFUSED = {
         "tl.make_block_ptr(v, (n,), (1,), (0,), (16,), (0,))",
         "tl.make_block_ptr(BLOCK, (n,), (1,), (0,), (16,), (0,))",
         "tl.make_block_ptr(x, (i,), (1,), (0,), (16,), (0,))",
+        "tl.make_block_ptr(x, (n,), (1.5,), (0,), (16,), (0,))",
+        "tl.make_block_ptr(x, (n,), (1,), (None,), (16,), (0,))",
+        "tl.cast(BLOCK, tl.int64)",
+        "BLOCK.to(tl.pointer_type(tl.int32))",
         "tl.make_block_ptr(x, (n,), (1,), (n.to(tl.float32),), (16,), (0,))",
         "tl.make_block_ptr(x, (n,), (1,), (n.to(tl.int64),), (16,), (0,))",
         "tl.make_block_ptr(x, (n,), (1,), (0,), (16, 16), (0, 0))",
@@ -112,6 +116,7 @@ REFUSED = {
     ],
     "descriptors": [
         "tl.make_tensor_descriptor(x, (n, n), (1,), (16,))",
+        "tl.make_tensor_descriptor(p, (n,), (1,), (16,))",
         "tl.make_tensor_descriptor(x, (n,), (1,), (16, 16))",
         "tl.make_tensor_descriptor(x, (n, n), (n, 2), (16, 16))",
         "tl.make_tensor_descriptor(x, (n,), (1,), (2,))",
@@ -201,6 +206,7 @@ REFUSED = {
         "tl.gather(w, i.reshape(8, 8), 0)",
         "tl.gather(v, i, 1)",
         "tl.flip(p)",
+        "tl.sort(p)",
         "tl.flip(v, 1)",
     ],}
 

@@ -24,7 +24,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.atomics import atomic_rmw
 from tilewright.semantics.casting import bitcast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
-from tilewright.semantics.errors import BadArgument, BlockTooNarrow
+from tilewright.semantics.errors import BadArgument, BlockTooNarrow, NotAPointer
 from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tensor_descriptors import (
@@ -71,6 +71,8 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         self.padding = padding
         self.dtype: dtype = pointee_of(base, "make_tensor_descriptor")
         self.block_type = block_type(self.dtype, self.block_shape)
+        if base.type.shape:
+            raise SemanticError(NotAPointer("make_tensor_descriptor", base.type))
         rank = len(self.block_shape)
         for name, values in (("shape", self.shape), ("strides", self.strides)):
             if len(values) != rank:

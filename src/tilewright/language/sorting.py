@@ -21,7 +21,7 @@ from tilewright.support.diagnostics import SemanticError
 
 def flip(x: Any, dim: Any = None) -> Any:
     """The elements in reverse order along `dim`, by default the last axis."""
-    axis = _axis(x, dim)
+    axis = _axis("flip", x, dim)
     return shaping.gather(x, xor(positions(x, axis), x.type.shape[axis] - 1), axis)
 
 
@@ -104,14 +104,14 @@ def positions(x: Any, axis: int) -> Tile:
     return index
 
 
-def _axis(x: Any, dim: Any) -> int:
+def _axis(function: str, x: Any, dim: Any) -> int:
     if x.type.scalar.is_ptr():
-        raise SemanticError(WrongOperandType("flip", x.type.scalar, "numbers"))
+        raise SemanticError(WrongOperandType(function, x.type.scalar, "numbers"))
     return checked_axis(-1 if unwrap(dim) is None else dim, len(x.type.shape))
 
 
 def _last_axis(function: str, x: Any, dim: Any) -> int:
-    axis = _axis(x, dim)
+    axis = _axis(function, x, dim)
     if axis != len(x.type.shape) - 1:
         raise SemanticError(BadArgument(function, "dim", axis, "the last axis"))
     return axis

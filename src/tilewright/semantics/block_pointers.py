@@ -6,7 +6,7 @@ p = advance(p, (0, 32))                                                  tt.adva
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.types import i32
@@ -68,6 +68,8 @@ def _scalars(name: str, values: Any, target: dtype, count: int) -> list[Tile]:
 
 def _scalar(name: str, value: Any, target: dtype) -> Tile:
     if not isinstance(value, Tile):
+        if not isinstance(value, SupportsIndex):
+            raise SemanticError(BadArgument("make_block_ptr", name, repr(value), "integers"))
         return constant(value, target)
     if value.type.shape or not value.type.scalar.integer:
         raise SemanticError(WrongOperandType(name, value.type, "integers"))

@@ -15,6 +15,7 @@ from tilewright.semantics.tile import Tile, build, constant, retyped
 from tilewright.semantics.types import (
     AnyType,
     bfloat16,
+    block_type,
     dtype,
     float16,
     float32,
@@ -149,6 +150,8 @@ def _between_integers(tile: Tile, source: dtype, wanted: dtype, result: AnyType)
 
 
 def _cast_pointer(tile: Tile, source: dtype, wanted: dtype, result: AnyType) -> Tile:
+    if any(isinstance(type, pointer_type) and isinstance(type.element_ty, block_type) for type in (source, wanted)):
+        raise SemanticError(WrongOperandType("cast", source, "a number or a pointer to one: blocks have no address"))
     if isinstance(source, pointer_type) and isinstance(wanted, pointer_type):
         return retyped(tile, result) if source.ir is wanted.ir else build("tt.bitcast", [tile.handle], result)
     if wanted is int1:
