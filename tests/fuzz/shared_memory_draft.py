@@ -142,7 +142,7 @@ def straight(draft: Draft, number: int, shape: Shape) -> str:
 def turned(draft: Draft, number: int, shape: Shape) -> str:
     """Backwards, by another stride, with bits turned."""
     size, rng = prod(shape), draft.rng
-    back, wide = f"{size - 1} - i{number}", f"i{number} * {rng.choice((2, 2, 3))}"
+    back, wide = f"{size - 1} - i{number}", f"i{number} * {rng.choice((2, 3, 's', 's'))}"
     bits = f"(i{number} ^ {rng.choice((1, 2, 5, size // 2, size - 1))})"
     return rng.choice((back, wide, bits, f"(i{number} * {rng.choice((3, 5, 7))} & {size - 1})"))
 
@@ -158,6 +158,9 @@ def moved(draft: Draft, number: int, shape: Shape) -> str:
         f"tl.where({i} < {k}, {i} + {size - k}, {i} - {k})",
         f"({i} % 2 * {size // 2} + {i} // 2)",
         f"({i} // 4 * {rng.choice((4, 5, 8))} + {i} % 4)",
+        f"({i} // n * {rng.choice(('n', '(n + 3)', f'{size}'))} + {i} % n)",
+        f"({i} // n * n * s + {i} % n * s)",
+        f"({i} % d * (({size} + d - 1) // d) + {i} // d)",
         f"tl.flip({i})" if len(shape) == 1 else f"tl.flip({i}, {rng.randrange(len(shape))})",
     )
     return rng.choice(forms)
@@ -192,8 +195,8 @@ def repeated(draft: Draft, number: int, shape: Shape) -> str:
     size, rng, names = prod(shape), draft.rng, axes(number, shape)
     i, k = f"i{number}", rng.randint(1, size - 1)
     forms = [
-        f"{i} // {rng.choice((2, 2, 3, 4))}",
-        f"{i} % {rng.choice((2, 3, 4, size // 2))}",
+        f"{i} // {rng.choice((2, 2, 3, 4, 'd', 'n'))}",
+        f"{i} % {rng.choice((2, 3, 4, size // 2, 'n', 'n'))}",
         f"tl.minimum({i}, {k})",
         f"tl.minimum({i}, n)",
         f"tl.maximum({i} - {rng.choice((1, 1, 2, k))}, 0)",

@@ -17,7 +17,8 @@ from shared_memory_moves import PRODUCTS, SQUARE, head
 from shared_memory_statements import block, helper, late, multiplied, store
 
 HEAD = "import tilewright as tw\nimport tilewright.language as tl\n\n\n"
-SCALARS = ("n", "m", "d")
+SCALARS = ("n", "m", "d", "s: int")
+"""The parameters that are numbers; one with an annotation is no constant of the kernel even where it is 1."""
 SHAPES: tuple[Shape, ...] = (
     *((8,), (16,), (32,), (64,), (64,), (128,), (4, 4), (8, 8), (2, 8), (8, 4), (1, 16), (4, 16), (4, 32)),
     *((2, 2, 4), (2, 4, 8), (4, 2, 2)),
@@ -40,7 +41,7 @@ class Launch:
 
     Attributes:
         offsets: where each view begins, in elements of the kernel's dtype.
-        n, m, d: the scalars.
+        n, m, d, s: the scalars; s is a stride, mostly 1.
         grid: the extents of the grid.
         threads: how many threads.
         seed: of the numbers in memory.
@@ -50,6 +51,7 @@ class Launch:
     n: int
     m: int
     d: int
+    s: int
     grid: tuple[int, ...]
     threads: int
     seed: int
@@ -152,7 +154,7 @@ def launches(
         if rng.random() < 0.5:
             offsets = [offsets[0]] * views
         grid, threads = rng.choice(grids)
-        found.append(Launch(tuple(offsets), n(), m(), d(), grid, threads, rng.randrange(50)))
+        found.append(Launch(tuple(offsets), n(), m(), d(), rng.choice((1, 1, 2)), grid, threads, rng.randrange(50)))
     return tuple(found)
 
 

@@ -74,7 +74,7 @@ class Arguments:
             f"p{k}": whole[offset:].view(NUMPY[view])
             for k, (offset, view) in enumerate(zip(launch.offsets, program.views, strict=True))
         }
-        self.scalars = {"n": launch.n, "m": launch.m, "d": launch.d}
+        self.scalars = {"n": launch.n, "m": launch.m, "d": launch.d, "s": launch.s}
 
     def named(self) -> dict[str, Any]:
         """All arguments by parameter."""
@@ -223,7 +223,7 @@ def runnable(drawn: SharedProgram) -> str:
         seed=launch.seed,
         dtype=dtype,
         views=", ".join(views),
-        scalars=f"n={launch.n}, m={launch.m}, d={launch.d}",
+        scalars=f"n={launch.n}, m={launch.m}, d={launch.d}, s={launch.s}",
         grid=launch.grid,
         threads=launch.threads,
         imports="import ml_dtypes\n" if "bfloat16" in dtype else "",

@@ -296,9 +296,9 @@ def helper(draft: Draft) -> str:
     store(function, kind.shape, value(function, kind))
     function.say(f"return {value(function, kind, 1)}")
     draft.names = function.names
-    draft.helpers[f"{name}({', '.join(['{}'] * places)}, g, {{}}, pid, n, m, d)"] = (kind, dtype)
+    draft.helpers[f"{name}({', '.join(['{}'] * places)}, g, {{}}, pid, n, m, d, s)"] = (kind, dtype)
     body = "".join(f"{line}\n" for line in without_dead(function.lines))
-    return f"@tw.jit\ndef {name}({', '.join(pointers)}, v, pid, n, m, d):\n{body}\n\n"
+    return f"@tw.jit\ndef {name}({', '.join(pointers)}, v, pid, n, m, d, s):\n{body}\n\n"
 
 
 def called(draft: Draft) -> None:

@@ -61,8 +61,8 @@ def test_many_shared_memory(
 
 def undefined(body: str, folder: Path, grid: tuple[int, ...] = (1,)) -> str:
     """The reason why a kernel has no one result."""
-    text = f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d):\n    i = tl.arange(0, 16)\n    {body}\n"
-    launch = Launch(offsets=(0,), n=3, m=2, d=2, grid=grid, threads=1, seed=0)
+    text = f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d, s):\n    i = tl.arange(0, 16)\n    {body}\n"
+    launch = Launch(offsets=(0,), n=3, m=2, d=2, s=1, grid=grid, threads=1, seed=0)
     with pytest.raises(Undefined) as caught:
         disagreement(SharedProgram(text, "int32", ("int32",), 16, (launch,)), folder, Way())
     return str(caught.value)
@@ -86,14 +86,15 @@ def test_a_kernel_that_goes_wrong_is_cut_down_to_what_matters(tmp_path: Path) ->
         tl.store(y + i, w)
     tl.store(p0 + i, tl.flip(v))
 """
-    launches = tuple(Launch((0,), n=3, m=2, d=2, grid=(1,), threads=1, seed=seed) for seed in (0, 1))
-    drawn = SharedProgram(f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d):{body}", "int32", ("int32",), 16, launches)
+    launches = tuple(Launch((0,), n=3, m=2, d=2, s=1, grid=(1,), threads=1, seed=seed) for seed in (0, 1))
+    text = f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d, s):{body}"
+    drawn = SharedProgram(text, "int32", ("int32",), 16, launches)
 
     def flips(program: SharedProgram) -> bool:
         return "tl.flip" in program.text
 
     small = smaller_while(drawn, flips, simpler_launches(drawn), attempts=400)
-    assert small.text.endswith("@tw.jit\ndef kernel(p0, x, y, g, n, m, d):\n    tl.flip(v)")
+    assert small.text.endswith("@tw.jit\ndef kernel(p0, x, y, g, n, m, d, s):\n    tl.flip(v)")
     assert small.launches == launches[:1]
     ast.parse(runnable(small))
 
