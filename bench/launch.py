@@ -13,11 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+import tilewright as tw
 from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, run_grid
 from tilewright.runtime.drivers.cpu.loader import map_code
@@ -139,6 +142,39 @@ def launches() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield "torch.add(x, y, out=out)", "torch.add(x, y, out=out)", scope
 
 
+@tw.jit
+def takes(x, n):
+    pass
+
+
+class Stated:
+    """An array that only its `__array_interface__` tells of."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+
+class Packed:
+    """An array that only DLPack tells of."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.__dlpack_device__ = array, array.__dlpack_device__
+        self.__dlpack__ = array.__dlpack__
+
+
+def foreign_launches() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Arguments that become others first: at most 1 µs each."""
+    x = np.ones(1008, np.float32)
+    forms = {"NumPy": x, "an array interface": Stated(x), "DLPack": Packed(x)}
+    for name, value in forms.items():
+        yield f"takes[(1,)](x, 1000), {name}", "takes[(1,)](x, 1000)", {"takes": takes, "x": value}
+    yield "takes[(1,)](x, np.int64(1000))", "takes[(1,)](x, n)", {"takes": takes, "x": x, "n": np.int64(1000)}
+    if importlib.util.find_spec("torch"):
+        torch = importlib.import_module("torch")
+        descriptor = TensorDescriptor(torch.from_numpy(x).reshape(63, 16), [63, 16], [16, 1], [8, 16])
+        yield "a descriptor of the host", "takes[(1,)](x, 1000)", {"takes": takes, "x": descriptor}
+
+
 def microseconds(function: Callable[[], None], count: int = 1000, gap: float = 0.0) -> list[float]:
     costs = []
     for _ in range(count):
@@ -179,7 +215,7 @@ def loading() -> None:
 
 def main() -> None:
     gc.disable()
-    for name, statement, scope in launches():
+    for name, statement, scope in chain(launches(), foreign_launches()):
         show(name, nanoseconds(statement, scope))
     pool()
     loading()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -367,6 +368,78 @@ def test_foreign_arrays_become_native(kind: Any, slow_launches: list[Any]) -> No
     kernel[(1,)](Interface(x), kind(out), 16, BLOCK=16)
     with pytest.raises(tw.ReadOnlyError):
         kernel[(1,)](out, Interface(x), 16, BLOCK=16)
+
+
+def python_calls(launch: Callable[[], Any]) -> list[str]:
+    """The names of the Python functions that the third of equal launches calls."""
+    launch()
+    launch()
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    launch()
+    sys.setprofile(None)
+    return called[1:]
+
+
+class Stated:
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+
+def test_foreign_arguments_are_converted_without_python() -> None:
+    x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    for n in (np.int64(16), np.uint8(16), ctypes.c_int(16)):
+        assert python_calls(lambda n=n: add_one[(1,)](x, out, n, BLOCK=16)) == []
+    assert python_calls(lambda: add_one[(1,)](Stated(x), out, 16, BLOCK=16)) == ["__init__"]
+    assert "_launch" not in python_calls(lambda: add_one[(1,)](Packed(x), Stated(out), 16, BLOCK=16))
+    assert np.array_equal(out, x + 1)
+
+
+class Lease:
+    """Memory that is overwritten when nobody has this any more."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+    def __del__(self) -> None:
+        self.array.fill(-7)
+
+
+def test_converted_arrays_live_until_the_launch_is_over() -> None:
+    class Lent(Packed):
+        def __dlpack__(self, **options: Any) -> Any:
+            return np.asarray(Lease(self.array)).__dlpack__(**options)
+
+    out = np.zeros(16, np.float32)
+    for turn in range(TIMES):
+        x = np.arange(turn, turn + 16, dtype=np.float32)
+        add_one[(1,)](Lent(x), out, 16, BLOCK=16)
+        assert np.array_equal(out, np.arange(turn, turn + 16) + 1)
+        assert (x == -7).all()
+
+
+def test_conversions_may_run_any_code() -> None:
+    out, kernel, seen = np.zeros(16, np.float32), tw.jit(add_one.fn), list[Any]()
+
+    class Curious(Packed):
+        act: Callable[[], Any] = staticmethod(lambda: None)
+
+        def __dlpack__(self, **options: Any) -> Any:
+            Curious.act()
+            return super().__dlpack__(**options)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    x = Curious(np.arange(16, dtype=np.float32))
+    for _ in range(TIMES):
+        kernel[(1,)](x, out, 16, BLOCK=16)
+    Curious.act = staticmethod(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        kernel[(1,)](x, out, 16, BLOCK=16)
+    Curious.act = staticmethod(lambda: kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append(args[0])))
+    kernel[(1,)](x, out, 16, BLOCK=16)
+    assert x in seen
 
 
 def test_a_grid_function_and_hooks_see_foreign_arrays_as_they_are() -> None:

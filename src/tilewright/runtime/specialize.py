@@ -34,7 +34,7 @@ from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.constants import constant_key
 from tilewright.runtime.dependencies import value_text
-from tilewright.runtime.drivers.cpu.records import know_form
+from tilewright.runtime.drivers.cpu.records import know_number
 from tilewright.runtime.errors import ArgumentError, ArgumentRangeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.semantics.constexpr import constexpr
@@ -249,9 +249,9 @@ _BY_KIND: tuple[tuple[type, _Special], ...] = (
 
 for _codes, _form in (("?", bool), ("bBhHiIlLqQ", operator.index), ("efdg", float)):
     for _code in _codes:
-        know_form(np.dtype(_code).type, _form)
+        know_number(np.dtype(_code).type, _form)
 for _kind in _C_NUMBERS:
-    know_form(_kind, operator.attrgetter("value"))
+    know_number(_kind, operator.attrgetter("value"))
 
 
 RANGES = {

@@ -47,9 +47,11 @@ from tilewright.runtime.drivers.cpu.records import (
     StuckPrograms,
     enter,
     fills,
+    forms,
     in_plain_forms,
     layout_for,
     map_records,
+    number_forms,
 )
 from tilewright.runtime.tracebacks import shortened
 from tilewright.support.diagnostics import CompilationError
@@ -435,6 +437,8 @@ def _set_up() -> NativeRuntime | None:
     runtime.set("state_slot", slot)
     runtime.set_object("type_kernel", NativeKernel)
     runtime.set_object("missed", NativeKernel._missed)
+    runtime.set_object("forms", forms)
+    runtime.set_object("number_forms", number_forms)
     runtime.set_object("failed", _failed)
     runtime.set_object("stuck", _stuck)
     type.__setattr__(NativeKernel, "__getitem__", subscript)

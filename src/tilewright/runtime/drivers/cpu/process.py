@@ -208,7 +208,7 @@ def _thread_key(system: ctypes.CDLL) -> int:
 
 
 _FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, float, int, list, tuple)}
-_FOR_EVER |= {"none": id(None), "true": id(True)}
+_FOR_EVER |= {"none": id(None), "true": id(True), "exception": id(Exception)}
 """Objects that Python never takes away."""
 
 

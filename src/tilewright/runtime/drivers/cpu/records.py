@@ -9,7 +9,8 @@ The objects made here own their memory; native code only has its address.
 
 Arguments that native code does not know take a form that it does: foreign arrays become NumPy's, numbers Python's.
 
-    know_form(np.int64, int)                # such arguments of run-time parameters are launched as ints
+    know_number(np.int64, int)              # such arguments of run-time parameters are launched as ints
+    know_form(Tensor, view_of_tensor)       # … as NumPy arrays
     in_plain_forms(grid, values, layout, 3) # the grid and the values of a call; None: there is nothing to convert
 
 The value that a form makes must compile as the original does; the caller that registers a class vouches for that.
@@ -301,13 +302,21 @@ class StuckPrograms(Exception):  # noqa: N818 - no error by itself: the launch m
         *self.program, self.site = PROGRAM.unpack_from(record)
 
 
-_forms: dict[type, Callable[[Any], Any]] = {}
+number_forms: dict[type, Callable[[Any], Any]] = {}
+"""Classes of numbers, and what makes an int, a float or a bool of one; native code asks this table, too."""
+forms: dict[type, Callable[[Any], Any]] = {}
+"""Classes of numbers and arrays, and what makes such a number or a NumPy array of one; native code asks it, too."""
 _constant_forms: dict[type, Callable[[Any], Any]] = {constexpr: unwrap}
 
 
 def know_form(kind: type, form: Callable[[Any], Any]) -> None:
     """Make launches take arguments of exactly this class as what `form` makes of them; what it raises is ignored."""
-    _forms[kind] = form
+    forms[kind] = form
+
+
+def know_number(kind: type, form: Callable[[Any], Any]) -> None:
+    """Make launches take arguments of exactly this class as the int, float or bool that `form` makes of them."""
+    forms[kind] = number_forms[kind] = form
 
 
 def in_plain_forms(
@@ -335,7 +344,7 @@ def _plain_values(values: tuple[Any, ...], layout: RecordLayout) -> tuple[Any, .
     for parameter, index in zip(layout.parameters, layout.indices, strict=True):
         if index < 0:
             continue
-        form = (_constant_forms if parameter.is_constant else _forms).get(type(values[index]))
+        form = (_constant_forms if parameter.is_constant else forms).get(type(values[index]))
         if form is None:
             continue
         plain = list(values) if plain is None else plain

@@ -7,6 +7,7 @@
     our array on GPU n                dtype object, 2**18 + (n+1) times 2**20 (+1) address
     int                               i32 / i64 / u64, 1: multiple of 16, 2: is 1  number
     float, bool, None                 kind, 0                                      bits, 0 or 1, 0
+    number of NumPy or ctypes         as the int, float or bool that it is         as of that
     constant or option: int, float    kind, the number                             –
     constant or option: others        object, its address                          –
     tuple of such, or of a class      class, 131072 + length                       –
@@ -200,11 +201,26 @@ def _argument(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr) -> No
 
 
 @native("i32")
+def _foreign_number(f: Function, argument: Ptr, form: Ptr, role: I64, key: Ptr, value: Ptr) -> None:
+    """Key and value of what `form` makes of the argument, a number of Python; what it refuses is left to Python."""
+    number = call_python(f, form, argument)
+    with f.when(number.equals(0)):
+        f.call(system(f, "PyErr_Clear"), "void")
+        f.give(UNKNOWN)
+    found = f.call("argument", "i32", number, role, key, value)
+    release(f, number)
+    f.give(found)
+
+
+@native("i32")
 def _tuple(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: I64) -> None:
     """A tuple: its own entry, then those of its elements, at most `room` in all; gives how many, or UNKNOWN."""
     kind = type_of(f, argument)
     with f.when(kind.equals(f.get(TABLE, runtime(f), "type_descriptor"))):
         f.give(f.call("descriptor", "i32", argument, role, key, value, room))
+    form = f.call(system(f, "PyDict_GetItemWithError"), "ptr", f.get(TABLE, runtime(f), "number_forms"), kind)
+    with f.when(form.differs(0)):
+        f.give(f.call("foreign_number", "i32", argument, form, role, key, value))
     f.give_when((f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).equals(0), UNKNOWN)
     size = f.call(system(f, "PyTuple_Size"), "i64", argument)
     entries = f.variable("i64", 1)

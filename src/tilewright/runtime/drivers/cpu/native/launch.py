@@ -29,10 +29,12 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     TABLE,
     UNKNOWN,
     Convert,
+    Role,
 )
 
 _MAX_EXTENT, _MAX_SIDE = 2**31 - 1, 65_535  # along x; along y and z
 _NO_OFFSET_FLAG = 2**63 - 1  # clears PY_VECTORCALL_ARGUMENTS_OFFSET
+_NOT_KNOWN = 1  # in place of a result, whose address it never is
 
 
 @native("ptr")
@@ -317,6 +319,14 @@ def _launch_over(
     f: Function, grid: Ptr, kernel: Ptr, state: Ptr, layout: Ptr, objects: Ptr, positional: I64, names: Ptr
 ) -> None:
     """A launch over a grid that is no function; calls that are not known go to Python."""
+    result = f.call("launch_if_known", "ptr", grid, state, layout, objects)
+    f.give_when(result.to("i64").differs(_NOT_KNOWN), result)
+    f.give(f.call("launch_in_plain_forms", "ptr", grid, kernel, state, layout, objects, positional, names))
+
+
+@native("ptr", inlining=ALWAYS)
+def _launch_if_known(f: Function, grid: Ptr, state: Ptr, layout: Ptr, objects: Ptr) -> None:
+    """The launch, if there is a specialisation for such arguments; else _NOT_KNOWN."""
     room = f.get(LAYOUT, layout, "count") + SPARE
     words, values = f.stack_words(room * 2), f.stack_words(room)
     found = f.call("classify", "i32", layout, objects, words, values)
@@ -327,4 +337,59 @@ def _launch_over(
             total = f.call("extents", "i64", grid, launch)
             with f.when(total >= 0), f.when(f.call("suits", "i1", record, total)):
                 f.give(f.call("launch_known", "ptr", record, values, launch, total))
+    f.give(f.constant("ptr", _NOT_KNOWN))
+
+
+@native("ptr", inlining=RARE)
+def _launch_in_plain_forms(
+    f: Function, grid: Ptr, kernel: Ptr, state: Ptr, layout: Ptr, objects: Ptr, positional: I64, names: Ptr
+) -> None:
+    """A launch with other libraries' arrays as NumPy's, which live until it is over; or by Python, with the originals.
+
+    To make them may run any code, so whether the launch may be native is asked again.
+    """
+    count = f.variable("i64", positional)
+    with f.when(names.differs(0)):
+        count.set(count.value + f.call(system(f, "PyTuple_Size"), "i64", names))
+    plain = f.stack_words(count.value)
+    with f.counted(count.value) as index:
+        f.store(f.load("ptr", objects, index * 8), plain, index * 8)
+    made = f.call("make_plain", "i64", layout, plain)
+    result = f.variable("ptr", f.constant("ptr", _NOT_KNOWN))
+    with f.when(made < 0):
+        result.set(f.constant("ptr", 0))
+    with f.when(made > 0), f.when(f.call("may_launch", "i1", state)):
+        result.set(f.call("launch_if_known", "ptr", grid, state, layout, plain))
+    with f.counted(count.value) as index:
+        converted = f.load("ptr", plain, index * 8)
+        with f.when(converted.differs(f.load("ptr", objects, index * 8))):
+            release(f, converted)
+    f.give_when(result.value.to("i64").differs(_NOT_KNOWN), result.value)
     f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
+
+
+@native("i64")
+def _make_plain(f: Function, layout: Ptr, values: Ptr) -> None:
+    """Replaces arrays of other libraries by NumPy's, new references; gives how many; -1: an exception is set.
+
+    One that cannot be converted stays, for Python to say why; a KeyboardInterrupt is no such reason.
+    """
+    table, made = runtime(f), f.variable("i64", 0)
+    with f.counted(f.get(LAYOUT, layout, "count")) as number:
+        source = f.at(layout, number * SOURCE.size + LAYOUT.size)
+        index = f.get(SOURCE, source, "index").to("i64")
+        is_constant = (f.get(SOURCE, source, "role").to("i64") & Role.CONSTANT).differs(0)
+        with f.when((index < 0).equals(0) & is_constant.equals(0)):
+            value = f.load("ptr", values, index * 8)
+            forms = f.get(TABLE, table, "forms")
+            form = f.call(system(f, "PyDict_GetItemWithError"), "ptr", forms, type_of(f, value))
+            with f.when(form.differs(0)):
+                converted = call_python(f, form, value)
+                with f.when(converted.differs(0)) as succeeded:
+                    f.store(converted, values, index * 8)
+                    made.set(made.value + 1)
+                with succeeded.otherwise():
+                    is_usual = f.call(system(f, "PyErr_ExceptionMatches"), "i32", f.get(TABLE, table, "exception"))
+                    f.give_when(is_usual.equals(0), -1)
+                    f.call(system(f, "PyErr_Clear"), "void")
+    f.give(made.value)

@@ -110,6 +110,7 @@ C_FUNCTIONS = (
     "PyErr_BadInternalCall",
     "PyErr_CheckSignals",
     "PyErr_Clear",
+    "PyErr_ExceptionMatches",
     "PyErr_NoMemory",
     "PyErr_Occurred",
     "PyEval_RestoreThread",
@@ -165,6 +166,7 @@ OBJECTS = (
     "type_parameter",
     "type_tensor",
     "type_tuple",
+    "exception",
     "none",
     "true",
 )
@@ -191,6 +193,8 @@ TABLE = struct_of(
     array_address="i64",
     array_dtype="i64",
     array_place="i64",
+    forms="ptr",  # {class of arrays or numbers: function that makes a NumPy array, or a number of Python, of one}
+    number_forms="ptr",  # {class of numbers: function that makes an int, a float or a bool of one}
     type_descriptor="ptr",  # tensor descriptors of the host
     descriptor_names="ptr",  # … and the names of their attributes, in the order of DESCRIPTOR_PARTS
     stream_key="i64",  # the pthread key of a thread's STREAM
