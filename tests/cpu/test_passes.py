@@ -159,8 +159,28 @@ FUNCTIONS_OF_ELEMENTS = """
   }
 """
 
+TILES_OF_A_MATRIX = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %stride: i32) {
+    %row = tt.get_program_id x : i32
+    %y = tt.get_program_id y : i32
+    %c32 = arith.constant 32 : i32
+    %column = arith.muli %y, %c32 : i32
+    %start = arith.muli %row, %stride : i32
+    %first = arith.addi %start, %column : i32
+    %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %s = tt.splat %first : i32 -> tensor<32xi32>
+    %offset = arith.addi %s, %i : tensor<32xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+    %p = tt.addptr %base, %offset : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+    %v = tt.load %p : tensor<32x!tt.ptr<f32>>
+    tt.store %p, %v : tensor<32x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "inline_tiles": TILES_OF_FUNCTIONS,
+    "order_programs": TILES_OF_A_MATRIX,
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,

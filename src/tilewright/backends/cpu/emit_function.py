@@ -28,6 +28,7 @@ from tilewright.backends.cpu.emit_calls import (
 from tilewright.backends.cpu.emit_control import Control, Turns
 from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS
+from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.llvm.conversions import convert_float
 from tilewright.backends.llvm.loops import LoopEmitter, moved_type
 from tilewright.backends.llvm.spelling import element_of
@@ -164,15 +165,19 @@ class FunctionEmitter(LoopEmitter):
             self.programs[axis] = self.w.load("i32", slot, align=4)
 
     def _axes(self) -> str:
-        """The axes up to the last one whose program id is used; reports and waits name all, calls hand all over."""
+        """The axes, the fastest first, up to the last one whose program id is used.
+
+        Reports and waits name all of them, calls hand all over.
+        """
+        order = order_of(self.function)
         needs_all = any(isinstance(op, Call) or op in self.shared.waiting for op in self.prologue_ops)
         if self.listener is not None or needs_all:
-            return _AXES
-        used = [_AXES.index(op.axis) for op in self.prologue_ops if _is_place(op)]
-        return _AXES[: max(used) + 1] if used else ""
+            return order
+        used = [order.index(op.axis) for op in self.prologue_ops if _is_place(op)]
+        return order[: max(used) + 1] if used else ""
 
     def _first_program(self, axes: str) -> list[tuple[str, str]]:
-        """The place of program number `begin` in the grid; x runs fastest."""
+        """The place of program number `begin` in the grid."""
         w, rest = self.w, "%begin"
         found = []
         for axis in axes:

@@ -29,6 +29,7 @@ from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.options import CpuOptions
+from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
@@ -110,6 +111,7 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
     return (
         Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
         Pass("check_legality", check_legality, "what has no lowering is named before anything is lowered"),
+        Pass("order_programs", order_programs, "neighbours in memory run one after the other"),
         Pass("if_conversion", if_conversion, "in functions of elements lanes differ, so both sides are computed"),
         Pass("expand_map", expand_map, "functions of elements become ops on tiles"),
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),

@@ -1,0 +1,92 @@
+"""The order in which a thread runs the programs of a grid: neighbours in memory one after the other.
+
+    rows = program_id(0) * 32 + range;  columns = program_id(1) * 32 + range
+    store(out + rows[:, None] * stride + columns[None, :], …)
+
+`program_id(0)` runs fastest unless something else is said, so the programs would walk down a column of tiles, and touch
+another 32 lines of memory, and mostly other pages, each time. Here the step along y is 128 bytes and the one along x is
+far, so the function gets `program_order = "yx"`: y runs fastest.
+
+Programs have no order that a kernel could rely on. Those that might see one another's work keep theirs all the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tilewright.analysis.integer_forms import Form
+from tilewright.analysis.value_forms import ValueForms
+from tilewright.dialects.traits import Atomic, DotLike
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.tt_program import ProgramId
+from tilewright.ir.core import Op
+from tilewright.transforms.functions import functions_of, is_public
+
+NEAR = 4096
+"""Max distance, in bytes, of the tiles of neighbours: a page."""
+ORDER = "program_order"
+"""The attribute of a function, the axes of the grid from the one that runs fastest on."""
+
+
+def order_programs(module: Op) -> bool:
+    """Give public functions whose tiles are neighbours along y, and not along x, that order; returns whether any was.
+
+    Products of tiles share the rows of one factor or the columns of the other, in either order: they keep theirs.
+    """
+    changed = False
+    for function in functions_of(module):
+        if is_public(function) and ORDER not in function.attributes and _is_better_by_y(function):
+            function.attributes[ORDER] = "yx"
+            changed = True
+    return changed
+
+
+def order_of(function: Func) -> str:
+    """The axes of the grid, from the one that runs fastest on."""
+    return "yxz" if ORDER in function.attributes else "xyz"
+
+
+def _is_better_by_y(function: Func) -> bool:
+    ops = list(function.walk())
+    axes = {op.axis for op in ops if isinstance(op, ProgramId) and op.name == "tt.get_program_id"}
+    if not {"x", "y"} <= axes or any(isinstance(op, (Atomic, Call, DotLike)) or _is_volatile(op) for op in ops):
+        return False
+    forms = ValueForms(sees_scalars=True)
+    steps = [_steps(forms.of(op.pointer)) for op in ops if isinstance(op, (Load, Store))]
+    both = [step for step in steps if step is not None]
+    return bool(both) and all(step.y is not None and step.y <= NEAR and _is_farther(step) for step in both)
+
+
+def _is_volatile(op: Op) -> bool:
+    return isinstance(op, Load) and op.is_volatile
+
+
+class _Steps(NamedTuple):
+    """The distance of the tiles of neighbours along each axis, in bytes; None where only the launch tells."""
+
+    x: int | None
+    y: int | None
+
+
+def _is_farther(step: _Steps) -> bool:
+    return step.y is not None and (step.x is None or step.x > step.y)
+
+
+def _steps(address: Form) -> _Steps | None:
+    """How far an address moves from program to program; None where it does not depend on both axes."""
+    x, y = (_step(address, axis) for axis in "xy")
+    return None if x == 0 or y == 0 else _Steps(x, y)
+
+
+def _step(address: Form, axis: str) -> int | None:
+    found: int | None = 0
+    for monomial, table in address.terms.items():
+        if any(_is_program_id(symbol.source.op, axis) for symbol in monomial):
+            is_number = len(monomial) == 1 and table.is_uniform and found == 0
+            found = abs(table.first) if is_number else None
+    return found
+
+
+def _is_program_id(op: Op | None, axis: str) -> bool:
+    return isinstance(op, ProgramId) and op.name == "tt.get_program_id" and op.axis == axis
