@@ -20,7 +20,7 @@ from tilewright.dialects.traits import Atomic, DotLike
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_program import ProgramId
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import functions_of, is_public
 
 NEAR = 4096
@@ -82,10 +82,23 @@ def _steps(address: Form) -> _Steps | None:
 def _step(address: Form, axis: str) -> int | None:
     found: int | None = 0
     for monomial, table in address.terms.items():
-        if any(_is_program_id(symbol.source.op, axis) for symbol in monomial):
-            is_number = len(monomial) == 1 and table.is_uniform and found == 0
-            found = abs(table.first) if is_number else None
+        if any(_depends_on(symbol.source, axis) for symbol in monomial):
+            is_number = len(monomial) == 1 and _is_program_id(monomial[0].source.op, axis) and table.is_uniform
+            found = abs(table.first) if is_number and found == 0 else None
     return found
+
+
+def _depends_on(value: Value, axis: str) -> bool:
+    """Whether a scalar is computed from the number of the program along `axis`."""
+    stack, seen = [value], set[Value]()
+    while stack:
+        value = stack.pop()
+        if value not in seen and value.op is not None:
+            seen.add(value)
+            if _is_program_id(value.op, axis):
+                return True
+            stack.extend(value.op.operands)
+    return False
 
 
 def _is_program_id(op: Op | None, axis: str) -> bool:
