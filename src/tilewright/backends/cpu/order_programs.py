@@ -49,17 +49,19 @@ def order_of(function: Func) -> str:
 
 def _is_better_by_y(function: Func) -> bool:
     ops = list(function.walk())
-    axes = {op.axis for op in ops if isinstance(op, ProgramId) and op.name == "tt.get_program_id"}
-    if not {"x", "y"} <= axes or any(isinstance(op, (Atomic, Call, DotLike)) or _is_volatile(op) for op in ops):
+    moving_x, moving_y = (_dependents(ops, axis) for axis in "xy")
+    if not moving_x or not moving_y or any(_sees_others(op) for op in ops):
         return False
     forms = ValueForms(sees_scalars=True)
-    steps = [_steps(forms.of(op.pointer)) for op in ops if isinstance(op, (Load, Store))]
-    both = [step for step in steps if step is not None]
-    return bool(both) and all(step.y is not None and step.y <= NEAR and _is_farther(step) for step in both)
+    addresses = [forms.of(op.pointer) for op in ops if isinstance(op, (Load, Store))]
+    steps = [_Steps(_step(address, moving_x), _step(address, moving_y)) for address in addresses]
+    both = [step for step in steps if step.x != 0 and step.y != 0]
+    return bool(both) and all(step.is_near_along_y() for step in both)
 
 
-def _is_volatile(op: Op) -> bool:
-    return isinstance(op, Load) and op.is_volatile
+def _sees_others(op: Op) -> bool:
+    """Whether programs may see one another's work through `op`; or whether it is a product, or a call of whatever."""
+    return isinstance(op, (Atomic, Call, DotLike)) or (isinstance(op, Load) and op.is_volatile)
 
 
 class _Steps(NamedTuple):
@@ -68,38 +70,29 @@ class _Steps(NamedTuple):
     x: int | None
     y: int | None
 
-
-def _is_farther(step: _Steps) -> bool:
-    return step.y is not None and (step.x is None or step.x > step.y)
-
-
-def _steps(address: Form) -> _Steps | None:
-    """How far an address moves from program to program; None where it does not depend on both axes."""
-    x, y = (_step(address, axis) for axis in "xy")
-    return None if x == 0 or y == 0 else _Steps(x, y)
+    def is_near_along_y(self) -> bool:
+        """Whether neighbours along y are near, and nearer than along x."""
+        return self.y is not None and self.y <= NEAR and (self.x is None or self.x > self.y)
 
 
-def _step(address: Form, axis: str) -> int | None:
+def _dependents(ops: list[Op], axis: str) -> set[Value]:
+    """The values that are computed from the number of the program along `axis`."""
+    found = set[Value]()
+    for op in ops:
+        if _is_program_id(op, axis) or not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
+
+
+def _step(address: Form, moving: set[Value]) -> int | None:
+    """How far an address moves from program to program; `moving`: the values that do."""
     found: int | None = 0
     for monomial, table in address.terms.items():
-        if any(_depends_on(symbol.source, axis) for symbol in monomial):
-            is_number = len(monomial) == 1 and _is_program_id(monomial[0].source.op, axis) and table.is_uniform
+        if any(symbol.source in moving for symbol in monomial):
+            is_number = len(monomial) == 1 and isinstance(monomial[0].source.op, ProgramId) and table.is_uniform
             found = abs(table.first) if is_number and found == 0 else None
     return found
 
 
-def _depends_on(value: Value, axis: str) -> bool:
-    """Whether a scalar is computed from the number of the program along `axis`."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value not in seen and value.op is not None:
-            seen.add(value)
-            if _is_program_id(value.op, axis):
-                return True
-            stack.extend(value.op.operands)
-    return False
-
-
-def _is_program_id(op: Op | None, axis: str) -> bool:
+def _is_program_id(op: Op, axis: str) -> bool:
     return isinstance(op, ProgramId) and op.name == "tt.get_program_id" and op.axis == axis
