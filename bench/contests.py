@@ -277,11 +277,11 @@ def matmul_torch(dtype: str, tile: tuple[int, int, int], peak: str) -> Contest:
     if dtype == "int8":
         a, b = (torch.from_numpy(RNG.integers(-100, 100, (n, n), np.int8)) for _ in range(2))
         out, out_peer = (torch.empty((n, n), dtype=torch.int32) for _ in range(2))
-        peer: Work = lambda: torch._int_mm(a, b, out=out_peer)  # noqa: E731
+        peer: Work = partial(torch._int_mm, a, b, out=out_peer)
     else:
         a, b = (torch.from_numpy(normal(n, n)).to(element) for _ in range(2))
         out, out_peer = torch.empty_like(a), torch.empty_like(a)
-        peer = lambda: torch.matmul(a, b, out=out_peer)  # noqa: E731
+        peer = partial(torch.matmul, a, b, out=out_peer)
     expected = a.double().numpy() @ b.double().numpy()
     return Contest(lambda out, threads: launch_matmul(a, b, out, (n, n, n, n, 1, n, 1, n, 1), tile, threads), out,
                    {"torch": peer}, lambda: out.double().numpy(), expected, 1e-2, 2.0 * n**3, peak)

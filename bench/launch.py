@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -196,7 +197,7 @@ def pool() -> None:
     show("run_grid, 2 programs, empty, after 1 ms", microseconds(lambda: run_grid(nothing, record, 2), 300, 1e-3), "µs")
     for programs in (2, 16):
         for threads in (1, 2):
-            run = lambda p=programs, t=threads: run_grid(burn, work, p, scratch_bytes=64, num_threads=t)  # noqa: E731
+            run = partial(run_grid, burn, work, programs, scratch_bytes=64, num_threads=threads)
             show(f"run_grid, {programs} programs of ~10 µs, {threads} thread(s)", microseconds(run, 300), "µs")
 
 

@@ -42,6 +42,7 @@ import optional_peers
 import skips
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "kernels"))
 GOLDENS = HERE / "goldens"
 GARBAGE = 10_000
 """New objects after which Python looks for cycles, instead of 700, which takes up to a twentieth of a test's time."""

@@ -102,7 +102,7 @@ def decorator(read: Reader) -> Callable[[Callable[..., float]], Callable[..., fl
             return compiled()(*arguments)
 
         update_wrapper(call, function)
-        call.compiled = compiled  # type: ignore[attr-defined]
+        call.compiled = compiled
         return call
 
     return decorate

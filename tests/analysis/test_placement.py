@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tilewright.dialects  # noqa: F401
+import tilewright.dialects  # noqa: F401 - declares the ops
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import Request, place
 from tilewright.ir.core import Op

@@ -23,15 +23,14 @@ def triton_style() -> Iterator[None]:
 
 @tw.jit
 def undefined():
-    unknown_name  # noqa: B018, F821
+    unknown_name  # noqa: B018, F821 - unknown on purpose
 
 
 @tw.jit
 def two_shapes(n):
     if n == 0:
         return tl.arange(0, 4)
-    else:  # noqa: RET505
-        return tl.arange(0, 8)
+    return tl.arange(0, 8)
 
 
 def error_of(function: Any, **signature: str) -> tw.CompilationError:
@@ -43,12 +42,12 @@ def error_of(function: Any, **signature: str) -> tw.CompilationError:
 def test_places_count_from_the_function() -> None:
     @tw.jit
     def kernel():
-        0 + "a"  # noqa: B018
+        _ = 0 + "a"
 
     error = error_of(kernel)
     place, _, text = str(error).partition("\n")
     assert place.startswith(f"--> {__file__}:")
-    assert text.startswith('at 2:4:\ndef kernel():\n    0 + "a"  # noqa: B018\n    ^\n')
+    assert text.startswith('at 2:8:\ndef kernel():\n    _ = 0 + "a"\n        ^\n')
     assert error.__cause__ is None
 
 
@@ -103,7 +102,8 @@ def returns_in_loop(n):
 @tw.jit
 def declares_twice(n):
     SIZE: tl.constexpr = 4
-    SIZE: tl.constexpr = 8  # noqa: F841
+    SIZE: tl.constexpr = 8
+    tl.static_assert(SIZE == 8)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_the_collector_rests(enabled: bool) -> None:
 def test_it_works_again_after_a_mistake() -> None:
     @tw.jit
     def wrong(x_ptr):
-        tl.store(x_ptr, unknown)  # noqa: F821
+        tl.store(x_ptr, unknown)  # noqa: F821 - unknown on purpose
 
     with pytest.raises(tw.CompilationError):
         wrong.warmup(np.zeros(1, np.float32), grid=(1,))

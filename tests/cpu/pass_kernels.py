@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from networks import attended
 
 import tilewright as tw
 import tilewright.language as tl
@@ -44,17 +45,7 @@ def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
 def flash_attention(q, k, v, out, n, B: tl.constexpr, D: tl.constexpr):
     i, d = tl.arange(0, B), tl.arange(0, D)
     query = tl.load(q + (tl.program_id(0) * B + i)[:, None] * D + d[None, :])
-    largest, total = tl.full([B], -float("inf"), tl.float32), tl.zeros([B], tl.float32)
-    mixed = tl.zeros([B, D], tl.float32)
-    for start in range(0, n, B):
-        scores = tl.dot(query, tl.load(k + (start + i)[None, :] * D + d[:, None]))
-        larger = tl.maximum(largest, tl.max(scores, 1))
-        raised = tl.exp(scores - larger[:, None])
-        shrunk = tl.exp(largest - larger)
-        total = total * shrunk + tl.sum(raised, 1)
-        mixed = tl.dot(raised, tl.load(v + (start + i)[:, None] * D + d[None, :]), mixed * shrunk[:, None])
-        largest = larger
-    tl.store(out + (tl.program_id(0) * B + i)[:, None] * D + d[None, :], mixed / total[:, None])
+    tl.store(out + (tl.program_id(0) * B + i)[:, None] * D + d[None, :], attended(query, k, v, i, d, n, B, D))
 
 
 CALLS: dict[str, tuple[Any, tuple[Any, ...], dict[str, int]]] = {

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import test_blocked_transpose as transposed
 import test_nest_loops as nests
+from networks import normed
 from pass_kernels import CALLS
 
 import tilewright as tw
@@ -34,17 +35,6 @@ FLOATS, HALVES, BYTES = np.zeros(16, np.float32), np.zeros(16, np.float16), np.z
 def copied(x, out, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(out + i, tl.load(x + i))
-
-
-@tw.jit
-def normed(x, weight, out, n, ROWS: tl.constexpr, B: tl.constexpr):
-    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, B)
-    places, inside = rows[:, None] * n + columns[None, :], columns[None, :] < n
-    tile = tl.load(x + places, mask=inside, other=0.0).to(tl.float32)
-    centred = tl.where(inside, tile - (tl.sum(tile, 1) / n)[:, None], 0.0)
-    scale = tl.rsqrt(tl.sum(centred * centred, 1) / n + 1e-5)
-    gain = tl.load(weight + columns, mask=columns < n)
-    tl.store(out + places, centred * scale[:, None] * gain[None, :], mask=inside)
 
 
 @tw.jit

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tile_programs import memdesc, pointers, program, ptx_of, run, tensor
+from tile_programs import loaded, memdesc, pointers, program, ptx_of, run, stored, tensor
 
 from long_runs import LONG
 from tilewright.layouts.conversion import to_linear_layout
@@ -37,12 +37,10 @@ Arrays = np.ndarray[Any, Any]
 def moved(lines: list[str], view: str, type: str, *, layout: str, shape: tuple[int, ...] = SHAPE) -> str:
     """A program that loads a tile of `SHAPE` as `%x`, does `lines`, and stores what is in the buffer `view`."""
     body = [
-        *pointers("%p0", ROWS, SHAPE, "f16", "from"),
-        *pointers("%p1", layout, shape, "f16", "to"),
-        f"%x = tt.load %from : {tensor(SHAPE, '!tt.ptr<f16>', ROWS)}",
+        *loaded("%x", "%p0", ROWS, SHAPE, "f16"),
         *lines,
         f"%y = ttg.local_load {view} : {type} -> {tensor(shape, 'f16', layout)}",
-        f"tt.store %to, %y : {tensor(shape, '!tt.ptr<f16>', layout)}",
+        *stored("%y", "%p1", layout, shape, "f16"),
     ]
     return program(body, elements=["f16", "f16"], numbers=["%n"])
 
@@ -92,12 +90,10 @@ def test_bytes_are_transposed_by_instructions_for_matrices() -> None:
     operand, shape = LEFT.replace("kWidth = 2", "kWidth = 4"), (64, 64)
     tile, buffer = tensor(shape, "i8", operand), memdesc(shape, "i8", turned)
     lines = [
-        *pointers("%p0", operand, shape, "i8", "from"),
-        *pointers("%p1", operand, shape, "i8", "to"),
-        f"%x = tt.load %from : {tensor(shape, '!tt.ptr<i8>', operand)}",
+        *loaded("%x", "%p0", operand, shape, "i8"),
         f"%a = ttg.local_alloc %x : ({tile}) -> {buffer}",
         f"%y = ttg.local_load %a : {buffer} -> {tile}",
-        f"tt.store %to, %y : {tensor(shape, '!tt.ptr<i8>', operand)}",
+        *stored("%y", "%p1", operand, shape, "i8"),
     ]
     text = program(lines, elements=["i8", "i8"])
     ptx, _ = ptx_of(text, capability=100)
@@ -142,6 +138,7 @@ def copied(bits: int, *, mask: bool) -> str:
     limit = tensor(SHAPE, "i32", ROWS)
     masked = "mask %m " if mask else ""
     lines = [
+        *pointers("%p0", ROWS, SHAPE, "f16", "from"),
         f"%s = ttg.local_alloc : () -> {one}",
         f"%c = arith.constant dense<16> : {limit}",
         f"%m = arith.cmpi slt, %from_0, %c : {limit}",
@@ -173,18 +170,15 @@ def test_elements_by_their_indices(axis: int, memory: str) -> None:
     one, numbers = memdesc(SHAPE, "f16", memory, mutable=True), tensor(SHAPE, "i32", COLUMNS)
     tile = tensor(SHAPE, "f16", COLUMNS)
     lines = [
-        *pointers("%p0", COLUMNS, SHAPE, "f16", "from"),
-        *pointers("%p1", COLUMNS, SHAPE, "f16", "to"),
-        *pointers("%p2", COLUMNS, SHAPE, "i32", "at"),
-        f"%x = tt.load %from : {tensor(SHAPE, '!tt.ptr<f16>', COLUMNS)}",
-        f"%i = tt.load %at : {tensor(SHAPE, '!tt.ptr<i32>', COLUMNS)}",
+        *loaded("%x", "%p0", COLUMNS, SHAPE, "f16"),
+        *loaded("%i", "%p2", COLUMNS, SHAPE, "i32"),
         f"%a = ttg.local_alloc : () -> {one}",
         f"ttg.local_scatter %a[%i], %x {{axis = {axis} : i32}} : {one}, {numbers}, {tile}",
         f"%b = ttg.local_alloc %x : ({tile}) -> {one}",
         f"%g = ttg.local_gather %b[%i] {{axis = {axis} : i32}} : {one}, {numbers} -> {tile}",
         f"%s = ttg.local_load %a : {one} -> {tile}",
         f"%y = arith.subf %g, %s : {tile}",
-        f"tt.store %to, %y : {tensor(SHAPE, '!tt.ptr<f16>', COLUMNS)}",
+        *stored("%y", "%p1", COLUMNS, SHAPE, "f16"),
     ]
     random = np.random.default_rng(axis)
     x = random.integers(0, 100, SHAPE).astype(np.float16)
@@ -224,12 +218,10 @@ def there_and_back(random: Random) -> None:
             break
     buffer = memdesc(shape, element, memory.text)
     lines = [
-        *pointers("%p0", before.text, shape, element, "from"),
-        *pointers("%p1", after.text, shape, element, "to"),
-        f"%x = tt.load %from : {tensor(shape, f'!tt.ptr<{element}>', before.text)}",
+        *loaded("%x", "%p0", before.text, shape, element),
         f"%a = ttg.local_alloc %x : ({tensor(shape, element, before.text)}) -> {buffer}",
         f"%y = ttg.local_load %a : {buffer} -> {tensor(shape, element, after.text)}",
-        f"tt.store %to, %y : {tensor(shape, f'!tt.ptr<{element}>', after.text)}",
+        *stored("%y", "%p1", after.text, shape, element),
     ]
     warps, capability = tiles[0].in_size("warp"), random.choice([75, 80, 90, 100])
     text = program(lines, elements=[element, element], warps=warps)
@@ -256,11 +248,9 @@ def test_many_random_buffers(count: int) -> None:
 def test_sums_become_halves_two_at_a_time(element: str, kind: str) -> None:
     shape, tile = (32, 32), tensor((32, 32), "f32", ROWS)
     lines = [
-        *pointers("%p0", ROWS, shape, "f32", "from"),
-        *pointers("%p1", ROWS, shape, element, "to"),
-        f"%x = tt.load %from : {tensor(shape, '!tt.ptr<f32>', ROWS)}",
+        *loaded("%x", "%p0", ROWS, shape, "f32"),
         f"%y = arith.truncf %x : {tile} to {tensor(shape, element, ROWS)}",
-        f"tt.store %to, %y : {tensor(shape, f'!tt.ptr<{element}>', ROWS)}",
+        *stored("%y", "%p1", ROWS, shape, element),
     ]
     ptx, _ = ptx_of(program(lines, elements=["f32", element]), capability=80)
     assert ptx.count(f"cvt.rn.{kind}.f32") == 4

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.layouts import random_layouts
-from tests.nvidia.tile_programs import pointers, program, tensor
+from tests.nvidia.tile_programs import loaded, program, stored, tensor
 from tests.nvidia.tile_programs import run as run_text
 
 from tilewright.layouts.queries import num_warps
@@ -26,15 +26,13 @@ def sums(kind: str, shape: tuple[int, ...], axis: int, layout: str, element: str
     order = f", reverse = {str(reverse).lower()}" if kind == "scan" else ""
     tile, result = tensor(shape, element, layout), tensor(out, element, where)
     lines = [
-        *pointers("%p0", layout, shape, element, "in"),
-        f"%x = tt.load %in : {tensor(shape, f'!tt.ptr<{element}>', layout)}",
+        *loaded("%x", "%p0", layout, shape, element),
         f'%r = "tt.{kind}"(%x) <{{axis = {axis} : i32{order}}}> ({{',
         f"^bb0(%a: {element}, %b: {element}):",
         f"%s = {add} %a, %b : {element}",
         f"tt.{kind}.return %s : {element}",
         f"}}) : ({tile}) -> {result}",
-        *pointers("%p1", where, out, element, "out"),
-        f"tt.store %out, %r : {tensor(out, f'!tt.ptr<{element}>', where)}",
+        *stored("%r", "%p1", where, out, element),
     ]
     return program(lines, elements=(element, element), warps=warps)
 

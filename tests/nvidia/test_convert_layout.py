@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tile_programs import pointers, program, ptx_of, run, tensor
+from tile_programs import loaded, pointers, program, ptx_of, run, stored, tensor
 
 from long_runs import LONG
 from tilewright.layouts.conversion import to_linear_layout
@@ -31,11 +31,9 @@ TYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i8": np.int8,
 def conversion(before: str, after: str, shape: tuple[int, ...], element: str, warps: int, blocks: int = 1) -> str:
     old, new = tensor(shape, element, before), tensor(shape, element, after)
     lines = [
-        *pointers("%p0", before, shape, element, "from"),
-        *pointers("%p1", after, shape, element, "to"),
-        f"%x = tt.load %from : {tensor(shape, f'!tt.ptr<{element}>', before)}",
+        *loaded("%x", "%p0", before, shape, element),
         f"%y = ttg.convert_layout %x : {old} -> {new}",
-        f"tt.store %to, %y : {tensor(shape, f'!tt.ptr<{element}>', after)}",
+        *stored("%y", "%p1", after, shape, element),
     ]
     return program(lines, elements=[element, element], warps=warps, blocks=blocks)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from networks import attended, normed
 
 import tilewright as tw
 import tilewright.language as tl
@@ -31,17 +32,6 @@ INSTRUCTION = re.compile(r"^ +(?:%\S+ = )?(?!call|ret|br|label)([a-z]+) ", re.MU
 def added(x, y, out, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
-
-
-@tw.jit
-def normed(x, weight, out, n, ROWS: tl.constexpr, B: tl.constexpr):
-    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, B)
-    places, inside = rows[:, None] * n + columns[None, :], columns[None, :] < n
-    tile = tl.load(x + places, mask=inside, other=0.0).to(tl.float32)
-    centred = tl.where(inside, tile - (tl.sum(tile, 1) / n)[:, None], 0.0)
-    scale = tl.rsqrt(tl.sum(centred * centred, 1) / n + 1e-5)
-    gain = tl.load(weight + columns, mask=columns < n)
-    tl.store(out + places, centred * scale[:, None] * gain[None, :], mask=inside)
 
 
 @tw.jit
@@ -74,21 +64,10 @@ def multiplied(a, b, c, n, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr)
 
 
 @tw.jit
-def attended(q, k, v, out, n, B: tl.constexpr, D: tl.constexpr):
+def attention(q, k, v, out, n, B: tl.constexpr, D: tl.constexpr):
     i, d = tl.arange(0, B), tl.arange(0, D)
     query = tl.load(q + i[:, None] * D + d[None, :])
-    largest, total = tl.full([B], -float("inf"), tl.float32), tl.zeros([B], tl.float32)
-    mixed = tl.zeros([B, D], tl.float32)
-    for start in range(0, n, B):
-        scores = tl.dot(query, tl.load(k + (start + i)[None, :] * D + d[:, None]))
-        larger = tl.maximum(largest, tl.max(scores, 1))
-        raised = tl.exp(scores - larger[:, None])
-        shrunk = tl.exp(largest - larger)
-        total = total * shrunk + tl.sum(raised, 1)
-        values = tl.load(v + (start + i)[:, None] * D + d[None, :])
-        mixed = tl.dot(raised.to(values.dtype), values, mixed * shrunk[:, None])
-        largest = larger
-    tl.store(out + i[:, None] * D + d[None, :], mixed / total[:, None])
+    tl.store(out + i[:, None] * D + d[None, :], attended(query, k, v, i, d, n, B, D))
 
 
 @tw.jit
@@ -146,7 +125,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, int], dict[str, int]]] = {
     "multiplied": (multiplied, "*fp16 *fp16 *fp16 i32", {"BM": 64, "BN": 64, "BK": 32}, {"num_stages": 3}),
     "multiplied_tf32": (multiplied, "*fp32 *fp32 *fp32 i32", {"BM": 128, "BN": 64, "BK": 32}, {"num_stages": 2}),
     "multiplied_eighths": (multiplied, "*fp8e5 *fp8e5 *fp32 i32", {"BM": 64, "BN": 32, "BK": 64}, {}),
-    "attended": (attended, "*fp16 *fp16 *fp16 *fp32 i32", {"B": 64, "D": 64}, {}),
+    "attended": (attention, "*fp16 *fp16 *fp16 *fp32 i32", {"B": 64, "D": 64}, {}),
     "multiplied_tiles": (multiplied_tiles, "*fp16 *fp16 *fp16 i32", {"BM": 128, "BN": 64, "BK": 64}, {"num_stages": 3}),
     "multiplied_by_eight": (multiplied, "*bf16 *bf16 *fp32 i32", {"BM": 128, "BN": 128, "BK": 32}, {"num_warps": 8}),
     "scaled": (scaled, "*u8 *u8 *u8 *u8 *fp32 i32", {"BM": 128, "BN": 64, "BK": 128}, {}),

@@ -86,7 +86,7 @@ def test_process_ends_with_the_one_that_started_it() -> None:
         "print(nvptx._idle[0]._process.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while Path(f"/proc/{int(run.stdout)}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not Path(f"/proc/{int(run.stdout)}").exists()
@@ -99,7 +99,7 @@ def test_idle_process_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(nvptx, "IDLE_SECONDS", 0.05)
     nvptx.start()
     worker = nvptx._idle[-1]
-    worker._process.wait(timeout=20)
+    worker._process.wait(timeout=60)
     monkeypatch.setattr(nvptx, "IDLE_SECONDS", 600)
     assert "add.f32" in emit(DOUBLE)
     assert nvptx._idle[-1] is not worker

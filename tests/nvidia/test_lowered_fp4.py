@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_programs import pointers, program, run, tensor
+from tile_programs import loaded, program, run, stored, tensor
 
 NUMBERS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 PACKED, UNPACKED = (
@@ -19,11 +19,9 @@ PACKED, UNPACKED = (
 def test_every_code(element: str, capability: int) -> None:
     before, after = tensor((32, 16), "i8", PACKED), tensor((32, 32), element, UNPACKED)
     lines = [
-        *pointers("%p0", PACKED, (32, 16), "i8", "from"),
-        *pointers("%p1", UNPACKED, (32, 32), element, "to"),
-        f"%x = tt.load %from : {tensor((32, 16), '!tt.ptr<i8>', PACKED)}",
+        *loaded("%x", "%p0", PACKED, (32, 16), "i8"),
         f"%y = ttg.fp4_to_fp %x {{axis = 1 : i32}} : {before} -> {after}",
-        f"tt.store %to, %y : {tensor((32, 32), f'!tt.ptr<{element}>', UNPACKED)}",
+        *stored("%y", "%p1", UNPACKED, (32, 32), element),
     ]
     x = np.resize(np.arange(256, dtype=np.uint8), (32, 16))
     dtype = np.float16 if element == "f16" else ml_dtypes.bfloat16

@@ -1,6 +1,6 @@
 """Programs in TTGIR that move one tile, and running them in the simulator of PTX.
 
-text = program([*pointers("%x", "#blocked…", (32, 32), "f32", "in"), …])
+text = program([*loaded("%x", "%p0", "#blocked…", (32, 32), "f32"), …])
 run(text, [x, np.zeros_like(x)], capability=80)
 """
 
@@ -70,6 +70,20 @@ def pointers(argument: str, layout: str, shape: Shape, element: str, name: str) 
         f"%{name}_p = tt.splat {argument} : !tt.ptr<{element}> -> {addresses}",
         f"%{name} = tt.addptr %{name}_p, {index} : {addresses}, {whole}",
     ]
+
+
+def loaded(value: str, argument: str, layout: str, shape: Shape, element: str) -> list[str]:
+    """`value` is the tile that lies row by row at `argument`."""
+    addresses = tensor(shape, f"!tt.ptr<{element}>", layout)
+    name = f"{argument[1:]}_from"
+    return [*pointers(argument, layout, shape, element, name), f"{value} = tt.load %{name} : {addresses}"]
+
+
+def stored(value: str, argument: str, layout: str, shape: Shape, element: str) -> list[str]:
+    """`value` is stored row by row at `argument`."""
+    addresses = tensor(shape, f"!tt.ptr<{element}>", layout)
+    name = f"{argument[1:]}_to"
+    return [*pointers(argument, layout, shape, element, name), f"tt.store %{name}, {value} : {addresses}"]
 
 
 def program(

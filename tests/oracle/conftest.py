@@ -1,15 +1,11 @@
-"""Makes the kernels of tests/kernels importable, and chooses the machine that they run on."""
+"""Chooses the machine that kernels run on."""
 
-import sys
 from fnmatch import fnmatch
-from pathlib import Path
 
 import agreement
 import pytest
 
 from tilewright.semantics import dot
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 
 RACES = "threads of a program load what others have stored, and on a GPU nothing orders them"
 EARLY = "a pipelined loop loads early what an earlier step stores"

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.needs_triton
 triton = optional_peers.module("triton")
 
 from triton._C.libtriton import ir  # noqa: E402 - once it is known to be there
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler.compiler import ASTSource, make_backend  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402 - once it is known to be there
+from triton.compiler.compiler import ASTSource, make_backend  # noqa: E402 - once it is known to be there
 
 KERNELS = {
     "batched_gemm": 1,

@@ -116,10 +116,13 @@ def write_for_ever(begin):
 
 
 whole = partial = absent = 0
+begun, begins = os.pipe()
 for kill in range(kills):
     child = os.fork()
     if not child:
+        os.write(begins, b"b")
         write_for_ever(kill)
+    os.read(begun, 1)
     time.sleep(chance.uniform(0, 0.004))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

@@ -12,12 +12,17 @@ import pytest
 from tilewright.runtime.tuning import forked
 
 
-def marks(folder: Path, count: int) -> list[forked.Task]:
-    """Tasks that write who ran them."""
+def marks(folder: Path, count: int, *, meet: bool = False) -> list[forked.Task]:
+    """Tasks that write who ran them; if they are to `meet`, all but the first wait until another process has written."""
+
+    def has_met() -> bool:
+        return any(path.read_text() not in ("", f"{os.getpid()}\n") for path in folder.iterdir())
 
     def task(index: int) -> forked.Task:
         def run() -> None:
-            time.sleep(0.01)
+            deadline = time.monotonic() + 60
+            while meet and index and not has_met() and time.monotonic() < deadline:
+                time.sleep(0.01)
             with (folder / str(index)).open("a") as file:
                 file.write(f"{os.getpid()}\n")
 
@@ -44,7 +49,7 @@ def children() -> set[int]:
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_every_task_runs_once(tmp_path: Path, workers: int) -> None:
     began: list[int] = []
-    forked.share_out(marks(tmp_path, 20), workers, began.append)
+    forked.share_out(marks(tmp_path, 20, meet=workers > 1), workers, began.append)
     found = ran(tmp_path)
     assert len(found) == 20
     assert all(text.count("\n") == 1 for text in found)

@@ -73,23 +73,23 @@ turns[(3,)](x, 1, BLOCK=1024)
 for kernel in (endless, endless_call):
     kernel[(1,)](ones, 0)
 
-def later(*signals, after=0.15):
+def later(number, after):
     def send():
         time.sleep(after)
-        for number in signals:
-            sent.append(time.monotonic())
-            os.kill(os.getpid(), number)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), number)
     threading.Thread(target=send, daemon=True).start()
 sent = []
 
-def interrupted(launch, error=KeyboardInterrupt):
-    try:
+def interrupted(launch, number=signal.SIGINT, after=0.05):
+    try:                               # on a busy machine the signal may come before the launch
+        later(number, after)
         launch()
-    except error:
+    except KeyboardInterrupt:
         took = time.monotonic() - sent[-1]
-        assert took < 5, took          # 0.05 s on a quiet machine
-        return took
-    raise SystemExit("not interrupted")
+        assert took < 20, took         # 0.05 s on a quiet machine
+    else:
+        raise SystemExit("not interrupted")
 
 def all_is_well():
     out = np.zeros(64, np.int32)
@@ -138,18 +138,19 @@ LAUNCHES = {
 
 
 @needs_native
-@pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_ctrl_c_ends_a_launch(run: Run, launch: str, threads: str) -> None:
+def test_ctrl_c_ends_a_launch(run: Run, threads: str) -> None:
+    """One process does all: a failure names the launch."""
+    launches = ", ".join(f"({name!r}, lambda: {launch})" for name, launch in LAUNCHES.items())
     script = f"""
-        for _ in range(2):
-            ones[:] = 1
-            later(signal.SIGINT)
-            interrupted(lambda: {launch})
-            all_is_well()
-        print("done")
+        for name, launch in [{launches}]:
+            print(name, flush=True)
+            for _ in range(2):
+                ones[:] = 1
+                interrupted(launch)
+                all_is_well()
     """
-    assert run(script, TILEWRIGHT_NUM_THREADS=threads) == ["done"]
+    assert run(script, TILEWRIGHT_NUM_THREADS=threads) == " ".join(LAUNCHES).split()
 
 
 @pytest.mark.spared
@@ -160,7 +161,6 @@ def test_ctrl_c_ends_a_for_loop_where_that_was_asked_for(run: Run, way: str) -> 
         launch = lambda **options: turns[(1,)](x, 2**31 - 1, BLOCK=1024, **options)
         if {way!r} == "knob":
             tw.knobs.tilewright.interruptible = True
-        later(signal.SIGINT)
         interrupted((lambda: launch(interruptible=True)) if {way!r} == "option" else launch)
         all_is_well()
         print("done")
@@ -202,7 +202,7 @@ def test_handlers_run_while_a_kernel_does_and_it_goes_on_where_it_was(run: Run) 
             once[(40_000,)](out, x, 8, BLOCK=1024)
             assert (out == turn).all(), np.unique(out)
             turn += 1
-        assert max(late - early for early, late in zip(sent, seen)) < 5
+        assert max(late - early for early, late in zip(sent, seen)) < 20
         print("done")
     """
     assert run(script) == ["done"]
@@ -234,9 +234,7 @@ def test_a_launch_that_was_expected_to_be_short_gives_up_the_gil_and_can_be_inte
             ones[:] = 1
             endless[(1,)](ones, 1)                          # well below what releases the GIL
         ones[:] = 1
-        started = time.monotonic()
-        later(signal.SIGINT)                                # its thread needs the GIL
-        interrupted(lambda: endless[(1,)](ones, 2000))
+        interrupted(lambda: endless[(1,)](ones, 2000))      # the thread that sends the signal needs the GIL
         all_is_well()
         print("done")
     """
@@ -255,9 +253,8 @@ def test_launches_of_other_threads_end_by_themselves_only(run: Run) -> None:
                 results.append(bool((out == turn).all()))
         ones[:] = 1
         thread = threading.Thread(target=work)
-        later(signal.SIGINT, after=0.5)
         thread.start()
-        interrupted(lambda: endless[(2,)](ones, 2000))
+        interrupted(lambda: endless[(2,)](ones, 2000), after=0.5)
         thread.join(60)
         assert results == [True] * 5, results
         all_is_well()
@@ -275,7 +272,6 @@ def test_a_child_of_a_fork_can_be_interrupted_too(run: Run) -> None:
         if child == 0:
             signal.alarm(60)
             ones[:] = 1
-            later(signal.SIGINT)
             interrupted(lambda: endless[(2,)](ones, 2000))
             all_is_well()
             os._exit(17)
@@ -297,8 +293,7 @@ def test_a_fork_in_a_handler_leaves_the_launch_of_the_parent_alone(run: Run) -> 
             raise KeyboardInterrupt
         signal.signal(signal.SIGUSR1, handler)
         ones[:] = 1
-        later(signal.SIGUSR1)
-        interrupted(lambda: endless[(2,)](ones, 2000))
+        interrupted(lambda: endless[(2,)](ones, 2000), signal.SIGUSR1)
         all_is_well()
     """
     assert run(script) == ["5"]
@@ -315,8 +310,7 @@ def test_kernels_that_print_can_be_interrupted_between_programs(run: Run) -> Non
             while v < n:
                 v = v + 1
         ones[:] = 1
-        later(signal.SIGINT, after=0.5)
-        interrupted(lambda: says[(2**30,)](ones, 1020))
+        interrupted(lambda: says[(2**30,)](ones, 1020), after=0.5)
         all_is_well()
         print("done")
     """
@@ -330,7 +324,6 @@ def test_without_the_native_launcher_signals_are_handled_between_programs(run: R
         launcher._ready = lambda: None
         kernel = tw.jit(turns.fn)
         kernel[(3,)](x, 1, BLOCK=1024)
-        later(signal.SIGINT)
         interrupted(lambda: kernel[(2**30,)](x, 20, BLOCK=1024))
         print("done")
     """

@@ -354,8 +354,8 @@ PLAIN = 7
 
 
 def reads_then_stores(out, flag):
-    first = HIDDEN  # noqa: F823
-    HIDDEN = first + 1  # noqa: F841
+    first = HIDDEN  # noqa: F823 - the global is meant
+    HIDDEN = first + 1  # noqa: F841 - it makes the name a variable
     tl.store(out, first)
 
 
@@ -366,8 +366,8 @@ def stores_then_reads(out, flag):
 
 def reads_in_a_loop(out, flag):
     for _ in tl.static_range(2):
-        tl.store(out, HIDDEN)  # noqa: F823
-        HIDDEN = 9  # noqa: F841
+        tl.store(out, HIDDEN)  # noqa: F823 - the global is meant
+        HIDDEN = 9  # noqa: F841 - it makes the name a variable
 
 
 def has_it_as_parameter(HIDDEN, flag):
@@ -432,12 +432,12 @@ def test_a_constant_read_on_one_path_only(hidden: None) -> None:
 
 
 def reads_ordinary(out, n):
-    tl.store(out, PLAIN)  # noqa: F823
-    PLAIN = 1  # noqa: F841
+    tl.store(out, PLAIN)  # noqa: F823 - the global is meant
+    PLAIN = 1  # noqa: F841 - it makes the name a variable
 
 
 def reads_what_was_lost(out, n):
-    tl.store(out, HIDDEN)  # noqa: F823
+    tl.store(out, HIDDEN)  # noqa: F823 - the global is meant
     if n > 3:
         HIDDEN = 5
     tl.store(out, HIDDEN)
@@ -445,8 +445,8 @@ def reads_what_was_lost(out, n):
 
 def reads_in_a_run_time_loop(out, n):
     for i in range(n):
-        tl.store(out, HIDDEN)  # noqa: F823
-        HIDDEN = i  # noqa: F841
+        tl.store(out, HIDDEN)  # noqa: F823 - the global is meant
+        HIDDEN = i  # noqa: F841 - it makes the name a variable
 
 
 @pytest.mark.parametrize("frontend", ["ast", "bytecode"])

@@ -215,7 +215,7 @@ def test_a_slow_backend_is_left_alone_too(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Slow, "asked", 0)
     monkeypatch.setattr(remote, "SLOW", 0.05)
     knobs.cache.remote_manager_class = Slow
-    with pytest.warns(RuntimeWarning, match=r"failed .TimeoutError: an answer took 0\.1 s"):
+    with pytest.warns(RuntimeWarning, match=r"failed .TimeoutError: an answer took \d+\.\d s"):
         assert load(DIGEST, "add") is not None, "the answer is used"
     for _ in range(3):
         assert content() is None
@@ -249,7 +249,7 @@ class Hanging(Shared):
 
 @pytest.mark.parametrize("when", ["made", "get", "put"])
 def test_nobody_waits_for_a_backend_that_hangs(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PATIENCE", 0.1)
+    monkeypatch.setattr(remote, "PATIENCE", 0.5)
     monkeypatch.setattr(Hanging, "hangs_when", when)
     monkeypatch.setattr(Hanging, "asked", 0)
     monkeypatch.setattr(Hanging, "end", threading.Event())
@@ -263,7 +263,7 @@ def test_nobody_waits_for_a_backend_that_hangs(when: str, monkeypatch: pytest.Mo
     assert time.monotonic() - begin < 25, "it waited for the end of a call that hangs"
     assert Hanging.asked == 1
     (text,) = [str(warning.message) for warning in warned]
-    assert "Hanging failed (TimeoutError: there is no answer after 0.1 s)" in text
+    assert "Hanging failed (TimeoutError: there is no answer after 0.5 s)" in text
     Hanging.end.set()
 
 

@@ -91,11 +91,10 @@ def test_pairs_of_programs_wait_for_each_other_in_a_long_grid(run: Run) -> None:
                 pass
             tl.store(out + pid, pid)
 
-        for programs in (2, 64, 1000, 30_000):
-            for _ in range(3):
-                flags, out = np.zeros(programs, np.int32), np.zeros(programs, np.int32)
-                meets[(programs,)](flags, out, num_threads=2)
-                assert (out == np.arange(programs)).all()
+        for programs in (2, 64, 1000) * 3 + (30_000,):
+            flags, out = np.zeros(programs, np.int32), np.zeros(programs, np.int32)
+            meets[(programs,)](flags, out, num_threads=2)
+            assert (out == np.arange(programs)).all()
         print("done")
     """
     assert run(script) == ["done"]
@@ -147,14 +146,13 @@ def test_a_program_that_works_while_all_others_wait_is_left_alone(run: Run) -> N
                     pass
 
         x, flag = np.ones(1, np.int32), np.zeros(1, np.int32)
-        took, turns = 0, 10**6
-        while took < 2.5:                   # more than twice as long as programs may wait
+        took, turns = 0, 3 * 10**7
+        while took < 1.5 and turns < 2**31 - 1:     # half as long again as programs may wait
+            turns = min(2**31 - 1, int(1.7 * turns / took)) if took else turns
             flag[:] = 0
             started = time.monotonic()
             waits_for_work[(4,)](flag, x, turns)
-            took, turns = time.monotonic() - started, min(2**31 - 1, 4 * turns)
-            if turns == 2**31 - 1:
-                break
+            took = time.monotonic() - started
         print("done")
     """
     assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["done"]

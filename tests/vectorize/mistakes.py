@@ -19,7 +19,7 @@ def text(x):
 
 
 def nothing(x):
-    y = x + 1  # noqa: F841
+    y = x + 1
 
 
 def two_results(x):
@@ -27,7 +27,7 @@ def two_results(x):
 
 
 def undefined(x):
-    return x + unknown  # noqa: F821
+    return x + unknown
 
 
 def one_side_only(x):
@@ -74,7 +74,7 @@ def not_a_number_on_one_side(x):
 def changes_in_a_loop(x):
     y = None
     while x > 1:
-        y = x  # noqa: F841
+        y = x
         x = x / 2
     return x
 

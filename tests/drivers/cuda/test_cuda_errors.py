@@ -138,9 +138,9 @@ def test_pinned_memory_can_be_used(fake: FakeDriver) -> None:
 
 
 def test_memory_of_nobody(fake: FakeDriver) -> None:
-
     class Foreign:
-        __cuda_array_interface__ = {"shape": (64,), "typestr": "<f4", "data": (4096, False), "version": 3}  # noqa: RUF012
+        def __init__(self) -> None:
+            self.__cuda_array_interface__ = {"shape": (64,), "typestr": "<f4", "data": (4096, False), "version": 3}
 
     foreign = Foreign()
     with pytest.raises(cuda.CudaError, match="cuPointerGetAttribute: invalid argument"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tile_programs import memdesc, pointers, program, run, tensor
+from tile_programs import loaded, memdesc, program, run, stored, tensor
 
 from tilewright.backends.nvidia.lower.dot.tcgen05 import form_of
 from tilewright.layouts.conversion import to_linear_layout
@@ -28,20 +28,14 @@ def multiplied(shape: tuple[int, int, int], element: str, width: int, warps: tup
     m, n, k = shape
     sum = mma(warps)
     left, right = (f"#ttg.dot_op<{{opIdx = {index}, parent = {sum}, kWidth = {width}}}>" for index in (0, 1))
-    parts = [
-        ("%p0", (m, k), element, left, "a"),
-        ("%p1", (k, n), element, right, "b"),
-        ("%p2", (m, n), "f32", sum, "c"),
-    ]
+    types = f"{tensor((m, k), element, left)} * {tensor((k, n), element, right)} -> {tensor((m, n), 'f32', sum)}"
     lines = [
-        line for place, extents, kind, layout, name in parts for line in pointers(place, layout, extents, kind, name)
+        *loaded("%a", "%p0", left, (m, k), element),
+        *loaded("%b", "%p1", right, (k, n), element),
+        *loaded("%c", "%p2", sum, (m, n), "f32"),
+        f"%d = tt.dot %a, %b, %c, inputPrecision = tf32 : {types}",
+        *stored("%d", "%p3", sum, (m, n), "f32"),
     ]
-    types = {name: tensor(extents, kind, layout) for _, extents, kind, layout, name in parts}
-    for _, extents, kind, layout, name in parts:
-        lines.append(f"%t{name} = tt.load %{name} : {tensor(extents, f'!tt.ptr<{kind}>', layout)}")
-    lines.append(f"%d = tt.dot %ta, %tb, %tc, inputPrecision = tf32 : {types['a']} * {types['b']} -> {types['c']}")
-    lines += pointers("%p3", sum, (m, n), "f32", "out")
-    lines.append(f"tt.store %out, %d : {tensor((m, n), '!tt.ptr<f32>', sum)}")
     count = warps[0] * warps[1]
     text = program(lines, elements=[element, element, "f32", "f32"], warps=count)
     dtype = {"f16": np.float16, "f32": np.float32}[element]
@@ -101,15 +95,13 @@ def test_tensor_memory_in_one_layout_and_out_in_another(
     type = buffer(shape, element, memory)
     for into, out in zip(layouts, [*layouts[1:], layouts[0]], strict=True):
         lines = [
-            *pointers("%p0", into.text, shape, element, "x"),
-            *pointers("%p1", out.text, shape, element, "y"),
-            f"%t = tt.load %x : {tensor(shape, f'!tt.ptr<{element}>', into.text)}",
+            *loaded("%t", "%p0", into.text, shape, element),
             "%true = arith.constant true",
             f"%m = ttng.tmem_alloc : () -> {type}",
             f"ttng.tmem_store %t, %m, %true : {tensor(shape, element, into.text)} -> {type}",
             "ttg.barrier local",
             f"%u = ttng.tmem_load %m : {type} -> {tensor(shape, element, out.text)}",
-            f"tt.store %y, %u : {tensor(shape, f'!tt.ptr<{element}>', out.text)}",
+            *stored("%u", "%p1", out.text, shape, element),
         ]
         text = program(lines, elements=[element, element], warps=warps)
         assert run(text, [x, np.zeros_like(x)], capability=100, warps=warps)[1].tolist() == x.tolist()
@@ -121,13 +113,11 @@ def test_a_part_of_tensor_memory() -> None:
     (into, *_), (out, *_) = (compatible_layouts(memory, extents, bits=32, warps=4) for extents in (whole, shape))
     type, part = buffer(whole, "f32", memory), buffer(shape, "f32", memory, whole)
     lines = [
-        *pointers("%p0", into.text, whole, "f32", "x"),
-        *pointers("%p1", out.text, shape, "f32", "y"),
-        f"%t = tt.load %x : {tensor(whole, '!tt.ptr<f32>', into.text)}",
+        *loaded("%t", "%p0", into.text, whole, "f32"),
         f"%m = ttng.tmem_alloc %t : ({tensor(whole, 'f32', into.text)}) -> {type}",
         f"%v = ttng.tmem_subslice %m {{N = 32 : i32}} : {type} -> {part}",
         f"%u = ttng.tmem_load %v : {part} -> {tensor(shape, 'f32', out.text)}",
-        f"tt.store %y, %u : {tensor(shape, '!tt.ptr<f32>', out.text)}",
+        *stored("%u", "%p1", out.text, shape, "f32"),
     ]
     x = RNG.standard_normal(whole).astype(np.float32)
     text = program(lines, elements=["f32", "f32"])
@@ -142,9 +132,7 @@ def test_a_choice_of_two_buffers_in_tensor_memory(number: int) -> None:
     (layout, *_) = compatible_layouts(memory, shape, bits=32, warps=4)
     type, tile = buffer(shape, "f32", memory), tensor(shape, "f32", layout.text)
     lines = [
-        *pointers("%p0", layout.text, shape, "f32", "x"),
-        *pointers("%p1", layout.text, shape, "f32", "y"),
-        f"%t = tt.load %x : {tensor(shape, '!tt.ptr<f32>', layout.text)}",
+        *loaded("%t", "%p0", layout.text, shape, "f32"),
         f"%twice = arith.addf %t, %t : {tile}",
         f"%m0 = ttng.tmem_alloc %t : ({tile}) -> {type}",
         f"%m1 = ttng.tmem_alloc %twice : ({tile}) -> {type}",
@@ -156,7 +144,7 @@ def test_a_choice_of_two_buffers_in_tensor_memory(number: int) -> None:
         f"%turned:2 = scf.for %i = %none to %three step %one iter_args(%a = %m, %b = %m0) -> ({type}, {type}) : i32 {{",
         f"scf.yield %b, %a : {type}, {type} }}",
         f"%u = ttng.tmem_load %turned#1 : {type} -> {tile}",
-        f"tt.store %y, %u : {tensor(shape, '!tt.ptr<f32>', layout.text)}",
+        *stored("%u", "%p1", layout.text, shape, "f32"),
     ]
     x = RNG.standard_normal(shape).astype(np.float32)
     text = program(lines, elements=["f32", "f32"], numbers=["%n0"])
@@ -180,9 +168,7 @@ def test_scales_copied_from_shared_memory() -> None:
     type, source = buffer(shape, element, memory), memdesc(shape, element, PIECES)
     barrier = memdesc((1,), "i64", BARRIER, mutable=True)
     lines = [
-        *pointers("%p0", plain, shape, element, "x"),
-        *pointers("%p1", out.text, shape, element, "y"),
-        f"%t = tt.load %x : {tensor(shape, f'!tt.ptr<{element}>', plain)}",
+        *loaded("%t", "%p0", plain, shape, element),
         f"%s = ttg.local_alloc %t : ({tensor(shape, element, plain)}) -> {source}",
         f"%b = ttg.local_alloc : () -> {barrier}",
         f"ttng.init_barrier %b, 1 : {barrier}",
@@ -193,7 +179,7 @@ def test_scales_copied_from_shared_memory() -> None:
         f"ttng.tmem_copy %s, %m, %b : {source}, {type}, {barrier}",
         f"ttng.wait_barrier %b, %zero : {barrier}",
         f"%u = ttng.tmem_load %m : {type} -> {tensor(shape, element, out.text)}",
-        f"tt.store %y, %u : {tensor(shape, f'!tt.ptr<{element}>', out.text)}",
+        *stored("%u", "%p1", out.text, shape, element),
     ]
     x = RNG.integers(-100, 100, shape).astype(np.int8)
     found = run(program(lines, elements=[element, element]), [x, np.zeros_like(x)], capability=100)[1]
@@ -236,11 +222,8 @@ def test_a_left_factor_in_tensor_memory(rows: int, commits: bool) -> None:
         return f"ttng.tc_gen5_mma %a, %b, %d, %false, %true{told} {{is_async}} : {types}"
 
     lines = [
-        *pointers("%p0", left.text, (m, k), "f16", "x"),
-        *pointers("%p1", plain, (k, n), "f16", "y"),
-        *pointers("%p2", out.text, (m, n), "f32", "z"),
-        f"%t = tt.load %x : {tensor((m, k), '!tt.ptr<f16>', left.text)}",
-        f"%u = tt.load %y : {tensor((k, n), '!tt.ptr<f16>', plain)}",
+        *loaded("%t", "%p0", left.text, (m, k), "f16"),
+        *loaded("%u", "%p1", plain, (k, n), "f16"),
         f"%a = ttng.tmem_alloc %t : ({tensor((m, k), 'f16', left.text)}) -> {a}",
         f"%b = ttg.local_alloc %u : ({tensor((k, n), 'f16', plain)}) -> {b}",
         f"%d = ttng.tmem_alloc : () -> {d}",
@@ -254,7 +237,7 @@ def test_a_left_factor_in_tensor_memory(rows: int, commits: bool) -> None:
         *(() if commits else (product(", %r[%true]"),)),
         f"ttng.wait_barrier %r, %zero : {barrier}",
         f"%v = ttng.tmem_load %d : {d} -> {tensor((m, n), 'f32', out.text)}",
-        f"tt.store %z, %v : {tensor((m, n), '!tt.ptr<f32>', out.text)}",
+        *stored("%v", "%p2", out.text, (m, n), "f32"),
     ]
     x, y = (RNG.integers(-8, 8, shape).astype(np.float16) for shape in ((m, k), (k, n)))
     arrays = [x, y, np.zeros((m, n), np.float32)]
@@ -268,12 +251,9 @@ def test_several_buffers_in_one() -> None:
     (layout, *_) = compatible_layouts(memory, shape, bits=32, warps=4)
     one = buffer(shape, "f32", memory)
     both = one.replace("128x32xf32", "2x128x32xf32", 1)
-    moved = tensor(shape, "!tt.ptr<f32>", layout.text)
     tile = tensor(shape, "f32", layout.text)
     lines = [
-        *pointers("%p0", layout.text, shape, "f32", "x"),
-        *pointers("%p1", layout.text, shape, "f32", "y"),
-        f"%t = tt.load %x : {moved}",
+        *loaded("%t", "%p0", layout.text, shape, "f32"),
         f"%u = arith.addf %t, %t : {tile}",
         "%true = arith.constant true",
         f"%m = ttng.tmem_alloc : () -> {both}",
@@ -285,7 +265,7 @@ def test_several_buffers_in_one() -> None:
         f"%a = ttng.tmem_load %v : {one} -> {tile}",
         f"%b = ttng.tmem_load %w : {one} -> {tile}",
         f"%c = arith.subf %b, %a : {tile}",
-        f"tt.store %y, %c : {moved}",
+        *stored("%c", "%p1", layout.text, shape, "f32"),
     ]
     x = RNG.standard_normal(shape).astype(np.float32)
     text = program(lines, elements=["f32", "f32"], numbers=["%n"])

@@ -66,7 +66,7 @@ tt.func @f(%a: !ttg.memdesc<128x128xf8E5M2, #a, #smem>, %d: !ttg.memdesc<128x128
     tt.return
 }}
 }}
-"""  # noqa: E501
+"""  # noqa: E501 - lines of IR
     module = parse_module(text)
     mma_lowering(module)
     verify(module)

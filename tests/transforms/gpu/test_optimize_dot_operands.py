@@ -140,7 +140,7 @@ tt.func public @f(%s: !tt.ptr<i8>, %d: !tt.ptr<f32>) {
     tt.return
 }
 }
-"""  # noqa: E501
+"""  # noqa: E501 - lines of IR
 
 
 def test_scales_stay_in_shared_memory() -> None:

@@ -56,7 +56,7 @@ def scaled(
         %{name}o = arith.addi %{name}rb, %{name}cb : {tile}i32, #l>
         %{name}b = tt.splat %{name} : !tt.ptr<{type}> -> {tile}!tt.ptr<{type}>, #l>
         %{name}p = tt.addptr %{name}b, %{name}o : {tile}!tt.ptr<{type}>, #l>, {tile}i32, #l>
-        """  # noqa: E501
+        """  # noqa: E501 - lines of IR
         if name != "d":
             loads += f"%{name}v = tt.load %{name}p : {tile}!tt.ptr<{type}>, #l>"
         parts[name] = f"{tile}{type}, #l>"

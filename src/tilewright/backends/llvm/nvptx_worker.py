@@ -25,7 +25,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 
 
 @cache
-def machine_for(cpu: str, features: str):  # type: ignore[no-untyped-def]
+def machine_for(cpu: str, features: str) -> llvm.TargetMachine:
     """LLVM's code generator for a device."""
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=3)
 
@@ -44,7 +44,7 @@ def part_of_library(path: str, names: frozenset[str], cpu: str, features: str) -
     return bytes(module.as_bitcode())
 
 
-def link(module, path: str, cpu: str, features: str) -> None:  # type: ignore[no-untyped-def]
+def link(module: llvm.ModuleRef, path: str, cpu: str, features: str) -> None:
     """Add the functions of a library that the module calls."""
     called = frozenset(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
     part = llvm.parse_bitcode(part_of_library(path, called, cpu, features))
@@ -55,7 +55,7 @@ def link(module, path: str, cpu: str, features: str) -> None:  # type: ignore[no
             function.linkage = "internal"
 
 
-def pass_builder(cpu: str, features: str):  # type: ignore[no-untyped-def]
+def pass_builder(cpu: str, features: str) -> llvm.PassBuilder:
     """LLVM's pipelines for a device."""
     return llvm.create_pass_builder(machine_for(cpu, features), llvm.create_pipeline_tuning_options(speed_level=2))
 
