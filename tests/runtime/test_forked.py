@@ -13,7 +13,7 @@ from tilewright.runtime.tuning import forked
 
 
 def marks(folder: Path, count: int, *, meet: bool = False) -> list[forked.Task]:
-    """Tasks that write who ran them; if they are to `meet`, all but the first wait until another process has written."""
+    """Tasks that write who ran them; if they `meet`, all but the first wait until another process has written."""
 
     def has_met() -> bool:
         return any(path.read_text() not in ("", f"{os.getpid()}\n") for path in folder.iterdir())
