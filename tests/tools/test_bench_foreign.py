@@ -18,7 +18,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 sys.path.append(str(BENCH))
 
 with mock.patch("importlib.util.find_spec", return_value=None):
-    from measure_foreign import BAR, ROWS, judge
+    from measure_foreign import BAR, LEAST, ROWS, judge
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -41,8 +41,9 @@ def test_the_bar_is_the_fastest_peer() -> None:
 
 
 def test_the_bar_is_the_limit_where_a_peer_is_faster() -> None:
-    judged = judge("add", {"ours": 3e-6, "numpy": 1e-6}, frozenset(), 2e-6)
-    assert judged["bar"] == pytest.approx(0.5)
+    limits = {1.0e-6: BAR, 1.05e-6: 1 / 1.05, 2e-6: LEAST}
+    for limit, bar in limits.items():
+        assert judge("add", {"ours": 3e-6, "numpy": 1e-6}, frozenset(), limit)["bar"] == pytest.approx(bar)
 
 
 def test_a_peer_that_makes_its_result_is_compared_with_ours_that_does_so() -> None:
