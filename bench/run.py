@@ -6,8 +6,9 @@
 
 Each table is measured by a process of its own, whose environment keeps all libraries to the table's number of threads
 and which is pinned to as many CPUs. `ratio` is the peer's time over ours, in one run, in turns, on the same arrays;
-`peak` is the share of the multiply-add peak that was measured between the samples of that row. A peer with a star makes
-its result in each call, as it cannot be given an array for it: beside it we make ours in each call, too.
+`peak` is the share of the multiply-add peak that was measured between the samples of that row, or for kernels of others
+of the speed of memory, whichever takes longer. A peer with a star makes its result in each call, as it cannot be given
+an array for it: beside it we make ours in each call, too.
 """
 
 from __future__ import annotations
