@@ -20,12 +20,12 @@ from matmul import ACCUMULATORS, matmul_kernel
 from peers import jax, numba, torch
 from softmax import softmax_kernel
 from vector_add import add_kernel
+from works import Work, empty, error_function, jax_work, like
 
 import tilewright as tw
 import tilewright.language as tl
 from kernels import exp_kernel, gelu_erf_kernel, gelu_tanh_kernel, scaled_product_kernel, sum_kernel
 
-Work = Callable[[], Any]
 RNG = np.random.default_rng(0)
 
 
@@ -70,31 +70,10 @@ class NotPossibleError(Exception):
     """A contest cannot be held here; the message says why."""
 
 
-def like(out: Any) -> Any:
-    """New arrays as `out`, by the library that those are of."""
-    if isinstance(out, tuple):
-        return tuple(map(like, out))
-    return np.empty_like(out) if isinstance(out, np.ndarray) else torch.empty_like(out)
-
-
-def empty(*shape: int) -> np.ndarray:
-    """An fp32 array that starts at a cache line, as the arrays of torch and JAX do; NumPy's large ones do not."""
-    count = int(np.prod(shape)) * 4
-    memory = np.empty(count + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + count].view(np.float32).reshape(shape)
-
-
 def normal(*shape: int) -> np.ndarray:
     made = empty(*shape)
     made[...] = RNG.standard_normal(shape, np.float32)
     return made
-
-
-def jax_work(function: Callable[..., Any], *arrays: np.ndarray) -> Work:
-    """A jitted function on JAX's own copies; each call waits for its result, which JAX allocates."""
-    compiled, copies = jax.jit(function), [jax.numpy.asarray(array) for array in arrays]
-    return lambda: compiled(*copies).block_until_ready()
 
 
 def tensors(*arrays: np.ndarray) -> list[Any]:
@@ -183,15 +162,6 @@ def gelu(approximate: str, *shape: int) -> Contest:
     if torch:
         peers["torch"] = lambda x, out: torch._C._nn.gelu(x, approximate=approximate, out=out)
     return elementwise(gelu_tanh_kernel if approximate == "tanh" else gelu_erf_kernel, shape, reference, peers)
-
-
-def error_function(x: np.ndarray) -> np.ndarray:
-    """erf by its Taylor series; good to 1e-9 for |x| < 4."""
-    term, total = x.copy(), x.copy()
-    for k in range(1, 120):
-        term *= -x * x / k
-        total += term / (2 * k + 1)
-    return np.asarray(total * 2 / np.pi**0.5)
 
 
 def softmax(rows: int, columns: int) -> Contest:

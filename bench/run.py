@@ -2,11 +2,13 @@
 
     python bench/run.py --quick              # one thread only, shorter
     python bench/run.py --only 'matmul|flash' --json results.json
+    python bench/run.py --quick --tables 'others, in L1, 1' # kernels of others, in arrays that fit L1
 
 Each table is measured by a process of its own, whose environment keeps all libraries to the table's number of threads
 and which is pinned to as many CPUs. `ratio` is the peer's time over ours, in one run, in turns, on the same arrays;
-`peak` is the share of the multiply-add peak that was measured between the samples of that row. A peer with a star makes
-its result in each call, as it cannot be given an array for it: beside it we make ours in each call, too.
+`peak` is the share of the multiply-add peak that was measured between the samples of that row, or for kernels of others
+of the speed of memory, whichever takes longer. A peer with a star makes its result in each call, as it cannot be given
+an array for it: beside it we make ours in each call, too.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +37,7 @@ class Table:
     Attributes:
         title: printed above them.
         script: measures them.
+        arguments: further ones of the script.
         threads: of every library.
         environment: further variables.
         is_quick: measured with `--quick` too.
@@ -41,6 +45,7 @@ class Table:
 
     title: str
     script: str
+    arguments: tuple[str, ...] = ()
     threads: int = 1
     environment: dict[str, str] = field(default_factory=dict)
     is_quick: bool = False
@@ -58,12 +63,19 @@ TABLES = (
     Table("Vectorized functions, two threads", "measure_vectorize.py", threads=2),
     Table("Run, two threads", "measure_run.py", threads=2),
     Table("Run, one thread, AVX2 only", "measure_run.py", environment={"TILEWRIGHT_CPU": "x86-64-v3"}),
+    *(
+        Table(f"Kernels of others, in {size}, {threads} thread{'s'[threads == 1 :]}", "measure_foreign.py",
+              ("--size", size), threads, is_quick=threads == 1 and size == "L2 or L3")
+        for threads in (1, 2)
+        for size in ("L1", "L2 or L3", "memory")
+    ),
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one thread and this CPU only, shorter samples")
+    parser.add_argument("--tables", default="", metavar="PATTERN", help="tables whose title matches this one")
     parser.add_argument("--only", default="", metavar="PATTERN", help="rows whose name matches this regular expression")
     parser.add_argument("--seconds", type=float, metavar="S", help="per row; default 1, with --quick 0.3")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
@@ -72,7 +84,7 @@ def main() -> None:
     seconds = arguments.seconds or (0.3 if arguments.quick else 1.0)
     results: dict[str, list[dict[str, Any]]] = {}
     for table in TABLES:
-        if (table.is_quick or not arguments.quick) and table.threads <= len(os.sched_getaffinity(0)):
+        if is_wanted(table, arguments):
             rows = results[table.title] = []
             for row in measured(table, arguments.only, seconds):
                 if not rows:
@@ -86,6 +98,13 @@ def main() -> None:
         arguments.json.write_text(json.dumps(report, indent=1, ensure_ascii=False))
 
 
+def is_wanted(table: Table, arguments: argparse.Namespace) -> bool:
+    """Whether this run measures it: a table that is asked for by its title need not be quick."""
+    is_chosen = bool(re.search(arguments.tables, table.title))
+    is_short = table.is_quick or not arguments.quick or bool(arguments.tables)
+    return is_chosen and is_short and table.threads <= len(os.sched_getaffinity(0))
+
+
 def installed_peers() -> dict[str, str]:
     """Versions of the peers that are there."""
     names = {distribution.name.lower() for distribution in metadata.distributions()}
@@ -94,8 +113,8 @@ def installed_peers() -> dict[str, str]:
 
 def measured(table: Table, only: str, seconds: float) -> Iterator[dict[str, Any]]:
     """The rows, each as soon as it is measured."""
-    command = [sys.executable, str(HERE / table.script), "--only", only]
-    if table.script in ("measure_run.py", "measure_vectorize.py"):
+    command = [sys.executable, str(HERE / table.script), "--only", only, *table.arguments]
+    if table.script in ("measure_run.py", "measure_vectorize.py", "measure_foreign.py"):
         command += ["--threads", str(table.threads), "--seconds", str(seconds)]
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, **limits(table.threads), **table.environment, "TRITON_CACHE_DIR": cache}
