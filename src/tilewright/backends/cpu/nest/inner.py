@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
+from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
@@ -200,9 +201,10 @@ class InnerLoop:
         if self.by_rows and width >= self.extent:
             self._iteration(0, chunks, None)
         else:
-            carried, end = self._carried(chunks), self._end(width)
+            carried = self._carried(chunks)
+            end = self._end(width) if backwards is None else self.extent
             flip = None if backwards is None else b.select(backwards, b.constant(self.extent - width, i64), 0)
-            with b.loop(0, end, width, carried=carried) as loop:
+            with b.loop(0, end, width, carried=carried, nonempty=bool(self.accumulators)) as loop:
                 self._restore(loop.carried, chunks)
                 self._iteration(loop.index if flip is None else b.xor(loop.index, flip), chunks, loop.index)
                 loop.next = [value for a in self.accumulators for row in a.values for value in row]
@@ -211,25 +213,11 @@ class InnerLoop:
         c.depth = inner - 1
 
     def _end(self, width: int) -> Scalar:
-        """The end of the loop: behind the last active lane, if it only does masked stores; else the extent."""
+        """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
         c = self.c
-        if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.sinks):
+        if c.fast or not self.by_rows:
             return self.extent
-        c.position = 0  # what general masks compute here is not used, but must not name another loop's lane
-        ends: dict[Scalar, int] = {}
-        for sink in self.sinks:
-            *_, last = sink.operands  # the mask, or the buffer that keeps it, which has no end
-            mask = evaluate(c, last, (*self.outer, LANE))
-            if not isinstance(mask, ActiveLaneBound) or mask.level >= c.depth:
-                return self.extent
-            ends[mask.below] = mask.level
-        end: Scalar = 0
-        for below, level in ends.items():
-            end = c.binary("arith.maxsi", end, below, i64, level)
-        if len(ends) == 1 and width == c.lanes:
-            (c.active_lane_bound,) = ends
-        bounded = c.binary("arith.minsi", end, self.extent, i64, c.depth - 1)
-        return c.binary("arith.andi", c.add(bounded, width - 1, i64, c.depth - 1), -width, i64, c.depth - 1)
+        return end_of_loop(c, self.nest, self.sinks, self.extent, self.outer, width)
 
     def _carried(self, chunks: int) -> list[Value]:
         c = self.c
