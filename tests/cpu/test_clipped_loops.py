@@ -87,7 +87,32 @@ def kept_turned(x, out, n, TILE: tl.constexpr):
     """The lanes in front of the end read those behind it."""
     column = tl.arange(0, TILE)
     parts = tl.exp(tl.load(x + column, mask=column < n, other=0.0))
-    tl.store(out + column, tl.gather(parts, column ^ (TILE - 1), 0) / tl.max(parts, 0), mask=column < n)
+    turned = tl.reshape(tl.trans(tl.reshape(parts, (32, TILE // 32))), (TILE,))
+    tl.store(out + column, turned / tl.max(parts, 0), mask=column < n)
+
+
+@tw.jit
+def kept_further(x, out, n, TILE: tl.constexpr):
+    """A maximum ends early, what is stored later ends late."""
+    column = tl.arange(0, TILE)
+    parts = tl.exp(tl.load(x + column, mask=column < n, other=0.0))
+    tl.store(out + column, parts / tl.max(parts, 0), mask=column < 2 * n)
+
+
+@tw.jit
+def bounds_from_sums(x, out, n, TILE: tl.constexpr):
+    """How far a later loop goes is not known yet when the first one of the row begins."""
+    row, column = tl.arange(0, 2)[:, None], tl.arange(0, TILE // 2)[None, :]
+    parts = tl.exp(tl.load(x + row * (TILE // 2) + column, mask=column < n, other=-float("inf")))
+    chosen = tl.where(column < tl.sum(parts, 1).to(tl.int32)[:, None], parts, 0.0)
+    tl.store(out + tl.arange(0, 2), tl.sum(chosen, 1))
+
+
+@tw.jit
+def two_bounds(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    left = tl.load(x + column, mask=column < n, other=0.0)
+    tl.store(out, tl.sum(tl.load(x + column, mask=column < 2 * n, other=left) + left, 0))
 
 
 @tw.jit
@@ -134,7 +159,7 @@ def loops_of(kernel: Any, **constants: Any) -> Op:
 
 
 def chunks_run(module: Op, n: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of vectors of W lanes that each loop goes through for a row of `n`."""
+    """The number of vectors of W lanes that each loop over lanes goes through for rows of `n`."""
     turns: Counter[For] = Counter()
     execute = Interpreter.execute
 
@@ -147,7 +172,8 @@ def chunks_run(module: Op, n: int, monkeypatch: pytest.MonkeyPatch) -> list[int]
     with monkeypatch.context() as patch:
         patch.setattr(Interpreter, "execute", counting)
         run_ir(module, [np.ones(TILE, np.float32), np.ones(TILE, np.float32), n])
-    return [count * (integer_of(loop.step) or 0) // W for loop, count in turns.items()]
+    counts = [count * (integer_of(loop.step) or 0) // W for loop, count in turns.items()]
+    return [count for count in counts if count]
 
 
 @pytest.mark.parametrize("kernel", [softmax, layer_norm, normed_activation, cross_entropy])
@@ -156,6 +182,12 @@ def test_reductions_end_with_the_mask(kernel: Any, n: int, chunks: int, monkeypa
     """A lane beyond the mask is taken in, for all others; stores that follow need none."""
     stores = [-(-n // W)] if kernel is not cross_entropy and n > 0 else []
     assert chunks_run(loops_of(kernel), n, monkeypatch) == [chunks] * 2 + stores
+
+
+def test_no_loop_leaves_the_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One mask ends in the tile, the other one far behind it."""
+    for n in (TILE - 1, TILE // 2):
+        assert chunks_run(loops_of(two_bounds), n, monkeypatch) == [CHUNKS]
 
 
 @pytest.mark.parametrize("other", [0.0, -0.0, float("inf"), float("nan")])
@@ -177,7 +209,10 @@ def test_a_maximum_ends_whatever_lies_beyond(monkeypatch: pytest.MonkeyPatch) ->
     ("kernel", "chunks"),
     [
         (kept_whole, [CHUNKS, CHUNKS]),
-        (kept_turned, [CHUNKS, CHUNKS, 3]),
+        (kept_turned, [CHUNKS, 3]),
+        (kept_further, [6, 5]),
+        (bounds_from_sums, [CHUNKS, 16]),
+        (two_bounds, [6]),
         (positions, [CHUNKS]),
         (loaded_mask, [CHUNKS]),
         (largest_place, [CHUNKS]),
@@ -186,7 +221,7 @@ def test_a_maximum_ends_whatever_lies_beyond(monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_needs_all_lanes_gets_them(kernel: Any, chunks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_needed_further_on_is_computed(kernel: Any, chunks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     assert chunks_run(loops_of(kernel), 40, monkeypatch) == chunks
 
 
@@ -207,7 +242,7 @@ def test_results_have_the_bits_of_whole_loops(
     """NaN, infinities and both zeros in the row; each lane adds up the same numbers in the same order."""
     clipped = loops_of(kernel, **constants)
     with monkeypatch.context() as patch:
-        patch.setattr(inner, "end_of_loop", lambda c, nest, sinks, extent, outer, width: extent)
+        patch.setattr(inner, "end_of_loop", lambda tails, sinks, extent, outer, width: extent)
         whole = loops_of(kernel, **constants)
     ordinary = np.random.default_rng(5).standard_normal(TILE).astype(np.float32)
     for special in (1.0, -0.0, np.inf, -np.inf, np.nan):

@@ -190,7 +190,8 @@ def normed_activation(x, out, n, WHOLE: tl.constexpr, TILE: tl.constexpr):
 def two_bounds(x, out, n, WHOLE: tl.constexpr, TILE: tl.constexpr):
     row, column = tl.program_id(0), tl.arange(0, TILE)
     left = tl.load(x + row * TILE + column, mask=column < n, other=0.0)
-    right = tl.load(x + row * TILE + column, mask=column < 2 * n - 5, other=0.0)
+    right = tl.load(x + row * TILE + column, mask=column < 2 * n - 5, other=left)
+    right = tl.load(x + row * TILE + column, mask=column < n // 2, other=right)
     total = tl.sum(left * 2 + right, 0)
     least = tl.min(tl.maximum(left, right), 0)
     if WHOLE:

@@ -18,19 +18,18 @@ from collections.abc import Sequence
 
 from tilewright.analysis.possible_numbers import combines_to_itself
 from tilewright.backends.cpu.costs import STORES
-from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar
 from tilewright.backends.cpu.nest.tails import Tail, Tails
-from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import Read, Write
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op
 from tilewright.ir.types import i64
 
 
-def end_of_loop(c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index, width: int) -> Scalar:
+def end_of_loop(tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, width: int) -> Scalar:
     """The end of the loop for `sinks` along a row of `extent` lanes, `width` in each step; an i64."""
-    bounds = _Clip(c, nest, extent, (*outer, LANE)).bounds(sinks)
+    tails.renew()
+    c, bounds = tails.c, _Clip(tails, extent, (*outer, LANE)).bounds(sinks)
     if bounds is None:
         return extent
     level = max(bound.level for bound in bounds)
@@ -47,9 +46,8 @@ def end_of_loop(c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer:
 class _Clip:
     """What the sinks of a nest need of a row."""
 
-    def __init__(self, c: Context, nest: Nest, extent: int, index: Index) -> None:
-        self.nest, self.extent, self.index = nest, extent, index
-        self.tails = Tails(c, nest)
+    def __init__(self, tails: Tails, extent: int, index: Index) -> None:
+        self.tails, self.nest, self.extent, self.index = tails, tails.nest, extent, index
 
     def bounds(self, sinks: Sequence[Op]) -> list[ActiveLaneBound] | None:
         """The bounds beyond which none of `sinks` needs a lane, or only one of them; None: a sink needs all."""

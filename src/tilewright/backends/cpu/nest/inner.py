@@ -18,7 +18,8 @@ from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Unifor
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
-from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
+from tilewright.backends.cpu.nest.tails import Tails
+from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
 from tilewright.dialects.arith import IntegerRemainder, Select
 from tilewright.dialects.cpu import GuardedStore
 from tilewright.dialects.tt_memory import Store
@@ -69,9 +70,10 @@ class Accumulator:
 class InnerLoop:
     """One inner loop over `extent` elements for `sinks`, which all run in one phase."""
 
-    def __init__(self, c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index) -> None:
-        self.c, self.nest, self.sinks, self.extent, self.outer = c, nest, sinks, extent, outer
-        self.by_rows = nest.mode == "rows"
+    def __init__(self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index) -> None:
+        self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
+        self.c, self.nest = tails.c, tails.nest
+        self.by_rows = self.nest.mode == "rows"
         self.accumulators = [self._accumulator(r) for r in sinks if isinstance(r, Reduce)]
 
     def _accumulator(self, sink: Reduce) -> Accumulator:
@@ -214,10 +216,9 @@ class InnerLoop:
 
     def _end(self, width: int) -> Scalar:
         """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
-        c = self.c
-        if c.fast or not self.by_rows:
+        if self.c.fast or not self.by_rows:
             return self.extent
-        return end_of_loop(c, self.nest, self.sinks, self.extent, self.outer, width)
+        return end_of_loop(self.tails, self.sinks, self.extent, self.outer, width)
 
     def _carried(self, chunks: int) -> list[Value]:
         c = self.c

@@ -38,11 +38,18 @@ class Tail(NamedTuple):
 
 
 class Tails:
-    """The tails of the values of one loop of `nest`; None for what differs from lane to lane everywhere."""
+    """The tails of the values of `nest`; None for what differs from lane to lane everywhere."""
 
     def __init__(self, c: Context, nest: Nest) -> None:
         self.c, self.nest = c, nest
         self._found: dict[tuple[Value, Index], Tail | None] = {}
+        self._waits = False
+
+    def renew(self) -> None:
+        """Ask again what reductions were missing for, in front of the next loop."""
+        if self._waits:
+            self._found.clear()
+        self._waits = False
 
     def of(self, value: Value, index: Index) -> Tail | None:
         """What `value` at `index` is beyond the masks that it is loaded under."""
@@ -123,6 +130,7 @@ class Tails:
             if maker is None or maker.block is not self.nest.body or value in self.c.reduced:
                 continue
             if isinstance(maker, Reduce | Read) or (inside and isinstance(maker, Load)):
+                self._waits |= isinstance(maker, Reduce)
                 return False
             stack += [(operand, inside) for operand in maker.operands]
         return True
