@@ -10,15 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
+from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, Covered, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.integers import is_quotient_of_range
-from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import Order
-from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
+from tilewright.backends.cpu.nest.tails import Tails
+from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import GuardedStore
 from tilewright.dialects.tt_memory import Store
@@ -69,9 +71,10 @@ class Accumulator:
 class InnerLoop:
     """One inner loop over `extent` elements for `sinks`, which all run in one phase."""
 
-    def __init__(self, c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index) -> None:
-        self.c, self.nest, self.sinks, self.extent, self.outer = c, nest, sinks, extent, outer
-        self.by_rows = nest.mode == "rows"
+    def __init__(self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index) -> None:
+        self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
+        self.c, self.nest = tails.c, tails.nest
+        self.by_rows = self.nest.mode == "rows"
         self.accumulators = [self._accumulator(r) for r in sinks if isinstance(r, Reduce)]
 
     def _accumulator(self, sink: Reduce) -> Accumulator:
@@ -201,9 +204,10 @@ class InnerLoop:
         if self.by_rows and width >= self.extent:
             self._iteration(0, chunks, None)
         else:
-            carried, end = self._carried(chunks), self._end(width)
+            carried = self._carried(chunks)
+            end = self._end(width) if backwards is None else self.extent
             flip = None if backwards is None else b.select(backwards, b.constant(self.extent - width, i64), 0)
-            with b.loop(0, end, width, carried=carried) as loop:
+            with b.loop(0, end, width, carried=carried, nonempty=bool(self.accumulators)) as loop:
                 self._restore(loop.carried, chunks)
                 self._iteration(loop.index if flip is None else b.xor(loop.index, flip), chunks, loop.index)
                 loop.next = [value for a in self.accumulators for row in a.values for value in row]
@@ -212,25 +216,10 @@ class InnerLoop:
         c.depth = inner - 1
 
     def _end(self, width: int) -> Scalar:
-        """The end of the loop: behind the last active lane, if it only does masked stores; else the extent."""
-        c = self.c
-        if c.fast or not self.by_rows or not all(_is_masked(r) for r in self.sinks):
+        """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
+        if self.c.fast or not self.by_rows:
             return self.extent
-        c.position = 0  # what general masks compute here is not used, but must not name another loop's lane
-        ends: dict[Scalar, int] = {}
-        for sink in self.sinks:
-            *_, last = sink.operands  # the mask, or the buffer that keeps it, which has no end
-            mask = evaluate(c, last, (*self.outer, LANE))
-            if not isinstance(mask, ActiveLaneBound) or mask.level >= c.depth:
-                return self.extent
-            ends[mask.below] = mask.level
-        end: Scalar = 0
-        for below, level in ends.items():
-            end = c.binary("arith.maxsi", end, below, i64, level)
-        if len(ends) == 1 and width == c.lanes:
-            (c.active_lane_bound,) = ends
-        bounded = c.binary("arith.minsi", end, self.extent, i64, c.depth - 1)
-        return c.binary("arith.andi", c.add(bounded, width - 1, i64, c.depth - 1), -width, i64, c.depth - 1)
+        return end_of_loop(self.tails, self.sinks, self.extent, self.outer, width)
 
     def _carried(self, chunks: int) -> list[Value]:
         c = self.c

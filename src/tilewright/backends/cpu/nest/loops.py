@@ -23,6 +23,7 @@ from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Unifor
 from tilewright.backends.cpu.nest.next_program import next_rows
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
+from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import GuardedStore, Read, Write
@@ -77,7 +78,7 @@ class NestBuilder:
     """Builds one nest."""
 
     def __init__(self, c: Context, nest: Nest) -> None:
-        self.c, self.nest = c, nest
+        self.c, self.nest, self.tails = c, nest, Tails(c, nest)
         self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.sinks)
 
     def build(self) -> list[Value]:
@@ -221,7 +222,7 @@ class NestBuilder:
         if scans:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(c, self.nest, sinks, extent, index).build()
+            InnerLoop(self.tails, sinks, extent, index).build()
 
     def _lanes(self, extent: int) -> int:
         """W: as many lanes as the widest values that are computed fill a register with."""

@@ -32,8 +32,44 @@ Move: TypeAlias = Callable[[Context, Any, Index, Ask], Lane]
 """The lanes of the result of an op, of the class that this move is for."""
 
 
-def _splat(c: Context, op: Splat, index: Index, ask: Ask) -> Lane:
-    return ask(c, op.source, ())
+def _splat(op: Splat, index: Index) -> Index:
+    return ()
+
+
+def _expand_dims(op: ExpandDims, index: Index) -> Index:
+    axis = axis_of_new(op)
+    return index[:axis] + index[axis + 1 :]
+
+
+def _broadcast(op: Broadcast, index: Index) -> Index:
+    shape = tile_type(op.source).shape
+    return tuple(ZERO if n == 1 else lane for n, lane in zip(shape, index, strict=True))
+
+
+def _trans(op: Trans, index: Index) -> Index:
+    moved: list[Offsets] = [ZERO] * len(index)
+    for position, axis in enumerate(op.order):
+        moved[axis] = index[position]
+    return tuple(moved)
+
+
+_INDICES: dict[str, Callable[[Any, Index], Index]] = {
+    "tt.broadcast": _broadcast,
+    "tt.expand_dims": _expand_dims,
+    "tt.splat": _splat,
+    "tt.trans": _trans,
+}
+"""For ops that leave lanes as they are: the index at which their operand is asked."""
+
+
+def moved_index(op: Any, index: Index) -> tuple[Value, Index] | None:
+    """Whose element the one of `op` at `index` is, and where; None where that is no question of the index alone."""
+    rule = _INDICES.get(op.name)
+    return None if rule is None else (op.source, rule(op, index))
+
+
+def _passed_on(c: Context, op: Any, index: Index, ask: Ask) -> Lane:
+    return ask(c, op.source, _INDICES[op.name](op, index))
 
 
 def _range(c: Context, op: MakeRange, index: Index, ask: Ask) -> Lane:
@@ -47,23 +83,6 @@ def _range(c: Context, op: MakeRange, index: Index, ask: Ask) -> Lane:
         return Affine(base, stride, lane.level, lane.local)
     whole = c.as_vector(lane, i64)
     return Vector(c.emit(whole.level, "arith.trunci", c.wide(element), whole.value), whole.level)
-
-
-def _expand_dims(c: Context, op: ExpandDims, index: Index, ask: Ask) -> Lane:
-    axis = axis_of_new(op)
-    return ask(c, op.source, index[:axis] + index[axis + 1 :])
-
-
-def _broadcast(c: Context, op: Broadcast, index: Index, ask: Ask) -> Lane:
-    shape = tile_type(op.source).shape
-    return ask(c, op.source, tuple(ZERO if n == 1 else lane for n, lane in zip(shape, index, strict=True)))
-
-
-def _trans(c: Context, op: Trans, index: Index, ask: Ask) -> Lane:
-    moved: list[Offsets] = [ZERO] * len(index)
-    for position, axis in enumerate(op.order):
-        moved[axis] = index[position]
-    return ask(c, op.source, tuple(moved))
 
 
 def _join(c: Context, op: Join, index: Index, ask: Ask) -> Lane:
@@ -139,14 +158,11 @@ def _poison(c: Context, op: Poison, index: Index, ask: Ask) -> Lane:
 
 
 MOVES: dict[str, Move] = {
-    "tt.broadcast": _broadcast,
+    **dict.fromkeys(_INDICES, _passed_on),
     "tt.cat": _cat,
-    "tt.expand_dims": _expand_dims,
     "tt.gather": _gather,
     "tt.join": _join,
     "tt.make_range": _range,
     "tt.reshape": reshaped,
-    "tt.splat": _splat,
-    "tt.trans": _trans,
     "ub.poison": _poison,
 }

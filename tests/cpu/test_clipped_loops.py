@@ -1,0 +1,255 @@
+"""How far loops along a row go: to the end of a mask where nothing beyond it counts, through all lanes elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.cpu.nest import inner
+from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
+from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects.scf import For
+from tilewright.interpreter.machine import Interpreter
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
+from tilewright.ir.verifier import verify
+from tilewright.transforms.matching import integer_of
+
+TARGET = host_target("x86-64-v4")
+TILE, W = 1024, 16
+CHUNKS = TILE // W
+Array = np.ndarray[Any, Any]
+
+
+@tw.jit
+def softmax(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=-float("inf"))
+    parts = tl.exp(values - tl.max(values, 0))
+    tl.store(out + column, parts / tl.sum(parts, 0), mask=column < n)
+
+
+@tw.jit
+def layer_norm(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=0.0)
+    centred = tl.where(column < n, values - tl.sum(values, 0) / n, 0.0)
+    tl.store(out + column, centred * tl.rsqrt(tl.sum(centred * centred, 0) / n), mask=column < n)
+
+
+@tw.jit
+def normed_activation(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=0.0)
+    values = values * tl.sigmoid(values)
+    centred = tl.where(column < n, values - tl.sum(values, 0) / n, 0.0)
+    tl.store(out + column, values * tl.sum(centred * centred, 0), mask=column < n)
+
+
+@tw.jit
+def cross_entropy(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=-float("inf"))
+    top = tl.max(values, 0)
+    tl.store(out, tl.log(tl.sum(tl.exp2((values - top) * 1.44269504), 0)) + top)
+
+
+@tw.jit
+def sum_of(x, out, n, OTHER: tl.constexpr, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    tl.store(out, tl.sum(tl.load(x + column, mask=column < n, other=OTHER), 0))
+
+
+@tw.jit
+def largest(x, out, n, OTHER: tl.constexpr, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    tl.store(out, tl.max(tl.load(x + column, mask=column < n, other=OTHER), 0))
+
+
+@tw.jit
+def kept_whole(x, out, n, TILE: tl.constexpr):
+    """What a later loop reads of each lane is written for each lane."""
+    column = tl.arange(0, TILE)
+    parts = tl.exp(tl.load(x + column, mask=column < n, other=0.0))
+    tl.store(out + column, parts / tl.max(parts, 0))
+
+
+@tw.jit
+def kept_turned(x, out, n, TILE: tl.constexpr):
+    """The lanes in front of the end read those behind it."""
+    column = tl.arange(0, TILE)
+    parts = tl.exp(tl.load(x + column, mask=column < n, other=0.0))
+    turned = tl.reshape(tl.trans(tl.reshape(parts, (32, TILE // 32))), (TILE,))
+    tl.store(out + column, turned / tl.max(parts, 0), mask=column < n)
+
+
+@tw.jit
+def kept_further(x, out, n, TILE: tl.constexpr):
+    """A maximum ends early, what is stored later ends late."""
+    column = tl.arange(0, TILE)
+    parts = tl.exp(tl.load(x + column, mask=column < n, other=0.0))
+    tl.store(out + column, parts / tl.max(parts, 0), mask=column < 2 * n)
+
+
+@tw.jit
+def bounds_from_sums(x, out, n, TILE: tl.constexpr):
+    """How far a later loop goes is not known yet when the first one of the row begins."""
+    row, column = tl.arange(0, 2)[:, None], tl.arange(0, TILE // 2)[None, :]
+    parts = tl.exp(tl.load(x + row * (TILE // 2) + column, mask=column < n, other=-float("inf")))
+    chosen = tl.where(column < tl.sum(parts, 1).to(tl.int32)[:, None], parts, 0.0)
+    tl.store(out + tl.arange(0, 2), tl.sum(chosen, 1))
+
+
+@tw.jit
+def two_bounds(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    left = tl.load(x + column, mask=column < n, other=0.0)
+    tl.store(out, tl.sum(tl.load(x + column, mask=column < 2 * n, other=left) + left, 0))
+
+
+@tw.jit
+def positions(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    tl.store(out, tl.max(tl.load(x + column, mask=column < n, other=0.0) + column, 0))
+
+
+@tw.jit
+def loaded_mask(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    tl.store(out, tl.sum(tl.load(x + column, mask=tl.load(out + column) > 0, other=0.0), 0))
+
+
+@tw.jit
+def largest_place(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    tl.store(out, tl.argmax(tl.load(x + column, mask=column < n, other=-float("inf")), 0).to(tl.float32))
+
+
+@tw.jit
+def stored_whole(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=0.0)
+    tl.store(out + column, values)
+    tl.store(out, tl.sum(values, 0))
+
+
+@tw.jit
+def fused_or_not(x, out, n, TILE: tl.constexpr):
+    """0.1 · 0.1 less its rounded value is zero only where the product is rounded."""
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=0.1)
+    tl.store(out, tl.sum(values * values - 0.1 * 0.1, 0))
+
+
+def loops_of(kernel: Any, **constants: Any) -> Op:
+    """The vector loops of a kernel for W lanes."""
+    x = np.zeros(TILE, np.float32)
+    module = parse_module(kernel.warmup(x, x, 40, grid=(1,), TILE=TILE, **constants).asm["ttir"])
+    run_passes(module, (*cpu_passes(TARGET), *loop_passes(TARGET)))
+    verify(module)
+    return module
+
+
+def chunks_run(module: Op, n: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of vectors of W lanes that each loop over lanes goes through for rows of `n`."""
+    turns: Counter[For] = Counter()
+    execute = Interpreter.execute
+
+    def counting(machine: Interpreter, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+        loop = op.parent
+        if isinstance(loop, For) and op.previous is None:
+            turns[loop] += 1
+        return execute(machine, op, operands)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Interpreter, "execute", counting)
+        run_ir(module, [np.ones(TILE, np.float32), np.ones(TILE, np.float32), n])
+    counts = [count * (integer_of(loop.step) or 0) // W for loop, count in turns.items()]
+    return [count for count in counts if count]
+
+
+@pytest.mark.parametrize("kernel", [softmax, layer_norm, normed_activation, cross_entropy])
+@pytest.mark.parametrize(("n", "chunks"), [(-5, 1), (0, 1), (1, 1), (W - 1, 1), (W, 2), (40, 3), (TILE - 1, CHUNKS)])
+def test_reductions_end_with_the_mask(kernel: Any, n: int, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane beyond the mask is taken in, for all others; stores that follow need none."""
+    stores = [-(-n // W)] if kernel is not cross_entropy and n > 0 else []
+    assert chunks_run(loops_of(kernel), n, monkeypatch) == [chunks] * 2 + stores
+
+
+def test_no_loop_leaves_the_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One mask ends in the tile, the other one far behind it."""
+    for n in (TILE - 1, TILE // 2):
+        assert chunks_run(loops_of(two_bounds), n, monkeypatch) == [CHUNKS]
+
+
+@pytest.mark.parametrize("other", [0.0, -0.0, float("inf"), float("nan")])
+def test_a_sum_of_what_adds_up_to_itself_ends(other: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chunks_run(loops_of(sum_of, OTHER=other), 40, monkeypatch) == [3]
+
+
+def test_a_sum_of_ones_counts_all_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in (1.0, -1.0, 1e-30):
+        assert chunks_run(loops_of(sum_of, OTHER=other), 40, monkeypatch) == [CHUNKS]
+
+
+def test_a_maximum_ends_whatever_lies_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in (1.0, 3.5, -float("inf"), float("inf"), float("nan")):
+        assert chunks_run(loops_of(largest, OTHER=other), 40, monkeypatch) == [3]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "chunks"),
+    [
+        (kept_whole, [CHUNKS, CHUNKS]),
+        (kept_turned, [CHUNKS, 3]),
+        (kept_further, [6, 5]),
+        (bounds_from_sums, [CHUNKS, 16]),
+        (two_bounds, [6]),
+        (positions, [CHUNKS]),
+        (loaded_mask, [CHUNKS]),
+        (largest_place, [CHUNKS]),
+        (stored_whole, [CHUNKS]),
+        (fused_or_not, [CHUNKS]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_needed_further_on_is_computed(kernel: Any, chunks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chunks_run(loops_of(kernel), 40, monkeypatch) == chunks
+
+
+@pytest.mark.parametrize("n", [-1, 0, 1, W - 1, W, W + 1, 40, TILE - 1, TILE])
+@pytest.mark.parametrize(
+    ("kernel", "constants"),
+    [
+        (softmax, {}),
+        (layer_norm, {}),
+        (normed_activation, {}),
+        (cross_entropy, {}),
+        *((kernel, {"OTHER": other}) for kernel in (sum_of, largest) for other in (0.0, -0.0, float("nan"), 2.5)),
+    ],
+)
+def test_results_have_the_bits_of_whole_loops(
+    kernel: Any, constants: dict[str, Any], n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN, infinities and both zeros in the row; each lane adds up the same numbers in the same order."""
+    clipped = loops_of(kernel, **constants)
+    with monkeypatch.context() as patch:
+        patch.setattr(inner, "end_of_loop", lambda tails, sinks, extent, outer, width: extent)
+        whole = loops_of(kernel, **constants)
+    ordinary = np.random.default_rng(5).standard_normal(TILE).astype(np.float32)
+    for special in (1.0, -0.0, np.inf, -np.inf, np.nan):
+        x = np.where(ordinary > 0.5, ordinary, np.float32(special)).astype(np.float32)
+        x = np.full(TILE, special, np.float32) if special == 0 else x
+        found, expected = np.full((2, TILE), -8, np.float32)
+        run_ir(clipped, [x, found, n])
+        run_ir(whole, [x, expected, n])
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
