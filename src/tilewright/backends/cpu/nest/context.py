@@ -70,10 +70,11 @@ class Context:
         programs: the number of programs of the grid, an i64, for nests that every program runs once; else None.
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
-        streaming: stores bypass the caches.
+        streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
+        chunk: the number of lanes between the start of the step and the current chunk.
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
@@ -101,7 +102,8 @@ class Context:
         self.programs: Scalar | None = None
         self.optimize_size = False
         self.wraps = False
-        self.streaming = False
+        self.streaming = 0
+        self.chunk = 0
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}
