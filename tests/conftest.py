@@ -25,7 +25,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -120,6 +120,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         generators_of(module)
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def small_heap() -> Iterator[None]:
+    """Collections in the test do not look through what other tests have left, which takes a second each."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def _ptxas_of_the_oracle() -> Path | None:

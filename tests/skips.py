@@ -84,6 +84,7 @@ class Skips:
         if self.complaints() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    @pytest.hookimpl(trylast=True)  # behind the durations: an excerpt of the end of a log shows it
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         complaints = self.complaints()
         if complaints:

@@ -12,6 +12,7 @@ from loop_native import compiled, module_of
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.nest.context import Grid
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.dialects.arith import Constant
@@ -178,7 +179,7 @@ def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: 
     hoisted: dict[tuple[object, ...], Value] = {}
     for op in function.body:
         if isinstance(op, Nest):
-            found = lower_nest(b, op, target, scalar, programs=b.constant(1, i64), hoisted=hoisted)
+            found = lower_nest(b, op, target, scalar, grid=Grid(b.constant(1, i64), "x"), hoisted=hoisted)
             known.update(zip(op.results, found, strict=True))
         elif isinstance(op, Alloc):
             tile = tile_of(op.result.type)

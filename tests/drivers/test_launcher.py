@@ -17,7 +17,10 @@ from tilewright.runtime.drivers.cpu.launcher import NativeKernel, Specialization
 from tilewright.runtime.drivers.cpu.native.structs import TABLE
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
-pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
+pytestmark = [
+    pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),
+    pytest.mark.usefixtures("small_heap"),
+]
 
 
 def test_the_second_call_is_native_and_right() -> None:

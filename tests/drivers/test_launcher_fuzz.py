@@ -14,7 +14,10 @@ from driver_kernels import entry
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, is_native
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
-pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
+pytestmark = [
+    pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),
+    pytest.mark.usefixtures("small_heap"),
+]
 
 EMPTY = "define i64 @kernel(ptr %l, i64 %b, i64 %e, ptr %s) {\n ret i64 %e\n}"
 ARRAY = np.zeros(64, np.float32)

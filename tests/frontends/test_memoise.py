@@ -21,6 +21,7 @@ def new_function() -> FunctionType:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("frontend", sorted(READERS))
 def test_a_function_is_read_once_and_then_forgotten(frontend: str) -> None:
     function = new_function()

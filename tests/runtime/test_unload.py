@@ -69,6 +69,7 @@ def test_a_call_of_del_unmaps_nothing() -> None:
     assert (x == expected(4, 10)).all()
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("rounds", [1, pytest.param(40, marks=pytest.mark.slow), pytest.param(100, marks=LONG)])
 def test_launches_under_way_keep_the_code(rounds: int) -> None:
     """Threads launch kernels whose last other references go meanwhile."""
@@ -82,7 +83,6 @@ def test_launches_under_way_keep_the_code(rounds: int) -> None:
             failures.append("a wrong result")
 
     sys.setswitchinterval(1e-5)
-    gc.freeze()  # what other tests have left is not looked through in each round
     try:
         for number in range(rounds):
             kernel = make(number)
@@ -97,6 +97,5 @@ def test_launches_under_way_keep_the_code(rounds: int) -> None:
             for thread in threads:
                 thread.join(timeout=60)
     finally:
-        gc.unfreeze()
         sys.setswitchinterval(interval)
     assert failures == []

@@ -172,7 +172,7 @@ WIDE = (
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.needs_chromium
 @pytest.mark.parametrize("width", [500, 1600])
 def test_nothing_is_cut_off(explained: Explained, tmp_path: Path, width: int) -> None:
     file = tmp_path / "page.html"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from tilewright.backends.llvm.machine import CACHE_LINE
 from tilewright.dialects.arith import Constant, Division, NumberExtreme
 from tilewright.dialects.math import Approximate, Fma
 from tilewright.dialects.scf import If, While
@@ -33,8 +34,6 @@ from tilewright.vectorizing.uniform import uniform_values
 UNIFORM, SPACED, SIDE_BY_SIDE, STREAMED = "u", "s", "v", "w"
 LONG_SIDE = 12
 """Min number of ops in a side of a branch that is jumped over where no lane needs it."""
-CACHE_LINE = 64
-"""Bytes: the alignment of what is stored past the caches."""
 _COSTLY = (Approximate, Division, ExternElementwise, Fma, While)
 _BYTES = PointerType(i8)
 

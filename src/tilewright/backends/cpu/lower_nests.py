@@ -21,11 +21,12 @@ from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import axis_of_depth
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.nest.context import Hoisted
+from tilewright.backends.cpu.nest.context import Grid, Hoisted
 from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, lower_elided, next_tile
 from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, buffer_type, tile_of
@@ -131,9 +132,9 @@ class _FunctionLowering:
         Only what every program runs once can tell how much the grid stores.
         """
         once = is_public(self.function) and nest.parent is self.function
-        programs = self._number_of_programs() if once else None
+        grid = Grid(self._number_of_programs(), order_of(self.function)[0]) if once else None
         optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
-        loops = partial(lower_nest, b, nest, self.target, programs=programs, optimize_size=optimize_size)
+        loops = partial(lower_nest, b, nest, self.target, grid=grid, optimize_size=optimize_size)
         strides = [] if optimize_size else run_time_strides(nest)
         if not strides:
             return loops(_operand, hoisted=self.hoisted)

@@ -24,6 +24,9 @@ from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
+CACHE_LINE = 64
+"""Bytes of a cache line of the machines that code is made for."""
+
 ARM_TRIPLE = "aarch64-unknown-linux-gnu"
 
 

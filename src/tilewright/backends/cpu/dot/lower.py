@@ -25,11 +25,10 @@ from tilewright.backends.cpu.dot.shape import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.machine import Target
+from tilewright.backends.llvm.machine import CACHE_LINE, Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
 
-LINE = 64
 MANY_PANELS = 4
 """Min panels for which copying a transposed A pays off where vectors are narrow."""
 
@@ -55,7 +54,7 @@ class Plan:
     def packs_a(self) -> bool:
         """Whether A is packed: if transposed, it has each k on another cache line, and every panel reads it again."""
         far = isinstance(self.spec.a_stride, Value) and self.panels >= MANY_PANELS
-        is_narrow = self.shape.lanes * self.by.word_bytes < LINE
+        is_narrow = self.shape.lanes * self.by.word_bytes < CACHE_LINE
         return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
 
     @property
@@ -88,7 +87,7 @@ class Plan:
 
 
 def _lines(bytes: int) -> int:
-    return -(-bytes // LINE) * LINE
+    return -(-bytes // CACHE_LINE) * CACHE_LINE
 
 
 def _plan(spec: DotSpec, target: Target) -> Plan | None:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.llvm.machine import CACHE_LINE
 from tilewright.ir.core import Value
 
-LINE = 64
 SECOND_LEVEL = 2
 """LLVM's name for the L2 cache. The tiles of this dot fill the L1 cache."""
 UNROLLED = 16
@@ -50,18 +50,18 @@ def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: in
     shares = 1 << (blocks.bit_length() - 1)
     if not isinstance(number, int):
         number = ops.and_(number, shares - 1)
-    lines = max(1, soon.row_bytes // LINE)
+    lines = max(1, soon.row_bytes // CACHE_LINE)
     each = max(1, soon.rows * lines // shares)
     if each >= lines:
         _fetch(ops, soon, number, each // lines, 0, lines)
         return
     per_row = lines // each
     if isinstance(number, int):
-        _fetch(ops, soon, number // per_row, 1, number % per_row * each * LINE, each)
+        _fetch(ops, soon, number // per_row, 1, number % per_row * each * CACHE_LINE, each)
         return
     row = ops.lshr(number, per_row.bit_length() - 1)
     part = ops.and_(number, per_row - 1)
-    _fetch(ops, soon, row, 1, ops.mul(part, each * LINE), each)
+    _fetch(ops, soon, row, 1, ops.mul(part, each * CACHE_LINE), each)
 
 
 def _fetch(ops: LoopBuilder, soon: Prefetch, share: Offset, rows: int, start: Offset, lines: int) -> None:
@@ -71,7 +71,7 @@ def _fetch(ops: LoopBuilder, soon: Prefetch, share: Offset, rows: int, start: Of
     def row(r: Offset, _: list[Value]) -> list[Value]:
         here = behind(ops, first, r, soon.row_stride)
         for line in range(lines + 1):
-            ops.prefetch(here, line * LINE, locality=SECOND_LEVEL)
+            ops.prefetch(here, line * CACHE_LINE, locality=SECOND_LEVEL)
         return []
 
     if rows * lines > UNROLLED:

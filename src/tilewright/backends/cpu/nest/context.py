@@ -59,6 +59,13 @@ class MovedRows:
     stores: list[Address] = field(default_factory=list)
 
 
+class Grid(NamedTuple):
+    """The programs of a grid: their number, an i64, and the axis along which a thread runs neighbours."""
+
+    programs: Scalar
+    fastest: str
+
+
 class Context:
     """The state while one nest is lowered.
 
@@ -76,13 +83,14 @@ class Context:
         guards: the conditions that what is being built relies on, a bit for each in `conditions`.
         memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
-        programs: the number of programs of the grid, an i64, for nests that every program runs once; else None.
+        grid: the programs of the grid, for nests that every program runs once; else None.
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
-        streaming: stores bypass the caches.
+        streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
+        chunk: the number of lanes between the start of the step and the current chunk.
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
@@ -107,10 +115,11 @@ class Context:
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
         self.redirected: Value | None = None
-        self.programs: Scalar | None = None
+        self.grid: Grid | None = None
         self.optimize_size = False
         self.wraps = False
-        self.streaming = False
+        self.streaming = 0
+        self.chunk = 0
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}

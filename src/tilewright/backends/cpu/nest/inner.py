@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.clip import end_of_loop
@@ -17,12 +18,14 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.integers import is_quotient_of_range
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
+from tilewright.backends.cpu.nest.next_program import next_tiles
 from tilewright.backends.cpu.nest.sinks import Act, prepare
-from tilewright.backends.cpu.nest.streaming import Order
+from tilewright.backends.cpu.nest.streaming import ALIGNMENT, SHORT_ROW, Order
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
+from tilewright.backends.llvm.machine import CACHE_LINE
 from tilewright.dialects.arith import Division, Select
-from tilewright.dialects.cpu import GuardedStore
+from tilewright.dialects.cpu import GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Block, Op, Value, tile_type
@@ -148,25 +151,26 @@ class InnerLoop:
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
         c, b = self.c, self.c.b
-        several = self.by_rows and not c.optimize_size and c.programs is not None and step * c.lanes < self.extent
-        stores = [r for r in self.sinks if isinstance(r, STORES)]
-        stored = sum(map(_bytes, stores)) if several and len(stores) == len(self.sinks) else 0
+        stores = [r for r in self.sinks if isinstance(r, STORES)] if self._may_choose() else []
+        is_loop, is_short = step * c.lanes < self.extent, self._is_short_row(stores)
+        stored = sum(map(_bytes, stores)) if is_loop or is_short else 0
         bound = is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.sinks[0]] > 0
-        backwards = b.later(i1) if stored >= ORDERED_TILE and (rereads or not bound) else None
+        backwards = b.later(i1) if is_loop and stored >= ORDERED_TILE and (rereads or not bound) else None
         streams = b.later(i1) if stored >= STREAMED_TILE and bound and not c.target.neon else None
         if backwards is None and streams is None:
             self._loop(step)
             return
         c.moved = MovedRows()
-        loops = Block()
+        loops, alignment = Block(), CACHE_LINE if is_short else ALIGNMENT
         with b.into(loops):
             if streams is not None:
-                self._streamed(step, backwards, streams, max(1, STREAMED // (c.lanes * _element_bytes(stores[0]))))
+                most = max(1, STREAMED // (c.lanes * _element_bytes(stores[0])))
+                self._streamed(step, backwards, streams, most=most, alignment=alignment)
             else:
                 self._loop(step, backwards)
         c.depth += 1  # what the order depends on stands in front of all versions
-        order = Order(c, stored, rereads=rereads)
+        order = Order(c, stored, rereads=rereads, alignment=alignment)
         past_caches = None if streams is None else order.streams()
         if streams is not None and past_caches is not None:
             streams.replace_by(past_caches)
@@ -176,7 +180,23 @@ class InnerLoop:
         b.splice(loops)
         c.moved = None
 
-    def _streamed(self, step: int, backwards: Value | None, streams: Value, most: int) -> None:
+    def _may_choose(self) -> bool:
+        """Whether the loop does nothing but store, and the grid tells how much."""
+        c = self.c
+        may = self.by_rows and not c.optimize_size and c.grid is not None
+        return may and all(isinstance(r, STORES) for r in self.sinks)
+
+    def _is_short_row(self, stores: list[Store | GuardedStore]) -> bool:
+        """Whether the loop is for a row of a tile that comes from memory and goes there as a few whole cache lines."""
+        lengths = [self.extent * _element_bytes(store) for store in stores]
+        is_short = all(length <= SHORT_ROW and length % CACHE_LINE == 0 for length in lengths)
+        return is_short and bool(stores) and self._is_tile_from_memory()
+
+    def _is_tile_from_memory(self) -> bool:
+        """Whether there are several rows, none of them from a buffer."""
+        return prod(self.nest.outer) > 1 and not any(isinstance(op, Read) for op in self.nest.body)
+
+    def _streamed(self, step: int, backwards: Value | None, streams: Value, *, most: int, alignment: int) -> None:
         """Two loops; where the i1 `streams` holds, the one that stores past the caches, `most` chunks in a step.
 
         Nests that compute much do not need it: caches take in the stores of one row while the next one is computed.
@@ -184,10 +204,12 @@ class InnerLoop:
         c = self.c
         with c.b.branch(streams) as branch:
             with branch.then():
-                c.streaming = True
+                following, c.streaming = c.next_rows, alignment
+                if self._is_tile_from_memory():
+                    c.next_rows = next_tiles(c, self.nest)
                 self._loop(min(step, most), backwards)
                 c.forget(c.depth + 1)
-                c.streaming = False
+                c.next_rows, c.streaming = following, 0
             with branch.otherwise():
                 self._loop(step, backwards)
 
@@ -243,7 +265,8 @@ class InnerLoop:
         for chunk in range(chunks):
             c.forget(c.depth)
             if self.by_rows:
-                c.position = c.add(index, chunk * c.lanes, i64, c.depth)
+                c.chunk = chunk * c.lanes
+                c.position = c.add(index, c.chunk, i64, c.depth)
             for sink in self.sinks:
                 if isinstance(sink, Reduce):
                     self._accumulate(sink, chunk, index, counter)
@@ -253,6 +276,7 @@ class InnerLoop:
                         act()
                     else:
                         acts.append(act)
+        c.chunk = 0
         for act in acts:
             act()
 

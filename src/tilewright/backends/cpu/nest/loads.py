@@ -24,9 +24,16 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
+from tilewright.backends.llvm.machine import CACHE_LINE
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
+
+FROM_NEAR = 3
+"""The locality of a prefetch into L1."""
+
+FROM_MEMORY = 2
+"""The locality of a prefetch into L2: rows of a tile are often pages apart, and L1 keeps few such lines."""
 
 NEAR = 4
 """Elements up to this distance are read as whole vectors."""
@@ -38,10 +45,16 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
     lane = read(c, place, op.result.type.scalar, mask, other)
-    start = contiguous_start(c, place) if mask is None and op in c.next_rows else None
-    if start is not None:
-        c.b.prefetch(pointer(start), c.value(c.next_rows[op], i64))
+    if mask is None and op in c.next_rows and c.chunk * size_of(op.result.type.scalar) % CACHE_LINE == 0:
+        _prefetch(c, place, c.next_rows[op])
     return lane
+
+
+def _prefetch(c: Context, place: Lane, further: Scalar) -> None:
+    """Ask for the cache line that is so many bytes further."""
+    start = contiguous_start(c, place)
+    if start is not None:
+        c.b.prefetch(pointer(start), c.value(further, i64), locality=FROM_MEMORY if c.streaming else FROM_NEAR)
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from tilewright.backends.cpu.costs import ATOMICS, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
-from tilewright.backends.cpu.nest.context import Context, Hoisted
+from tilewright.backends.cpu.nest.context import Context, Grid, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
@@ -48,7 +48,7 @@ def lower_nest(
     target: Target,
     scalar: Callable[[Value], Scalar],
     *,
-    programs: Scalar | None = None,
+    grid: Grid | None = None,
     optimize_size: bool = False,
     wraps: bool = False,
     hoisted: Hoisted | None = None,
@@ -60,7 +60,7 @@ def lower_nest(
         op: the nest.
         target: the machine.
         scalar: what a scalar, or the buffer at some address, from outside the nest is.
-        programs: the number of programs of the grid, an i64, if each of them runs the nest once.
+        grid: the programs of the grid, if each of them runs the nest once.
         optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
@@ -70,7 +70,7 @@ def lower_nest(
     nest = Nest(op)
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
-    c.programs, c.optimize_size, c.wraps, c.hoisted = programs, optimize_size, wraps, hoisted
+    c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
     return NestBuilder(c, nest).build()
 
 

@@ -4,23 +4,31 @@
     x = load(x_ptr + row * stride + range(0, 1024))         # moves by stride elements from one program to the next
     centred = x - sum(x) / 1024                             # reads x a second time, from L1: now the next x can come
 
-A phase that reads for the second time leaves the way to the caches further out idle.
+A phase that reads for the second time leaves the way to the caches further out idle. A tile that goes from memory to
+memory row by row, past the caches, is asked for while the tile before it is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Scalar, pointee, size_of
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.arith import Binary
+from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_program import ProgramId
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType, i64
+from tilewright.transforms.matching import integer_of
+
+LONGEST_ROW = 2048
+"""Max bytes of a row of a tile that is asked for: processors find the rest of longer ones."""
 
 LONGEST = 8192
 """Max bytes of a row; two such rows fit into L1 together with what is stored."""
@@ -32,13 +40,33 @@ NEAREST = 4 << 20
 
 def next_rows(c: Context, nest: Nest) -> dict[Op, Scalar]:
     """The loads of phase 0 that phase 1 reads again, and how many bytes further the next program loads: an i64."""
-    if c.programs is None or c.optimize_size or nest.mode != "rows" or nest.outer:
+    if c.grid is None or c.optimize_size or nest.mode != "rows" or nest.outer:
         return {}
     first, second = ([r for r in nest.sinks if nest.phases[r] == phase] for phase in (0, 1))
     again = {o for r in first for o in nest.closures[r]} & {o for r in second for o in nest.closures[r]}
     loads = [op for op in nest.body if op in again and isinstance(op, Load) and _bytes(op) <= LONGEST]
-    steps = [(op, _step(c, op.pointer)) for op in loads]
-    return {op: _if_near(c, _bytes(op), step) for op, step in steps if step is not None and step != 0}
+    return {op: _if_near(c, _bytes(op), step) for op, step in _moving(c, loads)}
+
+
+def next_tiles(c: Context, nest: Nest) -> dict[Op, Scalar]:
+    """The loads of a tile's rows, and how many bytes further the next program loads: an i64."""
+    loads = [op for op in nest.body if isinstance(op, Load) and 0 < _bytes_of_row(op) <= LONGEST_ROW]
+    return dict(_moving(c, loads))
+
+
+def _moving(c: Context, loads: Sequence[Load]) -> Iterator[tuple[Load, Scalar]]:
+    """The loads whose addresses are others in the next program, and by how many bytes: an i64."""
+    for op in loads:
+        step = _step(c, op.pointer)
+        if step is not None and step != 0:
+            yield op, step
+
+
+def _bytes_of_row(load: Load) -> int:
+    """The bytes of each row of a tile; 0 where there is one row only."""
+    tile = load.result.type
+    *rows, columns = tile.shape or (0,)
+    return columns * tile.bits // 8 if prod(rows) > 1 else 0
 
 
 def _bytes(load: Load) -> int:
@@ -48,18 +76,18 @@ def _bytes(load: Load) -> int:
 
 def _if_near(c: Context, row: int, step: Scalar) -> Scalar:
     """The step, or zero where the rows are not near: no step asks for lines that are in L1 already."""
-    assert c.programs is not None, "only what all programs run has rows like these"
-    near = c.compare("ule", c.multiply(c.programs, row, i64, 0), NEAREST, i64, 0)
+    assert c.grid is not None, "only what all programs run has rows like these"
+    near = c.compare("ule", c.multiply(c.grid.programs, row, i64, 0), NEAREST, i64, 0)
     return c.select(near, step, 0, i64, 0)
 
 
 def _step(c: Context, value: Value) -> Scalar | None:
-    """The growth of an integer, or of an address in bytes, from one program to the next along x; None: unknown."""
+    """The growth of an integer, or of an address in bytes, from one program to the next; None: unknown."""
     op = value.op
     if op is None or op.definition.constant:
         return 0
     if isinstance(op, ProgramId) and op.name == "tt.get_program_id":
-        return 1 if op.axis == "x" else 0
+        return 1 if c.grid is not None and op.axis == c.grid.fastest else 0
     steps = [step for step in (_step(c, v) for v in op.operands) if step is not None]
     if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
         return None
@@ -78,10 +106,33 @@ def _sum(c: Context, op: Op, steps: list[Scalar]) -> Scalar:
 
 
 def _product(c: Context, op: Binary, steps: list[Scalar]) -> Scalar | None:
-    if 0 not in steps or isinstance(op.result.type, TensorType):
+    if 0 not in steps:
         return None
     moving, factor = (steps[0], op.rhs) if steps[1] == 0 else (steps[1], op.lhs)
-    return c.multiply(moving, c.extend(c.scalar(factor), factor.type, i64, 0), i64, 0)
+    number = _number(c, factor)
+    return None if number is None else c.multiply(moving, number, i64, 0)
+
+
+def _number(c: Context, value: Value) -> Scalar | None:
+    """The integer that is known in front of the nest and that all elements of `value` are, as an i64."""
+    known = integer_of(value)
+    if known is not None:
+        return known
+    op = value.op
+    if isinstance(op, (Broadcast, ExpandDims, Splat)):
+        return _number(c, op.source)
+    if isinstance(value.type, TensorType) or (op is not None and isinstance(op.parent, NestOp)):
+        return None
+    return c.extend(c.scalar(value), value.type, i64, 0)
+
+
+def _quotient(c: Context, op: Op, steps: list[Scalar]) -> Scalar | None:
+    """Neighbours nearly always have the same quotient."""
+    return 0 if steps[1] == 0 else None
+
+
+def _remainder(c: Context, op: Op, steps: list[Scalar]) -> Scalar | None:
+    return steps[0] if steps[1] == 0 else None
 
 
 def _address(c: Context, op: AddPtr, steps: list[Scalar]) -> Scalar:
@@ -90,9 +141,13 @@ def _address(c: Context, op: AddPtr, steps: list[Scalar]) -> Scalar:
 
 _RULES: dict[str, Callable[[Context, Any, list[Scalar]], Scalar | None]] = {
     "arith.addi": _sum,
+    "arith.divsi": _quotient,
+    "arith.divui": _quotient,
     "arith.extsi": _same,
     "arith.extui": _same,
     "arith.muli": _product,
+    "arith.remsi": _remainder,
+    "arith.remui": _remainder,
     "arith.trunci": _same,
     "tt.addptr": _address,
     "tt.broadcast": _same,

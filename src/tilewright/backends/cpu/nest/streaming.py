@@ -4,6 +4,11 @@
         load, compute, store past the caches      if the grid stores much, to addresses that are aligned
         load, compute, store                      otherwise
 
+A short row of a tile, such as 32 numbers of 128 bytes, goes past the caches only where it is whole cache lines: the
+rest of a line is stored much later, by another program, and memory reads the line to complete it. Meanwhile the loop
+asks for the same row of the next program's tile (`next_program.py`): rows of a tile are often a page apart, so no
+processor guesses them.
+
 A load waits for an earlier store whose address is the same modulo 4096. Where the output lies a little ahead of an
 input modulo 4096, as in arrays of a multiple of 4096 bytes that are allocated one after the other, a loop that runs
 forwards loads what looks like what it has just stored; one that runs backwards does not. But backwards is no order in
@@ -29,6 +34,9 @@ ALIGNMENT = 16
 NEAR_CACHES = 512 << 10
 """Bytes that a grid stores up to which its arrays are in near caches, if they are used again and again."""
 
+SHORT_ROW = 128
+"""Max bytes of a row of a tile of which all lines have to be whole: longer ones have enough lines that are."""
+
 PAGE = 4096
 NEAR = 320
 """Bytes behind a store after which it does not delay loads any more."""
@@ -39,7 +47,7 @@ MAX_PAIRS = 8
 
 def store_past_caches(c: Context, lanes: Value, place: Value) -> None:
     """Put a vector into memory past the caches; LLVM cuts it into pieces that are aligned."""
-    c.b.stream(lanes, place, align=min(ALIGNMENT, c.lanes * size_of(lanes.type)))
+    c.b.stream(lanes, place, align=min(c.streaming, c.lanes * size_of(lanes.type)))
 
 
 class Order:
@@ -48,20 +56,21 @@ class Order:
     Args:
         stored: bytes that one run of the loop stores; each program runs it once.
         rereads: an earlier phase has brought the rows that are loaded into the caches.
+        alignment: what addresses of stores past the caches have to be multiples of; a cache line for short rows.
     """
 
-    def __init__(self, c: Context, stored: int, *, rereads: bool) -> None:
-        assert c.programs is not None, "only what all programs run stores as much as the grid"
-        self.c, self.rereads = c, rereads
-        self.total = c.b.mul(c.value(c.programs, i64), stored)
+    def __init__(self, c: Context, stored: int, *, rereads: bool, alignment: int) -> None:
+        assert c.grid is not None, "only what all programs run stores as much as the grid"
+        self.c, self.rereads, self.alignment = c, rereads, alignment
+        self.total = c.multiply(c.grid.programs, stored, i64, 0)
 
     def streams(self) -> Value:
         """Whether to store past the caches."""
         c, b = self.c, self.c.b
         assert c.moved is not None
-        wanted = b.compare("uge", self.total, STREAM_FROM)
+        wanted = c.compare("uge", self.total, STREAM_FROM, i64, 0)
         for store in dict.fromkeys(_start(c, row) for row in c.moved.stores):
-            wanted = b.and_(wanted, b.compare("eq", b.and_(store, ALIGNMENT - 1), 0))
+            wanted = b.and_(wanted, b.compare("eq", b.and_(store, self.alignment - 1), 0))
         if not self.rereads:
             return wanted
         behind = self._any(lambda d: c.compare("ugt", d.value, PAGE - NEAR, i64, d.level))
@@ -70,7 +79,7 @@ class Order:
     def backwards(self, streams: Value | None) -> Value:
         """Whether to go from the last step to the first; `streams`: whether stores bypass the caches, if they may."""
         b = self.c.b
-        near = b.compare("ule", self.total, NEAR_CACHES)
+        near = self.c.compare("ule", self.total, NEAR_CACHES, i64, 0)
         if self.rereads and streams is not None:
             near = b.or_(near, streams)
         return b.and_(near, self._ahead())
