@@ -17,10 +17,7 @@ from tilewright.runtime.drivers.cpu.launcher import NativeKernel, Specialization
 from tilewright.runtime.drivers.cpu.native.structs import TABLE
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
-pytestmark = [
-    pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),
-    pytest.mark.usefixtures("small_heap"),
-]
+pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
 
 def test_the_second_call_is_native_and_right() -> None:
@@ -270,6 +267,7 @@ def test_references_on_the_slow_path() -> None:
     assert (sys.getrefcount(value), sys.getrefcount(grid)) == before
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_kernels_are_collected() -> None:
     kernel, (x, y, out) = adder(), arrays()
     kernel.native[(1,)](x, y, out, 999, BLOCK=1024)
@@ -308,6 +306,7 @@ def test_cycles_through_bound_launches_are_collected(bound_before: int) -> None:
 
 
 @pytest.mark.spared
+@pytest.mark.usefixtures("small_heap")
 def test_a_bound_launch_whose_launch_is_under_way_is_not_collected() -> None:
     def slow_path(grid: Any, args: Any, kwargs: Any, miss: Any) -> int:
         gc.collect()
@@ -339,6 +338,7 @@ def test_the_bound_launch_that_is_kept_may_be_found() -> None:
         del found, launch, launches
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_launches_while_the_collector_runs_all_the_time() -> None:
     kernel, (x, y, out) = adder(), arrays()
     before = gc.get_threshold()

@@ -15,10 +15,7 @@ from driver_kernels import COPY_SLOTS, entry
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, is_native
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot
 
-pytestmark = [
-    pytest.mark.skipif(not is_native(), reason="there is no native launcher here"),
-    pytest.mark.usefixtures("small_heap"),
-]
+pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
 Pair = namedtuple("Pair", "left right")
 Couple = namedtuple("Couple", "left right")
