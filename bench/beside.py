@@ -108,11 +108,16 @@ class Server:
 def works(threads: int) -> Iterator[tuple[str, Callable[[], Callable[[], object]]]]:
     """Names of rows, and what makes each ready."""
     from contests import CONTESTS
+    from foreign.problem import SIZES
     from functions import function_works
+    from measure_foreign import ROWS
     from measure_start import COMPILED
 
     for row in CONTESTS:
         yield row.name, partial(ready, row, threads)
+    for number, size in enumerate(SIZES):
+        for problem in ROWS:
+            yield f"{problem.name}, in {size}", partial(ready_problem, problem, number, threads)
     yield from function_works(threads)
     if threads == 1:
         yield from vectorized_works()
@@ -153,6 +158,13 @@ def ready(row: Any, threads: int) -> Callable[[], object]:
     contest = row.make()
     contest.check()
     return partial(contest.launch, contest.out, threads)
+
+
+def ready_problem(row: Any, number: int, threads: int) -> Callable[[], object]:
+    """The launch of a kernel of others on arrays of the size with that number, whose result was checked once."""
+    problem = row.make(*row.shapes[number])
+    problem.check({})
+    return partial(problem.launch, problem.out, threads)
 
 
 def compilation(make: Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]) -> Callable[[], object]:

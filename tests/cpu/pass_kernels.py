@@ -9,6 +9,12 @@ from networks import attended
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
+from tilewright.backends.llvm.machine import host_target
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
+from tilewright.ir.verifier import verify
 
 FLOATS = np.zeros(16, np.float32)
 
@@ -62,3 +68,12 @@ def ttir_of(name: str) -> str:
     text = kernel.warmup(*arguments, grid=(1,), **constants).asm["ttir"]
     assert isinstance(text, str)
     return text
+
+
+def loops_of(kernel: Any, arguments: tuple[Any, ...], cpu: str, **constants: Any) -> Op:
+    """The module of vector loops that a kernel becomes for such a CPU."""
+    target = host_target(cpu)
+    module = parse_module(kernel.warmup(*arguments, grid=(1,), **constants).asm["ttir"])
+    run_passes(module, (*cpu_passes(target), *loop_passes(target)))
+    verify(module)
+    return module

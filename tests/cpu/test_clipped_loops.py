@@ -7,23 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pass_kernels
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.nest import inner
-from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
-from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import Interpreter
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
-from tilewright.ir.parser import parse_module
-from tilewright.ir.pass_manager import run_passes
-from tilewright.ir.verifier import verify
 from tilewright.transforms.matching import integer_of
 
-TARGET = host_target("x86-64-v4")
 TILE, W = 1024, 16
 CHUNKS = TILE // W
 Array = np.ndarray[Any, Any]
@@ -152,10 +147,7 @@ def fused_or_not(x, out, n, TILE: tl.constexpr):
 def loops_of(kernel: Any, **constants: Any) -> Op:
     """The vector loops of a kernel for W lanes."""
     x = np.zeros(TILE, np.float32)
-    module = parse_module(kernel.warmup(x, x, 40, grid=(1,), TILE=TILE, **constants).asm["ttir"])
-    run_passes(module, (*cpu_passes(TARGET), *loop_passes(TARGET)))
-    verify(module)
-    return module
+    return pass_kernels.loops_of(kernel, (x, x, 40), "x86-64-v4", TILE=TILE, **constants)
 
 
 def chunks_run(module: Op, n: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from pass_kernels import loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.transforms.matching import integer_of
 
 N = 4_200_001  # 16.8 MB of fp32: more than the bound from which stores bypass the caches
 
@@ -79,3 +81,42 @@ def test_vectors_shorter_than_the_alignment_of_arrays():
     out = np.zeros(17 << 20, np.int8)
     narrow[(out.size // 512,)](x, out, BLOCK=512, num_threads=1)
     np.testing.assert_array_equal(out.reshape(-1, 1024), np.broadcast_to(x.astype(np.int8), (17 << 10, 1024)))
+
+
+@tw.jit
+def tiles(x_ptr, out_ptr, M, N, stride, B: tl.constexpr):
+    r, c = tl.program_id(0) * B + tl.arange(0, B), tl.program_id(1) * B + tl.arange(0, B)
+    inside = (r < M)[:, None] & (c < N)[None, :]
+    x = tl.load(x_ptr + r[:, None] * stride + c[None, :], inside)
+    tl.store(out_ptr + r[:, None] * stride + c[None, :], 2 * x + 1, inside)
+
+
+def ops_of(block, name):
+    """The ops of that name in the vector loops of tiles of `block` by `block`."""
+    x = np.zeros((64, 64), np.float32)
+    module = loops_of(tiles, (x, x, 64, 64, 64), "x86-64-v3", B=block)
+    return [op for op in module.walk() if op.name == name]
+
+
+@pytest.mark.parametrize(("stride", "shift"), [(2080, 0), (2080, 3), (2052, 0), (2051, 1)])
+@pytest.mark.parametrize("block", [16, 32, 64])
+@pytest.mark.parametrize("apart", [True, False])
+def test_rows_of_tiles(block, stride, shift, apart):
+    """Rows begin at cache lines, or elsewhere; where they overlap what is loaded, they go through a buffer."""
+    rows, columns = 2100, 2050
+    memory = np.zeros(rows * stride + 64, np.float32)
+    start = -memory.ctypes.data % 64 // 4 + shift
+    out = memory[start : start + rows * stride].reshape(rows, stride)
+    x = np.arange(rows * stride, dtype=np.float32).reshape(rows, stride) if apart else out
+    x[:] = np.arange(rows * stride).reshape(rows, stride) % 1001
+    expected = 2 * x[:, :columns] + 1
+    grid = tw.cdiv(rows, block), tw.cdiv(columns, block)
+    tiles[grid](x, out, rows, columns, stride, B=block, num_threads=1)
+    np.testing.assert_array_equal(out[:, :columns], expected)
+
+
+def test_short_rows_of_tiles_are_stored_as_whole_cache_lines():
+    """Each row asks whether it begins at a cache line; rows of half a line never bypass the caches."""
+    assert any("nontemporal" in op.attributes for op in ops_of(16, "vector.store"))
+    assert any(integer_of(op.rhs) == 63 for op in ops_of(16, "arith.andi"))
+    assert not any("nontemporal" in op.attributes for op in ops_of(8, "vector.store"))
