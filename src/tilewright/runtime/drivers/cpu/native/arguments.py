@@ -298,7 +298,7 @@ def _entries(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: 
     f.give(f.call("tuple", "i32", argument, role, key, value, room))
 
 
-@native("i32", exported=True)
+@native("i32", exported=True, inlining=ALWAYS)
 def _classify(f: Function, layout: Ptr, objects: Ptr, words: Ptr, values: Ptr) -> None:
     """Keys and values of all arguments of a call; `objects` are positional ones first.
 
@@ -340,7 +340,7 @@ def _key_hash(f: Function, layout: Ptr, words: Ptr, count: I64) -> None:
     f.give(mixed.value)
 
 
-@native("ptr")
+@native("ptr", inlining=ALWAYS)
 def _find_record(f: Function, state: Ptr, layout: Ptr, words: Ptr, count: I64) -> None:
     """The RECORD with this layout and key, or null: the last hit first, then the hash table."""
     last = f.get(STATE, state, "last")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.arguments import call_python, release
-from tilewright.runtime.drivers.cpu.native.code import I32, I64, Function, Ptr, native
+from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I32, I64, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DEVICE,
@@ -36,7 +36,7 @@ def _own_stream(f: Function, ordinal: I32, place: Ptr) -> None:
     f.give(0)
 
 
-@native("i1")
+@native("i1", inlining=ALWAYS)
 def _suits(f: Function, record: Ptr, total: I64) -> None:
     """Whether a specialisation can be launched without Python: not on a GPU where it needs other scratch memory."""
     device = f.get(RECORD, record, "device")
