@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tilewright.backends.llvm import cpu_costs
 from tilewright.backends.llvm.machine import (
     ARM_CPUS,
     X86_CPUS,
@@ -49,6 +50,28 @@ def test_foreign_target_does_not_run_here():
 def test_unknown_cpu_names_the_known_ones():
     with pytest.raises(UnknownCpuError, match=r"pentium.*x86-64-v3"):
         host_target("pentium")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "costs"),
+    [
+        ("x86-64-v2", cpu_costs.X86),
+        ("x86-64-v3", cpu_costs.X86),
+        ("x86-64-v4", cpu_costs.AVX512),
+        ("icelake-server", cpu_costs.AVX512),
+        ("znver4", cpu_costs.ZEN4),
+        ("neoverse-v1", cpu_costs.NEON),
+    ],
+)
+def test_choices_are_made_by_the_row_of_the_cpu(cpu, costs):
+    assert host_target(cpu).costs is costs
+
+
+def test_the_least_block_of_a_product_fits_into_the_registers():
+    """Accumulators, a row of B and one of A; and as many accumulators as hide the latency."""
+    for cpu in (*X86_CPUS, *ARM_CPUS):
+        costs = host_target(cpu).costs
+        assert costs.chains + max(costs.product_columns, costs.grouped_columns) < costs.registers
 
 
 def test_parse_error_shows_the_line():

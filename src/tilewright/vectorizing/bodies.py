@@ -76,7 +76,7 @@ def loop_text(loops: Op, name: str, target: Target, *, halves: bool = False) -> 
     With `halves`, vectors are cut in two where that is how the machine executes them anyway.
     """
     w = LlvmWriter(target)
-    if halves and target.splits_vectors:
+    if halves and target.costs.splits_vectors:
         w.attributes += f' "prefer-vector-width"="{target.vector_bits // 2}" "min-legal-vector-width"="0"'
     block = function_of(loops)
     with w.function(name, [("ptr", "%operands"), ("i64", "%begin"), ("i64", "%end")], result="i32"):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tilewright.backends.llvm.machine import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.arith import Constant, Division, NumberExtreme
 from tilewright.dialects.math import Approximate, Fma
 from tilewright.dialects.scf import If, While

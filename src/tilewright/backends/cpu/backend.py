@@ -37,7 +37,7 @@ class CpuBackend(BaseBackend):
     def __init__(self, target: GPUTarget) -> None:
         super().__init__(target)
         self.machine = machine_for(str(target.arch))
-        self.registers = self.machine.registers
+        self.registers = self.machine.costs.registers
         self.on_request = MappingProxyType({"loops": ("ttcir", self.loops)})
 
     @staticmethod

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.integer_forms import Form
 from tilewright.analysis.value_forms import ValueForms
+from tilewright.backends.llvm.cpu_costs import PAGE
 from tilewright.dialects.traits import Atomic, DotLike
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.tt_memory import Load, Store
@@ -23,8 +24,8 @@ from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import functions_of, is_public
 
-NEAR = 4096
-"""Max distance, in bytes, of the tiles of neighbours: a page."""
+NEAR = PAGE
+"""Max distance, in bytes, of the tiles of neighbours."""
 ORDER = "program_order"
 """The attribute of a function, the axes of the grid from the one that runs fastest on."""
 

@@ -20,13 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backends.llvm import cpu_costs
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
-CACHE_LINE = 64
-"""Bytes of a cache line of the machines that code is made for."""
-
 ARM_TRIPLE = "aarch64-unknown-linux-gnu"
 
 
@@ -77,14 +75,13 @@ class Target(NamedTuple):
         return f'nounwind "tune-cpu"="{self.tune}"'
 
     @property
-    def splits_vectors(self) -> bool:
-        """Whether instructions on the widest vectors are executed as two halves."""
-        return self.tune == "znver4" and self.vector_bits == 512
-
-    @property
-    def registers(self) -> int:
-        """The number of vector registers."""
-        return 32 if self.has_avx512f or self.neon else 16
+    def costs(self) -> cpu_costs.CpuCosts:
+        """The figures that choices are made by."""
+        if self.neon:
+            return cpu_costs.NEON
+        if not self.has_avx512f:
+            return cpu_costs.X86
+        return cpu_costs.ZEN4 if self.tune == "znver4" and self.vector_bits == 512 else cpu_costs.AVX512
 
     def lanes(self, element_bits: int) -> int:
         """The number of elements of `element_bits` that fill one vector register."""

@@ -25,7 +25,8 @@ from tilewright.backends.cpu.dot.shape import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.machine import CACHE_LINE, Target
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE
+from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.spec import Offset, Prefetch
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.machine import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.ir.core import Value
 
 SECOND_LEVEL = 2

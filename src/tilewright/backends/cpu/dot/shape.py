@@ -6,7 +6,7 @@
     f32, NEON,    64×64       4 rows × 4 vectors of 4       8 loads for 16 multiply-adds instead of 10
     f32, AVX-512, 1×256       1 row × 8 vectors             enough independent chains for the latency
 
-A fused multiply-add takes 4 cycles and two start per cycle, so 8 accumulators are the least for full speed.
+At least as many accumulators as `CpuCosts.chains` are needed for full speed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
+from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.backends.llvm.machine import Target
-
-CHAINS = 8
-"""Accumulators that hide the latency of a multiply-add."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,18 @@ def micro_shape(m: int, n: int, arithmetic: Arithmetic, target: Target) -> Shape
     """The block of an m × n tile of C that is computed at once. Its columns divide n; its rows need not divide m."""
     lanes = min(n, target.lanes(arithmetic.accumulator.bits))
     available = n // lanes
-    wide = target.neon or (target.has_avx512f and arithmetic.group > 1)
-    vectors = min(available, 4 if wide else 2)
-    while m * vectors < CHAINS and vectors < min(available, CHAINS):
+    costs = target.costs
+    vectors = min(available, costs.grouped_columns if arithmetic.group > 1 else costs.product_columns)
+    while m * vectors < costs.chains and vectors < min(available, costs.chains):
         vectors *= 2
-    return Shape(_rows(m, vectors, registers=target.registers), vectors, lanes)
+    return Shape(_rows(m, vectors, costs), vectors, lanes)
 
 
-def _rows(m: int, vectors: int, *, registers: int) -> int:
-    if registers == 32:
+def _rows(m: int, vectors: int, costs: CpuCosts) -> int:
+    if costs.registers == 32:
         return min(m, 16 // vectors)
     if vectors == 1:
         return min(m, 8)
     # 6 × 2 is best with 16 registers, but a rest of 2 rows runs at half speed and costs a second body.
     takes_six = m % 6 == 4 or m >= 128
-    return min(m, 6 if takes_six and vectors == 2 else max(1, CHAINS // vectors))
+    return min(m, 6 if takes_six and vectors == 2 else max(1, costs.chains // vectors))

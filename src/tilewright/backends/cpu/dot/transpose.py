@@ -16,12 +16,6 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import IntType, Type, VectorType
 
-SPAN = 4
-"""Pieces of 16 bytes that are read from each row at a time: a cache line.
-
-Rows 4096 bytes apart share one set of the L1 cache, so what is not read of a line now is fetched again. With 16
-registers only half a line fits."""
-
 
 def transpose_words(
     ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, target: Target, row_bytes: Offset
@@ -31,7 +25,7 @@ def transpose_words(
     by_quads = into.whole_groups % quad == 0 and into.lanes % quad == 0
     assert by_quads or into.sums_at is None, "column sums need whole quads"
     row_offsets = [times(ops, lane, row_bytes) for lane in range(into.lanes)]
-    most = SPAN if target.has_avx512f or target.neon else SPAN // 2
+    most = target.costs.transposed_pieces
 
     def panel(p: Offset, _: list[Value]) -> list[Value]:
         first = behind(ops, source, p, times(ops, into.columns, row_bytes))

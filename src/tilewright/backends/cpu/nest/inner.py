@@ -23,7 +23,7 @@ from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import ALIGNMENT, SHORT_ROW, Order
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
-from tilewright.backends.llvm.machine import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
@@ -48,10 +48,6 @@ ITERATIONS = 8
 
 LONG = 4
 """Max cost that one op counts for in the choice of unrolling, in vector instructions."""
-
-FEW_REGISTERS = 16
-"""The number of vector registers with which no more than two chunks with powers are unrolled: the constants and the
-table of exp take most of them, and LLVM keeps what is computed of more chunks in memory (5 to 8 % slower)."""
 
 
 @dataclass
@@ -115,8 +111,10 @@ class InnerLoop:
             return 1
         ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
-        is_tight = c.target.registers <= FEW_REGISTERS and any(o.name.startswith("math.exp") for o in ops)
-        most = 2 if is_tight else 8 if self.accumulators else 4
+        costs = c.target.costs
+        most = costs.chains if self.accumulators else costs.chunks
+        if any(o.name.startswith("math.exp") for o in ops):
+            most = min(most, costs.chunks_with_powers)
         wanted = next(n for n in (most, 4, 2, 1) if n <= most and (n * size <= UNROLLED or n == 1))
         chunks, is_tile = self.extent // c.lanes, not nest.outer and not self.accumulators
         return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
@@ -157,7 +155,7 @@ class InnerLoop:
         bound = is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.sinks[0]] > 0
         backwards = b.later(i1) if is_loop and stored >= ORDERED_TILE and (rereads or not bound) else None
-        streams = b.later(i1) if stored >= STREAMED_TILE and bound and not c.target.neon else None
+        streams = b.later(i1) if stored >= STREAMED_TILE and bound and c.target.costs.streams_from else None
         if backwards is None and streams is None:
             self._loop(step)
             return

@@ -24,7 +24,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
-from tilewright.backends.llvm.machine import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64

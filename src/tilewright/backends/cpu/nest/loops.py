@@ -241,7 +241,7 @@ class NestBuilder:
         target, sinks = self.c.target, self.nest.sinks
         moves = any(isinstance(r, WritesMemory) for r in sinks) and not any(isinstance(r, Reduce) for r in sinks)
         moves = moves and is_bound_by_memory(self.nest, self.nest.body)
-        return target.vector_bits // 2 if moves and target.splits_vectors else target.vector_bits
+        return target.vector_bits // 2 if moves and target.costs.splits_vectors else target.vector_bits
 
 
 def _is_number_tile(value: Value) -> bool:

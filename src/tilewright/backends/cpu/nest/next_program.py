@@ -34,10 +34,6 @@ LONGEST = 8192
 """Max bytes of a row; two such rows fit into L1 together with what is stored."""
 
 
-NEAREST = 4 << 20
-"""Bytes that a grid loads up to which that pays: from memory, rows come faster by themselves."""
-
-
 def next_rows(c: Context, nest: Nest) -> dict[Op, Scalar]:
     """The loads of phase 0 that phase 1 reads again, and how many bytes further the next program loads: an i64."""
     if c.grid is None or c.optimize_size or nest.mode != "rows" or nest.outer:
@@ -77,7 +73,7 @@ def _bytes(load: Load) -> int:
 def _if_near(c: Context, row: int, step: Scalar) -> Scalar:
     """The step, or zero where the rows are not near: no step asks for lines that are in L1 already."""
     assert c.grid is not None, "only what all programs run has rows like these"
-    near = c.compare("ule", c.multiply(c.grid.programs, row, i64, 0), NEAREST, i64, 0)
+    near = c.compare("ule", c.multiply(c.grid.programs, row, i64, 0), c.target.costs.asks_ahead, i64, 0)
     return c.select(near, step, 0, i64, 0)
 
 

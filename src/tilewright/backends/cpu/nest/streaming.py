@@ -22,22 +22,16 @@ from functools import reduce
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Address, Affine, Uniform, level_of, pointer, size_of
+from tilewright.backends.llvm.cpu_costs import PAGE
 from tilewright.ir.core import Value
 from tilewright.ir.types import i1, i64
-
-STREAM_FROM = 16 << 20
-"""Bytes that a grid stores from which its output does not stay in the caches anyway."""
 
 ALIGNMENT = 16
 """Bytes: the alignment that arrays have, and the size of the pieces in which lanes bypass the caches."""
 
-NEAR_CACHES = 512 << 10
-"""Bytes that a grid stores up to which its arrays are in near caches, if they are used again and again."""
-
 SHORT_ROW = 128
 """Max bytes of a row of a tile of which all lines have to be whole: longer ones have enough lines that are."""
 
-PAGE = 4096
 NEAR = 320
 """Bytes behind a store after which it does not delay loads any more."""
 
@@ -68,7 +62,7 @@ class Order:
         """Whether to store past the caches."""
         c, b = self.c, self.c.b
         assert c.moved is not None
-        wanted = c.compare("uge", self.total, STREAM_FROM, i64, 0)
+        wanted = c.compare("uge", self.total, c.target.costs.streams_from, i64, 0)
         for store in dict.fromkeys(_start(c, row) for row in c.moved.stores):
             wanted = b.and_(wanted, b.compare("eq", b.and_(store, self.alignment - 1), 0))
         if not self.rereads:
@@ -79,7 +73,7 @@ class Order:
     def backwards(self, streams: Value | None) -> Value:
         """Whether to go from the last step to the first; `streams`: whether stores bypass the caches, if they may."""
         b = self.c.b
-        near = self.c.compare("ule", self.total, NEAR_CACHES, i64, 0)
+        near = self.c.compare("ule", self.total, self.c.target.costs.near_caches, i64, 0)
         if self.rereads and streams is not None:
             near = b.or_(near, streams)
         return b.and_(near, self._ahead())

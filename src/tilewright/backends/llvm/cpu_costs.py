@@ -1,0 +1,68 @@
+"""The figures that the CPU back end chooses by, one row per kind of CPU.
+
+Rows differ in what an instruction set has or a processor does; bytes of caches are those of common cores, since code
+that is compiled once runs on many. ARCHITECTURE.md has the measurements behind them.
+"""
+
+from __future__ import annotations
+
+from tilewright.support.named_tuple import NamedTuple
+
+CACHE_LINE = 64
+"""Bytes of a cache line."""
+
+PAGE = 4096
+"""Bytes after which places in memory look alike to a load that waits for stores, and to the L1 cache."""
+
+
+class CpuCosts(NamedTuple):
+    """What a kind of CPU has, and from where on something pays off.
+
+    Attributes:
+        registers: vector registers.
+        splits_vectors: instructions on the widest vectors are executed as two halves.
+        chains: results that a loop has in flight, so that it need not wait for them: the cycles that a multiply-add
+            takes, times how many begin per cycle.
+        chunks: vectors of one step of a loop that reduces nothing.
+        chunks_with_powers: the most vectors of one step with exp, whose constants and table take registers: LLVM keeps
+            what is computed of more of them in memory (5 to 8 % slower).
+        product_columns: vectors side by side in the block of a product that stays in registers.
+        grouped_columns: the same where one instruction multiplies several numbers of a word.
+        transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
+            as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
+            registers are few.
+        near_caches: bytes up to which arrays that are used again and again are in near caches.
+        asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
+            memory they come faster by themselves.
+        streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
+    """
+
+    registers: int
+    splits_vectors: bool
+    chains: int
+    chunks: int
+    chunks_with_powers: int
+    product_columns: int
+    grouped_columns: int
+    transposed_pieces: int
+    near_caches: int
+    asks_ahead: int
+    streams_from: int
+
+
+X86 = CpuCosts(
+    registers=16,
+    splits_vectors=False,
+    chains=8,
+    chunks=4,
+    chunks_with_powers=2,
+    product_columns=2,
+    grouped_columns=2,
+    transposed_pieces=2,
+    near_caches=512 << 10,
+    asks_ahead=4 << 20,
+    streams_from=16 << 20,
+)
+AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
+ZEN4 = AVX512._replace(splits_vectors=True)
+NEON = AVX512._replace(product_columns=4, streams_from=0)
