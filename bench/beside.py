@@ -108,9 +108,9 @@ class Server:
 def works(threads: int) -> Iterator[tuple[str, Callable[[], Callable[[], object]]]]:
     """Names of rows, and what makes each ready."""
     from contests import CONTESTS
+    from foreign import ROWS
     from foreign.problem import SIZES
     from functions import function_works
-    from measure_foreign import ROWS
     from measure_start import COMPILED
 
     for row in CONTESTS:

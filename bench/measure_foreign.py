@@ -14,12 +14,11 @@ import json
 import os
 import re
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import peers
 from fma_peak import Peak
-from foreign import attention, movement, ordering, pointwise, products, quantised, reductions, training
+from foreign import ROWS
 from foreign.problem import SIZES, Row
 from run import ratio
 from timing import clock_for, fast, race
@@ -27,8 +26,6 @@ from timing import clock_for, fast, race
 from tilewright.backends.llvm.machine import host_target
 from tilewright.support import knobs
 
-MODULES = (pointwise, movement, reductions, ordering, products, quantised, attention, training)
-ROWS = tuple(chain.from_iterable(module.ROWS for module in MODULES))
 BAR, LEAST = 1.0, 0.9
 """The ratio to reach, and the least one: one way of copying is measured, and a peer's may be better."""
 SHARE = 0.4
