@@ -10,6 +10,7 @@ import struct
 import sys
 
 import mpmath
+import numpy as np
 from mpmath import mp, mpf
 
 from tilewright.backends.llvm.math_powers import FACTORS, LESS, LN2_LOW, MAGIC
@@ -278,18 +279,39 @@ def module_text():
     return "\n".join(parts) + "\n"
 
 
-# name: (odd function, segments, width of one, degree). Of widths near the best fit these have the values that are
-# closest to floats, measured in units of the smallest results of their segments.
+# name: (odd function, segments, width of one, degree). Of widths near the best fit, those of segments whose middles are
+# multiples have the values there that are closest to floats, in units of the smallest results of their segments.
 SEGMENTS = {
-    "ERF_16": (mpmath.erf, 16, 269613 / 2**20, 6),
+    "ERF_16": (mpmath.erf, 16, 16679 / 2**16, 5),
     "ERF_8": (mpmath.erf, 8, 274066 / 2**19, 7),
     "TANH_32": (mpmath.tanh, 32, 4807495 / 2**24, 6),
 }
 
 
-def segment(function, width, degree, k):
-    """Coefficients, highest first, of function(k·width + u) - u around the middle of segment k."""
-    middle, reach = mpf(k) * width, mpf(width) / 2 * mpf("1.0001")
+MOVED = {"ERF_16": {1: 0.06}}
+"""By name, tables with middles of their own, and how far these are moved, in widths.
+
+At the upper end of segment 1, where results are small, the term next to the last is below 1/8 then, and rounds less.
+"""
+TRIED = 300
+"""Floats on either side among which the middle is that whose function is closest to a float."""
+
+
+def middle_of(name, k):
+    """The middle of segment k: a float whose function is nearly one, so that the last coefficient is exact."""
+    function, _, width, _ = SEGMENTS[name]
+    if name not in MOVED or not k:
+        return k * width
+    start = np.float32((k + MOVED[name].get(k, 0)) * width).view(np.int32)
+    floats = np.arange(start - TRIED, start + TRIED, dtype=np.int32).view(np.float32)
+    return min(map(float, floats), key=lambda x: abs(function(x) - rounded(function(x), 32)))
+
+
+def segment(name, k):
+    """Coefficients, highest first, of function(middle + u) - u around the middle of segment k."""
+    function, _, width, degree = SEGMENTS[name]
+    middle, reach = mpf(middle_of(name, k)), mpf(width) / 2 * mpf("1.0001")
+    beside = k * mpf(width) - middle
 
     def exact(u):
         return function(middle + u) - u
@@ -298,21 +320,26 @@ def segment(function, width, degree, k):
         return mpf(2) ** -mpmath.floor(mpmath.log(function(middle + u), 2))
 
     if k:
-        return rounded_in_turn(exact, -reach, reach, degree, weight)
+        return rounded_in_turn(exact, beside - reach, beside + reach, degree, weight)
     # through 0, so that the relative error stays small there
     found = interpolate(lambda u: function(u) / u - 1, -reach, reach, degree - 1)
     return [*(rounded(c, 32) for c in found), 0.0]
 
 
-def segment_rows(function, count, width, degree):
+def segment_rows(name):
     """One row for each power, highest first, with the coefficients of all segments."""
-    columns = [segment(function, width, degree, k) for k in range(count)]
+    columns = [segment(name, k) for k in range(SEGMENTS[name][1])]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-SEGMENTS_HEADER = '''"""Piecewise polynomials for math_segments.py. Printed by tests/llvm/polynomial_fits.py.
+def row_text(row, margin):
+    return [margin + " ".join(f"{v!r}," for v in row[i : i + 4]) for i in range(0, len(row), 4)]
 
-Row i has one coefficient per segment, highest power first. The linear one is less by 1.
+
+SEGMENTS_HEADER = '''"""Piecewise polynomials for math_registers.py. Printed by tests/llvm/polynomial_fits.py.
+
+Row i has one coefficient per segment, highest power first. The linear one is less by 1. Segments have their middles at
+multiples of their width, or where a table of middles says.
 """
 
 # fmt: off'''
@@ -320,12 +347,14 @@ Row i has one coefficient per segment, highest power first. The linear one is le
 
 def segments_text():
     parts = [SEGMENTS_HEADER]
-    for name, (function, count, width, degree) in SEGMENTS.items():
-        parts += [f"{name}_WIDTH = {width!r}", f"{name} = ("]
-        for row in segment_rows(function, count, width, degree):
-            parts.append("    (")
-            parts += ["        " + " ".join(f"{v!r}," for v in row[i : i + 4]) for i in range(0, count, 4)]
-            parts.append("    ),")
+    for name, (_, count, width, _) in SEGMENTS.items():
+        parts.append(f"{name}_WIDTH = {width!r}")
+        if name in MOVED:
+            middles = [middle_of(name, k) for k in range(count)]
+            parts += [f"{name}_MIDDLES = (", *row_text(middles, "    "), ")"]
+        parts.append(f"{name} = (")
+        for row in segment_rows(name):
+            parts += ["    (", *row_text(row, "        "), "    ),"]
         parts.append(")")
     return "\n".join(parts) + "\n"
 

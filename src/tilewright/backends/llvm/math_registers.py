@@ -78,17 +78,23 @@ def has_segments(k: LaneType, count: int) -> bool:
     return k.writer.target.has_avx512f if count == 16 else k.writer.target.has_avx2
 
 
-def odd_by_segments(x: Lanes, rows: Sequence[Sequence[float]], width: float, *, limit: float) -> Lanes:
+def odd_by_segments(
+    x: Lanes, rows: Sequence[Sequence[float]], width: float, *, limit: float, middles: Sequence[float] = ()
+) -> Lanes:
     """An odd function that is 1 beyond `limit`.
 
     Args:
         rows: coefficients per power (highest first) and segment.
         width: of one segment.
+        middles: of the segments, if they are no multiples of the width.
     """
     k = x.kind
     magnitude = k.minimum(limit, abs(x))
     rounded = k.fma(magnitude, 1.0 / width, MAGIC)
-    u = k.fma(rounded - MAGIC, -width, magnitude)
+    if middles:
+        u = magnitude - looked_up(rounded.bits, middles, k)
+    else:
+        u = k.fma(rounded - MAGIC, -width, magnitude)
     result = looked_up(rounded.bits, rows[0], k)
     for row in rows[1:-1]:
         result = k.fma(result, u, looked_up(rounded.bits, row, k))

@@ -20,7 +20,8 @@ def erf(x: Lanes) -> Lanes:
     """The error function; 1 ulp, in double 2. By segments with AVX, else a polynomial, and 1 - erfc beyond it."""
     k = x.kind
     if has_segments(k, 16):
-        return odd_by_segments(x, segment_tables.ERF_16, segment_tables.ERF_16_WIDTH, limit=3.93)
+        middles = segment_tables.ERF_16_MIDDLES
+        return odd_by_segments(x, segment_tables.ERF_16, segment_tables.ERF_16_WIDTH, limit=3.93, middles=middles)
     if has_segments(k, 8):
         return odd_by_segments(x, segment_tables.ERF_8, segment_tables.ERF_8_WIDTH, limit=3.92)
     t = abs(x)
