@@ -8,6 +8,8 @@ or one coefficient after the other.
 
 import struct
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 import mpmath
 import numpy as np
@@ -279,39 +281,70 @@ def module_text():
     return "\n".join(parts) + "\n"
 
 
-# name: (odd function, segments, width of one, degree). Of widths near the best fit, those of segments whose middles are
-# multiples have the values there that are closest to floats, in units of the smallest results of their segments.
+class Segments(NamedTuple):
+    """An odd function in pieces.
+
+    Attributes:
+        ends: of each segment, in the order of the table; one is around 0, or begins there.
+        middles: those of the segments; the floats near them whose function is closest to a float, or as they are.
+    """
+
+    function: Callable
+    degree: int
+    ends: list[tuple[float, float]]
+    middles: list[float]
+    moves: bool
+
+
+def equal_segments(function, count, width, degree, *, moved=None):
+    """Segments around the multiples of a width; `moved`: by segment, how far its middle is moved, in widths."""
+    ends = [((k - 0.5) * width, (k + 0.5) * width) for k in range(count)]
+    middles = [(k + (moved or {}).get(k, 0)) * width for k in range(count)]
+    return Segments(function, degree, ends, middles, moved is not None)
+
+
+def eighths_of_binades(function, degree):
+    """Segments of the numbers that are 1 less than an eighth of a binade: [1, 2), [2, 4), [4, 8), [8, 16).
+
+    In the order of the two lowest bits of the exponent: that of 2 comes first.
+    """
+    powers = (2, 4, 8, 1)
+    ends = [(power * (1 + i / 8) - 1, power * (1 + (i + 1) / 8) - 1) for power in powers for i in range(8)]
+    middles = [0.0 if low == 0 else (low + high) / 2 for low, high in ends]
+    return Segments(function, degree, ends, middles, moves=True)
+
+
+# Of widths near the best fit, those of segments whose middles are multiples have the values there that are closest to
+# floats, in units of the smallest results of their segments. At the upper end of erf's segment 1, where results are
+# small, the term next to the last is below 1/8 if the middle is moved, and rounds less.
 SEGMENTS = {
-    "ERF_16": (mpmath.erf, 16, 16679 / 2**16, 5),
-    "ERF_8": (mpmath.erf, 8, 274066 / 2**19, 7),
-    "TANH_32": (mpmath.tanh, 32, 4807495 / 2**24, 6),
+    "ERF_16": equal_segments(mpmath.erf, 16, 16679 / 2**16, 5, moved={1: 0.06}),
+    "ERF_8": equal_segments(mpmath.erf, 8, 274066 / 2**19, 7),
+    "TANH_32": eighths_of_binades(mpmath.tanh, 5),
 }
-
-
-MOVED = {"ERF_16": {1: 0.06}}
-"""By name, tables with middles of their own, and how far these are moved, in widths.
-
-At the upper end of segment 1, where results are small, the term next to the last is below 1/8 then, and rounds less.
-"""
 TRIED = 300
-"""Floats on either side among which the middle is that whose function is closest to a float."""
+"""Floats on either side among which a middle is chosen."""
+ALL_ONE = 9.1
+"""A number from which on the functions are 1 as floats."""
 
 
 def middle_of(name, k):
-    """The middle of segment k: a float whose function is nearly one, so that the last coefficient is exact."""
-    function, _, width, _ = SEGMENTS[name]
-    if name not in MOVED or not k:
-        return k * width
-    start = np.float32((k + MOVED[name].get(k, 0)) * width).view(np.int32)
+    """The middle of segment k: where it moves, a float whose function is nearly one, so that c0 is exact."""
+    function, _, _, middles, moves = SEGMENTS[name]
+    if not moves or not middles[k]:
+        return middles[k]
+    start = np.float32(middles[k]).view(np.int32)
     floats = np.arange(start - TRIED, start + TRIED, dtype=np.int32).view(np.float32)
     return min(map(float, floats), key=lambda x: abs(function(x) - rounded(function(x), 32)))
 
 
 def segment(name, k):
     """Coefficients, highest first, of function(middle + u) - u around the middle of segment k."""
-    function, _, width, degree = SEGMENTS[name]
-    middle, reach = mpf(middle_of(name, k)), mpf(width) / 2 * mpf("1.0001")
-    beside = k * mpf(width) - middle
+    function, degree, ends, _, _ = SEGMENTS[name]
+    (low, high), middle = ends[k], mpf(middle_of(name, k))
+    if low > ALL_ONE:
+        return [*[0.0] * (degree - 1), -1.0, 1.0]
+    beyond = mpf(high - low) / 20000
 
     def exact(u):
         return function(middle + u) - u
@@ -319,16 +352,16 @@ def segment(name, k):
     def weight(u):
         return mpf(2) ** -mpmath.floor(mpmath.log(function(middle + u), 2))
 
-    if k:
-        return rounded_in_turn(exact, beside - reach, beside + reach, degree, weight)
+    if middle:
+        return rounded_in_turn(exact, low - beyond - middle, min(high, ALL_ONE) + beyond - middle, degree, weight)
     # through 0, so that the relative error stays small there
-    found = interpolate(lambda u: function(u) / u - 1, -reach, reach, degree - 1)
+    found = interpolate(lambda u: function(u) / u - 1, -high - beyond, high + beyond, degree - 1)
     return [*(rounded(c, 32) for c in found), 0.0]
 
 
 def segment_rows(name):
     """One row for each power, highest first, with the coefficients of all segments."""
-    columns = [segment(name, k) for k in range(SEGMENTS[name][1])]
+    columns = [segment(name, k) for k in range(len(SEGMENTS[name].ends))]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -347,11 +380,13 @@ multiples of their width, or where a table of middles says.
 
 def segments_text():
     parts = [SEGMENTS_HEADER]
-    for name, (_, count, width, _) in SEGMENTS.items():
-        parts.append(f"{name}_WIDTH = {width!r}")
-        if name in MOVED:
-            middles = [middle_of(name, k) for k in range(count)]
+    for name, (_, _, ends, _, moves) in SEGMENTS.items():
+        if moves:
+            middles = [middle_of(name, k) for k in range(len(ends))]
             parts += [f"{name}_MIDDLES = (", *row_text(middles, "    "), ")"]
+        low, high = ends[0]
+        if low < 0:
+            parts.append(f"{name}_WIDTH = {high - low!r}")
         parts.append(f"{name} = (")
         for row in segment_rows(name):
             parts += ["    (", *row_text(row, "        "), "    ),"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.backends.llvm import coefficients, math_powers, segment_tables
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.backends.llvm.math_registers import by_registers, has_scaling, has_segments, odd_by_segments
+from tilewright.backends.llvm.math_registers import by_registers, has_scaling, has_segments, odd_by_eighths
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def tanh(x: Lanes) -> Lanes:
     """The hyperbolic tangent; 1 ulp, in double 2. By segments with AVX-512; in double (e^2x - 1) / (e^2x + 1)."""
     k, t = x.kind, abs(x)
     if has_segments(k, 16):
-        return odd_by_segments(x, segment_tables.TANH_32, segment_tables.TANH_32_WIDTH, limit=TANH_LIMIT)
+        return odd_by_eighths(x, segment_tables.TANH_32, segment_tables.TANH_32_MIDDLES, limit=TANH_LIMIT)
     if k.element == "float":
         near, far = _tanh_near_zero(t), _tanh_far(k.minimum(TANH_LIMIT, t))
         return k.with_sign_of(k.select(t < TANH_FAR, near, far), x)

@@ -78,16 +78,12 @@ def has_segments(k: LaneType, count: int) -> bool:
     return k.writer.target.has_avx512f if count == 16 else k.writer.target.has_avx2
 
 
-def odd_by_segments(
-    x: Lanes, rows: Sequence[Sequence[float]], width: float, *, limit: float, middles: Sequence[float] = ()
-) -> Lanes:
-    """An odd function that is 1 beyond `limit`.
+Rows = Sequence[Sequence[float]]
+"""Coefficients per power (highest first) and segment."""
 
-    Args:
-        rows: coefficients per power (highest first) and segment.
-        width: of one segment.
-        middles: of the segments, if they are no multiples of the width.
-    """
+
+def odd_by_segments(x: Lanes, rows: Rows, width: float, *, limit: float, middles: Sequence[float] = ()) -> Lanes:
+    """An odd function that is 1 beyond `limit`, by segments of one `width` around its multiples, or `middles`."""
     k = x.kind
     magnitude = k.minimum(limit, abs(x))
     rounded = k.fma(magnitude, 1.0 / width, MAGIC)
@@ -95,7 +91,21 @@ def odd_by_segments(
         u = magnitude - looked_up(rounded.bits, middles, k)
     else:
         u = k.fma(rounded - MAGIC, -width, magnitude)
-    result = looked_up(rounded.bits, rows[0], k)
+    return _value_in_segment(x, u, rounded.bits, rows)
+
+
+def odd_by_eighths(x: Lanes, rows: Rows, middles: Sequence[float], *, limit: float) -> Lanes:
+    """An odd function that is 1 beyond `limit`, by eighths of the binades of |x| + 1: shorter segments near zero."""
+    k = x.kind
+    magnitude = k.minimum(limit, abs(x))
+    segment = (magnitude + 1.0).bits >> 20  # of which 3 bits of the mantissa and 2 of the exponent are looked at
+    return _value_in_segment(x, magnitude - looked_up(segment, middles, k), segment, rows)
+
+
+def _value_in_segment(x: Lanes, u: Lanes, segment: Lanes, rows: Rows) -> Lanes:
+    """The polynomial of the segment at `u`, with the sign of `x`."""
+    k = x.kind
+    result = looked_up(segment, rows[0], k)
     for row in rows[1:-1]:
-        result = k.fma(result, u, looked_up(rounded.bits, row, k))
-    return k.with_sign_of(k.fma(result, u, u) + looked_up(rounded.bits, rows[-1], k), x)
+        result = k.fma(result, u, looked_up(segment, row, k))
+    return k.with_sign_of(k.fma(result, u, u) + looked_up(segment, rows[-1], k), x)
