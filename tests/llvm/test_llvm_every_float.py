@@ -12,7 +12,9 @@ from long_runs import LONG
 from tilewright.backends.llvm.machine import host_target
 
 # name: the largest error in ulp
-BOUNDS = {"cos": 0.94, "erf": 0.995, "exp": 1, "log": 0.85, "sin": 0.94, "tanh": 0.95}
+BOUNDS = {"cos": 0.65, "erf": 0.95, "exp": 1, "log": 0.85, "sin": 0.65, "tanh": 0.95}
+BY_TABLES = {"cos": 0.94, "erf": 0.995, "sin": 0.94, "tanh": 0.79}
+"""The same for sixteen lanes with AVX-512, which look numbers up."""
 # stated, and above 1
 OTHERS = {"exp2": 1.15, "expm1": 1.2, "log2": 1.15, "rsqrt": 1.5, "sigmoid": 2.6, "sqrt": 0.5000001, "tan": 0.5000001}
 WAYS = [(level, lanes) for level in LEVELS for lanes in LEVELS[level]]
@@ -26,7 +28,7 @@ def check(name: str, ways: list[tuple[str, int]], bound: float, starts: np.ndarr
     here = [way for way in ways if can_run(host_target(way[0]))]
     found = largest_errors(name, [(host_target(level), lanes) for level, lanes in here], starts)
     for way, (error, where) in zip(here, found, strict=True):
-        assert error <= bound, (name, way, error, where)
+        assert error <= (BY_TABLES.get(name, bound) if way[1] == 16 else bound), (name, way, error, where)
     for level, _ in ways:
         if not can_run(host_target(level)):
             pytest.skip(f"this machine can neither run nor emulate {level}")
