@@ -14,8 +14,7 @@ import pytest
 from tilewright.backends.cpu import affine, strides
 from tilewright.backends.cpu.emit_function import FunctionEmitter
 from tilewright.backends.cpu.emit_scalars import SCALARS
-from tilewright.backends.cpu.nest import evaluate, next_program, sinks
-from tilewright.backends.cpu.nest.moves import MOVES
+from tilewright.backends.cpu.nest import evaluate, moves, next_program, sinks
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.nvidia.lower import tables
@@ -34,7 +33,8 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "functions": FunctionEmitter.OWN,
     "lanes": evaluate.RULES,
     "loops": LoopEmitter.TABLE,
-    "moves": MOVES,
+    "moves": moves.MOVES,
+    "moved indices": moves._INDICES,
     "next program": next_program._RULES,
     "sinks": sinks.PREPARE,
     "scalars": SCALARS,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import TypeAlias
 
-from tilewright.dialects.arith import Constant, Select
+from tilewright.dialects.arith import SAME_EVERYWHERE, Constant, FloatExtreme, Select
 from tilewright.dialects.arithmetic_semantics import is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.attributes import Number
@@ -37,23 +37,12 @@ _BELIEVED: dict[str, frozenset[str]] = {
 }
 """For ops that round: the operands of which every machine makes the same."""
 
-_EXTREMES = frozenset(("arith.maximumf", "arith.maxnumf", "arith.minimumf", "arith.minnumf"))
-"""Ops that may give either zero where they are given both."""
-
-_CONVERSIONS = frozenset(
-    ("arith.cmpf", "arith.extf", "arith.negf", "arith.truncf", "math.absf", "tt.bitcast", "tt.fp_to_fp")
-)
-"""Further ops on floats that compute the same everywhere."""
-
 _TIMES_ANY: dict[str, frozenset[str]] = {
     **dict.fromkeys(_INFINITIES, _INFINITIES | _NAN),
     **dict.fromkeys(_ZEROS, _ZEROS | _NAN),
     "nan": _NAN,
 }
 """What a number times any number is, and what a number divided by any number is."""
-
-_IDEMPOTENT = _EXTREMES | {f"arith.{name}" for name in ("andi", "maxsi", "maxui", "minsi", "minui", "ori")}
-"""Ops with f(x, x) = x, for all x."""
 
 _MOST = 16
 """The number of combinations of operands beyond which nothing is claimed of a result."""
@@ -90,7 +79,7 @@ def combines_to_itself(block: Block, tails: Sequence[Numbers]) -> bool:
     """Whether the function in `block` gives u for (u, u), bit by bit, whatever `tails` say that u is."""
     first = block.first
     single = first is not None and first.next is block.last and block.terminator.operands == first.results
-    if single and first is not None and first.name in _IDEMPOTENT and set(first.operands) == set(block.args):
+    if single and first is not None and first.definition.idempotent and set(first.operands) == set(block.args):
         return True
     known = [numbers for numbers in tails if numbers is not None]
     if len(known) < len(tails):
@@ -151,10 +140,10 @@ def _is_believed(op: Op, operands: frozenset[str]) -> bool:
         return False
     if name in _BELIEVED:
         return True
-    if name in _EXTREMES:
+    if isinstance(op, FloatExtreme):  # it may give either zero where it is given both
         return not operands >= _ZEROS
     types = [value.type.scalar for value in (*op.operands, *op.results)]
-    return name in _CONVERSIONS or (name.startswith("arith.") and all(isinstance(type, IntType) for type in types))
+    return name in SAME_EVERYWHERE or (name.startswith("arith.") and all(isinstance(type, IntType) for type in types))
 
 
 def _has_narrow_float(op: Op) -> bool:

@@ -35,6 +35,16 @@ COMMUTATIVE = frozenset(
 ASSOCIATIVE = frozenset(("addi", "muli", "andi", "ori", "xori"))
 """Ops whose result does not depend on which two of several operands come first."""
 
+IDEMPOTENT = frozenset(
+    ("andi", "ori", "minsi", "maxsi", "minui", "maxui", "minnumf", "maxnumf", "minimumf", "maximumf")
+)
+"""Ops with f(x, x) = x for all x."""
+
+SAME_EVERYWHERE = frozenset(
+    ("arith.cmpf", "arith.extf", "arith.negf", "arith.truncf", "math.absf", "tt.bitcast", "tt.fp_to_fp")
+)
+"""Ops on floats that round once or never, whatever is around them: every machine computes the same."""
+
 EXTENSIONS = frozenset(("arith.extsi", "arith.extui", "arith.extf"))
 """Conversions to a wider type."""
 _INTEGER = (IntType, IndexType)
@@ -276,6 +286,7 @@ for _name in (*INTEGER_BINARY, *FLOAT_BINARY):
         elementwise=True,
         commutative=_name in COMMUTATIVE,
         associative=_name in ASSOCIATIVE,
+        idempotent=_name in IDEMPOTENT,
         verify=integer_type if _name in INTEGER_BINARY else float_type,
         **ELEMENTWISE,
     )

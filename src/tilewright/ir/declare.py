@@ -42,6 +42,7 @@ class OpDefinition:
         isolated: its regions see no outer value.
         commutative: its two operands may be swapped.
         associative: (x op y) op z is x op (y op z).
+        idempotent: x op x is x.
         elementwise: result element i depends on operand elements i only.
         buffers: what the op does with the buffers in shared memory among its operands.
         synchronizes: all warps have finished with shared memory before anything after the op begins.
@@ -69,6 +70,7 @@ class OpDefinition:
     isolated: bool = False
     commutative: bool = False
     associative: bool = False
+    idempotent: bool = False
     elementwise: bool = False
     buffers: Effect = Effect.NONE
     synchronizes: bool = False

@@ -155,7 +155,7 @@ def _elsewhere(definition: OpDefinition) -> str:
 
 def _traits(definition: OpDefinition) -> Iterator[str]:
     kind = definition.kind or Op
-    for fact in ("elementwise", "commutative", "associative", "terminator", "isolated"):
+    for fact in ("elementwise", "commutative", "associative", "idempotent", "terminator", "isolated"):
         if getattr(definition, fact):
             yield fact
     for trait, word in TRAITS.items():

@@ -68,7 +68,7 @@ def moved_index(op: Any, index: Index) -> tuple[Value, Index] | None:
     return None if rule is None else (op.source, rule(op, index))
 
 
-def _passed_on(c: Context, op: Any, index: Index, ask: Ask) -> Lane:
+def _passed_on(c: Context, op: Broadcast | ExpandDims | Splat | Trans, index: Index, ask: Ask) -> Lane:
     return ask(c, op.source, _INDICES[op.name](op, index))
 
 
