@@ -20,7 +20,6 @@ import peers
 from fma_peak import Peak
 from foreign import ROWS
 from foreign.problem import SIZES, Row
-from run import ratio
 from timing import clock_for, fast, race
 
 from tilewright.backends.llvm.machine import host_target
@@ -59,7 +58,7 @@ def judge(name: str, times: dict[str, float], making: frozenset[str], limit: flo
     judged["share"] = limit / ours
     if not times:
         return judged | {"limit": limit}
-    against = min(times, key=partial(ratio, judged))
+    against = min(times, key=lambda peer: times[peer] / (anew if anew and peer in making else ours))
     reachable = times[against] / limit if limit else BAR
     return judged | {"against": against, "bar": min(BAR, max(LEAST, reachable))}
 

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -222,38 +223,37 @@ def test_a_slow_backend_is_left_alone_too(tmp_path: Path, monkeypatch: pytest.Mo
     assert Slow.asked == 1
 
 
-class Hanging(Shared):
-    """Never answers: not when it is made, or not when it is asked."""
+def hanging(when: str) -> Any:
+    """A class of its own, as threads that hang outlive their test: never answers when it is made, or asked."""
 
-    hangs_when = ""
-    asked = 0
-    end = threading.Event()
+    class Hanging(Shared):
+        asked = 0
+        end = threading.Event()
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.hang("made")
+        def __init__(self, key: str) -> None:
+            super().__init__(key)
+            self.hang("made")
 
-    def hang(self, when: str) -> None:
-        if when == self.hangs_when:
-            type(self).asked += 1
-            self.end.wait(30)
+        def hang(self, now: str) -> None:
+            if now == when:
+                Hanging.asked += 1
+                self.end.wait(30)
 
-    def get(self, filenames: list[str]) -> dict[str, bytes]:
-        self.hang("get")
-        return super().get(filenames)
+        def get(self, filenames: list[str]) -> dict[str, bytes]:
+            self.hang("get")
+            return super().get(filenames)
 
-    def put(self, filename: str, data: bytes) -> None:
-        self.hang("put")
-        super().put(filename, data)
+        def put(self, filename: str, data: bytes) -> None:
+            self.hang("put")
+            super().put(filename, data)
+
+    return Hanging
 
 
 @pytest.mark.parametrize("when", ["made", "get", "put"])
 def test_nobody_waits_for_a_backend_that_hangs(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "PATIENCE", 0.5)
-    monkeypatch.setattr(Hanging, "hangs_when", when)
-    monkeypatch.setattr(Hanging, "asked", 0)
-    monkeypatch.setattr(Hanging, "end", threading.Event())
-    knobs.cache.remote_manager_class = Hanging
+    knobs.cache.remote_manager_class = made = hanging(when)
     begin = time.monotonic()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -261,10 +261,10 @@ def test_nobody_waits_for_a_backend_that_hangs(when: str, monkeypatch: pytest.Mo
             store(DIGEST, "add", ENTRY)
             assert content() == ENTRY.files["image"], "from the local copy"
     assert time.monotonic() - begin < 25, "it waited for the end of a call that hangs"
-    assert Hanging.asked == 1
+    assert made.asked == 1
     (text,) = [str(warning.message) for warning in warned]
     assert "Hanging failed (TimeoutError: there is no answer after 0.5 s)" in text
-    Hanging.end.set()
+    made.end.set()
 
 
 # Redis
