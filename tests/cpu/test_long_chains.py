@@ -116,3 +116,29 @@ def test_a_mask_of_many_ways():
     stored = place > -33
     expected[stored] = np.where(place < 33, x, -1)[stored]
     np.testing.assert_array_equal(out, expected)
+
+
+@tw.jit
+def branching_row(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    """A row that the program's number chooses, in a way of many steps, and that ends there."""
+    i, row, rows = tl.arange(0, N), tl.program_id(0), tl.arange(0, 2)
+    for k in tl.static_range(COUNT):
+        row, rows = (row + k) + (row ^ n), (rows + k) + (rows ^ n)
+    x = tl.load(x_ptr + (row & 1) * N + i)
+    inside = i[None, :] < (rows & 1023)[:, None]
+    ends = tl.sum(tl.load(x_ptr + 0 * rows[:, None] + i[None, :], mask=inside, other=0), 1)
+    tl.store(out_ptr + i, x - tl.sum(x, 0) + tl.sum(ends, 0))
+
+
+def test_a_row_chosen_in_many_ways():
+    """Neither the way to the next program's row nor the one to the row's end is followed twice, or without end."""
+    size = 1024
+    x = np.arange(2 * size, dtype=np.int32) % 7
+    for count in (40, 400):
+        out, row, rows = np.zeros(size, np.int32), np.int32(0), np.arange(2, dtype=np.int32)
+        branching_row[(1,)](x, out, 33, size, count)
+        with np.errstate(over="ignore"):
+            for k in range(count):
+                row, rows = (row + np.int32(k)) + (row ^ np.int32(33)), (rows + np.int32(k)) + (rows ^ np.int32(33))
+        chosen = x[(row & 1) * size :][:size]
+        np.testing.assert_array_equal(out, chosen - chosen.sum() + sum(x[: r & 1023].sum() for r in rows))

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
+from tilewright.backends.cpu.affine import FARTHEST
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import Scalar, pointee, size_of
 from tilewright.backends.cpu.reduction_splitting import Nest
@@ -26,6 +27,9 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType, i64
 from tilewright.transforms.matching import integer_of
+
+Steps: TypeAlias = dict[Value, Scalar | None]
+"""The growth of each value from one program to the next, as far as it was asked for."""
 
 LONGEST_ROW = 2048
 """Max bytes of a row of a tile that is asked for: processors find the rest of longer ones."""
@@ -52,8 +56,9 @@ def next_tiles(c: Context, nest: Nest) -> dict[Op, Scalar]:
 
 def _moving(c: Context, loads: Sequence[Load]) -> Iterator[tuple[Load, Scalar]]:
     """The loads whose addresses are others in the next program, and by how many bytes: an i64."""
+    known: Steps = {}
     for op in loads:
-        step = _step(c, op.pointer)
+        step = _step(c, op.pointer, FARTHEST, known)
         if step is not None and step != 0:
             yield op, step
 
@@ -77,14 +82,23 @@ def _if_near(c: Context, row: int, step: Scalar) -> Scalar:
     return c.select(near, step, 0, i64, 0)
 
 
-def _step(c: Context, value: Value) -> Scalar | None:
-    """The growth of an integer, or of an address in bytes, from one program to the next; None: unknown."""
+def _step(c: Context, value: Value, ops: int, known: Steps) -> Scalar | None:
+    """The growth of an integer, or of an address in bytes, from one program to the next; None: unknown.
+
+    It is followed through so many `ops`.
+    """
+    if value not in known:
+        known[value] = _new_step(c, value, ops, known) if ops else None
+    return known[value]
+
+
+def _new_step(c: Context, value: Value, ops: int, known: Steps) -> Scalar | None:
     op = value.op
     if op is None or op.definition.constant:
         return 0
     if isinstance(op, ProgramId) and op.name == "tt.get_program_id":
         return 1 if c.grid is not None and op.axis == c.grid.fastest else 0
-    steps = [step for step in (_step(c, v) for v in op.operands) if step is not None]
+    steps = [step for step in (_step(c, v, ops - 1, known) for v in op.operands) if step is not None]
     if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
         return None
     if all(step == 0 for step in steps):

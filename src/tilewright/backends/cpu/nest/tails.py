@@ -124,6 +124,7 @@ class Tails:
         What is computed early for a later phase needs no reduction that comes first, and no buffer that is yet written.
         """
         stack = [(value, value is counted) for value in (op.operands if op is not None else ())]
+        seen = set(stack)
         while stack:
             value, inside = stack.pop()
             maker = value.op
@@ -132,7 +133,9 @@ class Tails:
             if isinstance(maker, Reduce | Read) or (inside and isinstance(maker, Load)):
                 self._waits |= isinstance(maker, Reduce)
                 return False
-            stack += [(operand, inside) for operand in maker.operands]
+            new = {(operand, inside) for operand in maker.operands} - seen
+            stack += new
+            seen |= new
         return True
 
     def _bound(self, mask: Value, index: Index) -> ActiveLaneBound | None:
