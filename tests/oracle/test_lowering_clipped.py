@@ -321,3 +321,19 @@ def test_special_values(special: float, n: int) -> None:
         found = agree(folded, x, out, n, grid=(ROWS,), KIND="sum", OTHER=other, TILE=TILE)[1]
         if special == 0:
             assert bool(np.signbit(found[0])) == bool(np.signbit(other))
+
+
+@jit
+def compared_in_64_bits(x, out, n, lower: int, FURTHER: tl.constexpr, TILE: tl.constexpr):
+    lane = tl.arange(0, TILE).to(tl.int64)
+    tl.store(out, tl.sum(tl.load(x + lane, mask=lane <= n, other=0), 0))
+    tl.store(out + 1, tl.sum(tl.load(x + lane, mask=lane + FURTHER < n, other=0), 0))
+    tl.store(out + 2, tl.sum(tl.load(x + lane, mask=n >= lane - FURTHER, other=0), 0))
+    tl.store(out + 3, tl.sum(tl.load(x + lane, mask=lane + lower < n, other=0), 0))
+
+
+@pytest.mark.parametrize("n", [-(1 << 63), -(1 << 63) + 3, -(1 << 62), 0, 40, (1 << 62) + 1, (1 << 63) - 1])
+def test_bounds_at_the_ends_of_64_bits(n: int) -> None:
+    """How far a bound is from the first lane does not wrap."""
+    for lower in (5, -5):
+        agree(compared_in_64_bits, rows(np.int32), np.zeros(4, np.int32), n, lower, FURTHER=7, TILE=TILE)

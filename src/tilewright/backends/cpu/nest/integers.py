@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Uniform
+from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Scalar, Uniform
 from tilewright.dialects.arith import CompareIntegers, Division, IntegerCast, Unary
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IntType, Type, i1, i64
@@ -167,6 +167,9 @@ def widened(c: Context, lane: ModuloRange, source: Type, target: Type) -> Modulo
     return lane._replace(base=base, modulus=modulus)
 
 
+_FARTHEST = 1 << 62
+"""The max distance of a position from 0, in elements: there is no memory for more."""
+
 # (predicate, lane count for base + lane <predicate> bound as bound - base + this)
 _BELOW = {"slt": 0, "sle": 1, "ult": 0, "ule": 1}
 _MIRRORED = {"sgt": "slt", "sge": "sle", "ugt": "ult", "uge": "ule"}
@@ -188,7 +191,16 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
     level = max(a.level, b.level)
     bound = c.extend(b.value, type, i64, level, signed=name[0] == "s")
     base = c.extend(a.base, type, i64, level)
+    if type is i64 and (base, name) != (0, "slt"):
+        bound = _within_reach(c, bound, level)
     return ActiveLaneBound(c.add(c.subtract(bound, base, i64, level), _BELOW[name], i64, level), level)
+
+
+def _within_reach(c: Context, bound: Scalar, level: int) -> Scalar:
+    """An i64 for `bound`, on the same side of all positions, whose distance from them does not wrap."""
+    if isinstance(bound, int):
+        return min(max(bound, -_FARTHEST), _FARTHEST)
+    return c.binary("arith.minsi", c.binary("arith.maxsi", bound, -_FARTHEST, i64, level), _FARTHEST, i64, level)
 
 
 def _both(c: Context, operands: list[Lane]) -> Lane | None:
