@@ -91,6 +91,14 @@ def test_selections_of_either_side() -> None:
     assert numbers_of_result(op, [frozenset("01"), one, None]) is None
 
 
+def test_bits_of_nan_are_not_known() -> None:
+    """There are many NaNs: inf - inf has a sign bit on x86, and none elsewhere."""
+    text = "tt.func @f(%a: f32) {\n  %r = tt.bitcast %a : f32 -> i32\n  tt.return\n}"
+    op = next(op for op in parse_module(text).walk() if op.name == "tt.bitcast")
+    assert numbers_of_result(op, [frozenset(("0.0", "-0.0"))]) == {"0", str(-(1 << 31))}
+    assert numbers_of_result(op, [frozenset(("0.0", "nan"))]) is None
+
+
 def test_constants_and_zeros() -> None:
     assert numbers_of_constant(Number(-0.0, f32)) == {"-0.0"}
     assert numbers_of_constant(Number(-1, i1)) == {"1"}

@@ -324,6 +324,20 @@ def test_special_values(special: float, n: int) -> None:
 
 
 @jit
+def signs_of_nan(x, out, n, OTHER: tl.constexpr, TILE: tl.constexpr):
+    lane = tl.arange(0, TILE)
+    values = tl.load(x + lane, mask=lane < n, other=OTHER)
+    values = values - values if OTHER == float("inf") else -values
+    tl.store(out, tl.sum((values.to(tl.int32, bitcast=True) < 0).to(tl.int32), 0))
+
+
+@pytest.mark.parametrize("other", [INF, NAN])
+def test_the_bits_of_nan_beyond_a_mask_count(other: float) -> None:
+    x = rows(tile=4 * TILE)
+    agree(signs_of_nan, x, np.zeros(1, np.int32), 40, OTHER=other, TILE=4 * TILE)
+
+
+@jit
 def compared_in_64_bits(x, out, n, lower: int, FURTHER: tl.constexpr, TILE: tl.constexpr):
     lane = tl.arange(0, TILE).to(tl.int64)
     tl.store(out, tl.sum(tl.load(x + lane, mask=lane <= n, other=0), 0))

@@ -142,6 +142,8 @@ def _is_believed(op: Op, operands: frozenset[str]) -> bool:
         return True
     if isinstance(op, FloatExtreme):  # it may give either zero where it is given both
         return not operands >= _ZEROS
+    if name == "tt.bitcast" and operands >= _NAN:
+        return False  # there are many NaNs, and inf - inf is another one than -NaN
     types = [value.type.scalar for value in (*op.operands, *op.results)]
     return name in SAME_EVERYWHERE or (name.startswith("arith.") and all(isinstance(type, IntType) for type in types))
 
