@@ -327,7 +327,7 @@ def test_special_values(special: float, n: int) -> None:
 def signs_of_nan(x, out, n, OTHER: tl.constexpr, TILE: tl.constexpr):
     lane = tl.arange(0, TILE)
     values = tl.load(x + lane, mask=lane < n, other=OTHER)
-    values = values - values if OTHER == float("inf") else -values
+    values = values - values if float("inf") == OTHER else -values
     tl.store(out, tl.sum((values.to(tl.int32, bitcast=True) < 0).to(tl.int32), 0))
 
 
