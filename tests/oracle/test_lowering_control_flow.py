@@ -207,3 +207,18 @@ def gather_in_a_branch(x, out, n, N: tl.constexpr):
 def test_gather_in_a_branch(n: int) -> None:
     x = random_numbers(np.float32, (16, 16), 11)
     agree(gather_in_a_branch, x, np.zeros_like(x), n, N=16)
+
+
+@jit
+def used_in_front_of_its_copy(x, out, n, TILE: tl.constexpr):
+    """The powers go to a buffer for the branch, and the first store, which stands in front of that, reads it."""
+    row, lane = tl.arange(0, 2)[:, None], tl.arange(0, TILE)[None, :]
+    powers = tl.exp(tl.load(x + row * TILE + lane))
+    tl.store(out + row * TILE + lane, powers - tl.sum(powers, 1, keep_dims=True))
+    if n > 2:
+        tl.store(out + row, tl.max(powers, 1, keep_dims=True))
+
+
+def test_a_value_that_is_kept_for_a_branch_is_read_behind_its_write():
+    for n in (2, 3):
+        agree(used_in_front_of_its_copy, random_numbers(np.float32, 128), np.zeros(128, np.float32), n, TILE=64)

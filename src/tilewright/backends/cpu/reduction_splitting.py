@@ -165,13 +165,25 @@ def _weight(value: Value, nest: Nest) -> int:
     return total
 
 
+def _may_come_first(write: Write, op: Op) -> bool:
+    """Whether `write` may stand right behind `op`: nothing in between uses its buffer."""
+    between = op.next
+    while between is not None and between is not write:
+        if isinstance(between, Read | Write) and between.buffer is write.buffer:
+            return False
+        between = between.next
+    return True
+
+
 def _row_buffer(value: Value, nest: Nest) -> Value:
     """Write `value` to a buffer of one row where it is computed; returns a read of it."""
     op, block, tile = value.op, nest.op.block, tile_type(value)
     assert op is not None
     assert block is not None
     for user in value.uses:
-        if isinstance(user, Write) and not user.row:
+        if isinstance(user, Write) and not user.row and _may_come_first(user, op):
+            user.unlink()
+            nest.body.insert(user, op.next)
             read = Op.create("cpu.read", (user.buffer,), (value.type,), location=op.location)
             return nest.body.insert(read, user.next).result
     row = TensorType(tile.shape[-1:], tile.element)
