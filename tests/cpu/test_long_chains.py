@@ -142,3 +142,18 @@ def test_a_row_chosen_in_many_ways():
                 row, rows = (row + np.int32(k)) + (row ^ np.int32(33)), (rows + np.int32(k)) + (rows ^ np.int32(33))
         chosen = x[(row & 1) * size :][:size]
         np.testing.assert_array_equal(out, chosen - chosen.sum() + sum(x[: r & 1023].sum() for r in rows))
+
+
+@tw.jit
+def narrowed(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    mask = i < n
+    for k in tl.static_range(COUNT):
+        mask = (mask & (i + k < n)) & (mask & (i >= k - n))
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=mask, other=-1) - 1, mask=mask)
+
+
+def test_a_conjunction_of_many_ways():
+    x, out = np.arange(SIZE, dtype=np.int32), np.full(SIZE, -2, np.int32)
+    narrowed[(1,)](x, out, 50, SIZE, 40)
+    np.testing.assert_array_equal(out, np.where(x < 11, x - 1, -2))

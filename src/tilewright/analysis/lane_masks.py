@@ -39,30 +39,48 @@ class Mask(NamedTuple):
 ALL = Mask()
 
 
-def mask_of(forms: ValueForms, value: Value | None, depth: int = DEEPEST) -> Mask:
+def mask_of(forms: ValueForms, value: Value | None) -> Mask:
     """The conditions in a mask, a tile of truth values or one of them."""
-    if value is None or value.op is None:
-        return ALL
-    rule = RULES_OF_MASKS.get(value.op.name) if depth else None
-    mask = None if rule is None else rule(forms, value.op, depth - 1)
-    if mask is not None:
-        return mask
-    array = forms.array(value)
-    return ALL if array is None or array.all() else Mask(array)
+    return ALL if value is None else _Masks(forms).of(value, DEEPEST)
 
 
-def _both(forms: ValueForms, op: Binary, depth: int) -> Mask:
-    a, b = (mask_of(forms, operand, depth) for operand in op.operands)
+class _Masks:
+    """The masks that one mask is made of, each of which is looked at once."""
+
+    def __init__(self, forms: ValueForms) -> None:
+        self.forms = forms
+        self._known: dict[Value, Mask] = {}
+
+    def of(self, value: Value, depth: int) -> Mask:
+        """The conditions in `value`, through so many ops at most."""
+        if value not in self._known:
+            self._known[value] = self._new(value, depth)
+        return self._known[value]
+
+    def _new(self, value: Value, depth: int) -> Mask:
+        if value.op is None:
+            return ALL
+        rule = RULES_OF_MASKS.get(value.op.name) if depth else None
+        mask = None if rule is None else rule(self, value.op, depth - 1)
+        if mask is not None:
+            return mask
+        array = self.forms.array(value)
+        return ALL if array is None or array.all() else Mask(array)
+
+
+def _both(masks: _Masks, op: Binary, depth: int) -> Mask:
+    a, b = (masks.of(operand, depth) for operand in op.operands)
     on = a.on if b.on is None else b.on if a.on is None else a.on & b.on
-    return Mask(on, a.bounds + b.bounds)
+    each = {id(bound): bound for bound in a.bounds + b.bounds}
+    return Mask(on, tuple(each.values()))
 
 
-def _compared(forms: ValueForms, op: CompareIntegers, depth: int) -> Mask | None:
+def _compared(masks: _Masks, op: CompareIntegers, depth: int) -> Mask | None:
     """The form that is not negative where one integer is less than another, or no greater."""
     if op.predicate not in LINES or not is_integral(op.lhs):
         return None
     is_greater, least = LINES[op.predicate]
-    lhs, rhs = (forms.of(value) for value in (op.operands if is_greater else reversed(op.operands)))
+    lhs, rhs = (masks.forms.of(value) for value in (op.operands if is_greater else reversed(op.operands)))
     bound = added(subtracted(lhs, rhs), number_form(-least, lhs.shape))
     return None if bound.is_constant else Mask(bounds=(bound,))
 
@@ -71,16 +89,16 @@ LINES = {"sge": (True, 0), "sgt": (True, 1), "sle": (False, 0), "slt": (False, 1
 """For each predicate whether the first operand is the greater one, and by how much at least."""
 
 
-def _moved(forms: ValueForms, op: ShapeOp, depth: int) -> Mask:
+def _moved(masks: _Masks, op: ShapeOp, depth: int) -> Mask:
     """The mask of the source, with each condition moved as the op moves elements."""
-    mask, semantics = mask_of(forms, op.source, depth), op.definition.semantics
+    mask, semantics = masks.of(op.source, depth), op.definition.semantics
     assert semantics is not None, "ops that move elements have a meaning"
     bounds = [moved(form, op) for form in mask.bounds]
     on = None if mask.on is None else np.asarray(semantics(op, mask.on))
     return Mask(on, tuple(form for form in bounds if form is not None))
 
 
-RULES_OF_MASKS: dict[str, Callable[[ValueForms, Any, int], Mask | None]] = {
+RULES_OF_MASKS: dict[str, Callable[[_Masks, Any, int], Mask | None]] = {
     "arith.andi": _both,
     "arith.cmpi": _compared,
     **dict.fromkeys(MOVES, _moved),

@@ -75,13 +75,18 @@ def makers(value: Value) -> Iterator[Op]:
 
 
 def conjuncts(mask: Value) -> Iterator[Value]:
-    """The conditions whose conjunction `mask` is, as tiles of the mask's rank."""
-    op = mask.op
-    if op is not None and is_tile(mask) and (op.name == "arith.andi" or isinstance(op, Broadcast)):
-        for part in op.operands:
-            yield from conjuncts(part)
-    else:
-        yield mask
+    """The conditions whose conjunction `mask` is, as tiles of the mask's rank, each once."""
+    stack, seen = [mask], set[Value]()
+    while stack:
+        part = stack.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        op = part.op
+        if op is not None and is_tile(part) and (op.name == "arith.andi" or isinstance(op, Broadcast)):
+            stack.extend(reversed(op.operands))
+        else:
+            yield part
 
 
 def where_of(op: Op) -> list[Value]:
