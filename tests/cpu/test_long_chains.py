@@ -157,3 +157,21 @@ def test_a_conjunction_of_many_ways():
     x, out = np.arange(SIZE, dtype=np.int32), np.full(SIZE, -2, np.int32)
     narrowed[(1,)](x, out, 50, SIZE, 40)
     np.testing.assert_array_equal(out, np.where(x < 11, x - 1, -2))
+
+
+@tw.jit
+def narrowed_product(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    mask = (i < n) & (j < n)
+    for k in tl.static_range(COUNT):
+        mask = (mask & (i < n + k)) & (mask & (j + k < n))
+    x = tl.load(x_ptr + i * n + j, mask=mask, other=0)
+    tl.store(out_ptr + i * N + j, tl.dot(x, x))
+
+
+def test_a_product_under_a_conjunction_of_many_ways():
+    x, out = np.arange(50 * 50, dtype=np.float32).reshape(50, 50) % 5, np.zeros((SIZE, SIZE), np.float32)
+    narrowed_product[(1,)](x, out, 50, SIZE, 40)
+    masked = np.zeros((SIZE, SIZE), np.float32)
+    masked[:50, :11] = x[:, :11]
+    np.testing.assert_array_equal(out, masked @ masked)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.context import Context, Covered
 from tilewright.backends.cpu.nest.evaluate import evaluate
@@ -31,7 +32,7 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
 from tilewright.dialects.cpu import Nest, Write, tile_of
 from tilewright.dialects.tt_memory import Load
-from tilewright.dialects.tt_shape import Broadcast, Trans
+from tilewright.dialects.tt_shape import Trans
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import i64
 
@@ -167,12 +168,8 @@ def _in_place(
 
 def _is_separable(mask: Value) -> bool:
     """Whether the mask is a conjunction of conditions on single axes: on everywhere if on at two edges."""
-    op = mask.op
-    if op is None:
-        return True
-    if op.name == "arith.andi" or isinstance(op, Broadcast):
-        return all(_is_separable(v) for v in op.operands)
-    return sum(extent > 1 for extent in mask.type.shape or ()) <= 1
+    conditions = [part for part in conjuncts(mask) if part.op is not None]
+    return all(sum(extent > 1 for extent in part.type.shape or ()) <= 1 for part in conditions)
 
 
 def next_tile(builder: LoopBuilder, nest: Nest, target: Target, scalar: Callable[[Value], Scalar]) -> Value | None:
