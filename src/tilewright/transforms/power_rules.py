@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from tilewright.dialects.tt_elementwise import ExternElementwise
-from tilewright.ir.attributes import Keyword
+from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.ir.core import Op, Value
 from tilewright.ir.rewriter import Rewriter
 from tilewright.ir.types import f32, i1, with_element
@@ -63,7 +63,7 @@ def _power_by_root(op: Op, x: Value, exponent: float, rewriter: Rewriter) -> Val
         root = emit("tt.precise_divf" if single else "arith.divf", number(1.0), root)
     elif exponent == 1.5:
         root = _product(op, x, root, rewriter)
-    compared = {"predicate": Keyword("oeq")}
+    compared: dict[str, Attribute] = {"predicate": Keyword("oeq")}
     truth = (with_element(x.type, i1),)
     is_lowest = rewriter.create(op, "arith.cmpf", (x, number(-inf)), truth, compared).result
     return emit("arith.select", is_lowest, number(_AT_MINUS_INFINITY[exponent]), root)
