@@ -42,6 +42,20 @@ def sums(x, out, n, columns, B: tl.constexpr):
     tl.store(out, tl.sum(tl.where(i < n, tl.load(x + i // columns, i < n, 0) * (i % columns), 0), 0))
 
 
+@tw.jit
+def scaled(x, scale, out, n, columns, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, i < n) * tl.load(scale + i // columns, i < n), i < n)
+
+
+@tw.jit
+def sums_of_offsets(x, out, start, columns, B: tl.constexpr):
+    """Adds what may wrap in 32 bits, widened, to what is read at its quotient."""
+    lane = tl.arange(0, B)
+    i = start + lane
+    tl.store(out + lane, i.to(tl.int64) + tl.load(x + i // columns))
+
+
 def quotients(start: int, count: int, divisor: int, dtype: type) -> tuple[np.ndarray, np.ndarray]:
     """As C divides: towards zero."""
     i = start + np.arange(count, dtype=np.int64)
@@ -102,6 +116,21 @@ def test_in_place(shift: int) -> None:
     wanted[100 + shift :][:64] = memory[100:164] + bias[np.arange(64) % 10]
     with_bias[(1,)](x, bias, out, 64, 10, 10, 1, B=64)
     np.testing.assert_array_equal(memory, wanted)
+
+
+def test_an_offset_that_is_divided_is_read_whole() -> None:
+    x = np.zeros(64, np.float32)
+    text = scaled.warmup(x, x, x, 64, 10, B=64, grid=(1,)).asm["loops"]
+    assert "vector.gather %scale" in text
+    assert "vector.gather %x" not in text
+
+
+def test_a_number_that_is_divided_may_wrap() -> None:
+    start, half = 2**31 - 30, 2**30
+    x, out = np.arange(8, dtype=np.int64), np.zeros(64, np.int64)
+    sums_of_offsets[(1,)](x[4:], out, start, half, B=64)
+    i = (start + np.arange(64) + 2**31) % 2**32 - 2**31
+    np.testing.assert_array_equal(out, i + np.trunc(i / half).astype(np.int64) + 4)
 
 
 def test_vectors_are_divided_where_a_chunk_crosses_a_row_only() -> None:

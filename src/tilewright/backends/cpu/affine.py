@@ -31,7 +31,10 @@ FARTHEST = 50
 
 
 _OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
-"""Arithmetic of offsets, besides sign extensions and remainders."""
+"""Arithmetic of offsets, besides those of `_SIGNED`."""
+
+_SIGNED = ("arith.divsi", "arith.extsi", "arith.remsi")
+"""Ops whose result is an offset if their operand is one: none of them leads back to memory from one that wrapped."""
 
 
 def is_affine(value: Value) -> bool:
@@ -142,7 +145,7 @@ def _is_place(value: Value) -> bool:
             continue
         seen.add(value)
         for user in value.uses:
-            if isinstance(user, _OF_PLACES) or user.name in ("arith.extsi", "arith.remsi"):
+            if isinstance(user, _OF_PLACES) or user.name in _SIGNED:
                 stack.append(user.result)
             elif not isinstance(user, CompareIntegers) and not (isinstance(user, AddPtr) and user.pointer is not value):
                 return False
