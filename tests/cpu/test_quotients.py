@@ -133,17 +133,78 @@ def test_a_number_that_is_divided_may_wrap() -> None:
     np.testing.assert_array_equal(out, i + np.trunc(i / half).astype(np.int64) + 4)
 
 
-def test_vectors_are_divided_where_a_chunk_crosses_a_row_only() -> None:
-    """The quotients of vectors stand in one place, which is the other side of a test of the chunk's quotient."""
+def test_vectors_are_divided_behind_the_pieces_only() -> None:
+    """In pieces, the quotient is one number; what their loop leaves is all that vectors are divided for."""
     x = np.zeros(64, np.float32)
     kernel = with_bias.warmup(x, x, x, 64, 10, 10, 1, B=64, grid=(1,))
     module = parse_module(kernel.asm["loops"])
     divisions = [op for op in module.walk() if isinstance(op, Division)]
     of_vectors = [op for op in divisions if lanes_of(op.result.type) > 1]
     assert len(of_vectors) == 4  # a quotient and a remainder, for strides of 1 and for others
-    assert len(divisions) > len(of_vectors)
     for op in of_vectors:
-        branch = op.parent
-        assert isinstance(branch, If)
-        assert isinstance(branch.parent, For)
-        assert op.block is branch.regions[1].block
+        loop = op.parent
+        assert isinstance(loop, For)
+        assert isinstance(loop.parent, If)
+        assert loop.operands[0].op is not None
+        assert loop.operands[0].op.name == "arith.select"  # from where the pieces end, or from 0 where there are none
+
+
+def test_numbers_are_read_where_the_guards_hold_only() -> None:
+    """What is read at a quotient that is one number is no address where the range begins below zero."""
+    x = np.zeros(64, np.float32)
+    module = parse_module(scaled.warmup(x, x, x, 64, 10, B=64, grid=(1,)).asm["loops"])
+    loads = [op for op in module.walk() if op.name == "vector.load" and lanes_of(op.results[0].type) == 1]
+    assert len(loads) == 2  # in the fast version and in a piece
+    assert {type(op.parent) for op in loads} == {If, For}
+
+
+@tw.jit
+def interleaved(x, y, out, n, columns, B: tl.constexpr):
+    i = tl.arange(0, B)
+    pairs = tl.interleave(tl.load(x + i // columns, i < n, 3.0), tl.load(y + i % columns, i < n, 4.0))
+    tl.store(out + tl.arange(0, 2 * B), pairs)
+
+
+@pytest.mark.parametrize("columns", [1, 5, 16, 24, 100])
+@pytest.mark.parametrize("n", [0, 40, 64])
+def test_lanes_that_change_places(columns: int, n: int) -> None:
+    x, y, out, i = *np.random.default_rng(0).standard_normal((2, 64)).astype("f4"), np.zeros(128, "f4"), np.arange(64)
+    interleaved[(1,)](x, y, out, n, columns, B=64)
+    np.testing.assert_array_equal(out[::2], np.where(i < n, x[i // columns], np.float32(3)))
+    np.testing.assert_array_equal(out[1::2], np.where(i < n, y[i % columns], np.float32(4)))
+
+
+@tw.jit
+def joined(x, y, out, n, left, right, B: tl.constexpr):
+    """Masks that end within a row, masks that begin there, and one that differs from row to row."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    row, column = i // (left + right), i % (left + right)
+    first = tl.load(x + row * left + column, (i < n) & (column < left), 0.0)
+    second = tl.load(y + row * right + column - left, (i < n) & (column >= left), 0.0)
+    third = tl.load(x + row, (i < n) & (row > 2), -1.0)
+    tl.store(out + i, tl.where(column < left, first, second) + third, i < n)
+
+
+@pytest.mark.parametrize(("left", "right"), [(1, 1), (3, 5), (16, 16), (20, 4), (100, 60)])
+def test_masks_within_rows(left: int, right: int) -> None:
+    rows = 7
+    x, y = (np.arange(rows * width, dtype=np.float32).reshape(rows, -1) for width in (left, right))
+    for block in (32, 128, 512):
+        out = np.zeros(rows * (left + right) + 9, np.float32)
+        n = out.size - 9
+        joined[(-(-n // block),)](x, y, out, n, left, right, B=block)
+        third = np.where(np.arange(rows) > 2, np.arange(rows), -1)
+        wanted = np.concatenate((x, y), 1) + third[:, None].astype(np.float32)
+        np.testing.assert_array_equal(out, np.append(wanted, np.zeros(9, np.float32)))
+
+
+@pytest.mark.parametrize("x_column", [0, 1, 2, 3, -1])
+@pytest.mark.parametrize("columns", [7, 64, 100])
+def test_columns_at_any_distance(x_column: int, columns: int) -> None:
+    rows = 5
+    memory = np.random.default_rng(1).standard_normal(rows * columns * 4).astype(np.float32)
+    bias, out = np.arange(columns, dtype=np.float32), np.zeros(rows * columns, np.float32)
+    start, i = columns * 2, np.arange(out.size)
+    with_bias[(-(-out.size // 128),)](memory[start:], bias, out, out.size, columns, columns, x_column, B=128)
+    wanted = memory[start + i // columns * columns + i % columns * x_column] + bias[i % columns]
+    np.testing.assert_array_equal(out, wanted)
