@@ -198,6 +198,21 @@ def test_masks_within_rows(left: int, right: int) -> None:
         np.testing.assert_array_equal(out, np.append(wanted, np.zeros(9, np.float32)))
 
 
+@tw.jit
+def of_tiles(x, out, n, FIXED: tl.constexpr):
+    """Rows of tiles, each of which is cut up; the pieces of one row are no pieces of the next one."""
+    i = tl.arange(0, 4)[:, None] * 64 + tl.arange(0, 64)
+    tl.store(out + i, tl.load(x + i % n) + tl.load(x + i // FIXED) + tl.load(x + i % FIXED))
+
+
+@pytest.mark.parametrize("n", [1, 5, 24, 64, 100, 256])
+@pytest.mark.parametrize("fixed", [2, 24, 128])
+def test_rows_of_tiles(n: int, fixed: int) -> None:
+    x, out, i = np.random.default_rng(0).standard_normal(256).astype("f4"), np.zeros(256, "f4"), np.arange(256)
+    of_tiles[(1,)](x, out, n, fixed)
+    np.testing.assert_array_equal(out, x[i % n] + x[i // fixed] + x[i % fixed])
+
+
 @pytest.mark.parametrize("x_column", [0, 1, 2, 3, -1])
 @pytest.mark.parametrize("columns", [7, 64, 100])
 def test_columns_at_any_distance(x_column: int, columns: int) -> None:

@@ -37,8 +37,11 @@ def lower_pieces(c: Context, ops: Sequence[Op], outer: Index, act: Callable[[], 
         outer: the index along the axes around it.
         act: builds what a chunk of lanes does.
     """
-    b, guards, first = c.b, c.guards, _first_period(c, ops, outer)
+    b, guards = c.b, c.guards
+    c.depth += 1  # what the pieces depend on stands in front of all versions
+    first = _first_period(c, ops, outer)
     if first is None:
+        c.depth -= 1
         return 0
     loops, count, end = Block(), b.later(i64), b.later(i64)
     with b.into(loops), b.loop(0, count) as pieces:
@@ -49,6 +52,7 @@ def lower_pieces(c: Context, ops: Sequence[Op], outer: Index, act: Callable[[], 
     found = b.select(c.all_of(conditions), b.and_(least, -c.lanes), 0)
     rest, divisor = _wide(c, first, first.rest), _wide(c, first, first.divisor)
     rows = b.udiv(b.add(b.add(rest, found), b.sub(divisor, 1)), b.smax(divisor, 1))
+    c.depth -= 1
     count.replace_by(b.select(b.compare("sgt", found, 0), rows, 0))
     end.replace_by(found)
     b.splice(loops)
@@ -78,7 +82,7 @@ def _cuts_up(c: Context, op: Division) -> bool:
 
 def _lower_piece(c: Context, first: Period, number: Value, end: Value, act: Callable[[], None]) -> None:
     """The chunks of one piece, in the body of the loop over pieces."""
-    b, inner = c.b, c.depth + 1
+    b, inner = c.b, c.depth
     c.blocks.append(b.block)
     c.depth, c.lane_level = inner + 1, inner + 1
     back = c.multiply(c.extend(number, i64, first.type, inner), first.divisor, first.type, inner)
@@ -99,10 +103,10 @@ def _lower_piece(c: Context, first: Period, number: Value, end: Value, act: Call
         act()
     c.fast = c.cut = None
     c.blocks.pop()
-    c.depth, c.lane_level = inner - 1, inner
+    c.depth, c.lane_level = inner, inner
     c.forget(inner)
 
 
 def _wide(c: Context, period: Period, number: Scalar) -> Value:
     """A number of a period as an i64."""
-    return c.value(c.extend(number, period.type, i64, c.depth), i64)
+    return c.value(c.extend(number, period.type, i64, period.level), i64)
