@@ -79,3 +79,26 @@ def test_vectors_shorter_than_the_alignment_of_arrays():
     out = np.zeros(17 << 20, np.int8)
     narrow[(out.size // 512,)](x, out, BLOCK=512, num_threads=1)
     np.testing.assert_array_equal(out.reshape(-1, 1024), np.broadcast_to(x.astype(np.int8), (17 << 10, 1024)))
+
+
+@tw.jit
+def interleaved(x_ptr, out_ptr, n, MOVES: tl.constexpr, BLOCK: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
+        at = tile * BLOCK + tl.arange(0, BLOCK)
+        to = at if MOVES else tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + to, tl.load(x_ptr + at, at < n) + 1.0, at < n)
+
+
+def test_tiles_of_a_loop():
+    x, out = np.arange(N, dtype=np.float32), np.zeros(N + 16, np.float32)
+    interleaved[(7,)](x, out, N, MOVES=True, BLOCK=512, num_threads=1)
+    np.testing.assert_array_equal(out[:N], x + 1)
+    assert not out[N:].any()
+
+
+def test_tiles_of_a_loop_bypass_the_caches_where_each_turn_has_another_place():
+    x = np.zeros(64, np.float32)
+    moving, standing = (interleaved.warmup(x, x, 64, MOVES=moves, BLOCK=512, grid=(1,)) for moves in (True, False))
+    assert "!nontemporal" in moving.asm["llir"]
+    assert "vector.prefetch" in moving.asm["loops"], "the next turn's tile is asked for"
+    assert "!nontemporal" not in standing.asm["llir"]

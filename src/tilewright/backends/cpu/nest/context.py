@@ -84,10 +84,19 @@ class MovedRows:
 
 
 class Grid(NamedTuple):
-    """The programs of a grid: their number, an i64, and the axis along which a thread runs neighbours."""
+    """How often the programs of a grid run a nest, and what differs in the run that a thread comes to next.
 
-    programs: Scalar
+    Attributes:
+        runs: an i64; where each program runs it once, the number of programs.
+        fastest: the axis along which a thread runs neighbours.
+        counter: of the loop around, where each turn of it is a run.
+        step: of the counter, an i64.
+    """
+
+    runs: Scalar
     fastest: str
+    counter: Value | None = None
+    step: Scalar = 0
 
 
 class Context:
@@ -112,6 +121,7 @@ class Context:
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
+        mixes: there are several loads, whose elements may lie at different distances.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
@@ -146,6 +156,7 @@ class Context:
         self.wraps = False
         self.streaming = 0
         self.chunk = 0
+        self.mixes = False
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}

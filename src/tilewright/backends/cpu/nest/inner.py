@@ -160,7 +160,8 @@ class InnerLoop:
         stored = sum(map(_bytes, stores)) if is_loop or is_short else 0
         bound = is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.sinks[0]] > 0
-        backwards = b.later(i1) if is_loop and stored >= ORDERED_TILE and (rereads or not bound) else None
+        waits = stored >= ORDERED_TILE and (rereads or not bound) and not self._is_turn()
+        backwards = b.later(i1) if is_loop and waits else None
         streams = b.later(i1) if stored >= STREAMED_TILE and bound and not c.target.neon else None
         if backwards is None and streams is None:
             self._loop(step)
@@ -197,8 +198,13 @@ class InnerLoop:
         return is_short and bool(stores) and self._is_tile_from_memory()
 
     def _is_tile_from_memory(self) -> bool:
-        """Whether there are several rows, none of them from a buffer."""
-        return prod(self.nest.outer) > 1 and not any(isinstance(op, Read) for op in self.nest.body)
+        """Whether there are several rows, or several tiles one after the other, none of them from a buffer."""
+        several = self._is_turn() or prod(self.nest.outer) > 1
+        return several and not any(isinstance(op, Read) for op in self.nest.body)
+
+    def _is_turn(self) -> bool:
+        """Whether the loop runs in each turn of a loop of the kernel."""
+        return self.c.grid is not None and self.c.grid.counter is not None
 
     def _streamed(self, step: int, backwards: Value | None, streams: Value, *, most: int, alignment: int) -> None:
         """Two loops; where the i1 `streams` holds, the one that stores past the caches, `most` chunks in a step.

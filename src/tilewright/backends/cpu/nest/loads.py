@@ -198,8 +198,8 @@ def _read_spaced(c: Context, place: Address, offset: Affine, element: Type) -> V
                 other = one_of(steps[1:])
         return branch.join(found, other)
 
-    is_known = isinstance(offset.stride, int)
-    return b.bitcast(one_of(() if is_known else USUAL_STEPS), c.wide(element))
+    steps = () if isinstance(offset.stride, int) else USUAL_STEPS if c.mixes else (2,)
+    return b.bitcast(one_of(steps), c.wide(element))
 
 
 def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type, level: int) -> Value:
