@@ -120,3 +120,26 @@ def test_short_rows_of_tiles_are_stored_as_whole_cache_lines():
     assert any("nontemporal" in op.attributes for op in ops_of(16, "vector.store"))
     assert any(integer_of(op.rhs) == 63 for op in ops_of(16, "arith.andi"))
     assert not any("nontemporal" in op.attributes for op in ops_of(8, "vector.store"))
+
+
+@tw.jit
+def interleaved(x_ptr, out_ptr, n, MOVES: tl.constexpr, BLOCK: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
+        at = tile * BLOCK + tl.arange(0, BLOCK)
+        to = at if MOVES else tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + to, tl.load(x_ptr + at, at < n) + 1.0, at < n)
+
+
+def test_tiles_of_a_loop():
+    x, out = np.arange(N, dtype=np.float32), np.zeros(N + 16, np.float32)
+    interleaved[(7,)](x, out, N, MOVES=True, BLOCK=512, num_threads=1)
+    np.testing.assert_array_equal(out[:N], x + 1)
+    assert not out[N:].any()
+
+
+def test_tiles_of_a_loop_bypass_the_caches_where_each_turn_has_another_place():
+    x = np.zeros(64, np.float32)
+    moving, standing = (interleaved.warmup(x, x, 64, MOVES=moves, BLOCK=512, grid=(1,)) for moves in (True, False))
+    assert "!nontemporal" in moving.asm["llir"]
+    assert "vector.prefetch" in moving.asm["loops"], "the next turn's tile is asked for"
+    assert "!nontemporal" not in standing.asm["llir"]

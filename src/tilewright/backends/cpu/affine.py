@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.cpu.costs import is_tile, makers
-from tilewright.dialects.arith import Binary, CompareIntegers, Constant, ModularArithmetic, Unary
+from tilewright.dialects.arith import Binary, CompareIntegers, Constant, Division, ModularArithmetic, Unary
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import MakeRange
@@ -31,7 +31,7 @@ FARTHEST = 50
 
 
 _OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
-"""Arithmetic of offsets, besides sign extensions and remainders."""
+"""Arithmetic of offsets, besides sign extensions and divisions with signs."""
 
 
 def is_affine(value: Value) -> bool:
@@ -142,11 +142,15 @@ def _is_place(value: Value) -> bool:
             continue
         seen.add(value)
         for user in value.uses:
-            if isinstance(user, _OF_PLACES) or user.name in ("arith.extsi", "arith.remsi"):
+            if isinstance(user, _OF_PLACES) or user.name == "arith.extsi" or _divides_with_sign(user):
                 stack.append(user.result)
             elif not isinstance(user, CompareIntegers) and not (isinstance(user, AddPtr) and user.pointer is not value):
                 return False
     return True
+
+
+def _divides_with_sign(op: Op) -> bool:
+    return isinstance(op, Division) and op.name.endswith("si")
 
 
 def interval_of(value: Value) -> Interval | None:

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial, reduce
 
-from tilewright.backends.cpu.costs import SINKS
+from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import axis_of_depth
@@ -72,6 +72,7 @@ class _FunctionLowering:
         self.hoisted: Hoisted = {}
         self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
         self._programs: Value | None = None
+        self._runs: dict[For, Value] = {}
         self._replaced: list[Op] = []
 
     def run(self) -> None:
@@ -120,19 +121,19 @@ class _FunctionLowering:
 
     def _put(self, op: Op, built: Block) -> None:
         """Let what was built stand where `op` does, which is erased when nothing looks at it any more."""
+        self._insert(built, op)
+        self._replaced.append(op)
+
+    def _insert(self, built: Block, op: Op) -> None:
+        """Put what was built in front of `op`."""
         assert op.block is not None, "it stands in the function"
         for new in built:
             new.unlink()
             op.block.insert(new, op)
-        self._replaced.append(op)
 
     def _versions_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
-        """The loops of a nest, in two versions if neighbours lie at a distance that only the launch tells: 1, or any.
-
-        Only what every program runs once can tell how much the grid stores.
-        """
-        once = is_public(self.function) and nest.parent is self.function
-        grid = Grid(self._number_of_programs(), order_of(self.function)[0]) if once else None
+        """The loops of a nest, in two versions if neighbours lie at a distance that the launch tells: 1, or any."""
+        grid = self._grid_of(nest) if is_public(self.function) else None
         optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
         loops = partial(lower_nest, b, nest, self.target, grid=grid, optimize_size=optimize_size)
         strides = [] if optimize_size else run_time_strides(nest)
@@ -144,6 +145,31 @@ class _FunctionLowering:
             with branch.otherwise():
                 spaced = loops(_operand)
         return list(map(branch.join, dense, spaced))
+
+    def _grid_of(self, nest: Nest) -> Grid | None:
+        """The runs of `nest` in the grid, which tell how much it stores: one per program, or per turn of its loop.
+
+        None where that is not known, or where turns may store to the same places again and again.
+        """
+        loop = nest.parent
+        if loop is self.function:
+            return Grid(self._number_of_programs(), order_of(self.function)[0])
+        if not isinstance(loop, For) or loop.parent is not self.function:
+            return None
+        stores = [op for op in nest.body if isinstance(op, STORES)]
+        if not stores or not all(_moves(op.pointer, loop) for op in stores):
+            return None
+        if loop not in self._runs:
+            with self.builder.into(Block()) as b:
+                low, high, stride = (b.extend(bound, i64) for bound in loop.bounds)
+                stride = b.smax(stride, 1)
+                turns = b.udiv(b.add(b.smax(b.sub(high, low), 0), b.sub(stride, 1)), stride)
+                self._runs[loop] = b.mul(turns, self._number_of_programs())
+                self._insert(b.block, loop)
+        step = _operand(loop.step)
+        if not isinstance(step, int):
+            step = self.builder.extend(step, i64)
+        return Grid(self._runs[loop], "", loop.induction_variable, step)
 
     def _number_of_programs(self) -> Value:
         """The number of programs of the grid, an i64."""
@@ -219,6 +245,19 @@ def _operand(value: Value) -> Scalar:
     """A scalar or a buffer as it is in vector loops: a number where it is known now."""
     number = integer_of(value)
     return value if number is None else number
+
+
+def _moves(value: Value, loop: For) -> bool:
+    """Whether `value`, computed in the body of `loop`, may be another one in each turn."""
+    stack, seen = [value], set[Value]()
+    while stack:
+        value = stack.pop()
+        if value.owner is loop.body:
+            return True
+        if value.op is not None and value not in seen and value.op is not loop:
+            seen.add(value)
+            stack.extend(value.op.operands)
+    return False
 
 
 def _loop_around(op: Op) -> Op | None:

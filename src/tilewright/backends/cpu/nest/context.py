@@ -38,12 +38,36 @@ PREDICATES: dict[str, tuple[str, dict[str, Attribute]]] = {
     **{predicate: ("arith.cmpi", {"predicate": Keyword(predicate)}) for predicate in CMPI},
     **{predicate: ("arith.cmpf", {"predicate": Keyword(predicate)}) for predicate in ("ogt", "olt")},
 }
-class Covered(NamedTuple):
-    """The lanes for which a fast version relies on conditions: so many from `first` on, which exists at `level`."""
 
-    first: Scalar
-    lanes: int
+
+class Period(NamedTuple):
+    """A range from `start` on, on lanes between two multiples of `divisor`: quotient and rest + lane exist at `level`.
+
+    Attributes:
+        start: the range's element on lane 0.
+        divisor: a positive number.
+        type: of these numbers.
+        quotient: start + lane divided by the divisor.
+        rest: the remainder is this much more than the lane.
+        level: of the loop over pieces.
+    """
+
+    start: Scalar
+    divisor: Scalar
+    type: Type
+    quotient: Scalar
+    rest: Scalar
     level: int
+
+
+class Guarded(NamedTuple):
+    """A version that relies on conditions: what is at `level` or deeper runs where they hold, and only there.
+
+    With a period, it is for its lanes.
+    """
+
+    level: int
+    period: Period | None = None
 
 
 Memo = dict[tuple[Value, Index], Lane]
@@ -60,10 +84,19 @@ class MovedRows:
 
 
 class Grid(NamedTuple):
-    """The programs of a grid: their number, an i64, and the axis along which a thread runs neighbours."""
+    """How often the programs of a grid run a nest, and what differs in the run that a thread comes to next.
 
-    programs: Scalar
+    Attributes:
+        runs: an i64; where each program runs it once, the number of programs.
+        fastest: the axis along which a thread runs neighbours.
+        counter: of the loop around, where each turn of it is a run.
+        step: of the counter, an i64.
+    """
+
+    runs: Scalar
     fastest: str
+    counter: Value | None = None
+    step: Scalar = 0
 
 
 class Context:
@@ -78,8 +111,9 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
-        fast: the lanes that the fast version covers which is being built; it may rely on conditions that it assumes.
-            None while a general version is built.
+        fast: the fast version that is being built, which may rely on conditions that it assumes; None while a general
+            version is built.
+        cut: the lanes of the chunk that count, where a fast version covers few of them.
         guards: the conditions that what is being built relies on, a bit for each in `conditions`.
         memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
@@ -87,6 +121,7 @@ class Context:
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
+        mixes: there are several loads, whose elements may lie at different distances.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
@@ -106,9 +141,10 @@ class Context:
         self.lane_level = depth
         self.depth = 0
         self.blocks: list[Block] = [builder.block]
-        self.fast: Covered | None = None
+        self.fast: Guarded | None = None
+        self.cut: ActiveLaneBound | None = None
         self.guards = 0
-        self.memoised_guards: dict[tuple[Covered | None, tuple[Value, Index]], int] = {}
+        self.memoised_guards: dict[tuple[Guarded | None, tuple[Value, Index]], int] = {}
         self.conditions: dict[Value, int] = {}
         self.position: Scalar = 0
         self.active_lane_bound: Scalar | None = None
@@ -120,10 +156,11 @@ class Context:
         self.wraps = False
         self.streaming = 0
         self.chunk = 0
+        self.mixes = False
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}
-        self._memos: dict[tuple[Covered | None, int, int], Memo] = {}
+        self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----
@@ -191,7 +228,7 @@ class Context:
     # ---- what the fast version relies on ----
 
     def assume(self, condition: Value) -> None:
-        """Rely on an i1 that is known in front of the loop."""
+        """Rely on an i1 that is known in front of the loop; pieces of a tile also on lanes below an i64."""
         self.guards |= self.conditions.setdefault(condition, 1 << len(self.conditions))
 
     def assumed(self) -> list[Value]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.nest.context import Context, Covered
+from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
@@ -145,7 +145,7 @@ def _in_place(
     lines = list[tuple[Address, Affine]]()
     depth: Scalar | None = None if depth_axis is None else extents[depth_axis]
     for axis, index in enumerate((by_row, by_column)):
-        c.extent, c.fast = extents[axis], Covered(0, extents[axis], 0)
+        c.extent, c.fast = extents[axis], Guarded(c.lane_level)
         lane = evaluate(c, place, index)
         if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
             return None

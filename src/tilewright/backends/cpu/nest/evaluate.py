@@ -113,12 +113,12 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
 
     Triton's `/` on fp32 allows 2 ulp; `div_rn` is another op. A division takes five times as long as a product.
     """
-    if not c.fast or op.name != "arith.divf" or op.result.type.scalar is not f32:
+    if c.fast is None or op.name != "arith.divf" or op.result.type.scalar is not f32:
         return None
     dividend, divisor = operands
     if not isinstance(divisor, Uniform) or not isinstance(divisor.value, Value):
         return None
-    if divisor.level >= c.lane_level or is_chunked(divisor):
+    if divisor.level >= c.fast.level or is_chunked(divisor):
         return None
     level = divisor.level
     size = c.emit(level, "math.absf", f32, divisor.value)

@@ -13,12 +13,12 @@ from math import prod
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Context, Covered, MovedRows
+from tilewright.backends.cpu.nest.context import Context, Guarded, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.integers import is_quotient_of_range
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.next_program import next_tiles
+from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.streaming import ALIGNMENT, SHORT_ROW, Order
 from tilewright.backends.cpu.nest.tails import Tails
@@ -122,11 +122,15 @@ class InnerLoop:
     def _versions(self, step: int) -> None:
         """if <guards>: fast loop, else: general loop; the fast one alone where it relies on nothing."""
         c, b = self.c, self.c.b
-        fast, c.fast = Block(), Covered(0, self.extent, 0)
+        fast, guarded = Block(), c.depth + 1
+        c.fast, c.depth, c.lane_level = Guarded(guarded), guarded, guarded + 1
+        c.blocks.append(fast)
         with b.into(fast):
             self._in_best_order(step)
             fast_values = [a.together(c) for a in self.accumulators]
-        c.forget(c.depth + 1)
+        c.blocks.pop()
+        c.depth, c.lane_level = guarded - 1, guarded
+        c.forget(guarded)
         c.fast, conditions, c.guards = None, c.assumed(), 0
         if not conditions:
             b.splice(fast)
@@ -138,7 +142,7 @@ class InnerLoop:
             with branch.then():
                 b.splice(fast)
             with branch.otherwise():
-                self._loop(1)
+                self._loop(1, low=self._pieces())
                 c.forget(c.depth + 1)
                 general_values = [a.together(c) for a in self.accumulators]
             found = c.all_of(conditions)
@@ -154,7 +158,8 @@ class InnerLoop:
         stored = sum(map(_bytes, stores)) if is_loop or is_short else 0
         bound = is_bound_by_memory(self.nest, self.nest.body)
         rereads = self.nest.phases[self.sinks[0]] > 0
-        backwards = b.later(i1) if is_loop and stored >= ORDERED_TILE and (rereads or not bound) else None
+        waits = stored >= ORDERED_TILE and (rereads or not bound) and not self._is_turn()
+        backwards = b.later(i1) if is_loop and waits else None
         streams = b.later(i1) if stored >= STREAMED_TILE and bound and c.target.costs.streams_from else None
         if backwards is None and streams is None:
             self._loop(step)
@@ -191,8 +196,13 @@ class InnerLoop:
         return is_short and bool(stores) and self._is_tile_from_memory()
 
     def _is_tile_from_memory(self) -> bool:
-        """Whether there are several rows, none of them from a buffer."""
-        return prod(self.nest.outer) > 1 and not any(isinstance(op, Read) for op in self.nest.body)
+        """Whether there are several rows, or several tiles one after the other, none of them from a buffer."""
+        several = self._is_turn() or prod(self.nest.outer) > 1
+        return several and not any(isinstance(op, Read) for op in self.nest.body)
+
+    def _is_turn(self) -> bool:
+        """Whether the loop runs in each turn of a loop of the kernel."""
+        return self.c.grid is not None and self.c.grid.counter is not None
 
     def _streamed(self, step: int, backwards: Value | None, streams: Value, *, most: int, alignment: int) -> None:
         """Two loops; where the i1 `streams` holds, the one that stores past the caches, `most` chunks in a step.
@@ -213,8 +223,11 @@ class InnerLoop:
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int, backwards: Value | None = None) -> None:
-        """The loop, with so many chunks in a step; where the i1 `backwards` holds, from the last step to the first."""
+    def _loop(self, chunks: int, backwards: Value | None = None, low: Scalar = 0) -> None:
+        """The loop, with so many chunks in a step; where the i1 `backwards` holds, from the last step to the first.
+
+        It begins at the lane `low`.
+        """
         c, b = self.c, self.c.b
         width = c.lanes * chunks if self.by_rows else 1
         inner = c.depth + 1
@@ -227,7 +240,7 @@ class InnerLoop:
             carried = self._carried(chunks)
             end = self._end(width) if backwards is None else self.extent
             flip = None if backwards is None else b.select(backwards, b.constant(self.extent - width, i64), 0)
-            with b.loop(0, end, width, carried=carried, nonempty=bool(self.accumulators)) as loop:
+            with b.loop(low, end, width, carried=carried, nonempty=bool(self.accumulators)) as loop:
                 self._restore(loop.carried, chunks)
                 self._iteration(loop.index if flip is None else b.xor(loop.index, flip), chunks, loop.index)
                 loop.next = [value for a in self.accumulators for row in a.values for value in row]
@@ -256,9 +269,6 @@ class InnerLoop:
     def _iteration(self, index: Scalar, chunks: int, counter: Value | None) -> None:
         """All chunks of one step: compute, reduce, then act."""
         c = self.c
-        if self._has_versions_of_chunks():
-            self._versions_of_chunk(index)
-            return
         acts: list[Act] = []
         for chunk in range(chunks):
             c.forget(c.depth)
@@ -278,35 +288,13 @@ class InnerLoop:
         for act in acts:
             act()
 
-    def _has_versions_of_chunks(self) -> bool:
-        """Whether a general loop is to look at each chunk if it lies in one row of what `//` and `%` cut up."""
+    def _pieces(self) -> Scalar:
+        """The loops of pieces that a general loop is split into, where it can be; returns the lane behind them."""
         c = self.c
-        if c.fast is not None or c.wraps or not self.by_rows or c.optimize_size or c.lanes == 1:
-            return False
-        if self.accumulators or any(isinstance(sink, ATOMICS) for sink in self.sinks):
-            return False
-        return any(is_quotient_of_range(op) for sink in self.sinks for op in self.nest.closures[sink])
-
-    def _versions_of_chunk(self, index: Scalar) -> None:
-        """if <guards>: the chunk from lane `index` on as a fast version has it, else: as a general one has it."""
-        c, b = self.c, self.c.b
-        c.forget(c.depth)
-        c.position, chunk = index, c.depth
-        c.blocks.append(b.block)
-        c.depth, c.lane_level = c.depth + 1, c.lane_level + 1
-        fast, c.fast = Block(), Covered(index, c.lanes, chunk)
-        with b.into(fast):
-            self._act()
-        c.forget(c.depth)
-        c.fast, conditions, c.guards = None, c.assumed(), 0
-        with b.branch(c.all_of(conditions)) as branch:
-            with branch.then():
-                b.splice(fast)
-            with branch.otherwise():
-                self._act()
-        c.forget(c.depth)
-        c.blocks.pop()
-        c.depth, c.lane_level = c.depth - 1, c.lane_level - 1
+        if c.wraps or c.lanes == self.extent or self.accumulators or any(isinstance(r, ATOMICS) for r in self.sinks):
+            return 0
+        ops = dict.fromkeys(op for sink in self.sinks for op in self.nest.closures[sink])
+        return lower_pieces(c, list(ops), self.outer, self._act)
 
     def _act(self) -> None:
         """All sinks, none of which is a reduction, on the chunk at hand."""

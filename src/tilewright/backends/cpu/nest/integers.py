@@ -6,15 +6,12 @@ base + lane < n  = lane < n - base            a remainder of a range that does n
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform
-from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
+from tilewright.backends.cpu.nest.context import Context, Period
 from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Scalar, Uniform
-from tilewright.dialects.arith import CompareIntegers, Division, IntegerCast, Unary
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
+from tilewright.ir.core import Op
 from tilewright.ir.types import IntType, Type, i1, i64
-from tilewright.transforms.matching import number_of
 
 
 def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
@@ -24,7 +21,7 @@ def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
     if isinstance(op, CompareIntegers):
         return _compare(c, op, operands)
     if op.name == "arith.andi" and op.result.type.scalar is i1:
-        return _both(c, operands)
+        return both(c, *operands)
     rule = _RULES.get(op.name)
     if rule is None or not isinstance(op.result.type.scalar, IntType) or op.result.type.scalar is i1:
         return None
@@ -71,43 +68,42 @@ def multiply(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     return Affine(base, stride, level, a.local)
 
 
-class _Period(NamedTuple):
-    """A range from `start` on that lies between two multiples of `divisor`.
+def new_period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
+    """The period that lane 0 of a range divided by a number is in; where it is none, `Context.assume`d.
 
-    With `local`, it is that of one chunk of lanes.
+    It is one for 0 < n and 0 ≤ start, where nothing wraps in the tile.
     """
+    if not (isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
+        return None
+    level, last = max(a.level, b.level), (1 << (type.bits - 1)) - c.extent
+    if last < 0:
+        return None
+    positive = c.compare("sgt", b.value, 0, type, level)
+    divisor = c.select(positive, b.value, 1, type, level)
+    inside = c.compare("ule", a.base, last, type, level)
+    c.assume(c.binary("arith.andi", positive, inside, i1, level))
+    quotient, rest = (c.binary(name, a.base, divisor, type, level) for name in ("arith.divui", "arith.remui"))
+    return Period(a.base, b.value, type, quotient, rest, level)
 
-    start: Value
-    divisor: Value
-    level: int
-    local: bool
 
-
-def _period(c: Context, a: Lane, b: Lane, type: Type) -> _Period | None:
-    """Where a range lies under the guard that it lies between two multiples: start % n + lanes ≤ n, and 0 ≤ start.
+def _period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
+    """Where a range lies under the guard that it lies between two multiples: start % n + lanes ≤ n.
 
     With `c.wraps`, the guard is lanes ≤ n.
     """
-    covered = c.fast
-    if covered is None or not (isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
+    if c.fast is None or not isinstance(a, Affine) or not isinstance(b, Uniform):
         return None
-    level = max(a.level, b.level, covered.level)
-    last = (1 << (type.bits - 1)) - covered.lanes
-    if level >= c.lane_level or last < 0:
+    found = c.fast.period
+    if found is not None:
+        is_this = (a.base, a.stride, a.local, b.value, type) == (found.start, 1, False, found.divisor, found.type)
+        return found if is_this else None
+    if max(a.level, b.level) >= c.fast.level:
         return None
-    first = c.extend(covered.first, i64, type, level)
-    divisor, start = c.value(b.value, type), c.value(c.add(a.base, first, type, level), type)
-    positive = c.compare("sgt", divisor, 0, type, level)
-    found = _Period(start, c.select(positive, divisor, 1, type, level), level, local=covered.level > 0)
-    rest = 0 if c.wraps else _rest(c, found, type)
-    room = c.subtract(divisor, covered.lanes, type, level)
-    inside = c.binary("arith.andi", positive, c.compare("ule", start, last, type, level), i1, level)
-    c.assume(c.binary("arith.andi", inside, c.compare("sle", rest, room, type, level), i1, level))
+    found = new_period(c, a, b, type)
+    if found is not None:
+        room = c.subtract(b.value, c.extent, type, found.level)
+        c.assume(c.compare("sle", 0 if c.wraps else found.rest, room, type, found.level))
     return found
-
-
-def _rest(c: Context, period: _Period, type: Type) -> Value:
-    return c.binary("arith.remui", period.start, period.divisor, type, period.level)
 
 
 def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
@@ -115,26 +111,17 @@ def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     period = _period(c, a, b, type)
     if period is None:
         return None
-    rest, level = _rest(c, period, type), period.level
+    rest, level = period.rest, period.level
     if c.wraps:
         below = c.subtract(period.divisor, rest, type, level)
         return ModuloRange(rest, period.divisor, c.extend(below, type, i64, level), level)
-    return Affine(rest, 1, level, period.local)
+    return Affine(rest, 1, level)
 
 
 def _quotient(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     """(base + lane) / n = base / n between two multiples of n."""
     period = None if c.wraps else _period(c, a, b, type)
-    if period is None:
-        return None
-    return Uniform(c.binary("arith.divui", period.start, period.divisor, type, period.level), period.level)
-
-
-def is_quotient_of_range(op: Op) -> bool:
-    """Whether `op` divides integers by a number that only the launch knows, which is one for all lanes."""
-    if not isinstance(op, Division) or op.name not in _RULES:
-        return False
-    return is_uniform(op.rhs) and number_of(op.rhs) is None
+    return None if period is None else Uniform(period.quotient, period.level)
 
 
 _RULES = {
@@ -203,8 +190,8 @@ def _within_reach(c: Context, bound: Scalar, level: int) -> Scalar:
     return c.binary("arith.minsi", c.binary("arith.maxsi", bound, -_FARTHEST, i64, level), _FARTHEST, i64, level)
 
 
-def _both(c: Context, operands: list[Lane]) -> Lane | None:
-    a, b = operands
+def both(c: Context, a: Lane, b: Lane) -> Lane | None:
+    """Where both of two masks hold, if that is a prefix."""
     if isinstance(a, Uniform):
         a, b = b, a
     if not isinstance(a, ActiveLaneBound):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import ACCESSES
 from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.integers import both
 from tilewright.backends.cpu.nest.lane_values import (
     ActiveLaneBound,
     Address,
@@ -38,6 +40,9 @@ FROM_MEMORY = 2
 NEAR = 4
 """Elements up to this distance are read as whole vectors."""
 
+USUAL_STEPS = (1, 0, 2)
+"""Distances that are told from others at run time: neighbours, a number that is broadcast, pairs."""
+
 
 def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     """A tt.load of the addresses, mask and default in `operands`."""
@@ -61,18 +66,29 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
     """The mask; None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
     if c.unmasked:
         return None
-    covered = c.fast
-    if covered is None or is_chunked(mask) or level_of(mask) >= c.lane_level:
+    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
         return mask
     if isinstance(mask, Uniform):
         if mask.value != 1:
             c.assume(c.value(mask.value, i1))
         return None
     if isinstance(mask, ActiveLaneBound):
-        level = max(mask.level, covered.level)
-        c.assume(c.compare("sge", mask.below, c.add(covered.first, covered.lanes, i64, level), i64, level))
+        is_cut = c.fast.period is not None
+        c.assume(c.value(mask.below, i64) if is_cut else c.compare("sge", mask.below, c.extent, i64, mask.level))
         return None
     return mask
+
+
+def counting(c: Context, mask: Lane | None) -> Lane | None:
+    """The mask, on the lanes of the chunk that count."""
+    if c.cut is None or mask is None:
+        return c.cut or mask
+    found = both(c, mask, c.cut)
+    if found is not None:
+        return found
+    x, y = c.as_vector(mask, i1), c.as_vector(c.cut, i1)
+    level = max(x.level, y.level)
+    return Vector(c.binary("arith.andi", x.value, y.value, x.value.type, level), level)
 
 
 def masks_memory(value: Value) -> bool:
@@ -112,6 +128,8 @@ def single_address(c: Context, place: Lane) -> Uniform:
 def _read_one(c: Context, place: Lane, element: Type, mask: Uniform | None, other: Lane | None) -> Uniform | Vector:
     address = single_address(c, place)
     level = max(address.level, mask.level if mask else 0)
+    if c.fast is not None and c.guards:
+        level = max(level, c.fast.level)  # it may be no address where the guards do not hold
     if mask is None:
         with c.at(level):
             return Uniform(c.b.load(element, pointer(address), align=size_of(element)), level)
@@ -130,6 +148,7 @@ def _read_one(c: Context, place: Lane, element: Type, mask: Uniform | None, othe
 
 def _read_lanes(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Vector:
     on = default = None
+    mask = counting(c, mask)
     if mask is not None:
         on = c.as_vector(mask, i1)
         default = c.as_vector(Uniform(c.zero(element), 0) if other is None else other, element)
@@ -160,22 +179,27 @@ def _read_spaced(c: Context, place: Address, offset: Affine, element: Type) -> V
     stored = c.wide(i16 if element in (f16, bf16) else element)  # as they go from block to block
     first, stride = _first_of(c, place, offset), _bytes_between(c, place, offset)
 
-    def near(step: int) -> Value:
-        return b.spaced_load(stored, first, step, align=align)
-
-    def far() -> Value:
+    def at_distance(step: Scalar) -> Value:
+        if step == 0:
+            return b.splat(b.load(stored.scalar, first, align=align), c.lanes)
+        if step == 1:
+            return b.load(stored, first, align=align)
+        if isinstance(step, int) and 2 <= step <= NEAR:
+            return b.spaced_load(stored, first, step, align=align)
         return b.load(stored, first, align=align, stride=stride)
 
-    if isinstance(offset.stride, int):
-        found = near(offset.stride) if 2 <= offset.stride <= NEAR else far()
-    else:
-        with b.branch(c.compare("eq", offset.stride, 2, i64, offset.level)) as branch:
+    def one_of(steps: Sequence[int]) -> Value:
+        if not steps:
+            return at_distance(offset.stride)
+        with b.branch(c.compare("eq", offset.stride, steps[0], i64, offset.level)) as branch:
             with branch.then():
-                if_near = near(2)
+                found = at_distance(steps[0])
             with branch.otherwise():
-                if_far = far()
-        found = branch.join(if_near, if_far)
-    return b.bitcast(found, c.wide(element))
+                other = one_of(steps[1:])
+        return branch.join(found, other)
+
+    steps = () if isinstance(offset.stride, int) else USUAL_STEPS if c.mixes else (2,)
+    return b.bitcast(one_of(steps), c.wide(element))
 
 
 def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type, level: int) -> Value:

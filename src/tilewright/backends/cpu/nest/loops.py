@@ -71,6 +71,7 @@ def lower_nest(
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
     c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
+    c.mixes = sum(isinstance(op, Load) for op in nest.body) > 1
     return NestBuilder(c, nest).build()
 
 

@@ -1,4 +1,4 @@
-"""The distance to the next program's rows, for prefetching them.
+"""The distance to the next program's rows, or those of the next turn of the loop around, for prefetching them.
 
     row = program_id(0)
     x = load(x_ptr + row * stride + range(0, 1024))         # moves by stride elements from one program to the next
@@ -50,7 +50,8 @@ def next_rows(c: Context, nest: Nest) -> dict[Op, Scalar]:
 
 def next_tiles(c: Context, nest: Nest) -> dict[Op, Scalar]:
     """The loads of a tile's rows, and how many bytes further the next program loads: an i64."""
-    loads = [op for op in nest.body if isinstance(op, Load) and 0 < _bytes_of_row(op) <= LONGEST_ROW]
+    turns = c.grid is not None and c.grid.counter is not None
+    loads = [op for op in nest.body if isinstance(op, Load) and 0 < _bytes_of_row(op, turns=turns) <= LONGEST_ROW]
     return dict(_moving(c, loads))
 
 
@@ -63,11 +64,11 @@ def _moving(c: Context, loads: Sequence[Load]) -> Iterator[tuple[Load, Scalar]]:
             yield op, step
 
 
-def _bytes_of_row(load: Load) -> int:
-    """The bytes of each row of a tile; 0 where there is one row only."""
+def _bytes_of_row(load: Load, *, turns: bool) -> int:
+    """The bytes of each row of a tile; 0 where there is one row only, unless the tile of the next of `turns` is far."""
     tile = load.result.type
     *rows, columns = tile.shape or (0,)
-    return columns * tile.bits // 8 if prod(rows) > 1 else 0
+    return columns * tile.bits // 8 if turns or prod(rows) > 1 else 0
 
 
 def _bytes(load: Load) -> int:
@@ -78,7 +79,7 @@ def _bytes(load: Load) -> int:
 def _if_near(c: Context, row: int, step: Scalar) -> Scalar:
     """The step, or zero where the rows are not near: no step asks for lines that are in L1 already."""
     assert c.grid is not None, "only what all programs run has rows like these"
-    near = c.compare("ule", c.multiply(c.grid.programs, row, i64, 0), c.target.costs.asks_ahead, i64, 0)
+    near = c.compare("ule", c.multiply(c.grid.runs, row, i64, 0), c.target.costs.asks_ahead, i64, 0)
     return c.select(near, step, 0, i64, 0)
 
 
@@ -94,10 +95,12 @@ def _step(c: Context, value: Value, ops: int, known: Steps) -> Scalar | None:
 
 def _new_step(c: Context, value: Value, ops: int, known: Steps) -> Scalar | None:
     op = value.op
+    if c.grid is not None and value is c.grid.counter:
+        return c.grid.step
     if op is None or op.definition.constant:
         return 0
     if isinstance(op, ProgramId) and op.name == "tt.get_program_id":
-        return 1 if c.grid is not None and op.axis == c.grid.fastest else 0
+        return int(c.grid is not None and c.grid.counter is None and op.axis == c.grid.fastest)
     steps = [step for step in (_step(c, v, ops - 1, known) for v in op.operands) if step is not None]
     if len(steps) < len(op.operands) or op.definition.effect is not Effect.NONE:
         return None

@@ -21,6 +21,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import (
     as_bytes,
     contiguous_start,
+    counting,
     each_address,
     needed_mask,
     reachable,
@@ -43,6 +44,7 @@ def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type
     value, stored = as_bytes(c, value, element), i8 if element is i1 else element
     if c.depth < c.lane_level:
         return _write_one(c, place, value, mask, stored)
+    mask = counting(c, mask)
     b, align, start = c.b, size_of(stored), contiguous_start(c, place)
     lanes = c.as_vector(value, stored).value
     on = c.as_vector(mask, i1).value if mask is not None else None

@@ -48,7 +48,7 @@ class Order:
     """Decisions in front of a loop, from the rows in `c.moved`; answers are i1.
 
     Args:
-        stored: bytes that one run of the loop stores; each program runs it once.
+        stored: bytes that one run of the loop stores; each run of the nest does it once.
         rereads: an earlier phase has brought the rows that are loaded into the caches.
         alignment: what addresses of stores past the caches have to be multiples of; a cache line for short rows.
     """
@@ -56,7 +56,7 @@ class Order:
     def __init__(self, c: Context, stored: int, *, rereads: bool, alignment: int) -> None:
         assert c.grid is not None, "only what all programs run stores as much as the grid"
         self.c, self.rereads, self.alignment = c, rereads, alignment
-        self.total = c.multiply(c.grid.programs, stored, i64, 0)
+        self.total = c.multiply(c.grid.runs, stored, i64, 0)
 
     def streams(self) -> Value:
         """Whether to store past the caches."""
