@@ -129,18 +129,21 @@ def test_rows_that_are_stored_hold_what_stands_for_them() -> None:
 
 
 def test_a_mask_that_changes_while_the_sum_lives() -> None:
-    a, b, c = numbers(16, 16, np.float32, 1), numbers(16, 16, np.float32, 1), np.zeros((16, 16), np.float32)
-    changing_mask[(1,)](a, b, c, N=16)
-    np.testing.assert_array_equal(c, 16 * (a @ b))
+    a, b, c = numbers(64, 64, np.float32, 1), numbers(64, 64, np.float32, 1), np.zeros((64, 64), np.float32)
+    changing_mask[(1,)](a, b, c, N=64)  # more rows than a block has
+    np.testing.assert_array_equal(c, 64 * (a @ b))
 
 
 @pytest.mark.parametrize("how", ["gap", "behind", "sum", "twice", "transposed"])
 @pytest.mark.parametrize("rows", [0, 1, 9])
 def test_rows_that_are_seen_in_another_way(how: str, rows: int) -> None:
-    a, b = numbers(16, 16, np.float32, 1), numbers(16, 16, np.float32, 1)
-    c, d = np.full((2, 16, 16), WHOLE, np.float32)
-    seen_otherwise[(1,)](a, b, c, d, rows, HOW=how, N=16)
-    row, wanted = np.arange(16), a @ b
+    a, b = numbers(64, 64, np.float32, 1), numbers(64, 64, np.float32, 1)
+    c, d = np.zeros((2, 64, 64), np.float32)
+    for seen in (0, 64):  # one of them leaves NaN in all of the scratch memory
+        seen_otherwise[(1,)](np.full_like(a, np.nan), b, c, d, seen, HOW=how, N=64)
+    c[:], d[:] = WHOLE, WHOLE
+    seen_otherwise[(1,)](a, b, c, d, rows, HOW=how, N=64)
+    row, wanted = np.arange(64), a @ b
     inside = {"gap": (row < rows) | (row > rows + 2), "behind": row >= rows}.get(how, row < rows)
     np.testing.assert_array_equal(c, np.where(inside[:, None], wanted, WHOLE))
     if how == "sum":
