@@ -23,7 +23,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import bf16, f16, f32, f64, i8, i16, i32, i64
 
-PARAMETERS = (*(BYTES,) * 4, i64, i64, i64)
+PARAMETERS = (*(BYTES,) * 4, i64, i64, i64, i64)
 TARGETS = ("x86-64-v2", "x86-64-v3", "znver4", "aarch64", "neoverse-v1")
 TYPES = {
     "f16": (f16, f32),
@@ -39,14 +39,14 @@ def loops_of(spec: DotSpec, target: Target) -> Op:
     """The loops; strides and the depth that are known at run time only are parameters."""
 
     def build(ops: LoopBuilder, a: Value, b: Value, c: Value, workspace: Value, *numbers: Value) -> None:
-        names = ("a_stride", "b_stride", "depth")
+        names = ("a_stride", "b_stride", "depth", "rows")
         given = {n: v for n, v in zip(names, numbers, strict=True) if getattr(spec, n) is AT_RUN_TIME}
         lower_dot(ops, target, replace(spec, **given), a, b, c, workspace)
 
     return module_of(build, PARAMETERS)
 
 
-def check(spec: DotSpec, target: Target, *, depth: int = 0) -> None:
+def check(spec: DotSpec, target: Target, *, depth: int = 0, rows: int | None = None) -> None:
     """What the interpreter computes is the product; tiles at run-time strides lie 7 elements further apart."""
     rng = np.random.default_rng(spec.m + spec.k)
     found = {}
@@ -60,7 +60,11 @@ def check(spec: DotSpec, target: Target, *, depth: int = 0) -> None:
         )
     a, b, c = found["a"], found["b"], random_tile(spec.m, spec.c_stride, spec.acc_type, rng)
     before, space = c.copy(), np.zeros(dot_workspace_bytes(spec, target) + 64, np.uint8)
-    run_ir(loops_of(spec, target), [a, b, c, space, a.shape[1], b.shape[1], depth])
+    if rows is not None and spec.a_stride is AT_RUN_TIME:
+        a = a[: max(rows, 1)].copy()  # the others need not exist
+    run_ir(loops_of(spec, target), [a, b, c, space, a.shape[1], b.shape[1], depth, rows or 0])
+    if rows is not None:
+        a, c, before, spec = a[:rows], c[:rows], before[:rows], replace(spec, m=rows)
     if depth:
         a, b = a[:, :depth], b[:depth]
         spec = replace(spec, k=depth)
@@ -102,6 +106,18 @@ def test_interpreter_of_products_that_end_early(types: str, cpu: str, depth: int
     target = host_target(cpu)
     spec = make_spec((4, 16, 16), *TYPES[types])
     check(replace(spec, b_stride=AT_RUN_TIME, depth=AT_RUN_TIME), target, depth=depth)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 12, 13, 16])
+@pytest.mark.parametrize("types", ["f32", "i8"])
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "znver4", "aarch64"])
+def test_interpreter_of_products_of_few_rows(types: str, cpu: str, rows: int) -> None:
+    target = host_target(cpu)
+    operand, acc = TYPES[types]
+    spec = make_spec((16, 16, 16), operand_element_type(operand, target), acc)
+    for in_place in (False, True):
+        stride = AT_RUN_TIME if in_place else spec.a_stride
+        check(replace(spec, a_stride=stride, rows=AT_RUN_TIME), target, rows=rows)
 
 
 def test_texts(golden: Callable[[str, str], None]) -> None:

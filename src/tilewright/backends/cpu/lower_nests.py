@@ -19,6 +19,7 @@ from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import axis_of_depth
+from tilewright.backends.cpu.dot_rows import live_rows, stores_of
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.nest.context import Grid, Hoisted
@@ -71,6 +72,7 @@ class _FunctionLowering:
         self.loops: list[For] = []
         self.hoisted: Hoisted = {}
         self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
+        self._stores = {op.accumulator: stores_of(op.accumulator) for op in ops if isinstance(op, CpuDot)}
         self._programs: Value | None = None
         self._runs: dict[For, Value] = {}
         self._replaced: list[Op] = []
@@ -112,12 +114,27 @@ class _FunctionLowering:
                 results = self._versions_of(b, op)
             else:
                 steps, axis = may_step(elided, target), axis_of_depth(elided, target)
-                self.tiles[elided] = op, lower_elided(b, op, target, _operand, may_step=steps, depth_axis=axis)
+                rows = self._rows_read(b, elided)
+                tile = lower_elided(b, op, target, _operand, may_step=steps, depth_axis=axis, rows_read=rows)
+                self.tiles[elided] = op, tile
             built = b.block
         self._put(op, built)
         for result, value in zip(op.results, results, strict=True):
             result.replace_by(value)
         self.written.update(results)
+
+    def _rows_read(self, b: LoopBuilder, buffer: Value) -> Value | None:
+        """How many rows of an operand its only product needs; None for all of them."""
+        dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
+        if len(dots) != 1:
+            return None
+        (dot,) = dots
+        needs_all = dot.a is not buffer or dot.b is buffer or dot.a_transposed
+        return None if needs_all else self._rows_seen(b, dot.accumulator)
+
+    def _rows_seen(self, b: LoopBuilder, sums: Value) -> Value | None:
+        """How many rows of the result of products anybody sees; None for all of them."""
+        return live_rows(b, sums, self._stores[sums], target=self.target, scalar=_operand, written=self.written)
 
     def _put(self, op: Op, built: Block) -> None:
         """Let what was built stand where `op` does, which is erased when nothing looks at it any more."""
@@ -198,6 +215,7 @@ class _FunctionLowering:
                 lower_dot(b, self.target, spec, left, right, sums, workspace)
             return
         soon = [self._prefetch(b, v) for v in (op.a, op.b)]
+        spec = replace(spec, rows=self._rows_seen(b, op.accumulator))
         left, right, spec = self._in_place(b, op, spec, left, right)
         workspace, following = self._workspace(spec, sums), [p for p in soon if p is not None]
         lower_dot(b, self.target, spec, left, right, sums, workspace, prefetch=following)

@@ -33,13 +33,15 @@ def repeat(
     trips: Offset,
     body: Callable[[Offset, list[Value]], Sequence[Value]],
     carried: Sequence[Value] = (),
+    *,
+    nonempty: bool = True,
 ) -> list[Value]:
     """Run `body(index, carried values) -> next values` for index 0 … trips-1; one trip needs no loop.
 
-    Returns the carried values after the last trip.
+    There is one trip at least, if `nonempty` does not deny it. Returns the carried values after the last trip.
     """
     if trips == 1:
         return list(body(0, list(carried)))
-    with ops.loop(0, trips, carried=carried, nonempty=True) as loop:
+    with ops.loop(0, trips, carried=carried, nonempty=nonempty) as loop:
         loop.next = body(loop.index, loop.carried)
     return loop.results

@@ -59,6 +59,11 @@ class Plan:
         return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
 
     @property
+    def cuts_a(self) -> bool:
+        """Whether A may end behind the last row that counts: it is read in place, row by row."""
+        return not self.spec.a_transposed and isinstance(self.spec.a_stride, Value)
+
+    @property
     def adds_bias(self) -> bool:
         return self.by.biased and not self.spec.a_biased
 
@@ -224,7 +229,8 @@ def _blocks(
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
-        here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes))
+        last = ops.sub(spec.rows, plus(ops, first, 1)) if spec.rows is not None and plan.cuts_a else None
+        here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
         start = behind(ops, c, first, row_bytes)
 
         def block(p: Offset, _: list[Value]) -> list[Value]:
@@ -240,9 +246,19 @@ def _blocks(
         blocks(i, plan.shape, prefetch)
         return []
 
-    repeat(ops, full, full_row)
-    if rest:
+    def rest_of_rows() -> None:
         blocks(full, replace(plan.shape, rows=rest), ())
+
+    if spec.rows is None:
+        repeat(ops, full, full_row)
+        if rest:
+            rest_of_rows()
+        return
+    needed = ops.udiv(ops.add(spec.rows, plan.shape.rows - 1), plan.shape.rows)
+    repeat(ops, ops.smin(needed, full), full_row, nonempty=False)
+    if rest:
+        with ops.branch(ops.compare("sgt", needed, full)) as branch, branch.then():
+            rest_of_rows()
 
 
 def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Value, *, fused: bool) -> None:
@@ -275,7 +291,7 @@ def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Va
         repeat(ops, spec.n, column)
         return []
 
-    repeat(ops, spec.m, row)
+    repeat(ops, spec.m if spec.rows is None else spec.rows, row, nonempty=spec.rows is None)
 
 
 def _strides(ops: LoopBuilder, type: Type, stride: Offset, *, transposed: bool) -> tuple[Offset, Offset]:

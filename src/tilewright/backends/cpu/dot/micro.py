@@ -21,12 +21,21 @@ class Rows:
     """A as the micro-kernel reads it: the word of row i and group g lies at pointer + i·row_bytes + g·step_bytes.
 
     `signed`: the bytes have yet to be biased. One instruction loads, spreads and biases a word.
+    `last`: the last row that there is, which stands for those behind it.
     """
 
     pointer: Value
     row_bytes: Offset
     step_bytes: Offset
     signed: bool = False
+    last: Value | None = None
+
+    def offsets(self, ops: LoopBuilder, count: int) -> list[Offset]:
+        """The distances of the first `count` rows from `pointer` in bytes."""
+        numbers: list[Offset] = list(range(count))
+        if self.last is not None:
+            numbers[1:] = [ops.smin(r, self.last) for r in range(1, count)]
+        return [times(ops, r, self.row_bytes) for r in numbers]
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ def block_of_c(
     if _adds_last(by, block):
         for place in places:
             ops.prefetch(block.pointer, place, write=True)
-    row_offsets = [times(ops, r, rows.row_bytes) for r in range(shape.rows)]
+    row_offsets = rows.offsets(ops, shape.rows)
     width = shape.lanes * by.word_bytes
 
     def step(_: Offset, carried: list[Value]) -> list[Value]:

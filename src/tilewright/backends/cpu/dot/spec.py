@@ -35,6 +35,8 @@ class DotSpec:
             data lies: rows are far apart, so B is packed panel by panel.
         a_step, b_step: distance of the columns of A and B as they lie, in elements; what is not 1 needs `takes_steps`.
         depth: how many of the k count, from 1 to k; less than k only where `takes_steps` holds for both operands.
+        rows: how many of the m rows count, from 0 to m; None: all of them. C holds anything in the others, and where A
+            is read in place row by row, they need not exist.
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
         zero_init: C = A·B; what C held before is not read.
@@ -55,6 +57,7 @@ class DotSpec:
     a_step: Offset = 1
     b_step: Offset = 1
     depth: Offset | None = None
+    rows: Offset | None = None
     zero_init: bool = False
     a_biased: bool = False
 

@@ -90,6 +90,7 @@ def lower_elided(
     *,
     may_step: bool,
     depth_axis: int | None,
+    rows_read: Value | None = None,
 ) -> Matrix:
     """Build the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
@@ -100,13 +101,14 @@ def lower_elided(
         scalar: what a scalar or buffer is.
         may_step: columns need not be neighbours to be read where they lie.
         depth_axis: the axis along which lanes may be masked off behind some depth.
+        rows_read: how many rows are read, from 0 on; None: all of them.
     """
     write = _write_of(nest)
     rows, columns = tile_of(write.buffer.type).shape
     source = source_of(write.value)
     assert source is not None, "only copies of loads are elided"
     c = Context(builder, target, scalar, 1)
-    found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis)
+    found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis, rows_read=rows_read)
     whole = None if depth_axis is None else (rows, columns)[depth_axis]
     buffer = pointer(c.buffer(write.buffer))
     if found is None:
@@ -137,7 +139,13 @@ def _wraps(nest: Nest) -> bool:
 
 
 def _in_place(
-    c: Context, source: Source, extents: tuple[int, int], *, may_step: bool, depth_axis: int | None
+    c: Context,
+    source: Source,
+    extents: tuple[int, int],
+    *,
+    may_step: bool,
+    depth_axis: int | None,
+    rows_read: Value | None,
 ) -> Matrix | None:
     """The place of the tile in memory, if the guards hold; None if no guard helps."""
     place, mask = source.load.pointer, source.load.mask
@@ -157,6 +165,9 @@ def _in_place(
         on = evaluate(c, mask, index)
         if depth is not None and axis == depth_axis and isinstance(on, ActiveLaneBound):
             depth = c.binary("arith.minsi", on.below, depth, i64, on.level)
+        elif rows_read is not None and axis == 0 and isinstance(on, ActiveLaneBound):
+            some = c.binary("arith.maxsi", rows_read, 1, i64, on.level)  # the first row tells where the depth ends
+            c.assume(c.compare("sge", on.below, some, i64, on.level))
         elif needed_mask(c, on) is not None:
             return None
     (row, along_rows), (column, along_columns) = lines

@@ -1,0 +1,131 @@
+"""Analysis: how many rows of a product anybody sees.
+
+    %c = cpu.alloc
+    …  cpu.dot %a, %b, %c
+    cpu.nest { tt.store %p, f(cpu.read %c), (rows[:, None] < M) & … }
+
+Where the mask is off nobody sees a row of C, if whoever reads C computes element by element and stores under masks.
+Such a row need not be computed, whatever A and B hold there. The mask has to say the same as long as C lives, so that a
+row that is left out once is not seen later: it depends on nothing but what is defined in a block around C's allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
+
+from tilewright.backends.cpu.costs import conjuncts
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Scalar
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import CpuDot, Nest, Read, Write, tile_of
+from tilewright.dialects.tt_memory import Store
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.ir.core import Block, Op, Value
+
+
+def live_rows(
+    b: LoopBuilder,
+    buffer: Value,
+    stores: Sequence[Store],
+    *,
+    target: Target,
+    scalar: Callable[[Value], Scalar],
+    written: Collection[Value],
+) -> Value | None:
+    """Build the number of rows of `buffer` that are seen, from 0 to all of them; None where that may be all.
+
+    Args:
+        b: where the ops go.
+        buffer: where C lies.
+        stores: what `stores_of` says of it.
+        target: the machine.
+        scalar: what a scalar or buffer is.
+        written: the scalars that there are here.
+    """
+    shape = tile_of(buffer.type).shape
+    if len(shape) != 2 or not stores:
+        return None
+    rows, _ = shape
+    ends = [_end(Context(b, target, scalar, 1), store, buffer, rows, written) for store in stores]
+    known = [end for end in ends if end is not None]
+    if len(known) < len(ends):
+        return None
+    return b.smax(b.smin(reduce(b.smax, known), rows), 0)
+
+
+def stores_of(buffer: Value) -> list[Store]:
+    """All stores of what is computed of `buffer` element by element; none if it is used in another way, too.
+
+    Lowering adds uses, so this is asked before.
+    """
+    found: dict[Store, None] = {}
+    seen: set[Op] = set()
+    waiting = [(user, buffer) for user in buffer.uses]
+    while waiting:
+        op, value = waiting.pop()
+        if op in seen and not isinstance(op, Store):
+            continue
+        seen.add(op)
+        if isinstance(op, Store) and value is op.value and value not in (op.pointer, op.mask):
+            found[op] = None
+        elif _keeps_rows(op, buffer):
+            continue
+        elif (isinstance(op, Read) and not op.row) or op.definition.elementwise:
+            waiting += [(user, result) for result in op.results for user in result.uses]
+        else:
+            return []
+    return list(found)
+
+
+def _keeps_rows(op: Op, buffer: Value) -> bool:
+    """Whether `op` computes rows of `buffer` from the same rows, and shows them to nobody."""
+    if isinstance(op, CpuDot):
+        return buffer not in (op.a, op.b)
+    return isinstance(op, Write) and op.buffer is buffer
+
+
+def _end(c: Context, store: Store, buffer: Value, rows: int, written: Collection[Value]) -> Value | None:
+    """The row from which on `store` does nothing; None where that is not known here."""
+    ends = []
+    for condition in conjuncts(store.mask) if store.mask is not None else ():
+        if condition.type.shape != (rows, 1) or not _is_fixed(condition, buffer, written):
+            continue
+        c.extent = rows
+        on = evaluate(c, condition, (LANE, ZERO))
+        if isinstance(on, ActiveLaneBound):
+            ends.append(c.b.number(on.below))
+    return reduce(c.b.smin, ends) if ends else None
+
+
+def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bool:
+    """Whether `condition` is computed without memory of what is there now and as long as `buffer` lives."""
+    waiting, around = [condition], _blocks_around(buffer)
+    while waiting:
+        value = waiting.pop()
+        op = value.op
+        if op is None or not isinstance(op.parent, Nest):
+            if _block_of(value) not in around or value not in written:
+                return False
+        elif op.definition.elementwise or isinstance(op, Broadcast | ExpandDims | MakeRange | Splat):
+            waiting += op.operands
+        elif op.name != "arith.constant":
+            return False
+    return True
+
+
+def _block_of(value: Value) -> Block | None:
+    return value.owner.block if isinstance(value.owner, Op) else value.owner
+
+
+def _blocks_around(buffer: Value) -> list[Block]:
+    """The blocks that `buffer` is allocated in, from the innermost one on."""
+    blocks: list[Block] = []
+    op = buffer.op
+    while op is not None and op.block is not None:
+        blocks.append(op.block)
+        op = op.parent
+    return blocks
