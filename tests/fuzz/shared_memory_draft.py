@@ -158,7 +158,7 @@ def moved(draft: Draft, number: int, shape: Shape) -> str:
         f"tl.where({i} < {k}, {i} + {size - k}, {i} - {k})",
         f"({i} % 2 * {size // 2} + {i} // 2)",
         f"({i} // 4 * {rng.choice((4, 5, 8))} + {i} % 4)",
-        f"({i} // n * {rng.choice(('n', '(n + 3)', f'{size}'))} + {i} % n)",
+        f"({i} // n * {rng.choice(('n', '(n + 3)', '(n * 4)'))} + {i} % n)",
         f"({i} // n * n * s + {i} % n * s)",
         f"({i} % d * (({size} + d - 1) // d) + {i} // d)",
         f"tl.flip({i})" if len(shape) == 1 else f"tl.flip({i}, {rng.randrange(len(shape))})",
