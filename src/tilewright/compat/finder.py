@@ -57,18 +57,27 @@ def shown_names(module: str) -> Iterator[Shown]:
                 yield Shown(name, source, original or name, not name.startswith("_"))
 
 
+only_for_torch = False
+"""Whether the program is not written for Triton: only torch looks for it, and nothing else of the process changes."""
+
+
 def show(package: ModuleType) -> None:
-    """Make `package` the package `triton`: its modules can be imported, and errors are told as Triton tells them."""
+    """Make `package` the package `triton`: its modules can be imported.
+
+    For a program written for Triton, errors are told as Triton tells them, what is compiled is kept where Triton keeps
+    it, and torch has answers to what programs ask about GPUs.
+    """
     folder = package.__path__[0]
     _folders.update((join(folder, *name.split(".")[1:]), name) for name in PACKAGES)
     if _finder not in sys.path_hooks:
         sys.path_hooks.insert(0, _finder)
     sys.path_importer_cache.pop(folder, None)
     LOADER.exec_module(package)
-    knobs.cache.state_folder = ".triton"
-    present_errors(by=as_triton)
-    show_uncaught()
-    answer_when_imported()
+    if not only_for_torch:
+        knobs.cache.state_folder = ".triton"
+        present_errors(by=as_triton)
+        show_uncaught()
+        answer_when_imported()
 
 
 _folders: dict[str, str] = {}
