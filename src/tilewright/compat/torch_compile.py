@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from tilewright.compat import finder
+from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.torch_bridge import torch
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
@@ -46,20 +47,30 @@ def tilewright(
         a function of the graph's inputs.
 
     Raises:
-        TorchBackendError: torch is too old.
         RuntimeError: the mode, or an option, is none of Inductor's.
     """
-    library = torch()
     settings = {"cpu_backend": "triton", **(options or {})}
-    return library._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
+    return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 
 def show_triton() -> None:
-    """Make `import triton` work in this process, and in those that torch starts to compile; a real Triton stays."""
-    if find_spec("triton") is None:
+    """Make `import triton` work in this process, and in those that torch starts to compile.
+
+    A real Triton stays what it is: ours goes beside it.
+
+    Raises:
+        TorchBackendError: torch is too old.
+    """
+    _check_version(torch().__version__)
+    found = find_spec("triton")
+    if found is not None and found.origin != str(PACKAGE_PATH / "triton" / "__init__.py"):
+        finder.only_for_torch = True
+        use_for_cpus()
+    elif found is None:
         finder.only_for_torch = True
         sys.path.append(str(PACKAGE_PATH))  # torch gives its compile workers this path
         _ask_again()
+    _forget_keys()
 
 
 def _check_version(version: str) -> None:
@@ -110,6 +121,14 @@ def _set_conditional_imports(triton: ModuleType) -> None:
         sys.modules["torch._dynamo.utils"].common_constant_types.add(triton.language.dtype)
 
 
+def _forget_keys() -> None:
+    """Let the keys of torch's caches name what compiles now."""
+    caches = sys.modules.get("torch._inductor.codecache")
+    if caches is not None:
+        caches.triton_key.clear()
+        caches.CacheBase.get_system.cache_clear()
+
+
 def _forget(module: ModuleType) -> None:
     """Empty the caches of a module's functions."""
     for function in vars(module).values():
@@ -139,3 +158,4 @@ def _executed_anew(module: ModuleType) -> Any:
 
 
 show_triton()  # now, since Dynamo asks for Triton before it calls `tilewright`
+import_module("torch._dynamo.trace_rules").add("tilewright")  # launches that are no part of a graph are not traced
