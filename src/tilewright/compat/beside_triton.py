@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
 from importlib import import_module
-from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from types import ModuleType
@@ -35,10 +34,14 @@ TEXT = "from tilewright.compat.beside_triton import triton, tl, triton_heuristic
 
 
 def use_for_cpus() -> None:
-    """Let Inductor write `TEXT` into kernels for CPUs, and its keys of caches name Tilewright."""
+    """Let Inductor write `TEXT` into kernels for CPUs, and its keys of caches name Tilewright.
+
+    Dynamo knows the real Triton's kernels: ours run between graphs.
+    """
     _replace("torch._inductor.codegen.triton", "TritonKernel.gen_common_triton_imports", _imports)
     _replace(f"{RUNTIME}.triton_compat", "triton_key", _key)
     _replace("torch.utils._triton", "triton_backend", _backend)
+    import_module("torch._dynamo.trace_rules").add("tilewright")  # our launches, no part of graphs, are not traced
 
 
 def _replace(module: str, path: str, wrapper: Callable[[Callable[[], Any]], Any]) -> None:
@@ -100,7 +103,7 @@ def _copy(name: str) -> ModuleType:
         with_import = vars(builtins) | {"__import__": _import}
         vars(module).update(__package__=RUNTIME, __file__=spec.origin, __builtins__=with_import)
         sys.modules[own] = module
-        exec(cast(InspectLoader, spec.loader).get_code(spec.name), vars(module))
+        exec(cast(Any, spec.loader).get_code(spec.name), vars(module))
         if name == "triton_compat":  # the cache of tuning is not copied, and makes configs of the real class
             vars(module)["Config"] = import_module(spec.name).Config
     return sys.modules[own]

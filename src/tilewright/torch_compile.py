@@ -158,4 +158,3 @@ def _executed_anew(module: ModuleType) -> Any:
 
 
 show_triton()  # now, since Dynamo asks for Triton before it calls `tilewright`
-import_module("torch._dynamo.trace_rules").add("tilewright")  # launches that are no part of a graph are not traced
