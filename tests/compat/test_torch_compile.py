@@ -1,4 +1,4 @@
-"""`torch.compile(backend="tilewright")`, in processes of their own: with no Triton installed, or beside the real one."""
+"""`torch.compile(backend="tilewright")` in processes of their own: with no Triton installed, or beside the real one."""
 
 from __future__ import annotations
 
