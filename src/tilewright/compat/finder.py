@@ -28,6 +28,8 @@ from tilewright.support.deprecation import warn_deprecated
 from tilewright.support.diagnostics import present_errors
 
 ROOT = "triton"
+FOLDER = "tilewright.compat.path."
+"""In front of the full names of our modules, by which they are there where another `triton` is."""
 
 
 class Shown(NamedTuple):
@@ -57,18 +59,27 @@ def shown_names(module: str) -> Iterator[Shown]:
                 yield Shown(name, source, original or name, not name.startswith("_"))
 
 
+only_for_torch = False
+"""Whether the program is not written for Triton: only torch looks for it, and nothing else of the process changes."""
+
+
 def show(package: ModuleType) -> None:
-    """Make `package` the package `triton`: its modules can be imported, and errors are told as Triton tells them."""
+    """Make `package` the package `triton`: its modules can be imported.
+
+    For a program written for Triton, errors are told as Triton tells them, what is compiled is kept where Triton keeps
+    it, and torch has answers to what programs ask about GPUs.
+    """
     folder = package.__path__[0]
     _folders.update((join(folder, *name.split(".")[1:]), name) for name in PACKAGES)
     if _finder not in sys.path_hooks:
         sys.path_hooks.insert(0, _finder)
     sys.path_importer_cache.pop(folder, None)
     LOADER.exec_module(package)
-    knobs.cache.state_folder = ".triton"
-    present_errors(by=as_triton)
-    show_uncaught()
-    answer_when_imported()
+    if not only_for_torch:
+        knobs.cache.state_folder = ".triton"
+        present_errors(by=as_triton)
+        show_uncaught()
+        answer_when_imported()
 
 
 _folders: dict[str, str] = {}
@@ -91,12 +102,13 @@ class Finder:
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
         """The spec of the module, or None if there is none of that name."""
         place = join(self.folder, name.rpartition(".")[2])
-        if name in SCRIPTS:
+        row = name.removeprefix(FOLDER)
+        if row in SCRIPTS:
             return spec_from_file_location(name, f"{place}.py")
-        if name not in MODULES:
+        if row not in MODULES:
             return None
-        file = join(place, "__init__.py") if name in PACKAGES else f"{place}.py"
-        spec = ModuleSpec(name, cast(Any, LOADER), origin=file, is_package=name in PACKAGES)
+        file = join(place, "__init__.py") if row in PACKAGES else f"{place}.py"
+        spec = ModuleSpec(name, cast(Any, LOADER), origin=file, is_package=row in PACKAGES)
         spec.has_location = True
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.append(place)
@@ -119,18 +131,18 @@ class Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the module its names."""
-        name = module.__name__
+        name = module.__name__.removeprefix(FOLDER)
         if name in ITSELF:
-            sys.modules[name] = import_module(ITSELF[name])
+            sys.modules[module.__name__] = import_module(ITSELF[name])
             return
         if name in DEPRECATED:
             warn_deprecated(name, DEPRECATED[name])
         module.__doc__ = module.__doc__ or _summary(name)
-        vars(module).update(_objects(name))
+        vars(module).update(_objects(name, in_folder=module.__name__ != name))
 
     def is_package(self, name: str) -> bool:
         """Whether the module has modules."""
-        return name in PACKAGES
+        return name.removeprefix(FOLDER) in PACKAGES
 
     def get_code(self, name: str) -> CodeType:
         """The code that `python -m` executes."""
@@ -168,12 +180,13 @@ def _imports(shown: Shown) -> Iterator[tuple[str, str]]:
             yield name, f"from {shown.source} import {name if shown.original == '*' else shown.original} as {name}"
 
 
-def _objects(module: str) -> dict[str, Any]:
-    """The objects that the names of a module stand for, and its `__all__`."""
+def _objects(module: str, *, in_folder: bool) -> dict[str, Any]:
+    """The objects that the names of a module stand for, and its `__all__`; modules by their full names `in_folder`."""
     found: dict[str, Any] = {}
     public: dict[str, None] = {}
     for shown in shown_names(module):
-        source = import_module(shown.source)
+        is_ours = in_folder and shown.source.partition(".")[0] == ROOT
+        source = import_module(FOLDER + shown.source if is_ours else shown.source)
         if shown.original == "*":
             names = public_names(source)
             found.update((name, getattr(source, name)) for name in names)

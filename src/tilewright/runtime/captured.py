@@ -37,6 +37,7 @@ class CapturedFunction(KeyedCallable):
     """
 
     __globals__: dict[str, Any]
+    __name__: str
     __qualname__: str
     __signature__: inspect.Signature
 
@@ -177,8 +178,22 @@ class CapturedFunction(KeyedCallable):
     def _fn_name(self) -> str:
         return f"{self._original.__module__}.{self._original.__qualname__}"
 
-    def __reduce__(self) -> str:
-        return self._original.__qualname__  # by reference, as functions are
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By reference, as functions are; what torch's compile workers send has lost `fn`, and cannot run."""
+        if self.fn is not None:
+            return self.__qualname__
+        return _without_code, (type(self), {name: vars(self)[name] for name in PLAIN if name in vars(self)})
+
+
+PLAIN = ("__name__", "__qualname__", "__module__", "fn", "repr", "params", "arg_names", "constexprs", "_src", "_hash")
+"""The attributes that torch asks for of a kernel without code."""
+
+
+def _without_code(kind: type[CapturedFunction], attributes: dict[str, Any]) -> CapturedFunction:
+    """A function that only has these attributes."""
+    function = kind.__new__(kind)
+    vars(function).update(attributes)
+    return function
 
 
 def stand_for(function: KeyedCallable, fn: FunctionType) -> None:

@@ -176,7 +176,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         """The symbol of the kernel in compiled code."""
         if self._repr is not None:
             return self._repr(specialization)
-        return self.fn.__name__.replace("<lambda>", "lambda_")
+        return self.__name__.replace("<lambda>", "lambda_")  # not `fn`: torch takes that away before it pickles
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""

@@ -43,6 +43,10 @@ class Image(NamedTuple):
     runs_here: bool
 
 
+_loading = fork_safe_lock()
+"""Held by the thread that loads a kernel; no attribute of kernels, whose attributes torch pickles."""
+
+
 class CompiledKernel:
     """One kernel, compiled for one signature, one machine and one set of options.
 
@@ -90,7 +94,6 @@ class CompiledKernel:
         self._image = image
         self._code: LoadedCode | None = None
         self._figures: dict[Device, Figures] = {}
-        self._lock = fork_safe_lock()
 
     @property
     def kernel(self) -> bytes:
@@ -139,11 +142,12 @@ class CompiledKernel:
 
     def _init_handles(self) -> None:
         """Map the machine code, or load it to the current device, if that was not done; hooks are told."""
+        vars(self).pop("run", None)  # torch sets it to None in kernels that it has unpickled
         device = None if self._image else devices.device_of(self.metadata.target, ())
         if device is not None:
             self.loaded_on(device)
             return
-        with self._lock:
+        with _loading:
             if self.module is not None:
                 return
             if self._image is None or not self._image.runs_here:
@@ -165,7 +169,7 @@ class CompiledKernel:
         found = self._figures.get(device)
         if found is not None:
             return found
-        with self._lock:
+        with _loading:
             if device not in self._figures:
                 self._tell(knobs.runtime.kernel_load_start_hook)
                 found = self._figures[device] = device.load(self)

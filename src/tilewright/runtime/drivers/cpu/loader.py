@@ -107,6 +107,10 @@ class LoadedCode:
         self.entry = self._mapping.address + entry_offset
         self._place = ranges.add(self._mapping.address, self._mapping.size, f"the kernel {name}")
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """None: another process has to map the code itself."""
+        return type(None), ()
+
     def __del__(self) -> None:
         if hasattr(self, "_place") and not is_finalizing():  # threads that Python does not wait for may run it then
             ranges.remove(self._place)

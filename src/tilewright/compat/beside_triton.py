@@ -1,0 +1,130 @@
+"""Tilewright for CPUs in a process that has the real Triton, which stays what `import triton` finds.
+
+Inductor's text of a kernel imports Triton, and modules of torch that do so, too. For a CPU, that text goes on with
+
+    from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math
+
+and so has our `triton` (the same package as under `tilewright run`, by its full name), and second copies of torch's two
+modules, for which `import triton` finds ours. Kernels for GPUs keep the first.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, reduce
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, resolve_name
+from types import ModuleType
+from typing import Any, cast
+
+from tilewright.compat import finder
+from tilewright.compat.signatures import triton_key
+from tilewright.runtime.build import current_backend
+
+OURS = "tilewright.compat.path.triton"
+"""The full name of our package `triton`."""
+RUNTIME = "torch._inductor.runtime"
+COPIED = ("triton_compat", "static_triton_launcher", "triton_helpers", "triton_heuristics")
+"""The modules of `RUNTIME` that take names from Triton or make classes of them."""
+TEXT = "from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math\n"
+"""The line behind the imports of a kernel for a CPU."""
+
+
+def use_for_cpus() -> None:
+    """Let Inductor write `TEXT` into kernels for CPUs, and its keys of caches name Tilewright.
+
+    Dynamo knows the real Triton's kernels: ours run between graphs.
+    """
+    _replace("torch._inductor.codegen.triton", "TritonKernel.gen_common_triton_imports", _imports)
+    _replace(f"{RUNTIME}.triton_compat", "triton_key", _key)
+    _replace("torch.utils._triton", "triton_backend", _backend)
+    import_module("torch._dynamo.trace_rules").add("tilewright")  # our launches, no part of graphs, are not traced
+
+
+def _replace(module: str, path: str, wrapper: Callable[[Callable[[], Any]], Any]) -> None:
+    """Wrap a function of torch."""
+    owner = reduce(getattr, path.split(".")[:-1], cast(Any, import_module(module)))
+    name = path.rpartition(".")[2]
+    made = wrapper(getattr(owner, name))
+    setattr(owner, name, staticmethod(made) if isinstance(owner, type) else made)
+
+
+def _imports(original: Callable[[], str]) -> Callable[[], str]:
+    graph = import_module("torch._inductor.virtualized").V
+
+    def imports() -> str:
+        """The imports of a kernel for the device that code is being generated for."""
+        on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
+        return f"{original()}{TEXT if on_cpu else ''}"
+
+    return imports
+
+
+def _key(original: Callable[[], str]) -> Callable[[], str]:
+    def key() -> str:
+        """A text that differs between versions of Triton, and of Tilewright."""
+        return f"{original()}-{triton_key()}"
+
+    return key
+
+
+def _backend(original: Callable[[], Any]) -> Callable[[], Any]:
+    def backend() -> Any:
+        """Triton's back end, or ours where Triton finds no GPU."""
+        try:
+            return original()
+        except RuntimeError:
+            return current_backend()
+
+    return cache(backend)
+
+
+def __getattr__(name: str) -> Any:
+    """What kernels import from here; anything else is torch's."""
+    made = {"triton": OURS, "tl": f"{OURS}.language"}
+    if name in made:
+        return import_module(made[name])
+    if name in ("libdevice", "tl_math"):
+        return getattr(_copy("triton_helpers"), name.removeprefix("tl_"))
+    if name in COPIED:
+        return _copy(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _copy(name: str) -> ModuleType:
+    """A second copy of one of torch's modules, whose imports find ours."""
+    own = f"{__name__}.{name}"
+    if own not in sys.modules:
+        spec = cast(ModuleSpec, find_spec(f"{RUNTIME}.{name}"))
+        module = ModuleType(own, spec.name)
+        with_import = vars(builtins) | {"__import__": _import}
+        vars(module).update(__package__=RUNTIME, __file__=spec.origin, __builtins__=with_import)
+        sys.modules[own] = module
+        exec(cast(Any, spec.loader).get_code(spec.name), vars(module))
+        if name == "triton_compat":  # the cache of tuning is not copied, and makes configs of the real class
+            vars(module)["Config"] = import_module(spec.name).Config
+    return sys.modules[own]
+
+
+def _import(
+    name: str,
+    namespace: Mapping[str, Any] | None = None,
+    local: Mapping[str, Any] | None = None,
+    names: Sequence[str] | None = (),
+    level: int = 0,
+) -> Any:
+    """`__import__` of the copies."""
+    whole = resolve_name("." * level + name, RUNTIME) if level else name
+    root, _, rest = whole.partition(".")
+    if root == finder.ROOT:
+        found = import_module(f"{OURS}.{rest}" if rest else OURS)
+        return found if names else import_module(OURS)
+    if whole == RUNTIME and names and set(names) <= set(COPIED):
+        return sys.modules[__name__]
+    package, _, module = whole.rpartition(".")
+    if package == RUNTIME and module in COPIED:
+        return _copy(module)
+    return builtins.__import__(name, namespace, local, names or (), level)

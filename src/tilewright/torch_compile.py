@@ -1,0 +1,160 @@
+"""`torch.compile(model, backend="tilewright")`: Inductor writes Triton kernels for the CPU, Tilewright compiles them.
+
+    import torch
+    model = torch.compile(model, backend="tilewright")    # torch finds it by the entry point of the package
+
+Inductor asks for a package `triton`. Where none is installed, ours is shown under that name, for torch: nothing else of
+the process changes. torch is asked about Triton once per process, and may have answered no before this is imported
+(a model was compiled with another back end): then its modules are told anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module, reload
+from importlib.abc import Loader
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any, cast
+
+from tilewright.compat import finder
+from tilewright.compat.beside_triton import use_for_cpus
+from tilewright.compat.torch_bridge import torch
+from tilewright.support.diagnostics import TilewrightError
+from tilewright.tools.run_command import PACKAGE_PATH
+
+OLDEST_TORCH = (2, 12)
+"""The oldest version of torch, major and minor, whose Inductor is known to work with this back end."""
+
+
+class TorchBackendError(TilewrightError):
+    """`backend="tilewright"` cannot work with what is installed."""
+
+
+def tilewright(
+    graph: Any, inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None
+) -> Any:
+    """Compile a graph that Dynamo has captured.
+
+    Args:
+        graph: a `torch.fx.GraphModule`.
+        inputs: its inputs, as tensors that have shapes and no data.
+        mode: one of `torch.compile`'s, such as `"max-autotune-no-cudagraphs"`.
+        options: settings of Inductor by name, such as `{"max_autotune": True}`.
+
+    Returns:
+        a function of the graph's inputs.
+
+    Raises:
+        RuntimeError: the mode, or an option, is none of Inductor's.
+    """
+    settings = {"cpu_backend": "triton", **(options or {})}
+    return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
+
+
+def show_triton() -> None:
+    """Make `import triton` work in this process, and in those that torch starts to compile.
+
+    A real Triton stays what it is: ours goes beside it.
+
+    Raises:
+        TorchBackendError: torch is too old.
+    """
+    _check_version(torch().__version__)
+    found = find_spec("triton")
+    if found is not None and found.origin != str(PACKAGE_PATH / "triton" / "__init__.py"):
+        finder.only_for_torch = True
+        use_for_cpus()
+    elif found is None:
+        finder.only_for_torch = True
+        sys.path.append(str(PACKAGE_PATH))  # torch gives its compile workers this path
+        _ask_again()
+    _forget_keys()
+
+
+def _check_version(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise TorchBackendError(
+            f'torch.compile(backend="tilewright") needs torch {oldest} or newer, and {version} is installed: '
+            f"pip install 'torch>={oldest}'"
+        )
+
+
+RELOADED = (
+    "torch._inductor.runtime.triton_compat",
+    "torch._inductor.runtime.static_triton_launcher",
+    "torch._inductor.runtime.triton_helpers",
+    "torch._inductor.runtime.triton_heuristics",
+)
+"""The modules of torch that take names from Triton or make classes of them, in the order of their imports."""
+HINTS = "torch._inductor.runtime.hints"
+DESCRIPTOR = "AttrsDescriptorWrapper"
+"""A module whose classes others have taken, so that it stays, and its one function that depends on Triton."""
+
+
+def _ask_again() -> None:
+    """Let torch look for Triton again where it has looked before."""
+    for name in ("torch.utils._triton", "torch._inductor.utils"):
+        if name in sys.modules:
+            _forget(sys.modules[name])
+    for name in RELOADED:
+        if name in sys.modules:
+            _reload(sys.modules[name])
+    if HINTS in sys.modules:
+        made_again = vars(_executed_anew(sys.modules[HINTS]))[DESCRIPTOR]
+        _replace({DESCRIPTOR: vars(sys.modules[HINTS])[DESCRIPTOR]}, {DESCRIPTOR: made_again})
+    _set_conditional_imports(import_module("triton"))
+
+
+def _set_conditional_imports(triton: ModuleType) -> None:
+    """Give names to modules that look for Triton at their tops."""
+    for module, names in {
+        "torch._dynamo.utils": {"triton": triton},
+        "torch._inductor.template_heuristics.triton": {"TritonConfig": triton.Config},
+        "torch._inductor.ir": {"triton": triton, "triton_version": triton.__version__, "has_triton": True},
+    }.items():
+        if module in sys.modules:
+            vars(sys.modules[module]).update(names)
+    if "torch._dynamo.utils" in sys.modules:
+        sys.modules["torch._dynamo.utils"].common_constant_types.add(triton.language.dtype)
+
+
+def _forget_keys() -> None:
+    """Let the keys of torch's caches name what compiles now."""
+    caches = sys.modules.get("torch._inductor.codecache")
+    if caches is not None:
+        caches.triton_key.clear()
+        caches.CacheBase.get_system.cache_clear()
+
+
+def _forget(module: ModuleType) -> None:
+    """Empty the caches of a module's functions."""
+    for function in vars(module).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+
+
+def _reload(module: ModuleType) -> None:
+    """Execute a module anew, and give what is new to those that have taken the old."""
+    old = dict(vars(module))
+    reload(module)
+    _replace(old, {name: value for name, value in vars(module).items() if name in old and old[name] is not value})
+
+
+def _replace(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Replace names wherever a module of torch has them from the old module."""
+    for module in [vars(module) for name, module in sys.modules.items() if name.startswith("torch.")]:
+        module.update({name: new[name] for name in new.keys() & module.keys() if module[name] is old[name]})
+
+
+def _executed_anew(module: ModuleType) -> Any:
+    """A second copy of a module."""
+    assert module.__spec__ is not None
+    copy = module_from_spec(module.__spec__)
+    cast(Loader, module.__spec__.loader).exec_module(copy)
+    return copy
+
+
+show_triton()  # now, since Dynamo asks for Triton before it calls `tilewright`

@@ -1,0 +1,229 @@
+"""`torch.compile(backend="tilewright")` in processes of their own: with no Triton installed, or beside the real one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import optional_peers
+import tilewright
+
+pytestmark = pytest.mark.needs_torch
+torch = optional_peers.module("torch")
+
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all packages that are installed here, but no Triton."""
+    folder = tmp_path_factory.mktemp("installed")
+    places = [Path(place) for place in sys.path if Path(place).name == "site-packages"]
+    for entry in (entry for place in places for entry in place.iterdir()):
+        if not entry.name.lower().startswith("triton") and not (folder / entry.name).exists():
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, installed: Path) -> Run:
+    """Runs a program with empty caches, or those of its last run; gives the lines that it prints."""
+
+    def run(program: str, *, triton: bool = False, check: bool = True, **variables: str) -> list[str]:
+        script = tmp_path / "program.py"
+        script.write_text(program)
+        source = str(Path(tilewright.__file__).parents[1])
+        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), **variables}
+        environment["PYTHONPATH"] = os.pathsep.join([source] if triton else [source, str(installed)])
+        command = [sys.executable, *([] if triton else ["-S"]), str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+        assert not check or done.returncode == 0, done.stderr[-4000:]
+        return (done.stdout if check else done.stderr).splitlines()
+
+    return run
+
+
+def test_torch_finds_the_back_end_by_its_entry_point() -> None:
+    (found,) = entry_points(group="torch_dynamo_backends", name="tilewright")
+    assert found.value == "tilewright.torch_compile:tilewright"
+
+
+MODEL = """
+import sys, torch
+from importlib.util import find_spec
+print(find_spec("triton") is not None)
+{before}
+model = torch.nn.Sequential(torch.nn.Linear(24, 40), torch.nn.GELU(), torch.nn.LayerNorm(40), torch.nn.Linear(40, 3))
+compiled = torch.compile(model, backend="tilewright", fullgraph=True, dynamic={dynamic})
+for rows in (5, 7, 11):
+    x = torch.randn(rows, 24, requires_grad=True)
+    for function in (compiled, model):
+        model.zero_grad()
+        function(x).square().sum().backward()
+        gradients = [x.grad.clone(), *(p.grad.clone() for p in model.parameters())]
+        x.grad = None
+        if function is compiled:
+            ours = gradients
+    for mine, theirs in zip(ours, gradients, strict=True):
+        torch.testing.assert_close(mine, theirs)
+    torch.testing.assert_close(compiled(x), model(x))
+from torch._dynamo.utils import counters
+print(counters["inductor"]["fxgraph_cache_miss"] > 0, counters["inductor"]["fxgraph_cache_hit"] > 0)
+print("triton" in sys.modules and "tilewright" in sys.modules["triton"].__spec__.origin)
+from torch._inductor.async_compile import AsyncCompile
+{after}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "torch.compile(lambda x: x.relu() + 1)(torch.ones(4))"], ids=["", "after C++"])
+def test_a_model_without_triton(run: Run, before: str) -> None:
+    program = MODEL.format(before=before, dynamic=None, after="")
+    assert run(program) == ["False", "True False", "True"]
+    assert run(program) == ["False", "False True", "True"]  # what workers compiled is loaded
+
+
+@pytest.mark.slow
+@pytest.mark.needs_triton
+def test_a_model_beside_the_real_triton(run: Run) -> None:
+    after = "import triton.language as tl\nprint('tilewright' in tl.__spec__.origin)"
+    program = MODEL.format(before="", dynamic=True, after=after)
+    assert run(program, triton=True) == ["True", "True False", "False", "False"]
+    assert run(program, triton=True) == ["True", "False True", "False", "False"]
+
+
+UNCHANGED = """
+import torch
+import tilewright
+functions = torch.cuda.synchronize, torch.cuda.get_device_properties
+folder = tilewright.knobs.cache.dir
+print(torch.compile(lambda x: x * 2 + 1, backend="tilewright")(torch.ones(3)).tolist())
+print(functions == (torch.cuda.synchronize, torch.cuda.get_device_properties))
+print(folder == tilewright.knobs.cache.dir)
+import triton
+print(triton.jit is tilewright.jit)
+"""
+
+
+@pytest.mark.slow
+def test_nothing_else_changes_in_the_process(run: Run) -> None:
+    assert run(UNCHANGED) == ["[3.0, 3.0, 3.0]", "True", "True", "True"]
+
+
+KERNELS = """
+import torch
+import tilewright as tw
+import tilewright.language as tl
+
+@tw.jit
+def scale(x, out, n, factor: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n) * factor, lanes < n)
+
+tuned = tw.autotune([tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 256})], key=["n"])(scale)
+
+def scaled(x):
+    out = torch.empty_like(x)
+    scale[(tw.cdiv(x.numel(), 64),)](x, out, x.numel(), 3.0, BLOCK=64)
+    return out.cos() + x
+
+def scaled_tuned(x):
+    out = torch.empty_like(x)
+    tuned[lambda meta: (tw.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel(), 3.0)
+    return out.cos() + x
+
+@torch.library.triton_op("mine::triple", mutates_args={})
+def triple(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(scale)[(tw.cdiv(x.numel(), 64),)](x, out, x.numel(), 3.0, BLOCK=64)
+    return out
+
+triple.register_autograd(lambda ctx, grad: grad * 3.0)
+
+x = torch.randn(1000)
+for function in (scaled, scaled_tuned):
+    compiled = torch.compile(function, backend="tilewright", fullgraph=FULL)
+    torch.testing.assert_close(compiled(x), (x * 3).cos() + x)
+    print(function.__name__)
+if FULL:
+    wide = torch.randn(40, dtype=torch.float64, requires_grad=True)
+    print(torch.autograd.gradcheck(triple, (wide,)))
+    torch.testing.assert_close(torch.compile(triple, backend="tilewright", fullgraph=True)(x).cos(), (x * 3).cos())
+"""
+
+
+@pytest.mark.slow
+def test_users_kernels_are_parts_of_graphs(run: Run) -> None:
+    assert run(KERNELS.replace("FULL", "True")) == ["scaled", "scaled_tuned", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs_triton
+def test_users_kernels_run_between_graphs_beside_the_real_triton(run: Run) -> None:
+    assert run(KERNELS.replace("FULL", "False"), triton=True) == ["scaled", "scaled_tuned"]
+
+
+TOO_OLD = (
+    'TorchBackendError torch.compile(backend="tilewright") needs torch 2.12 or newer, and 2.4.1+cpu is installed: '
+    "pip install 'torch>=2.12'"
+)
+@pytest.mark.slow
+def test_the_example_of_an_operator(run: Run) -> None:
+    example = Path(__file__).parents[2] / "examples" / "torch" / "custom_op.py"
+    assert run(example.read_text()) == ["gradcheck: True", "compiled equals eager: True"]
+
+
+WRONG = """
+import torch
+{before}
+try:
+    torch.compile(lambda x: x + 1, backend="tilewright", {arguments})(torch.ones(2))
+except Exception as error:
+    print(type(error).__name__, *str(error).splitlines())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "arguments", "message"),
+    [
+        ("", 'mode="fastest"', "Unrecognized mode=fastest"),
+        ("", 'options={"max_autotuned": True}', "Unexpected optimization option max_autotuned"),
+        ("torch.__version__ = '2.4.1+cpu'", "", TOO_OLD),
+    ],
+)
+def test_mistakes_are_told(run: Run, before: str, arguments: str, message: str) -> None:
+    (line, *_) = run(WRONG.format(before=before, arguments=arguments))
+    assert message in line
+
+
+@pytest.mark.slow
+def test_a_cache_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    program = 'import torch\nprint(torch.compile(lambda x: x * 2, backend="tilewright")(torch.ones(2)).tolist())'
+    (tmp_path / "file").write_text("")
+    assert run(program, TRITON_CACHE_DIR=str(tmp_path / "file" / "below")) == ["[2.0, 2.0]"]
+
+
+KILLED = """
+import os, signal, torch
+from pathlib import Path
+from torch._inductor.async_compile import AsyncCompile
+torch.compile(lambda x: x + 3, backend="tilewright")(torch.ones(3))
+AsyncCompile.wait_pool_ready()
+pool = AsyncCompile.process_pool().process.pid
+for worker in Path(f"/proc/{pool}/task/{pool}/children").read_text().split():
+    os.kill(int(worker), signal.SIGKILL)
+print(torch.compile(lambda x: x.tanh() * 2, backend="tilewright")(torch.zeros(3)).tolist())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the workers are looked up in /proc")
+def test_killed_compile_workers(run: Run) -> None:
+    assert run(KILLED) == ["[0.0, 0.0, 0.0]"]
