@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NoReturn
+from weakref import ref
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
@@ -18,9 +20,9 @@ from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor, p
 from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.arrays import ArrayView, check_memory, view_of
 from tilewright.runtime.devices import Device, Figures
-from tilewright.runtime.drivers.cpu.launcher import Specialization, run_grid
+from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, run_grid
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
-from tilewright.runtime.drivers.cpu.records import Slot, StuckPrograms, launch_record
+from tilewright.runtime.drivers.cpu.records import Parameter, Slot, StuckPrograms, launch_record
 from tilewright.runtime.errors import ArgumentError, ReadOnlyError
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.runtime.specialize import check_fits
@@ -94,6 +96,7 @@ class CompiledKernel:
         self._image = image
         self._code: LoadedCode | None = None
         self._figures: dict[Device, Figures] = {}
+        self._native: NativeKernel | None = None
 
     @property
     def kernel(self) -> bytes:
@@ -195,30 +198,61 @@ class CompiledKernel:
         Args:
             stream: the handle of a stream; None: the current one.
         """
+        told = LazyDict({})
+        told.add(self._told, (grid, stream, args))
+        return told
+
+    def _told(self, grid: Sequence[int], stream: int | None, args: Sequence[Any]) -> dict[str, Any]:
         function = self.function if self._image is None else self.entry
         if stream is None:
             device = next(iter(self._figures), None)
             stream = 0 if device is None else device.current_stream()
-        told = LazyDict({"name": self.name, "function": function, "stream": stream})
+        told = {"name": self.name, "function": function, "stream": stream}
         kernel = getattr(self.src, "fn", None)
         describe = getattr(kernel, "launch_metadata", None)
         if kernel is not None and describe is not None:
-            told.add(describe, (grid, self.metadata, dict(zip(kernel.arg_names, args, strict=False))))
+            told |= describe(grid, self.metadata, dict(zip(kernel.arg_names, args, strict=False)))
         return told
 
-    def run(self, x: int, y: int, z: int, stream: int, *others: Any) -> None:
-        """Launch as Triton's launchers do.
+    def run(
+        self,
+        x: int,
+        y: int,
+        z: int,
+        stream: int,
+        function: Any,
+        packed: Any,
+        metadata: Any,
+        enter: Any,
+        exit_: Any,
+        *args: Any,
+    ) -> None:
+        """Launch as Triton's launchers do; torch calls it for every kernel of a graph.
 
         Args:
             x, y, z: the extents.
-            others: function, packed metadata, launch metadata, enter hook and exit hook; then a value per parameter.
+            function, packed: of the attributes of these names, or anything: they are known.
+            metadata: what the hooks are called with, `enter` before the launch and `exit_` behind it, where they are
+                neither None nor empty chains; None: this finds it out.
+            args: a value per parameter, constants too.
         """
-        _, _, metadata, enter, exit_, *args = others
-        if enter is not None:
+        if enter:
+            metadata = metadata or self.launch_metadata((x, y, z), stream, *args)
             enter(metadata)
-        self.launch(grid_extents((x, y, z), {}), list(_run_time_values(self.signature, args)), stream=stream)
-        if exit_ is not None:
+        if self._image is None:
+            self.launch(grid_extents((x, y, z), {}), list(_run_time_values(self.signature, args)), stream=stream)
+        else:
+            self._launches()[x, y, z](*args)
+        if exit_:
             exit_(metadata)
+
+    def _launches(self) -> NativeKernel:
+        """The launches of this very kernel on a CPU, which need no Python once they are known."""
+        if self._native is None:
+            self._native = NativeKernel(
+                list(map(_native_parameter, self.signature)), partial(_launch_values, ref(self))
+            )
+        return self._native
 
     def launch(
         self,
@@ -328,6 +362,9 @@ class CompiledKernel:
         def launcher(*args: Any, stream: Any = None) -> CompiledKernel:
             if len(args) != len(self.signature):
                 raise TypeError(f"{self.name} takes {len(self.signature)} arguments but {len(args)} were given")
+            if self._image is not None and stream is None and not launch_hooks.is_on():
+                self._launches()[grid](*args)
+                return self
             extents, values = grid_extents(grid, {}), list(_run_time_values(self.signature, args))
             handle = devices.stream_handle(stream)
             if launch_hooks.is_on():
@@ -341,6 +378,24 @@ class CompiledKernel:
 
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.hash[:12]})"
+
+
+def _launch_values(
+    weak: ref[CompiledKernel], grid: Any, args: Sequence[Any], kwargs: dict[str, Any], miss: Miss | None
+) -> None:
+    """A launch that the native launcher of a kernel, which the kernel owns, does not know."""
+    kernel = weak()
+    assert kernel is not None, "it launches"
+    values = list(_run_time_values(kernel.signature, args))
+    kernel.launch(grid_extents(grid, kwargs), values)
+    specialization = None if kernel.reports or kernel.checks else kernel.native_specialization(None, values, None)
+    if specialization is not None:
+        kernel._launches().install(miss, specialization._replace(result=None))
+
+
+def _native_parameter(spec: ArgumentSpec) -> Parameter:
+    kind = "" if spec.is_pointer or spec.is_constant or spec.type == TUPLE else spec.type
+    return Parameter(spec.name, is_constant=spec.is_constant, by_value=False, by_alignment=False, kind=kind)
 
 
 def grid_extents(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:

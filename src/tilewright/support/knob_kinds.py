@@ -374,6 +374,10 @@ class HookChain(Generic[Hook]):
             if not self.calls:
                 changed()
 
+    def __bool__(self) -> bool:
+        """Whether there is a function; where there is none, torch asks for no metadata of launches."""
+        return bool(self.calls)
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Call them all; a copy is walked, so a hook may remove itself."""
         for call in self.calls[::-1] if self.reversed else self.calls[:]:

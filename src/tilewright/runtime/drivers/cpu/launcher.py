@@ -145,6 +145,10 @@ class NativeKernel:
         self._retired: list[object] = []
         self._keeps: list[object] = []
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """None: another process has to make its own."""
+        return type(None), ()
+
     def __getitem__(self, grid: Any) -> Callable[..., object]:
         """The launch over `grid`: a tuple or list of one to three extents, or a function of the arguments by name."""
         if _ready() is not None:  # from now on the subscript is native
