@@ -73,8 +73,8 @@ def _cases(dtypes: list[str]) -> list[str]:
 def _run_some(cases: list[str], options: argparse.Namespace) -> list[str]:
     """Run cases in one process until it ends; gives those that are left."""
     command = [sys.executable, __file__, "--child", "--samples", str(options.samples)]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert child.stdin is not None and child.stdout is not None
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    child: Any = subprocess.Popen(command, text=True, **pipes)
     with options.out.open("a") as out:
         for number, case in enumerate(cases):
             try:
@@ -120,7 +120,7 @@ def _case(op: Any, dtype: Any, samples: int) -> dict[str, Any]:
     gradients = dtype.is_floating_point and op.supports_autograd
     try:
         inputs = list(zip(range(samples), op.sample_inputs("cpu", dtype, requires_grad=gradients), strict=False))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - operators raise what they like
         return {"result": "no sample", "detail": repr(error)[:200]}
     for _, sample in inputs:
         start = time.perf_counter()
@@ -146,14 +146,14 @@ def _difference(op: Any, sample: Any, backend: str) -> str | None:
     try:
         torch.manual_seed(5)
         expected = _run(function, sample)
-    except Exception:
+    except Exception:  # noqa: BLE001
         return None  # eager has nothing to say
     try:
         torch.manual_seed(5)
         found = _run(torch.compile(function, backend=backend), sample)
     except KeyboardInterrupt:
         return f"takes over {SECONDS} s"
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         return f"{type(error).__name__}: {error}"[:600]
     try:
         torch.testing.assert_close(found, expected, equal_nan=True, **_tolerance(expected))
@@ -196,16 +196,19 @@ def _page(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
-    counts = Counter(outcome["result"] for outcome in found.values())
-    yield "# Operators of torch, compiled\n"
-    yield f"{len(found)} cases, an operator with a dtype each: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
+    counts = Counter(outcome["result"] for outcome in found.values()).most_common()
+    seconds = {case: outcome.get("seconds", 0) for case, outcome in found.items()}
+    slow = ", ".join(case for case, time_taken in seconds.items() if time_taken > 5)
+    yield "# Operators of torch, compiled"
     yield ""
-    slow = [outcome["case"] for outcome in found.values() if outcome.get("seconds", 0) > 5]
-    yield f"Longest: {max((o.get('seconds', 0) for o in found.values()), default=0)} s; over 5 s: {', '.join(slow) or 'none'}."
+    yield "`tests/conformance/torch_ops.py` wrote this page."
+    yield ""
+    yield f"{len(found)} cases, an operator with a dtype each: {', '.join(f'{n} {kind}' for kind, n in counts)}."
+    yield f"The longest took {max(seconds.values(), default=0)} s; over 5 s: {slow or 'none'}."
     yield ""
     for case, outcome in found.items():
         if outcome["result"] in ("differs", "fails", "crashes"):
-            yield f"- {case}: {outcome['result']}: {' '.join(outcome['detail'].split())[:200]}"
+            yield f"- {case} {outcome['result']}: {' '.join(outcome['detail'].split())[:200]}"
 
 
 if __name__ == "__main__":
