@@ -123,7 +123,11 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
             "tiles that loops shift by a number become fixed tiles plus that number",
         ),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
-        Pass("fuse_loops", partial(fuse_loops, dots=dots), "tile ops share loops, dots get operands in buffers"),
+        Pass(
+            "fuse_loops",
+            partial(fuse_loops, dots=dots, vector_bits=target.vector_bits),
+            "tile ops share loops, dots get operands in buffers",
+        ),
         Pass(
             "split_reductions",
             split_reductions,
