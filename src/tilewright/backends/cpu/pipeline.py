@@ -33,6 +33,7 @@ from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -117,6 +118,11 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
+        Pass(
+            "add_short_tiles",
+            partial(add_short_tiles, vector_bits=target.vector_bits),
+            "before tiles become loops: sorts of few elements of a tile are one vector",
+        ),
         Pass(
             "pointer_induction",
             pointer_induction,
