@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from networks_in_numpy import sorted_by_steps
 
 import tilewright as tw
 import tilewright.language as tl
@@ -15,21 +16,6 @@ import tilewright.language as tl
 def sorted_kernel(x_ptr, out_ptr, N: tl.constexpr, DESCENDING: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out_ptr + i, tl.sort(tl.load(x_ptr + i), descending=DESCENDING))
-
-
-def sorted_by_steps(x: np.ndarray, descending: bool) -> np.ndarray:
-    """What the network makes of `x`: an element and its partner trade places where a comparison says so, NaN never."""
-    i = np.arange(len(x))
-    size = 2
-    while size <= len(x):
-        backwards = ((i & size) != 0) & (size < len(x)) ^ descending
-        distance = size // 2
-        while distance:
-            partner, wants_larger = x[i ^ distance], ((i & distance) != 0) ^ backwards
-            x = np.where(np.where(wants_larger, x < partner, x > partner), partner, x)
-            distance //= 2
-        size *= 2
-    return x
 
 
 @pytest.mark.parametrize("descending", [False, True])

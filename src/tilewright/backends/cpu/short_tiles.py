@@ -1,7 +1,7 @@
-"""A version for sorts of far fewer elements than their tile has: one vector of lanes.
+"""Versions for sorts of far fewer elements than their tile has: on one vector of lanes, or on a part of one.
 
-%x = tt.load %p, %range < %n, %inf               scf.if %n <= 16 { the same on tensor<16xf32> }
-… steps of a sort on tensor<256xf32> …     →     else { … }
+%x = tt.load %p, %range < %n, %inf               scf.if %n <= 4 { the same on tensor<4xf32> }
+… steps of a sort on tensor<256xf32> …     →     else { scf.if %n <= 16 … }
 tt.store %q, %y, %range < %n
 
 The lanes beyond hold the number that the load fills them with. If each step leaves them as they are, as `known_lanes`
@@ -28,39 +28,50 @@ from tilewright.ir.types import TensorType, Type, i32
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.op_builder import OpBuilder
 
+PARTS = (4, 1)
+"""Parts of a vector register that are the lanes of a version; the smaller the fewer steps it takes."""
+
 
 def add_short_tiles(module: Op, vector_bits: int) -> bool:
-    """Give each function that sorts a tile under a mask a version for masks of one vector; returns whether any does."""
-    added = [_add_version(function.body, vector_bits) for function in functions_of(module)]
-    return any(added)
+    """Give each function that sorts a tile under a mask versions for masks of few lanes; returns whether any does."""
+    found = False
+    for function in functions_of(module):
+        block: Block | None = function.body
+        for part in PARTS:
+            block = None if block is None else _add_version(block, vector_bits // part)
+            found |= block is not None
+    return found
 
 
-def _add_version(block: Block, vector_bits: int) -> bool:
+def _add_version(block: Block, bits: int) -> Block | None:
+    """Add a version for lanes of so many bits; returns the block with the tiles as they were, None if there is none."""
     gathers = (op for op in block if isinstance(op, Gather))
-    far = next((op for op in gathers if _distance(op) * op.source.type.bits >= vector_bits), None)
+    far = next((op for op in gathers if _distance(op) * op.source.type.bits >= bits), None)
     if far is None:
-        return False
+        return None
     source = tile_type(far.source)
-    most, ops = vector_bits // source.bits, _tile_ops(block)
+    most, ops = bits // source.bits, _tile_ops(block)
     bound = _bound(ops)
-    if bound is None or source.numel > ENUMERATED or not all(_is_kept(op, source.shape) for op in ops):
-        return False
-    if bound.op in ops or not _is_closed(ops):
-        return False
+    if most < 2 or bound is None or source.numel > ENUMERATED or not all(_is_kept(op, source.shape) for op in ops):
+        return None
     short = ShortVersion(KnownLanes(source.numel, bound, most), most)
-    if not all(short.take(op) for op in ops):
-        return False
+    if bound.op in ops or not _is_closed(ops) or not all(short.take(op) for op in ops):
+        return None
     short.leave_out_unused()
-    at = OpBuilder(ops[0])
-    otherwise = Block()
-    condition = at.compare("sle", bound, at.constant(most, bound.type))
+    return _branch(ops, bound, short)
+
+
+def _branch(ops: Sequence[Op], bound: Value, short: ShortVersion) -> Block:
+    """Put the short version in front of `ops`, and these into the other arm, whose block this returns."""
+    at, otherwise = OpBuilder(ops[0]), Block()
+    condition = at.compare("sle", bound, at.constant(short.most, bound.type))
     at.op("scf.if", (condition,), regions=[Region([short.block]), Region([otherwise])])
     for op in ops:
         op.unlink()
         otherwise.append(op)
     for arm in (short.block, otherwise):
         arm.append(Op.create("scf.yield"))
-    return True
+    return otherwise
 
 
 def _distance(op: Gather) -> int:
@@ -79,7 +90,7 @@ def _bound(ops: Sequence[Op]) -> Value | None:
     for op in ops:
         mask = defining(op.mask, Compare) if isinstance(op, Load) and op.mask is not None else None
         limit = None if mask is None or mask.predicate != "slt" else defining(mask.rhs, Splat)
-        if limit is not None and limit.source.type is i32:
+        if limit is not None:
             return limit.source
     return None
 
