@@ -36,10 +36,11 @@ def add_short_tiles(module: Op, vector_bits: int) -> bool:
     """Give each function that sorts a tile under a mask versions for masks of few lanes; returns whether any does."""
     found = False
     for function in functions_of(module):
-        block: Block | None = function.body
+        block = function.body
         for part in PARTS:
-            block = None if block is None else _add_version(block, vector_bits // part)
-            found |= block is not None
+            otherwise = _add_version(block, vector_bits // part)
+            if otherwise is not None:
+                block, found = otherwise, True
     return found
 
 
@@ -52,10 +53,13 @@ def _add_version(block: Block, bits: int) -> Block | None:
     source = tile_type(far.source)
     most, ops = bits // source.bits, _tile_ops(block)
     bound = _bound(ops)
-    if most < 2 or bound is None or source.numel > ENUMERATED or not all(_is_kept(op, source.shape) for op in ops):
+    if most < 2 or source.numel > ENUMERATED or not all(_is_kept(op, source.shape) for op in ops):
+        return None
+    if bound is None or bound.op in ops or not _is_closed(ops):
         return None
     short = ShortVersion(KnownLanes(source.numel, bound, most), most)
-    if bound.op in ops or not _is_closed(ops) or not all(short.take(op) for op in ops):
+    if not all(short.take(op) for op in ops):
+        short.drop()
         return None
     short.leave_out_unused()
     return _branch(ops, bound, short)
@@ -169,6 +173,11 @@ class ShortVersion:
         if not condition.known[: self.most].all() or on.any() != on.all():
             return None
         return op.chosen if on.all() else op.other
+
+    def drop(self) -> None:
+        """Leave no uses of what is outside."""
+        for op in self.block:
+            op.drop_uses()
 
     def leave_out_unused(self) -> None:
         op = self.block.last
