@@ -115,6 +115,26 @@ def test_whoever_asks_for_other_elements_finds_a_buffer(way: str) -> None:
 
 
 @tw.jit
+def widened_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i) + 0.0
+    for step in tl.static_range(12):
+        x = x * 0.5 + tl.gather(x, i ^ (15 - step), 0)
+    tl.store(out_ptr + i, x.to(tl.float64) / 3)
+
+
+def test_wider_numbers_in_the_same_nest() -> None:
+    """A vector has as many lanes as partners lie apart, though fewer of the wider numbers fill a register."""
+    x = np.arange(64, dtype=np.float32)
+    out, expected = np.zeros(64), x
+    compiled = widened_kernel[(1,)](x, out, 64)
+    for step in range(12):
+        expected = (expected * np.float32(0.5) + expected[np.arange(64) ^ (15 - step)]).astype(np.float32)
+    np.testing.assert_allclose(out, expected / 3.0, rtol=1e-6)
+    assert compiled.asm["llir"].count("\n") < 400
+
+
+@tw.jit
 def swapped_in_place_kernel(x_ptr, out_ptr, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out_ptr + i, tl.gather(tl.load(x_ptr + i), i ^ 1, 0))

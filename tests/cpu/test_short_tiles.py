@@ -117,6 +117,21 @@ def test_what_is_seen_beyond(limit: int) -> None:
     assert not versions(compiled)
 
 
+@tw.jit
+def some_seen_beyond(x_ptr, out_ptr, n, FILL: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.sort(tl.load(x_ptr + i, i < n, FILL)), i < N - 99)
+
+
+def test_some_are_seen_beyond() -> None:
+    """A mask that is known, and on in some lanes that were not loaded."""
+    x = drawn(3, "float32")
+    out = np.zeros(256, np.float32)
+    compiled = some_seen_beyond[(1,)](x, out, 3, np.inf, 256)
+    same_bits(out[:157], sorted_by_steps(filled(x, np.inf, 256), False)[:157])
+    assert not versions(compiled)
+
+
 def test_no_mask_of_a_store() -> None:
     x = drawn(5, "float32")
     out = np.zeros(256, np.float32)
