@@ -146,5 +146,6 @@ def test_what_partners_are_loaded_from_is_stored_to(shift: int) -> None:
     x = np.arange(200, dtype=np.int32)
     expected = x.copy()
     expected[20 + shift : 148 + shift] = x[20:148][np.arange(128) ^ 1]
-    swapped_in_place_kernel[(1,)](x[20:], x[20 + shift :], 128)
+    compiled = swapped_in_place_kernel[(1,)](x[20:], x[20 + shift :], 128)
     np.testing.assert_array_equal(x, expected)
+    assert compiled.asm["ttcir"].count('"cpu.nest"') == 2
