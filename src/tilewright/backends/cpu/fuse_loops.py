@@ -129,7 +129,8 @@ class Planner:
         return not depth
 
     def take(self, op: Op) -> None:
-        self.settle_traded(op)
+        if self.traded:
+            self.settle_traded(op)
         if op.regions and not isinstance(op, SINKS):
             self.enter_regions(op)
         elif isinstance(op, Dot):
