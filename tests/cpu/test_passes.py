@@ -178,7 +178,36 @@ TILES_OF_A_MATRIX = """
   }
 """
 
+STEP_OF_A_SORT = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %n: i32) {
+    %inf = arith.constant dense<0x7F800000> : tensor<32xf32>
+    %one = arith.constant dense<1> : tensor<32xi32>
+    %sixteen = arith.constant dense<16> : tensor<32xi32>
+    %zero = arith.constant dense<0> : tensor<32xi32>
+    %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %limit = tt.splat %n : i32 -> tensor<32xi32>
+    %mask = arith.cmpi slt, %i, %limit : tensor<32xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+    %p = tt.addptr %base, %i : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+    %v = tt.load %p, %mask, %inf : tensor<32x!tt.ptr<f32>>
+    %far = arith.xori %i, %sixteen : tensor<32xi32>
+    %partner = tt.gather %v[%far] {axis = 0 : i32} : (tensor<32xf32>, tensor<32xi32>) -> tensor<32xf32>
+    %bit = arith.andi %i, %sixteen : tensor<32xi32>
+    %upper = arith.cmpi ne, %bit, %zero : tensor<32xi32>
+    %is_larger = arith.cmpf ogt, %partner, %v : tensor<32xf32>
+    %larger = arith.select %is_larger, %partner, %v : tensor<32xi1>, tensor<32xf32>
+    %is_smaller = arith.cmpf olt, %partner, %v : tensor<32xf32>
+    %smaller = arith.select %is_smaller, %partner, %v : tensor<32xi1>, tensor<32xf32>
+    %w = arith.select %upper, %larger, %smaller : tensor<32xi1>, tensor<32xf32>
+    %near = arith.xori %i, %one : tensor<32xi32>
+    %u = tt.gather %w[%near] {axis = 0 : i32} : (tensor<32xf32>, tensor<32xi32>) -> tensor<32xf32>
+    tt.store %p, %u, %mask : tensor<32x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
+    "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
     "order_programs": TILES_OF_A_MATRIX,
     "if_conversion": FUNCTIONS_OF_ELEMENTS,

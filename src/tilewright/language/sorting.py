@@ -84,14 +84,12 @@ def _exchange(x: Any, axis: int, index: Tile, distance: int, backwards: Any) -> 
     partner = shaping.gather(x, xor(index, distance), axis)
     is_upper = compare("!=", and_(index, distance), 0)
     wants_larger = xor(is_upper, backwards)
-    return where(_swaps(x, partner, wants_larger), partner, x)
-
-
-def _swaps(x: Any, partner: Any, wants_larger: Any) -> Any:
-    """Whether each element takes its partner's value: the larger where that is wanted, otherwise the smaller."""
     if gpu_capability():  # registers are chosen in one instruction, conditions in three
-        return compare("<", where(wants_larger, x, partner), where(wants_larger, partner, x))
-    return where(wants_larger, compare("<", x, partner), compare(">", x, partner))
+        swaps = compare("<", where(wants_larger, x, partner), where(wants_larger, partner, x))
+        return where(swaps, partner, x)
+    larger = where(compare(">", partner, x), partner, x)  # one instruction each
+    smaller = where(compare("<", partner, x), partner, x)
+    return where(wants_larger, larger, smaller)
 
 
 def positions(x: Any, axis: int) -> Tile:

@@ -74,6 +74,34 @@ def makers(value: Value) -> Iterator[Op]:
             stack.extend(v for v in op.operands if is_tile(v))
 
 
+def lazy_closure(value: Value) -> list[Op]:
+    """The lazy ops that compute `value` from buffers, memory and scalars, users first."""
+    seen: dict[Op, None] = {}
+    stack = [value]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op not in seen and is_lazy(op) and touches_tiles(op):
+            seen[op] = None
+            stack.extend(op.operands)
+    return list(seen)
+
+
+def weight(value: Value) -> float:
+    """The cost of computing an element of `value` where it is used, down to buffers and memory.
+
+    An op per row or column counts as often as it is computed.
+    """
+    return sum(cost(op) * min(1.0, _elements(op) / _elements_of(value)) for op in lazy_closure(value))
+
+
+def _elements_of(value: Value) -> int:
+    return value.type.numel if isinstance(value.type, TensorType) else 1
+
+
+def _elements(op: Op) -> int:
+    return _elements_of(op.results[0])
+
+
 def conjuncts(mask: Value) -> Iterator[Value]:
     """The conditions whose conjunction `mask` is, as tiles of the mask's rank, each once."""
     stack, seen = [mask], set[Value]()

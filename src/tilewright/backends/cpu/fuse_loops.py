@@ -33,14 +33,16 @@ from tilewright.backends.cpu.costs import (
     EXPENSIVE,
     LOADS,
     SINKS,
-    cost,
     is_lazy,
     is_tile,
+    lazy_closure,
     touches_tiles,
+    weight,
     where_of,
 )
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, reads_elsewhere
+from tilewright.backends.cpu.near_partners import asks_for_vectors, trades_within_vectors
 from tilewright.backends.cpu.op_order import follows, is_inside, is_under
 from tilewright.dialects.cpu import Alloc, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
@@ -51,7 +53,6 @@ from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
-from tilewright.ir.types import TensorType
 from tilewright.transforms.functions import functions_of
 
 DEEPEST = 100
@@ -70,19 +71,21 @@ MOVES = {
 _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
-def fuse_loops(module: Op, dots: DotLowering) -> None:
-    """Group the tile ops of each block into loop nests; `dots` says how this target wants the operands of dot."""
+def fuse_loops(module: Op, dots: DotLowering, vector_bits: int) -> None:
+    """Group the tile ops of each block into loop nests, for a target with such registers, which wants the operands of
+    dot as `dots` says."""
     for function in functions_of(module):
-        Planner(function.body, dots, MemoryAccesses()).run()
+        Planner(function.body, dots, MemoryAccesses(), vector_bits).run()
 
 
 class Planner:
     """Works through one block in program order."""
 
-    def __init__(self, block: Block, dots: DotLowering, accesses: MemoryAccesses) -> None:
+    def __init__(self, block: Block, dots: DotLowering, accesses: MemoryAccesses, vector_bits: int) -> None:
         self.block = block
         self.dots = dots
         self.accesses = accesses
+        self.vector_bits = vector_bits
         self.open: FusionGroup | None = None
         self.done: set[Op] = set()
         self.loads: list[Load | Read] = []
@@ -92,6 +95,8 @@ class Planner:
         """Buffers that are written once, before anything reads them."""
         self.asking: tuple[Op, int] | None = None
         """The op that is being lowered, and the first of its operands that is still to be written."""
+        self.traded: set[Value] = set()
+        """Lazy tiles for which elements trade places within a vector."""
 
     def run(self) -> None:
         op = self.block.first
@@ -112,22 +117,25 @@ class Planner:
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Whether the lazy `op` ends a chain of DEEPEST ops. Addresses stay together longer, as lines are seen."""
+        """Whether the lazy `op` ends a chain of DEEPEST ops. Addresses stay together longer, as lines are seen, and so
+        do tiles that are in registers."""
         if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
         is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
-        if is_end and (depth >= 2 * DEEPEST or not is_affine(op.result)):
+        if is_end and (depth >= 2 * DEEPEST or not (op.result in self.traded or is_affine(op.result))):
             depth = 0
         self.depths.update(dict.fromkeys(op.results, depth))
         return not depth
 
     def take(self, op: Op) -> None:
+        if self.traded:
+            self.settle_traded(op)
         if op.regions and not isinstance(op, SINKS):
             self.enter_regions(op)
         elif isinstance(op, Dot):
             self.dot(op)
-        elif isinstance(op, Gather) and self.weight(op.source):
+        elif isinstance(op, Gather) and weight(op.source):
             self.gather(op)
         elif isinstance(op, SINKS) and touches_tiles(op):
             self.sink(op)
@@ -195,7 +203,7 @@ class Planner:
 
     def uneven_loads(self, value: Value) -> list[Load]:
         """The loads that `value` is computed from whose addresses are no base + index · stride."""
-        return [op for op in self.lazy_closure(value) if isinstance(op, Load) and not is_affine(op.pointer)]
+        return [op for op in lazy_closure(value) if isinstance(op, Load) and not is_affine(op.pointer)]
 
     def must_precede(self, loads: Iterable[Load], ops: Iterable[Op]) -> bool:
         """Whether some of these loads happen before some of the ops begins to store, as no comparison of addresses in
@@ -258,7 +266,7 @@ class Planner:
         self.close(before=op)
 
     def enter_regions(self, op: Op) -> None:
-        kept = [v for v in self.captured(op) if self.weight(v) >= EXPENSIVE or self.reads_memory(v)]
+        kept = [v for v in self.captured(op) if v in self.traded or weight(v) >= EXPENSIVE or self.reads_memory(v)]
         for value in kept:
             self.read_inside(value, self.materialise(value, op), op)
         self.close(before=op)
@@ -268,7 +276,7 @@ class Planner:
             self.keep_loads(op)
         for region in op.regions:
             for block in region.blocks:
-                inner = Planner(block, self.dots, self.accesses)
+                inner = Planner(block, self.dots, self.accesses, self.vector_bits)
                 inner.fixed = self.fixed
                 inner.run()
 
@@ -279,8 +287,25 @@ class Planner:
         self.dots.lower(op, self)
 
     def gather(self, op: Gather) -> None:
-        """Any element of the source may be asked for, so it lies in memory; later uses read it from there too."""
-        self.settle(op.source, op)
+        """Any element of the source may be asked for, so it lies in memory; later uses read it from there too.
+
+        Partners in one vector trade places there, but for those of memory that a store of the nest may change.
+        """
+        if trades_within_vectors(op, self.vector_bits) and not self.reads_memory(op.source):
+            self.traded.add(op.result)
+        else:
+            self.settle(op.source, op)
+
+    def settle_traded(self, op: Op) -> None:
+        """Put tiles whose elements trade places within vectors into buffers, if `op` asks for other elements."""
+        if self.traded.isdisjoint(op.operands):
+            return
+        if op.definition.elementwise:
+            self.traded.update(op.results)
+        elif not asks_for_vectors(op):
+            for value in self.traded.intersection(op.operands):
+                if not (isinstance(op, Gather) and value is op.source):
+                    self.settle(value, op)
 
     def settle(self, value: Value, before: Op) -> None:
         """Compute all of `value` now; later ops read it in a buffer."""
@@ -389,7 +414,7 @@ class Planner:
         """Whether `value`, which is needed after `nest`, is written to a buffer there, and not computed again."""
         if not is_tile(value) or _is_read_of(value, self.fixed):
             return False
-        return value.op in nest.sinks or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
+        return value.op in nest.sinks or weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
 
     def is_later_use(self, user: Op, own: set[Value], again: set[Value], dead: set[Value]) -> bool:
         """Whether `user` is still to come, or is computed again: of the nest's `own` values, those in `again`."""
@@ -449,27 +474,9 @@ class Planner:
             return list(used)
         return [r for o in self.block if o in self.done for r in o.results if r in used]
 
-    def lazy_closure(self, value: Value) -> list[Op]:
-        """The lazy ops that compute `value` from buffers, memory and scalars, users first."""
-        seen: dict[Op, None] = {}
-        stack = [value]
-        while stack:
-            op = stack.pop().op
-            if op is not None and op not in seen and is_lazy(op) and touches_tiles(op):
-                seen[op] = None
-                stack.extend(op.operands)
-        return list(seen)
-
-    def weight(self, value: Value) -> float:
-        """The cost of computing an element of `value` where it is used, down to buffers and memory.
-
-        An op per row or column counts as often as it is computed.
-        """
-        return sum(cost(op) * min(1.0, _elements(op) / _elements_of(value)) for op in self.lazy_closure(value))
-
     def reads_memory(self, value: Value) -> bool:
         """Whether computing `value` loads from memory, or from a buffer that changes."""
-        return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in self.lazy_closure(value))
+        return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in lazy_closure(value))
 
     def erase_dead(self) -> None:
         """Erase the lazy ops that have no users left: nests have copied them."""
@@ -484,14 +491,6 @@ class Planner:
                     op.erase()
                     changed = True
                 op = before
-
-
-def _elements_of(value: Value) -> int:
-    return value.type.numel if isinstance(value.type, TensorType) else 1
-
-
-def _elements(op: Op) -> int:
-    return _elements_of(op.results[0])
 
 
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:

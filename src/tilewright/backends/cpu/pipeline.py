@@ -33,6 +33,7 @@ from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -118,12 +119,21 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
         Pass(
+            "add_short_tiles",
+            partial(add_short_tiles, vector_bits=target.vector_bits),
+            "before tiles become loops: sorts of few elements of a tile are one vector",
+        ),
+        Pass(
             "pointer_induction",
             pointer_induction,
             "tiles that loops shift by a number become fixed tiles plus that number",
         ),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
-        Pass("fuse_loops", partial(fuse_loops, dots=dots), "tile ops share loops, dots get operands in buffers"),
+        Pass(
+            "fuse_loops",
+            partial(fuse_loops, dots=dots, vector_bits=target.vector_bits),
+            "tile ops share loops, dots get operands in buffers",
+        ),
         Pass(
             "split_reductions",
             split_reductions,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
+from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, Guarded, MovedRows
@@ -84,13 +85,17 @@ class InnerLoop:
         """Build the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
         step = self._chunks_per_step()
-        if self.by_rows and self._has_conditions() and not c.optimize_size:
+        if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
             self._versions(step)
         else:
             self._in_best_order(step)
         for accumulator in self.accumulators:
             self._finish(accumulator)
         c.forget(c.depth + 1)
+
+    def _is_one_shuffled(self) -> bool:
+        """Whether there is one chunk, whose elements trade places: computing outweighs the masks at both ends."""
+        return self.extent == self.c.lanes and least_lanes(self.nest.body) > 1
 
     def _has_conditions(self) -> bool:
         """Whether there is anything that a fast version could leave out."""

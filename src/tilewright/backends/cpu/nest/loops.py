@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from tilewright.backends.cpu.costs import ATOMICS, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
 from tilewright.backends.cpu.nest.context import Context, Grid, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
@@ -232,7 +233,7 @@ class NestBuilder:
         widths = [v.type.bits for op in self.nest.body for v in op.results if _is_computed(op, v)]
         stored = [v.type.bits for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
         bits = max([*widths, *stored, 8])
-        return min(extent, max(1, self._register_bits() // bits))
+        return min(extent, max(least_lanes(self.nest.body), self._register_bits() // bits))
 
     def _register_bits(self) -> int:
         """Nests that only move memory take half registers where a full one is two halves anyway.
