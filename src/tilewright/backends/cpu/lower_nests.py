@@ -18,7 +18,7 @@ from functools import partial, reduce
 from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
-from tilewright.backends.cpu.dot_masks import axis_of_depth
+from tilewright.backends.cpu.dot_masks import common_end
 from tilewright.backends.cpu.dot_rows import live_rows, stores_of
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
@@ -113,9 +113,13 @@ class _FunctionLowering:
             if elided is None:
                 results = self._versions_of(b, op)
             else:
-                steps, axis = may_step(elided, target), axis_of_depth(elided, target)
+                steps, end = may_step(elided, target), common_end(elided, target)
                 rows = self._rows_read(b, elided)
-                tile = lower_elided(b, op, target, _operand, may_step=steps, depth_axis=axis, rows_read=rows)
+                users = [dot for dot in elided.uses if isinstance(dot, CpuDot)]
+                swaps = steps and all(dot.b is not elided and not dot.a_transposed for dot in users)
+                tile = lower_elided(
+                    b, op, target, _operand, may_step=steps, may_swap=swaps, end=end, rows_read=rows
+                )
                 self.tiles[elided] = op, tile
             built = b.block
         self._put(op, built)
@@ -231,7 +235,7 @@ class _FunctionLowering:
         if op.b in self.tiles:
             place, stride, step, _, other = self.tiles[op.b][1]
             right, spec = b.pointing(place, i8), replace(spec, b_stride=stride, b_step=step)
-            if depth is not None and other is not None:
+            if depth is not None and other is not None and not depth == other == spec.k:
                 spec = replace(spec, depth=offset_of(b.smin(b.number(depth), other)))
         return left, right, spec
 
@@ -248,6 +252,8 @@ class _FunctionLowering:
         if buffer not in self.tiles or not self.loops:
             return None
         nest, tile = self.tiles[buffer]
+        if tile.pitch is None:
+            return None
         following = NextTurn(b, self.loops[-1], self.written, _operand)
         pointer = next_tile(b, nest, self.target, following.value)
         if pointer is None:
