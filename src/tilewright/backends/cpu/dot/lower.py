@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
@@ -73,6 +74,20 @@ class Plan:
         return spec.b_transposed or self.by.group > 1 or isinstance(spec.b_stride, Value) or spec.b_step != 1
 
     @property
+    def reads_vectors(self) -> bool:
+        """Whether the micro-kernel may read B where it lies, vector by vector, if its columns are neighbours."""
+        return self.by.group == 1 and not self.spec.b_transposed
+
+    @property
+    def column_step(self) -> int:
+        """The columns of B that are read and multiplied together, where only some count.
+
+        These are those of one vector where a vector is a good part of the tile, and those of a panel in wider tiles,
+        where a second body would cost more to compile than it saves.
+        """
+        return self.shape.lanes if self.reads_vectors and self.panels == 1 else self.shape.columns
+
+    @property
     def panels(self) -> int:
         return self.spec.n // self.shape.columns
 
@@ -117,6 +132,14 @@ def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
     """
     whole = select_arithmetic(spec.a_type, spec.acc_type, target).group == 1
     return whole and (operand == 0 or not spec.b_transposed)
+
+
+def columns_read(ops: LoopBuilder, spec: DotSpec, columns: Value, target: Target) -> Value | None:
+    """How many columns of B are read where `columns` of them count and neighbours lie side by side; None: all."""
+    plan = _plan(spec, target)
+    if plan is None or not plan.reads_vectors:
+        return None
+    return ops.and_(ops.add(columns, plan.column_step - 1), -plan.column_step)
 
 
 def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
@@ -203,19 +226,44 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
         panel_step=plan.panel_step,
         sums_at=sums_at,
     )
+    place: tuple[Value, Offset, Offset] = space, plan.panel_step, shape.columns * by.word_bytes
+    pays_off = _packing_pays_off(ops, plan) if plan.reads_vectors else None
     if spec.b_transposed:
         transpose_words(ops, by, b, into, target=target, row_bytes=stride)
     elif by.group > 1:
         interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
-    else:
+    elif pays_off is None:
         copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+    else:
+        with ops.branch(pays_off) as branch, branch.then():
+            copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+        places = zip(place[1:], (shape.columns * by.element_bytes, stride), strict=True)
+        between, step = (branch.join(ops.number(packed), ops.number(there)) for packed, there in places)
+        place = branch.join(space, b), between, step
+    start, panel_bytes, step_bytes = place
 
-    def packed(p: Offset) -> Panel:
-        pointer = behind(ops, space, p, plan.panel_step)
+    def panel(p: Offset) -> Panel:
+        pointer = behind(ops, start, p, panel_bytes)
         sums = None if sums_at is None else behind(ops, pointer, sums_at)
-        return Panel(pointer, shape.columns * by.word_bytes, sums)
+        return Panel(pointer, step_bytes, sums)
 
-    return packed
+    return panel
+
+
+def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
+    """Whether B is read more than once, whole, from rows that are far apart; or has to be packed. None: certainly."""
+    spec, shape = plan.spec, plan.shape
+    if isinstance(spec.b_step, int) and spec.b_step != 1:
+        return None
+    reasons = []
+    if spec.rows is not None:
+        reasons.append(ops.compare("sgt", spec.rows, shape.rows))
+    if spec.columns is not None:
+        reasons.append(ops.compare("sgt", spec.columns, spec.n - plan.column_step))
+    if not reasons:
+        return None
+    far = reduce(ops.and_, reasons, ops.compare("ne", ops.number(spec.b_stride), spec.n))
+    return far if spec.b_step == 1 else ops.or_(far, ops.compare("ne", spec.b_step, 1))
 
 
 def _blocks(
@@ -226,21 +274,32 @@ def _blocks(
     c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
     full, rest = divmod(spec.m, plan.shape.rows)
+    whole, rest_of_columns = _columns(ops, plan)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
         last = ops.sub(spec.rows, plus(ops, first, 1)) if spec.rows is not None and plan.cuts_a else None
         here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
-        start = behind(ops, c, first, row_bytes)
+        start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
+        product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
                 prefetch_shares(ops, soon, plus(ops, times(ops, i, plan.panels), p), full * plan.panels)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
-            block_of_c(ops, by, shape, groups=plan.depth, rows=here, panel=panel(p), block=place)
+            product(shape, panel=panel(p), block=place)
             return []
 
-        repeat(ops, plan.panels, block)
+        def vector(v: Offset, _: list[Value]) -> list[Value]:
+            near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)
+            part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
+            place = Block(near, row_bytes, spec.zero_init)
+            product(one, panel=part, block=place)
+            return []
+
+        repeat(ops, whole, block, nonempty=spec.columns is None)
+        if rest_of_columns != 0:
+            repeat(ops, rest_of_columns, vector, nonempty=False)
 
     def full_row(i: Offset, _: list[Value]) -> list[Value]:
         blocks(i, plan.shape, prefetch)
@@ -259,6 +318,17 @@ def _blocks(
     if rest:
         with ops.branch(ops.compare("sgt", needed, full)) as branch, branch.then():
             rest_of_rows()
+
+
+def _columns(ops: LoopBuilder, plan: Plan) -> tuple[Offset, Offset]:
+    """The panels that are computed, and the vectors of one more panel."""
+    columns, step = plan.spec.columns, plan.column_step
+    if columns is None:
+        return plan.panels, 0
+    steps = ops.lshr(ops.number(plus(ops, columns, step - 1)), step.bit_length() - 1)
+    if step == plan.shape.columns:
+        return steps, 0
+    return ops.lshr(steps, plan.shape.vectors.bit_length() - 1), ops.and_(steps, plan.shape.vectors - 1)
 
 
 def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Value, *, fused: bool) -> None:

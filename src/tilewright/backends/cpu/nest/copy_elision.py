@@ -63,6 +63,13 @@ class End(NamedTuple):
     conditions: Sequence[Value]
 
 
+class Needed(NamedTuple):
+    """How many rows (axis 0) or columns (1) of a tile are read, from the first one on; perhaps none."""
+
+    axis: int
+    number: Value
+
+
 class Source(NamedTuple):
     """The load behind an operand, and how its axes are permuted in the buffer."""
 
@@ -100,7 +107,7 @@ def lower_elided(
     may_step: bool,
     may_swap: bool = False,
     end: End | None,
-    rows_read: Value | None = None,
+    needed: Needed | None = None,
 ) -> Matrix:
     """Build the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
@@ -112,28 +119,31 @@ def lower_elided(
         may_step: columns need not be neighbours to be read where they lie.
         may_swap: columns of the copy need not be neighbours either.
         end: where the product ends; None where it takes the whole tile.
-        rows_read: how many rows are read, from 0 on; None: all of them.
+        needed: how much of the tile is read; None: all of it.
     """
     write = _write_of(nest)
     rows, columns = tile_of(write.buffer.type).shape
     source = source_of(write.value)
     assert source is not None, "only copies of loads are elided"
     c = Context(builder, target, scalar, 1)
-    copied: list[Scalar] = [rows if rows_read is None else rows_read, columns]
+    ends: list[Scalar] = [rows, columns]
+    if needed is not None:
+        ends[needed.axis] = needed.number
     depth: Scalar | None = None
     if end is not None:
-        copied[end.axis] = depth = _depth(c, source, end, (rows, columns)[end.axis])
-    found = _in_place(c, source, (rows, columns), may_step=may_step, end=end, depth=depth, rows_read=rows_read)
+        ends[end.axis] = depth = _depth(c, source, end, (rows, columns)[end.axis])
+    found = _in_place(c, source, (rows, columns), may_step=may_step, end=end, depth=depth, needed=needed)
     copy = partial(lower_nest, builder, target=target, scalar=scalar)
     if found is None:
         swapped = _column_step(c, source) if may_swap and min(rows, columns) > 1 else 1
-        return _copied(c, nest, copy, copied, depth, swapped)
+        return _copied(c, nest, copy, ends, depth, swapped)
     buffer = pointer(c.buffer(write.buffer))
     conditions = c.assumed()
     if not conditions:
         return found
     with builder.branch(c.all_of(conditions)) as branch, branch.otherwise():
-        copy(nest, optimize_size=not _wraps(nest), wraps=_wraps(nest), ends=copied)
+        short = None if found.step == 1 else ends  # whole vectors are copied so fast that more code does not pay
+        copy(nest, optimize_size=not _wraps(nest), wraps=_wraps(nest), ends=short)
 
     def either(there: Scalar, here: Scalar) -> Value:
         return branch.join(builder.number(there), builder.number(here))
@@ -196,7 +206,7 @@ def _in_place(
     may_step: bool,
     end: End | None,
     depth: Scalar | None,
-    rows_read: Value | None,
+    needed: Needed | None,
 ) -> Matrix | None:
     """The place of the tile in memory up to its end at `depth`, if the guards hold; None if no guard helps."""
     place, mask = source.load.pointer, source.load.mask
@@ -215,8 +225,11 @@ def _in_place(
         on = evaluate(c, mask, index)
         if depth is not None and end is not None and axis == end.axis and isinstance(on, ActiveLaneBound):
             c.assume(c.compare("sge", on.below, depth, i64, on.level))
-        elif rows_read is not None and axis == 0 and isinstance(on, ActiveLaneBound):
-            some = c.binary("arith.maxsi", rows_read, 1, i64, on.level)  # the first row tells where the depth ends
+        elif needed is not None and axis == needed.axis and isinstance(on, ActiveLaneBound):
+            some: Scalar = c.binary("arith.maxsi", needed.number, 1, i64, on.level)  # the first tells where depth ends
+            if axis == 1 and lane.offset.stride != 1:
+                dense = c.compare("eq", lane.offset.stride, 1, i64, on.level)
+                some = c.select(dense, some, extents[axis], i64, on.level)  # what is packed is packed whole
             c.assume(c.compare("sge", on.below, some, i64, on.level))
         elif needed_mask(c, on) is not None:
             return None
