@@ -40,6 +40,21 @@ def product(
 
 
 @tw.jit
+def few_rows(
+    a, b, c, M, N, K, b_row: int, b_step: int,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):
+    m, n, k = tl.arange(0, BM)[:, None], tl.program_id(0) * BN + tl.arange(0, BN)[None, :], tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        step = start + k
+        left = tl.load(a + m * K + step[None, :], (m < M) & (step < K)[None, :], 0)
+        right = tl.load(b + step[:, None] * b_row + n * b_step, (step < K)[:, None] & (n < N), 0)
+        total = tl.dot(left, right, total, input_precision="ieee")
+    tl.store(c + m * N + n, total, (m < M) & (n < N))
+
+
+@tw.jit
 def seen_otherwise(a, b, c, d, N, HOW: tl.constexpr, BN: tl.constexpr):
     n = tl.arange(0, BN)
     at = n[:, None] * BN + n[None, :]
@@ -123,10 +138,24 @@ def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
         np.testing.assert_array_equal(d, np.where(inside[:, None], wanted, WHOLE))
 
 
-def loops_of(width: int, how: str) -> str:
-    types = dict.fromkeys("abc", "*fp32") | dict.fromkeys(("N", "K", "b_row"), "i32")
-    given = {"b_step": 1, "M": 32, "BN": width, "BK": 16, "HOW": how}
-    source = tw.ASTSource(product, types | dict.fromkeys(given, "constexpr"), given)
+@pytest.mark.parametrize("columns", [5, 16, 64, 80, 128])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("is_across", [False, True])
+def test_few_rows(rows: int, columns: int, is_across: bool) -> None:
+    a, b = numbers(rows or 1, 21, np.float32, 1), numbers(21, columns, np.float32, 1)
+    b = np.copy(b, "F") if is_across else b
+    c = np.full((16, columns), WHOLE, np.float32)
+    steps = (stride // b.itemsize for stride in b.strides)
+    few_rows[(columns // 64 + 1,)](a, b, c, rows, columns, 21, *steps, BM=16, BN=64, BK=16)
+    np.testing.assert_array_equal(c[:rows], (a @ b)[:rows])
+    assert (c[rows:] == WHOLE).all()
+
+
+def loops_of(width: int, how: str, kernel: Any = product, **given: int) -> str:
+    types = dict.fromkeys("abc", "*fp32") | dict.fromkeys(("M", "N", "K", "b_row"), "i32")
+    given = {"b_step": 1, "BN": width, "BK": 16} | given
+    chosen: dict[str, Any] = {"M": 32, "HOW": how} | given if kernel is product else given
+    source = tw.ASTSource(kernel, types | dict.fromkeys(chosen, "constexpr"), chosen)
     return str(tw.compile(source, target=tw.GPUTarget("cpu", "znver4", 0)).asm["loops"])
 
 
@@ -140,3 +169,9 @@ def test_one_vector_of_columns_has_a_body_of_its_own(width: int, how: str, bodie
 def test_b_is_packed_only_where_it_is_read_more_than_once(how: str, is_known: bool) -> None:
     choice = r"%\d+:3 = scf.if %\d+ -> \(!tt.ptr<i8>, i64, i64\)|%\d+:3 = scf.if %\d+ -> \(i64, i64, !tt.ptr<i8>\)"
     assert bool(re.search(choice, loops_of(32, how))) == is_known
+
+
+@pytest.mark.parametrize(("rows", "bodies"), [(16, 1), (32, 0)])
+def test_tiles_of_few_rows_have_a_body_for_single_ones(rows: int, bodies: int) -> None:
+    text = loops_of(64, "", few_rows, BM=rows)
+    assert len(re.findall(r":6 = scf.for", text)) == bodies  # two pointers, sums of 64 columns

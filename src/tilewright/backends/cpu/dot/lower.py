@@ -34,6 +34,9 @@ from tilewright.ir.types import FloatType, Type
 MANY_PANELS = 4
 """Min panels for which copying a transposed A pays off where vectors are narrow."""
 
+SINGLE_ROW = 4
+"""The rows of a block that take as long as a single row, whose multiply-adds wait for its loads and for each other."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -86,6 +89,12 @@ class Plan:
         where a second body would cost more to compile than it saves.
         """
         return self.shape.lanes if self.reads_vectors and self.panels == 1 else self.shape.columns
+
+    @property
+    def expects_few_rows(self) -> bool:
+        """Whether there is a second body, for single rows: in tiles of one or two blocks of rows that may end early."""
+        is_short = self.spec.rows is not None and self.spec.m <= 2 * self.shape.rows
+        return is_short and self.shape.rows >= SINGLE_ROW and self.reads_vectors
 
     @property
     def panels(self) -> int:
@@ -185,7 +194,14 @@ def lower_dot(
         return
     rows = _rows(ops, target, plan, a, workspace)
     panels = _panels(ops, target, plan, b, workspace)
-    _blocks(ops, plan, rows, panels, c, prefetch)
+    if spec.rows is None or not plan.expects_few_rows:
+        _blocks(ops, plan, rows, panels, c, prefetch)
+        return
+    with ops.branch(_has_few_rows(ops, plan, spec.rows)) as branch:
+        with branch.then():
+            _row_by_row(ops, plan, rows, panels, c, spec.rows, target.costs.chains)
+        with branch.otherwise():
+            _blocks(ops, plan, rows, panels, c, prefetch)
 
 
 def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Value) -> Rows:
@@ -318,6 +334,39 @@ def _blocks(
     if rest:
         with ops.branch(ops.compare("sgt", needed, full)) as branch, branch.then():
             rest_of_rows()
+
+
+def _has_few_rows(ops: LoopBuilder, plan: Plan, count: Offset) -> Value:
+    """Whether so few rows count that each is computed alone, and all columns of B can be read where they lie."""
+    spec = plan.spec
+    found = ops.compare("sle", ops.number(count), plan.shape.rows // SINGLE_ROW)
+    if spec.columns is not None:
+        found = ops.and_(found, ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
+    return found if spec.b_step == 1 else ops.and_(found, ops.compare("eq", ops.number(spec.b_step), 1))
+
+
+def _row_by_row(
+    ops: LoopBuilder, plan: Plan, rows: Rows, panel: Callable[[Offset], Panel], c: Value, count: Offset, chains: int
+) -> None:
+    """The first `count` rows, one after the other, each with as many columns at once as there may be chains."""
+    spec, by, lanes = plan.spec, plan.by, plan.shape.lanes
+    shape = Shape(1, min(spec.n // lanes, chains), lanes)
+    c_bytes = by.accumulator.bits // 8
+
+    def row(r: Offset, _: list[Value]) -> list[Value]:
+        here = replace(rows, pointer=behind(ops, rows.pointer, r, rows.row_bytes))
+        start = behind(ops, c, r, spec.c_stride * c_bytes)
+
+        def columns(p: Offset, _: list[Value]) -> list[Value]:
+            part = panel(times(ops, p, shape.vectors // plan.shape.vectors))
+            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init)
+            block_of_c(ops, by, shape, groups=plan.depth, rows=here, row_offsets=[0], panel=part, block=place)
+            return []
+
+        repeat(ops, spec.n // shape.columns, columns)
+        return []
+
+    repeat(ops, count, row, nonempty=False)
 
 
 def _columns(ops: LoopBuilder, plan: Plan) -> tuple[Offset, Offset]:
