@@ -34,6 +34,8 @@ from tilewright.ir.types import FloatType, Type
 MANY_PANELS = 4
 """Min panels for which copying a transposed A pays off where vectors are narrow."""
 
+FEW_BLOCKS = 4
+"""Max blocks of rows for which B is read where it lies: with 4, packing costs 8 % of a product on Zen 4, with 8 2 %."""
 SINGLE_ROW = 4
 """The rows of a block that take as long as a single row, whose multiply-adds wait for its loads and for each other."""
 
@@ -74,7 +76,13 @@ class Plan:
     @property
     def packs_b(self) -> bool:
         spec = self.spec
-        return spec.b_transposed or self.by.group > 1 or isinstance(spec.b_stride, Value) or spec.b_step != 1
+        far = isinstance(spec.b_stride, Value) and self.rereads_b
+        return spec.b_transposed or self.by.group > 1 or far or spec.b_step != 1
+
+    @property
+    def rereads_b(self) -> bool:
+        """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache."""
+        return self.spec.m > FEW_BLOCKS * self.shape.rows
 
     @property
     def reads_vectors(self) -> bool:
@@ -267,19 +275,22 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
-    """Whether B is read more than once, whole, from rows that are far apart; or has to be packed. None: certainly."""
+    """Whether B is read often, whole, from rows that are far apart; or has to be packed. None: certainly."""
     spec, shape = plan.spec, plan.shape
     if isinstance(spec.b_step, int) and spec.b_step != 1:
         return None
+    apart = None if spec.b_step == 1 else ops.compare("ne", ops.number(spec.b_step), 1)
+    if not plan.rereads_b:
+        return apart
     reasons = []
     if spec.rows is not None:
-        reasons.append(ops.compare("sgt", spec.rows, shape.rows))
+        reasons.append(ops.compare("sgt", ops.number(spec.rows), shape.rows))
     if spec.columns is not None:
-        reasons.append(ops.compare("sgt", spec.columns, spec.n - plan.column_step))
+        reasons.append(ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
     if not reasons:
         return None
     far = reduce(ops.and_, reasons, ops.compare("ne", ops.number(spec.b_stride), spec.n))
-    return far if spec.b_step == 1 else ops.or_(far, ops.compare("ne", spec.b_step, 1))
+    return far if apart is None else ops.or_(far, apart)
 
 
 def _blocks(
