@@ -3,7 +3,8 @@
     if rows are `stride` apart, columns are neighbours, and no lane is masked off:   use (pointer, stride)
     else:                                                                            copy, use (buffer, columns)
 
-The test is a few scalar instructions per tile; the copy would be one more pass over the tile.
+The test is a few scalar instructions per tile; the copy would be one more pass over the tile. Rows that lie anywhere
+are always copied, up to where the product ends; the copy runs along rows if it turns out that columns lie apart.
 """
 
 from __future__ import annotations
