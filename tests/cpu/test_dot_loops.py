@@ -23,7 +23,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import bf16, f16, f32, f64, i8, i16, i32, i64
 
-PARAMETERS = (*(BYTES,) * 4, i64, i64, i64, i64)
+PARAMETERS = (*(BYTES,) * 4, i64, i64, i64, i64, i64)
 TARGETS = ("x86-64-v2", "x86-64-v3", "znver4", "aarch64", "neoverse-v1")
 TYPES = {
     "f16": (f16, f32),
@@ -39,36 +39,38 @@ def loops_of(spec: DotSpec, target: Target) -> Op:
     """The loops; strides and the depth that are known at run time only are parameters."""
 
     def build(ops: LoopBuilder, a: Value, b: Value, c: Value, workspace: Value, *numbers: Value) -> None:
-        names = ("a_stride", "b_stride", "depth", "rows")
+        names = ("a_stride", "b_stride", "depth", "rows", "columns")
         given = {n: v for n, v in zip(names, numbers, strict=True) if getattr(spec, n) is AT_RUN_TIME}
         lower_dot(ops, target, replace(spec, **given), a, b, c, workspace)
 
     return module_of(build, PARAMETERS)
 
 
-def check(spec: DotSpec, target: Target, *, depth: int = 0, rows: int | None = None) -> None:
-    """What the interpreter computes is the product; tiles at run-time strides lie 7 elements further apart."""
+def check(
+    spec: DotSpec, target: Target, *, depth: int = 0, rows: int | None = None, columns: int | None = None, gap: int = 7
+) -> None:
+    """What the interpreter computes is the product; tiles at run-time strides lie `gap` elements further apart."""
     rng = np.random.default_rng(spec.m + spec.k)
     found = {}
-    for name, rows, columns, order in (
-        ("a", spec.m, spec.k, spec.a_transposed),
-        ("b", spec.k, spec.n, spec.b_transposed),
+    for name, extents, order in (
+        ("a", (spec.m, spec.k), spec.a_transposed),
+        ("b", (spec.k, spec.n), spec.b_transposed),
     ):
-        rows, columns = (columns, rows) if order else (rows, columns)
+        first, second = extents[::-1] if order else extents
         found[name] = random_tile(
-            rows, columns + 7 * (getattr(spec, f"{name}_stride") is AT_RUN_TIME), spec.a_type, rng
+            first, second + gap * (getattr(spec, f"{name}_stride") is AT_RUN_TIME), spec.a_type, rng
         )
     a, b, c = found["a"], found["b"], random_tile(spec.m, spec.c_stride, spec.acc_type, rng)
     before, space = c.copy(), np.zeros(dot_workspace_bytes(spec, target) + 64, np.uint8)
     if rows is not None and spec.a_stride is AT_RUN_TIME:
         a = a[: max(rows, 1)].copy()  # the others need not exist
-    run_ir(loops_of(spec, target), [a, b, c, space, a.shape[1], b.shape[1], depth, rows or 0])
+    run_ir(loops_of(spec, target), [a, b, c, space, a.shape[1], b.shape[1], depth, rows or 0, columns or 0])
     if rows is not None:
         a, c, before, spec = a[:rows], c[:rows], before[:rows], replace(spec, m=rows)
     if depth:
         a, b = a[:, :depth], b[:depth]
         spec = replace(spec, k=depth)
-    compare(c[:, : spec.n], expected(spec, a, b, before), spec)
+    compare(c[:, : spec.n][:, :columns], expected(spec, a, b, before)[:, :columns], spec)
 
 
 ORDERS = ((False, False), (True, False), (False, True), (True, True))
@@ -118,6 +120,18 @@ def test_interpreter_of_products_of_few_rows(types: str, cpu: str, rows: int) ->
     for in_place in (False, True):
         stride = AT_RUN_TIME if in_place else spec.a_stride
         check(replace(spec, a_stride=stride, rows=AT_RUN_TIME), target, rows=rows)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 4, 15, 17, 32])
+@pytest.mark.parametrize("types", ["f32", "i8"])
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "znver4", "aarch64"])
+def test_interpreter_of_products_of_few_columns(types: str, cpu: str, columns: int) -> None:
+    target = host_target(cpu)
+    operand, acc = TYPES[types]
+    spec = make_spec((8, 32, 16), operand_element_type(operand, target), acc)
+    for stride, gap, rows in ((spec.b_stride, 7, 5), (AT_RUN_TIME, 7, 5), (AT_RUN_TIME, 7, 8), (AT_RUN_TIME, 0, 8)):
+        few = replace(spec, b_stride=stride, rows=AT_RUN_TIME, columns=AT_RUN_TIME)
+        check(few, target, rows=rows, columns=columns, gap=gap)
 
 
 def test_texts(golden: Callable[[str, str], None]) -> None:

@@ -1,11 +1,12 @@
-"""Analysis: whether a product is cut short along k by one and the same mask on both operands.
+"""Analysis: whether a product is cut short along k by one and the same condition in the masks of both operands.
 
     %a = tt.load …, mask = steps[None, :] < K - k, other = 0
     %b = tt.load …, mask = steps[:, None] < K - k, other = 0
     tt.dot %a, %b
 
 Where the mask is off both factors are zero, so the product may stop there; nothing has to be copied and filled with
-zeros. With a mask on one operand only, the other one may be infinite there, and 0 · ∞ counts.
+zeros, and what is copied is copied up to there. With a mask on one operand only, the other one may be infinite there,
+and 0 · ∞ counts; so conditions count that both masks have.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.dot.lower import takes_steps
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
-from tilewright.backends.cpu.nest.copy_elision import source_of
+from tilewright.backends.cpu.nest.copy_elision import End, source_of
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Op, Value
 
 
-def axis_of_depth(buffer: Value, target: Target) -> int | None:
-    """The axis of `buffer` along which a prefix of the mask says how deep its product is; None where it does not."""
+def common_end(buffer: Value, target: Target) -> End | None:
+    """Where masks end `buffer` and the other operand of its product alike, along k; None where none does."""
     dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
     if len(dots) != 1:
         return None
@@ -30,24 +31,26 @@ def axis_of_depth(buffer: Value, target: Target) -> int | None:
     if dot.a is dot.b:
         return None
     spec = spec_of(dot)
-    axes = (0 if spec.a_transposed else 1, 1 if spec.b_transposed else 0)
-    masks = [_conditions(v, axis) for v, axis in zip((dot.a, dot.b), axes, strict=True)]
-    if not masks[0] or masks[0] != masks[1] or not all(takes_steps(spec, operand, target) for operand in (0, 1)):
+    if not all(takes_steps(spec, operand, target) for operand in (0, 1)):
         return None
-    return axes[dot.operands.index(buffer)]
+    axes = {dot.a: 0 if spec.a_transposed else 1, dot.b: 1 if spec.b_transposed else 0}
+    mine, others = (_conditions(v, axes[v]) for v in (buffer, dot.b if buffer is dot.a else dot.a))
+    shared = [condition for key, condition in mine.items() if key in others]
+    return End(axes[buffer], shared) if shared else None
 
 
-def _conditions(buffer: Value, axis: int) -> set[object]:
-    """The conditions along `axis` in the mask of the load behind `buffer`; none unless masked-off elements are zero."""
+def _conditions(buffer: Value, axis: int) -> dict[object, Value]:
+    """The conditions on `axis` alone in the mask of the load behind `buffer`; none unless masked-off elements are 0."""
     write = next((op for op in buffer.uses if isinstance(op, Write) and op.elide_copy), None)
     source = source_of(write.value) if write is not None else None
     if source is None:
-        return set()
+        return {}
     mask, other = source.load.mask, source.load.other
     if mask is None or other is None or not is_zero(other):
-        return set()
+        return {}
     along = source.order[axis]
-    return {_key(v) for v in conjuncts(mask) if (v.type.shape or (1, 1))[along] > 1}
+    shapes = {v: v.type.shape or (1, 1) for v in conjuncts(mask)}
+    return {_key(v): v for v, shape in shapes.items() if shape[along] > 1 == shape[1 - along]}
 
 
 def _key(value: Value) -> object:

@@ -16,14 +16,21 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from tilewright.backends.cpu.costs import SINKS, STORES
-from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
+from tilewright.backends.cpu.dot.lower import columns_read, dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
-from tilewright.backends.cpu.dot_masks import axis_of_depth
-from tilewright.backends.cpu.dot_rows import live_rows, stores_of
+from tilewright.backends.cpu.dot_masks import common_end
+from tilewright.backends.cpu.dot_seen import seen_along, stores_of
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.nest.context import Grid, Hoisted
-from tilewright.backends.cpu.nest.copy_elision import Matrix, element_bytes, elided_write, lower_elided, next_tile
+from tilewright.backends.cpu.nest.copy_elision import (
+    Matrix,
+    Needed,
+    element_bytes,
+    elided_write,
+    lower_elided,
+    next_tile,
+)
 from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
@@ -73,6 +80,7 @@ class _FunctionLowering:
         self.hoisted: Hoisted = {}
         self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
         self._stores = {op.accumulator: stores_of(op.accumulator) for op in ops if isinstance(op, CpuDot)}
+        self._extents: dict[tuple[Value, int, Block | None], Value] = {}
         self._programs: Value | None = None
         self._runs: dict[For, Value] = {}
         self._replaced: list[Op] = []
@@ -113,9 +121,13 @@ class _FunctionLowering:
             if elided is None:
                 results = self._versions_of(b, op)
             else:
-                steps, axis = may_step(elided, target), axis_of_depth(elided, target)
-                rows = self._rows_read(b, elided)
-                tile = lower_elided(b, op, target, _operand, may_step=steps, depth_axis=axis, rows_read=rows)
+                steps, end = may_step(elided, target), common_end(elided, target)
+                needed = self._needed(b, op, elided)
+                users = [dot for dot in elided.uses if isinstance(dot, CpuDot)]
+                swaps = steps and all(dot.b is not elided and not dot.a_transposed for dot in users)
+                tile = lower_elided(
+                    b, op, target, _operand, may_step=steps, may_swap=swaps, end=end, needed=needed
+                )
                 self.tiles[elided] = op, tile
             built = b.block
         self._put(op, built)
@@ -123,18 +135,30 @@ class _FunctionLowering:
             result.replace_by(value)
         self.written.update(results)
 
-    def _rows_read(self, b: LoopBuilder, buffer: Value) -> Value | None:
-        """How many rows of an operand its only product needs; None for all of them."""
+    def _needed(self, b: LoopBuilder, nest: Nest, buffer: Value) -> Needed | None:
+        """How many rows of A, or columns of B, their only product needs; None for all of them."""
         dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
         if len(dots) != 1:
             return None
         (dot,) = dots
-        needs_all = dot.a is not buffer or dot.b is buffer or dot.a_transposed
-        return None if needs_all else self._rows_seen(b, dot.accumulator)
+        spec = spec_of(dot)
+        axis = 0 if dot.a is buffer else 1
+        seen = self._seen(b, nest, dot.accumulator, axis)
+        if dot.a is dot.b or seen is None or (axis == 0 and spec.a_transposed):
+            return None
+        read = seen if axis == 0 else columns_read(b, spec, seen, self.target)
+        return None if read is None else Needed(axis, read)
 
-    def _rows_seen(self, b: LoopBuilder, sums: Value) -> Value | None:
-        """How many rows of the result of products anybody sees; None for all of them."""
-        return live_rows(b, sums, self._stores[sums], target=self.target, scalar=_operand, written=self.written)
+    def _seen(self, b: LoopBuilder, user: Op, sums: Value, axis: int) -> Value | None:
+        """How many rows (axis 0) or columns (1) of the result of products anybody sees; None for all of them."""
+        key = (sums, axis, user.block)
+        found = self._extents.get(key)
+        if found is None:
+            stores, target = self._stores[sums], self.target
+            found = seen_along(axis, b, sums, stores, target=target, scalar=_operand, written=self.written)
+            if found is not None:
+                self._extents[key] = found
+        return found
 
     def _put(self, op: Op, built: Block) -> None:
         """Let what was built stand where `op` does, which is erased when nothing looks at it any more."""
@@ -215,7 +239,7 @@ class _FunctionLowering:
                 lower_dot(b, self.target, spec, left, right, sums, workspace)
             return
         soon = [self._prefetch(b, v) for v in (op.a, op.b)]
-        spec = replace(spec, rows=self._rows_seen(b, op.accumulator))
+        spec = replace(spec, rows=self._seen(b, op, op.accumulator, 0), columns=self._seen(b, op, op.accumulator, 1))
         left, right, spec = self._in_place(b, op, spec, left, right)
         workspace, following = self._workspace(spec, sums), [p for p in soon if p is not None]
         lower_dot(b, self.target, spec, left, right, sums, workspace, prefetch=following)
@@ -231,7 +255,7 @@ class _FunctionLowering:
         if op.b in self.tiles:
             place, stride, step, _, other = self.tiles[op.b][1]
             right, spec = b.pointing(place, i8), replace(spec, b_stride=stride, b_step=step)
-            if depth is not None and other is not None:
+            if depth is not None and other is not None and not depth == other == spec.k:
                 spec = replace(spec, depth=offset_of(b.smin(b.number(depth), other)))
         return left, right, spec
 
@@ -248,6 +272,8 @@ class _FunctionLowering:
         if buffer not in self.tiles or not self.loops:
             return None
         nest, tile = self.tiles[buffer]
+        if tile.pitch is None:
+            return None
         following = NextTurn(b, self.loops[-1], self.written, _operand)
         pointer = next_tile(b, nest, self.target, following.value)
         if pointer is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
@@ -32,6 +33,11 @@ from tilewright.ir.types import FloatType, Type
 
 MANY_PANELS = 4
 """Min panels for which copying a transposed A pays off where vectors are narrow."""
+
+FEW_BLOCKS = 4
+"""Max blocks of rows for which B is read where it lies: with 4, packing costs 8 % of a product on Zen 4, with 8 2 %."""
+SINGLE_ROW = 4
+"""The rows of a block that take as long as a single row, whose multiply-adds wait for its loads and for each other."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,33 @@ class Plan:
     @property
     def packs_b(self) -> bool:
         spec = self.spec
-        return spec.b_transposed or self.by.group > 1 or isinstance(spec.b_stride, Value) or spec.b_step != 1
+        far = isinstance(spec.b_stride, Value) and self.rereads_b
+        return spec.b_transposed or self.by.group > 1 or far or spec.b_step != 1
+
+    @property
+    def rereads_b(self) -> bool:
+        """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache."""
+        return self.spec.m > FEW_BLOCKS * self.shape.rows
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether the micro-kernel may read B where it lies, vector by vector, if its columns are neighbours."""
+        return self.by.group == 1 and not self.spec.b_transposed
+
+    @property
+    def column_step(self) -> int:
+        """The columns of B that are read and multiplied together, where only some count.
+
+        These are those of one vector where a vector is a good part of the tile, and those of a panel in wider tiles,
+        where a second body would cost more to compile than it saves.
+        """
+        return self.shape.lanes if self.reads_vectors and self.panels == 1 else self.shape.columns
+
+    @property
+    def expects_few_rows(self) -> bool:
+        """Whether there is a second body, for single rows: in tiles of one or two blocks of rows that may end early."""
+        is_short = self.spec.rows is not None and self.spec.m <= 2 * self.shape.rows
+        return is_short and self.shape.rows >= SINGLE_ROW and self.reads_vectors
 
     @property
     def panels(self) -> int:
@@ -119,6 +151,14 @@ def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
     return whole and (operand == 0 or not spec.b_transposed)
 
 
+def columns_read(ops: LoopBuilder, spec: DotSpec, columns: Value, target: Target) -> Value | None:
+    """How many columns of B are read where `columns` of them count and neighbours lie side by side; None: all."""
+    plan = _plan(spec, target)
+    if plan is None or not plan.reads_vectors:
+        return None
+    return ops.and_(ops.add(columns, plan.column_step - 1), -plan.column_step)
+
+
 def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
     """Bytes of 64-byte aligned memory that `lower_dot` needs beside the tiles; often 0.
 
@@ -162,7 +202,14 @@ def lower_dot(
         return
     rows = _rows(ops, target, plan, a, workspace)
     panels = _panels(ops, target, plan, b, workspace)
-    _blocks(ops, plan, rows, panels, c, prefetch)
+    if spec.rows is None or not plan.expects_few_rows:
+        _blocks(ops, plan, rows, panels, c, prefetch)
+        return
+    with ops.branch(_has_few_rows(ops, plan, spec.rows)) as branch:
+        with branch.then():
+            _row_by_row(ops, plan, rows, panels, c, spec.rows, target.costs.chains)
+        with branch.otherwise():
+            _blocks(ops, plan, rows, panels, c, prefetch)
 
 
 def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Value) -> Rows:
@@ -203,19 +250,47 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
         panel_step=plan.panel_step,
         sums_at=sums_at,
     )
+    place: tuple[Value, Offset, Offset] = space, plan.panel_step, shape.columns * by.word_bytes
+    pays_off = _packing_pays_off(ops, plan) if plan.reads_vectors else None
     if spec.b_transposed:
         transpose_words(ops, by, b, into, target=target, row_bytes=stride)
     elif by.group > 1:
         interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
-    else:
+    elif pays_off is None:
         copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+    else:
+        with ops.branch(pays_off) as branch, branch.then():
+            copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+        places = zip(place[1:], (shape.columns * by.element_bytes, stride), strict=True)
+        between, step = (branch.join(ops.number(packed), ops.number(there)) for packed, there in places)
+        place = branch.join(space, b), between, step
+    start, panel_bytes, step_bytes = place
 
-    def packed(p: Offset) -> Panel:
-        pointer = behind(ops, space, p, plan.panel_step)
+    def panel(p: Offset) -> Panel:
+        pointer = behind(ops, start, p, panel_bytes)
         sums = None if sums_at is None else behind(ops, pointer, sums_at)
-        return Panel(pointer, shape.columns * by.word_bytes, sums)
+        return Panel(pointer, step_bytes, sums)
 
-    return packed
+    return panel
+
+
+def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
+    """Whether B is read often, whole, from rows that are far apart; or has to be packed. None: certainly."""
+    spec, shape = plan.spec, plan.shape
+    if isinstance(spec.b_step, int) and spec.b_step != 1:
+        return None
+    apart = None if spec.b_step == 1 else ops.compare("ne", ops.number(spec.b_step), 1)
+    if not plan.rereads_b:
+        return apart
+    reasons = []
+    if spec.rows is not None:
+        reasons.append(ops.compare("sgt", ops.number(spec.rows), shape.rows))
+    if spec.columns is not None:
+        reasons.append(ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
+    if not reasons:
+        return None
+    far = reduce(ops.and_, reasons, ops.compare("ne", ops.number(spec.b_stride), spec.n))
+    return far if apart is None else ops.or_(far, apart)
 
 
 def _blocks(
@@ -226,21 +301,32 @@ def _blocks(
     c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
     full, rest = divmod(spec.m, plan.shape.rows)
+    whole, rest_of_columns = _columns(ops, plan)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
         last = ops.sub(spec.rows, plus(ops, first, 1)) if spec.rows is not None and plan.cuts_a else None
         here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
-        start = behind(ops, c, first, row_bytes)
+        start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
+        product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
                 prefetch_shares(ops, soon, plus(ops, times(ops, i, plan.panels), p), full * plan.panels)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
-            block_of_c(ops, by, shape, groups=plan.depth, rows=here, panel=panel(p), block=place)
+            product(shape, panel=panel(p), block=place)
             return []
 
-        repeat(ops, plan.panels, block)
+        def vector(v: Offset, _: list[Value]) -> list[Value]:
+            near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)
+            part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
+            place = Block(near, row_bytes, spec.zero_init)
+            product(one, panel=part, block=place)
+            return []
+
+        repeat(ops, whole, block, nonempty=spec.columns is None)
+        if rest_of_columns != 0:
+            repeat(ops, rest_of_columns, vector, nonempty=False)
 
     def full_row(i: Offset, _: list[Value]) -> list[Value]:
         blocks(i, plan.shape, prefetch)
@@ -259,6 +345,50 @@ def _blocks(
     if rest:
         with ops.branch(ops.compare("sgt", needed, full)) as branch, branch.then():
             rest_of_rows()
+
+
+def _has_few_rows(ops: LoopBuilder, plan: Plan, count: Offset) -> Value:
+    """Whether so few rows count that each is computed alone, and all columns of B can be read where they lie."""
+    spec = plan.spec
+    found = ops.compare("sle", ops.number(count), plan.shape.rows // SINGLE_ROW)
+    if spec.columns is not None:
+        found = ops.and_(found, ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
+    return found if spec.b_step == 1 else ops.and_(found, ops.compare("eq", ops.number(spec.b_step), 1))
+
+
+def _row_by_row(
+    ops: LoopBuilder, plan: Plan, rows: Rows, panel: Callable[[Offset], Panel], c: Value, count: Offset, chains: int
+) -> None:
+    """The first `count` rows, one after the other, each with as many columns at once as there may be chains."""
+    spec, by, lanes = plan.spec, plan.by, plan.shape.lanes
+    shape = Shape(1, min(spec.n // lanes, chains), lanes)
+    c_bytes = by.accumulator.bits // 8
+
+    def row(r: Offset, _: list[Value]) -> list[Value]:
+        here = replace(rows, pointer=behind(ops, rows.pointer, r, rows.row_bytes))
+        start = behind(ops, c, r, spec.c_stride * c_bytes)
+
+        def columns(p: Offset, _: list[Value]) -> list[Value]:
+            part = panel(times(ops, p, shape.vectors // plan.shape.vectors))
+            place = Block(behind(ops, start, p, shape.columns * c_bytes), 0, spec.zero_init)
+            block_of_c(ops, by, shape, groups=plan.depth, rows=here, row_offsets=[0], panel=part, block=place)
+            return []
+
+        repeat(ops, spec.n // shape.columns, columns)
+        return []
+
+    repeat(ops, count, row, nonempty=False)
+
+
+def _columns(ops: LoopBuilder, plan: Plan) -> tuple[Offset, Offset]:
+    """The panels that are computed, and the vectors of one more panel."""
+    columns, step = plan.spec.columns, plan.column_step
+    if columns is None:
+        return plan.panels, 0
+    steps = ops.lshr(ops.number(plus(ops, columns, step - 1)), step.bit_length() - 1)
+    if step == plan.shape.columns:
+        return steps, 0
+    return ops.lshr(steps, plan.shape.vectors.bit_length() - 1), ops.and_(steps, plan.shape.vectors - 1)
 
 
 def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Value, *, fused: bool) -> None:

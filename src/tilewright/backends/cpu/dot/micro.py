@@ -49,6 +49,10 @@ class Panel:
     step_bytes: Offset
     correction: Value | None = None
 
+    def behind(self, ops: LoopBuilder, bytes: Offset) -> Panel:
+        """The part of a panel without sums from the column `bytes` behind the first one on."""
+        return Panel(behind(ops, self.pointer, bytes), self.step_bytes)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -60,15 +64,22 @@ class Block:
 
 
 def block_of_c(
-    ops: LoopBuilder, by: Arithmetic, shape: Shape, *, groups: Offset, rows: Rows, panel: Panel, block: Block
+    ops: LoopBuilder,
+    by: Arithmetic,
+    shape: Shape,
+    *,
+    groups: Offset,
+    rows: Rows,
+    row_offsets: list[Offset],
+    panel: Panel,
+    block: Block,
 ) -> None:
-    """C (+)= A·B for one block of C."""
+    """C (+)= A·B for one block of C, whose rows of A lie `row_offsets` behind the first."""
     places = _places(by, shape, block)
     starts = _start_values(ops, by, shape, places, panel=panel, block=block)
     if _adds_last(by, block):
         for place in places:
             ops.prefetch(block.pointer, place, write=True)
-    row_offsets = rows.offsets(ops, shape.rows)
     width = shape.lanes * by.word_bytes
 
     def step(_: Offset, carried: list[Value]) -> list[Value]:

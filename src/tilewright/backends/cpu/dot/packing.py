@@ -9,7 +9,7 @@ products.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
@@ -180,11 +180,29 @@ def copy_rows(
     if isinstance(step, int):
         _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=step)
         return
-    with ops.branch(ops.compare("eq", step, 2)) as branch:
+    _copy_by_step(ops, by, source, into, (1, 2), row_bytes=row_bytes, step=step)
+
+
+def _copy_by_step(
+    ops: LoopBuilder,
+    by: Arithmetic,
+    source: Value,
+    into: Packed,
+    known: Sequence[int],
+    *,
+    row_bytes: Offset,
+    step: Value,
+) -> None:
+    """Copy rows in vectors where the step turns out to be one of those `known`, and word by word otherwise."""
+    if not known:
+        _copy_words(ops, by, source, into, row_bytes=row_bytes, step=step)
+        return
+    first, *others = known
+    with ops.branch(ops.compare("eq", step, first)) as branch:
         with branch.then():
-            _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=2)
+            _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=first)
         with branch.otherwise():
-            _copy_words(ops, by, source, into, row_bytes=row_bytes, step=step)
+            _copy_by_step(ops, by, source, into, others, row_bytes=row_bytes, step=step)
 
 
 def _copy_vectors(

@@ -19,7 +19,7 @@ from tilewright.ir.core import Value
 
 SECOND_LEVEL = 2
 """LLVM's name for the L2 cache. The tiles of this dot fill the L1 cache."""
-UNROLLED = 16
+UNROLLED = 8
 """Max fetches in one share; more become a loop over rows."""
 
 

@@ -37,6 +37,8 @@ class DotSpec:
         depth: how many of the k count, from 1 to k; less than k only where `takes_steps` holds for both operands.
         rows: how many of the m rows count, from 0 to m; None: all of them. C holds anything in the others, and where A
             is read in place row by row, they need not exist.
+        columns: how many of the n columns count, from 0 to n; None: all of them. C holds anything in the others, and
+            where its columns are neighbours, B need not exist behind `columns_read`.
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
         zero_init: C = A·B; what C held before is not read.
@@ -58,6 +60,7 @@ class DotSpec:
     b_step: Offset = 1
     depth: Offset | None = None
     rows: Offset | None = None
+    columns: Offset | None = None
     zero_init: bool = False
     a_biased: bool = False
 

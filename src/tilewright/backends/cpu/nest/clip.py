@@ -6,7 +6,8 @@
 Beyond the bounds of its masks a masked store does nothing. A reduction sees the same number u in all of these lanes
 (`tails.py`); if combining u with u gives u, bit by bit, one of the lanes stands for all: the loop ends behind it. The
 numbers that u can be are known from the ops: 0 under a sum, or exp(-inf - m), which is 0 or NaN. A sum that gets 1.0
-beyond the mask has to count all lanes, so its loop goes through the whole row.
+beyond the mask has to count all lanes, so its loop goes through the whole row. A copy for a product, which reads the
+tile up to some depth, ends there.
 
 A buffer of one row is written as far as later loops depend on it: to the end of the masks of stores that read it, or
 of reductions that see the same number beyond.
@@ -29,7 +30,11 @@ from tilewright.ir.types import i64
 def end_of_loop(tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, width: int) -> Scalar:
     """The end of the loop for `sinks` along a row of `extent` lanes, `width` in each step; an i64."""
     tails.renew()
-    c, bounds = tails.c, _Clip(tails, extent, (*outer, LANE)).bounds(sinks)
+    c = tails.c
+    if c.ends is not None:
+        _, needed = c.ends
+        return extent if needed == extent else c.binary("arith.andi", c.add(needed, width - 1, i64, 0), -width, i64, 0)
+    bounds = _Clip(tails, extent, (*outer, LANE)).bounds(sinks)
     if bounds is None:
         return extent
     level = max(bound.level for bound in bounds)

@@ -122,6 +122,7 @@ class Context:
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
         mixes: there are several loads, whose elements may lie at different distances.
+        ends: how many rows and columns of a matrix anybody needs; None: all.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
@@ -157,6 +158,7 @@ class Context:
         self.streaming = 0
         self.chunk = 0
         self.mixes = False
+        self.ends: Sequence[Scalar] | None = None
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}

@@ -3,12 +3,14 @@
     if rows are `stride` apart, columns are neighbours, and no lane is masked off:   use (pointer, stride)
     else:                                                                            copy, use (buffer, columns)
 
-The test is a few scalar instructions per tile; the copy would be one more pass over the tile.
+The test is a few scalar instructions per tile; the copy would be one more pass over the tile. Rows that lie anywhere
+are always copied, up to where the product ends; the copy runs along rows if it turns out that columns lie apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts
@@ -30,11 +32,12 @@ from tilewright.backends.cpu.nest.loads import needed_mask, single_address
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
-from tilewright.dialects.cpu import Nest, Write, tile_of
+from tilewright.dialects.cpu import Nest, Write, buffer_type, tile_of
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_shape import Trans
-from tilewright.ir.core import Value, defining
-from tilewright.ir.types import i64
+from tilewright.ir.attributes import Attribute, DenseArray
+from tilewright.ir.core import Op, Value, defining
+from tilewright.ir.types import TensorType, i32, i64
 
 
 class Matrix(NamedTuple):
@@ -43,15 +46,29 @@ class Matrix(NamedTuple):
     Attributes:
         pointer: the address of the first element.
         stride, step: the distances of rows and of columns in elements.
-        pitch: the distance of rows in the program's memory, where the next tile lies, too.
-        depth: how many rows or columns along the product's k are not masked off; None where that was not asked for.
+        pitch: the distance of rows in the program's memory, where the next tile lies, too; None: rows lie anywhere.
+        depth: how many rows or columns along the product's k count, one at least; None where that was not asked for.
     """
 
     pointer: Value
     stride: Scalar
     step: Scalar = 1
-    pitch: Scalar = 0
+    pitch: Scalar | None = None
     depth: Scalar | None = None
+
+
+class End(NamedTuple):
+    """Conditions on one axis of a tile that end it, and its partner in a product: behind them both are zero."""
+
+    axis: int
+    conditions: Sequence[Value]
+
+
+class Needed(NamedTuple):
+    """How many rows (axis 0) or columns (1) of a tile are read, from the first one on; perhaps none."""
+
+    axis: int
+    number: Value
 
 
 class Source(NamedTuple):
@@ -89,8 +106,9 @@ def lower_elided(
     scalar: Callable[[Value], Scalar],
     *,
     may_step: bool,
-    depth_axis: int | None,
-    rows_read: Value | None = None,
+    may_swap: bool = False,
+    end: End | None,
+    needed: Needed | None = None,
 ) -> Matrix:
     """Build the test and the copy for `nest`, which only copies a load; returns where the tile lies then.
 
@@ -100,33 +118,76 @@ def lower_elided(
         target: the machine.
         scalar: what a scalar or buffer is.
         may_step: columns need not be neighbours to be read where they lie.
-        depth_axis: the axis along which lanes may be masked off behind some depth.
-        rows_read: how many rows are read, from 0 on; None: all of them.
+        may_swap: columns of the copy need not be neighbours either.
+        end: where the product ends; None where it takes the whole tile.
+        needed: how much of the tile is read; None: all of it.
     """
     write = _write_of(nest)
     rows, columns = tile_of(write.buffer.type).shape
     source = source_of(write.value)
     assert source is not None, "only copies of loads are elided"
     c = Context(builder, target, scalar, 1)
-    found = _in_place(c, source, (rows, columns), may_step=may_step, depth_axis=depth_axis, rows_read=rows_read)
-    whole = None if depth_axis is None else (rows, columns)[depth_axis]
-    buffer = pointer(c.buffer(write.buffer))
+    ends: list[Scalar] = [rows, columns]
+    if needed is not None:
+        ends[needed.axis] = needed.number
+    depth: Scalar | None = None
+    if end is not None:
+        ends[end.axis] = depth = _depth(c, source, end, (rows, columns)[end.axis])
+    found = _in_place(c, source, (rows, columns), may_step=may_step, end=end, depth=depth, needed=needed)
+    copy = partial(lower_nest, builder, target=target, scalar=scalar)
     if found is None:
-        lower_nest(builder, nest, target, scalar)
-        return Matrix(buffer, columns, pitch=columns, depth=whole)
+        swapped = _column_step(c, source) if may_swap and min(rows, columns) > 1 else 1
+        return _copied(c, nest, copy, ends, depth, swapped)
+    buffer = pointer(c.buffer(write.buffer))
     conditions = c.assumed()
     if not conditions:
         return found
     with builder.branch(c.all_of(conditions)) as branch, branch.otherwise():
-        lower_nest(builder, nest, target, scalar, optimize_size=not _wraps(nest), wraps=_wraps(nest))
+        short = None if found.step == 1 else ends  # whole vectors are copied so fast that more code does not pay
+        copy(nest, optimize_size=not _wraps(nest), wraps=_wraps(nest), ends=short)
 
     def either(there: Scalar, here: Scalar) -> Value:
         return branch.join(builder.number(there), builder.number(here))
 
     step = 1 if found.step == 1 else either(found.step, 1)
-    depth = None if found.depth is None or whole is None else either(found.depth, whole)
-    place = branch.join(found.pointer, buffer)
-    return Matrix(place, either(found.stride, columns), step, found.pitch, depth)
+    return Matrix(branch.join(found.pointer, buffer), either(found.stride, columns), step, found.pitch, depth)
+
+
+def _copied(
+    c: Context, nest: Nest, copy: Callable[..., object], ends: Sequence[Scalar], depth: Scalar | None, step: Scalar
+) -> Matrix:
+    """The place of a tile that is copied up to `ends`: column by column where columns lie `step`, not 1, apart."""
+    write = _write_of(nest)
+    rows, columns = tile_of(write.buffer.type).shape
+    if step == 1:
+        copy(nest, ends=ends)
+        return Matrix(pointer(c.buffer(write.buffer)), columns, depth=depth)
+    b, swapped = c.b, _swapped(c.b, nest)
+    place = pointer(c.buffer(write.buffer))
+    with b.branch(b.compare("eq", b.number(step), 1)) as branch:
+        with branch.then():
+            copy(nest, ends=ends)
+        with branch.otherwise():
+            copy(swapped, ends=ends[::-1])
+    swapped.erase()
+    return Matrix(
+        place, branch.join(b.number(columns), b.number(1)), branch.join(b.number(1), b.number(rows)), depth=depth
+    )
+
+
+def _swapped(b: LoopBuilder, nest: Nest) -> Nest:
+    """A nest that copies the transpose of what `nest` copies, to the same place."""
+    copy = nest.clone()
+    write = _write_of(copy)
+    rows, columns = tile_of(write.buffer.type).shape
+    type = TensorType((columns, rows), write.value.type.scalar)
+    order: dict[str, Attribute] = {"order": DenseArray(i32, (1, 0))}
+    trans = copy.body.insert(Op.create("tt.trans", (write.value,), (type,), order, location=nest.location), write)
+    assert write.buffer.op is not None, "what is copied lies in a buffer"
+    buffer = b.emit("cpu.alloc", (), buffer_type(type), dict(write.buffer.op.attributes))
+    write.set_operands([trans.result, buffer])
+    copy.attributes["outer"] = DenseArray(i64, (columns,))
+    return copy
 
 
 def _write_of(nest: Nest) -> Write:
@@ -144,14 +205,14 @@ def _in_place(
     extents: tuple[int, int],
     *,
     may_step: bool,
-    depth_axis: int | None,
-    rows_read: Value | None,
+    end: End | None,
+    depth: Scalar | None,
+    needed: Needed | None,
 ) -> Matrix | None:
-    """The place of the tile in memory, if the guards hold; None if no guard helps."""
+    """The place of the tile in memory up to its end at `depth`, if the guards hold; None if no guard helps."""
     place, mask = source.load.pointer, source.load.mask
     by_row, by_column = source.index_of((LANE, ZERO)), source.index_of((ZERO, LANE))
     lines = list[tuple[Address, Affine]]()
-    depth: Scalar | None = None if depth_axis is None else extents[depth_axis]
     for axis, index in enumerate((by_row, by_column)):
         c.extent, c.fast = extents[axis], Guarded(c.lane_level)
         lane = evaluate(c, place, index)
@@ -163,10 +224,13 @@ def _in_place(
         if not _is_separable(mask):
             return None
         on = evaluate(c, mask, index)
-        if depth is not None and axis == depth_axis and isinstance(on, ActiveLaneBound):
-            depth = c.binary("arith.minsi", on.below, depth, i64, on.level)
-        elif rows_read is not None and axis == 0 and isinstance(on, ActiveLaneBound):
-            some = c.binary("arith.maxsi", rows_read, 1, i64, on.level)  # the first row tells where the depth ends
+        if depth is not None and end is not None and axis == end.axis and isinstance(on, ActiveLaneBound):
+            c.assume(c.compare("sge", on.below, depth, i64, on.level))
+        elif needed is not None and axis == needed.axis and isinstance(on, ActiveLaneBound):
+            some: Scalar = c.binary("arith.maxsi", needed.number, 1, i64, on.level)  # the first tells where depth ends
+            if axis == 1 and lane.offset.stride != 1:
+                dense = c.compare("eq", lane.offset.stride, 1, i64, on.level)
+                some = c.select(dense, some, extents[axis], i64, on.level)  # what is packed is packed whole
             c.assume(c.compare("sge", on.below, some, i64, on.level))
         elif needed_mask(c, on) is not None:
             return None
@@ -175,6 +239,25 @@ def _in_place(
         return None
     first = single_address(c, row._replace(offset=Uniform(along_rows.base, along_rows.level)))
     return Matrix(pointer(first), along_rows.stride, along_columns.stride, along_rows.stride, depth)
+
+
+def _depth(c: Context, source: Source, end: End, extent: int) -> Scalar:
+    """How many of `extent` rows or columns stand in front of the end, 1 at least."""
+    depth: Scalar = extent
+    index = source.index_of((LANE, ZERO) if end.axis == 0 else (ZERO, LANE))
+    c.extent = extent
+    ends = [on.below for on in (evaluate(c, v, index) for v in end.conditions) if isinstance(on, ActiveLaneBound)]
+    for below in ends:
+        depth = c.binary("arith.minsi", below, depth, i64, 0)
+    return c.binary("arith.maxsi", depth, 1, i64, 0) if ends else depth
+
+
+def _column_step(c: Context, source: Source) -> Scalar:
+    """The distance of neighbours in a row, in elements; 1 where they do not lie at one distance."""
+    lane = evaluate(c, source.load.pointer, source.index_of((ZERO, LANE)))
+    if isinstance(lane, Address) and isinstance(lane.offset, Affine) and not lane.offset.local:
+        return lane.offset.stride
+    return 1
 
 
 def _is_separable(mask: Value) -> bool:

@@ -9,7 +9,7 @@ for chunks of lanes of the last outer axis:      columns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tilewright.backends.cpu.costs import ATOMICS, tile_operand
@@ -53,6 +53,7 @@ def lower_nest(
     optimize_size: bool = False,
     wraps: bool = False,
     hoisted: Hoisted | None = None,
+    ends: Sequence[Scalar] | None = None,
 ) -> list[Value]:
     """Build the loops of the cpu.nest `op`.
 
@@ -65,6 +66,7 @@ def lower_nest(
         optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
+        ends: how many rows and columns of a matrix anybody needs; None: all.
 
     Returns the nest's results.
     """
@@ -72,6 +74,7 @@ def lower_nest(
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
     c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
+    c.ends = ends
     c.mixes = sum(isinstance(op, Load) for op in nest.body) > 1
     return NestBuilder(c, nest).build()
 
@@ -144,7 +147,8 @@ class NestBuilder:
                 self._column_chunks(index)
             return
         together = self._rows_together() if len(extents) == 1 else 1
-        with self._level(extents[0], together) as counter:
+        end = extents[0] if self.c.ends is None else self.c.ends[0]
+        with self._level(end, together) as counter:
             c = self.c
             if together == 1:
                 self._outer(extents[1:], (*index, Uniform(counter, c.depth)))
@@ -167,7 +171,7 @@ class NestBuilder:
         return ROWS_TOGETHER if short and not any(isinstance(op, Load) for op in nest.body) else 1
 
     @contextmanager
-    def _level(self, extent: int, step: int) -> Iterator[Scalar]:
+    def _level(self, extent: Scalar, step: int) -> Iterator[Scalar]:
         """One loop level deeper; yields the counter."""
         if extent == step:
             with self._deeper():

@@ -1,12 +1,13 @@
-"""Analysis: how many rows of a product anybody sees.
+"""Analysis: how many rows and columns of a product anybody sees.
 
     %c = cpu.alloc
     …  cpu.dot %a, %b, %c
     cpu.nest { tt.store %p, f(cpu.read %c), (rows[:, None] < M) & … }
 
-Where the mask is off nobody sees a row of C, if whoever reads C computes element by element and stores under masks.
-Such a row need not be computed, whatever A and B hold there. The mask has to say the same as long as C lives, so that a
-row that is left out once is not seen later: it depends on nothing but what is defined in a block around C's allocation.
+Where the mask is off nobody sees a row or a column of C, if whoever reads C computes element by element and stores
+under masks. Such a row need not be computed, whatever A and B hold there. The mask has to say the same as long as C
+lives, so that a row that is left out once is not seen later: it depends on nothing but what is defined in a block
+around C's allocation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Block, Op, Value
 
 
-def live_rows(
+def seen_along(
+    axis: int,
     b: LoopBuilder,
     buffer: Value,
     stores: Sequence[Store],
@@ -36,9 +38,10 @@ def live_rows(
     scalar: Callable[[Value], Scalar],
     written: Collection[Value],
 ) -> Value | None:
-    """Build the number of rows of `buffer` that are seen, from 0 to all of them; None where that may be all.
+    """Build the number of rows or columns of `buffer` that are seen, from 0 to all; None where that may be all.
 
     Args:
+        axis: 0 for rows, 1 for columns.
         b: where the ops go.
         buffer: where C lies.
         stores: what `stores_of` says of it.
@@ -49,12 +52,11 @@ def live_rows(
     shape = tile_of(buffer.type).shape
     if len(shape) != 2 or not stores:
         return None
-    rows, _ = shape
-    ends = [_end(Context(b, target, scalar, 1), store, buffer, rows, written) for store in stores]
+    ends = [_end(Context(b, target, scalar, 1), store, buffer, axis, written) for store in stores]
     known = [end for end in ends if end is not None]
     if len(known) < len(ends):
         return None
-    return b.smax(b.smin(reduce(b.smax, known), rows), 0)
+    return b.smax(b.smin(reduce(b.smax, known), shape[axis]), 0)
 
 
 def stores_of(buffer: Value) -> list[Store]:
@@ -72,7 +74,7 @@ def stores_of(buffer: Value) -> list[Store]:
         seen.add(op)
         if isinstance(op, Store) and value is op.value and value not in (op.pointer, op.mask):
             found[op] = None
-        elif _keeps_rows(op, buffer):
+        elif _keeps_places(op, buffer):
             continue
         elif (isinstance(op, Read) and not op.row) or op.definition.elementwise:
             waiting += [(user, result) for result in op.results for user in result.uses]
@@ -81,21 +83,22 @@ def stores_of(buffer: Value) -> list[Store]:
     return list(found)
 
 
-def _keeps_rows(op: Op, buffer: Value) -> bool:
-    """Whether `op` computes rows of `buffer` from the same rows, and shows them to nobody."""
+def _keeps_places(op: Op, buffer: Value) -> bool:
+    """Whether `op` computes elements of `buffer` from the same elements, and shows them to nobody."""
     if isinstance(op, CpuDot):
         return buffer not in (op.a, op.b)
     return isinstance(op, Write) and op.buffer is buffer
 
 
-def _end(c: Context, store: Store, buffer: Value, rows: int, written: Collection[Value]) -> Value | None:
-    """The row from which on `store` does nothing; None where that is not known here."""
+def _end(c: Context, store: Store, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
+    """The row or column from which on `store` does nothing; None where that is not known here."""
+    c.extent = tile_of(buffer.type).shape[axis]
+    alone, index = ((c.extent, 1), (LANE, ZERO)) if axis == 0 else ((1, c.extent), (ZERO, LANE))
     ends = []
     for condition in conjuncts(store.mask) if store.mask is not None else ():
-        if condition.type.shape != (rows, 1) or not _is_fixed(condition, buffer, written):
+        if condition.type.shape != alone or not _is_fixed(condition, buffer, written):
             continue
-        c.extent = rows
-        on = evaluate(c, condition, (LANE, ZERO))
+        on = evaluate(c, condition, index)
         if isinstance(on, ActiveLaneBound):
             ends.append(c.b.number(on.below))
     return reduce(c.b.smin, ends) if ends else None

@@ -1,0 +1,194 @@
+"""Columns of products that no store shows: they are left out, and B need not have them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from guarded_memory import between_guards
+
+import tilewright as tw
+import tilewright.language as tl
+
+WHOLE = 5
+"""What stands in memory that must not be written."""
+
+
+@tw.jit
+def product(
+    a, b, c, N, K, b_row: int, b_step: int,
+    M: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr = "",
+):
+    m, n, k = tl.arange(0, M), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((M, BN), tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32)
+    OTHER: tl.constexpr = 3 if HOW == "no zeros" else 0
+    for start in range(0, K, BK):
+        step = start + k
+        left = tl.load(a + m[:, None] * K + step[None, :], (step < K)[None, :], 0)
+        right = tl.load(b + step[:, None] * b_row + n[None, :] * b_step, (step < K)[:, None] & (n < N)[None, :], OTHER)
+        total = tl.dot(left, right, total, input_precision="ieee")
+    place = c + m[:, None] * (tl.num_programs(0) * BN) + n[None, :]
+    inside = (n < N)[None, :]
+    if HOW == "gap":
+        inside = ((n < N - 2) | (n == N - 1))[None, :]
+    if HOW == "shown" or HOW == "no zeros":
+        tl.store(place, total * 2)
+    else:
+        tl.store(place, total * 2, mask=inside)
+
+
+@tw.jit
+def few_rows(
+    a, b, c, M, N, K, b_row: int, b_step: int,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):
+    m, n, k = tl.arange(0, BM)[:, None], tl.program_id(0) * BN + tl.arange(0, BN)[None, :], tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        step = start + k
+        left = tl.load(a + m * K + step[None, :], (m < M) & (step < K)[None, :], 0)
+        right = tl.load(b + step[:, None] * b_row + n * b_step, (step < K)[:, None] & (n < N), 0)
+        total = tl.dot(left, right, total, input_precision="ieee")
+    tl.store(c + m * N + n, total, (m < M) & (n < N))
+
+
+@tw.jit
+def seen_otherwise(a, b, c, d, N, HOW: tl.constexpr, BN: tl.constexpr):
+    n = tl.arange(0, BN)
+    at = n[:, None] * BN + n[None, :]
+    total = tl.dot(tl.load(a + at), tl.load(b + at), input_precision="ieee")
+    if HOW == "sum":
+        tl.store(d + n, tl.sum(total, 1))
+    if HOW == "transposed":
+        tl.store(d + at, total.trans(), mask=(n < N)[None, :])
+    if HOW == "rows":
+        tl.store(d + at, total, mask=(n < N)[:, None])
+    tl.store(c + at, total, mask=(n < N)[None, :])
+
+
+def numbers(rows: int, columns: int, dtype: Any, end: int) -> np.ndarray:
+    """Small integers; the array begins (`end` = 0) or ends (1) at a page that must not be touched."""
+    flat = between_guards(rows * columns, dtype)[end]
+    flat[:] = np.random.default_rng(columns).integers(-4, 5, flat.size)
+    return flat.reshape(rows, columns)
+
+
+def run(a: np.ndarray, b: np.ndarray, width: int, **how: Any) -> np.ndarray:
+    (rows, depth), columns = a.shape, b.shape[1]
+    programs = columns // width + 1  # the last one may have no column at all
+    out = np.full((rows, programs * width), WHOLE, np.int32 if a.dtype == np.int8 else np.float32)
+    steps = (stride // b.itemsize for stride in b.strides)
+    product[(programs,)](a, b, out, columns, depth, *steps, M=rows, BN=width, BK=16, **how)
+    return out
+
+
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("columns", [1, 7, 15, 16, 17, 31, 32, 33, 48])
+def test_every_number_of_columns(columns: int, width: int, dtype: Any, end: int) -> None:
+    a, b = numbers(16, 32, dtype, end), numbers(32, columns, dtype, end)
+    found = run(a, b, width)
+    np.testing.assert_array_equal(found[:, :columns], 2 * (a.astype(np.float64) @ b.astype(np.float64)))
+    assert (found[:, columns:] == WHOLE).all()
+
+
+@pytest.mark.parametrize("rows", [1, 4, 8, 32])
+@pytest.mark.parametrize("columns", [3, 16, 37])
+@pytest.mark.parametrize("order", ["F", "every other one"])
+def test_columns_that_lie_apart(rows: int, columns: int, order: str) -> None:
+    a, b = numbers(rows, 21, np.float32, 1), numbers(columns, 21, np.float32, 1).T
+    if order == "every other one":
+        b = between_guards(2 * 21 * columns - 1, np.float32)[1]
+        b[:] = np.arange(b.size) % 7
+        b = np.lib.stride_tricks.as_strided(b, (21, columns), (8 * columns, 8))
+    found = run(a, b, 32)
+    np.testing.assert_array_equal(found[:, :columns], 2 * (a @ b))
+    assert (found[:, columns:] == WHOLE).all()
+
+
+@pytest.mark.parametrize("how", ["shown", "gap", "no zeros"])
+def test_columns_that_are_stored_hold_what_they_should(how: str) -> None:
+    a, b = numbers(16, 32, np.float32, 1), numbers(32, 13, np.float32, 1)
+    wanted = np.full((16, 32), 6 * a.sum(1, keepdims=True) if how == "no zeros" else 0.0)
+    wanted[:, :13] = 2 * (a @ b)
+    if how == "gap":
+        wanted[:, 13:] = wanted[:, 11] = WHOLE
+    np.testing.assert_array_equal(run(a, b, 32, HOW=how), wanted)
+
+
+@pytest.mark.parametrize("how", ["sum", "transposed", "rows"])
+@pytest.mark.parametrize("columns", [0, 1, 9, 17])
+def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
+    a, b = numbers(32, 32, np.float32, 1), numbers(32, 32, np.float32, 1)
+    c, d = np.zeros((2, 32, 32), np.float32)
+    for seen in (0, 32):  # one of them leaves NaN in all of the scratch memory
+        seen_otherwise[(1,)](np.full_like(a, np.nan), b, c, d, seen, HOW=how, BN=32)
+    c[:], d[:] = WHOLE, WHOLE
+    seen_otherwise[(1,)](a, b, c, d, columns, HOW=how, BN=32)
+    wanted, inside = a @ b, np.arange(32) < columns
+    np.testing.assert_array_equal(c, np.where(inside, wanted, WHOLE))
+    if how == "sum":
+        np.testing.assert_array_equal(d[0], wanted.sum(1))
+    if how == "transposed":
+        np.testing.assert_array_equal(d, np.where(inside, wanted.T, WHOLE))
+    if how == "rows":
+        np.testing.assert_array_equal(d, np.where(inside[:, None], wanted, WHOLE))
+
+
+@pytest.mark.parametrize("columns", [5, 16, 64, 80, 128])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("is_across", [False, True])
+def test_few_rows(rows: int, columns: int, is_across: bool) -> None:
+    a, b = numbers(rows or 1, 21, np.float32, 1), numbers(21, columns, np.float32, 1)
+    b = np.copy(b, "F") if is_across else b
+    c = np.full((16, columns), WHOLE, np.float32)
+    steps = (stride // b.itemsize for stride in b.strides)
+    few_rows[(columns // 64 + 1,)](a, b, c, rows, columns, 21, *steps, BM=16, BN=64, BK=16)
+    np.testing.assert_array_equal(c[:rows], (a @ b)[:rows])
+    assert (c[rows:] == WHOLE).all()
+
+
+def loops_of(width: int, how: str, kernel: Any = product, **given: int | None) -> str:
+    """The vector loops of a kernel; what is None, the launch tells."""
+    types = dict.fromkeys("abc", "*fp32") | dict.fromkeys(("M", "N", "K", "b_row", "b_step"), "i32")
+    wanted: dict[str, Any] = {"b_step": 1, "BN": width, "BK": 16} | given
+    wanted = {"M": 32, "HOW": how} | wanted if kernel is product else wanted
+    chosen = {name: value for name, value in wanted.items() if value is not None}
+    source = tw.ASTSource(kernel, types | dict.fromkeys(chosen, "constexpr"), chosen)
+    return str(tw.compile(source, target=tw.GPUTarget("cpu", "znver4", 0)).asm["loops"])
+
+
+@pytest.mark.parametrize(("width", "how", "bodies"), [(32, "", 2), (32, "shown", 1), (32, "gap", 1), (64, "", 1)])
+def test_one_vector_of_columns_has_a_body_of_its_own(width: int, how: str, bodies: int) -> None:
+    text = loops_of(width, how)
+    assert len(re.findall(r":(?:18|10) = scf.for", text)) == bodies  # two pointers, 16 or 8 sums
+
+
+def packing_in(text: str) -> str:
+    """The text between the micro-kernel's workspace and its first multiply-add."""
+    return text.partition("tensor<2048xi8>")[2].partition("vector.fma")[0]
+
+
+@pytest.mark.parametrize(("rows", "how", "is_packed", "is_asked"), [
+    (64, "", True, True), (64, "shown", True, False), (32, "", False, False),
+])
+def test_b_is_packed_only_where_it_is_read_often(rows: int, how: str, is_packed: bool, is_asked: bool) -> None:
+    packing = packing_in(loops_of(32, how, M=rows))
+    assert bool(packing) == is_packed
+    assert (":3 = scf.if" in packing) == is_asked
+
+
+def test_columns_that_turn_out_to_be_neighbours_are_packed_in_vectors() -> None:
+    packing = packing_in(loops_of(32, "", M=64, b_step=None))
+    assert re.findall(r"arith.cmpi eq, %\S+, %c(\d)_i64", packing) == ["1", "2"]
+    first = packing[packing.index("arith.cmpi eq") :].partition("arith.cmpi eq, ")[2].partition("} else {")[0]
+    assert "-> vector<16xf32>" in first
+
+
+@pytest.mark.parametrize(("rows", "bodies"), [(16, 1), (32, 0)])
+def test_tiles_of_few_rows_have_a_body_for_single_ones(rows: int, bodies: int) -> None:
+    text = loops_of(64, "", few_rows, BM=rows)
+    assert len(re.findall(r":6 = scf.for", text)) == bodies  # two pointers, sums of 64 columns
