@@ -33,16 +33,17 @@ from tilewright.backends.cpu.costs import (
     EXPENSIVE,
     LOADS,
     SINKS,
-    cost,
     is_lazy,
     is_tile,
+    lazy_closure,
     touches_tiles,
+    weight,
     where_of,
 )
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, reads_elsewhere
 from tilewright.backends.cpu.op_order import follows, is_inside, is_under
-from tilewright.dialects.cpu import Alloc, Read, Report, Write, buffer_type
+from tilewright.dialects.cpu import Accumulate, Alloc, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_memory import Load, Store
@@ -51,7 +52,6 @@ from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
-from tilewright.ir.types import TensorType
 from tilewright.transforms.functions import functions_of
 
 DEEPEST = 100
@@ -123,11 +123,13 @@ class Planner:
         return not depth
 
     def take(self, op: Op) -> None:
-        if op.regions and not isinstance(op, SINKS):
+        if isinstance(op, Accumulate):
+            self.accumulate(op)
+        elif op.regions and not isinstance(op, SINKS):
             self.enter_regions(op)
         elif isinstance(op, Dot):
             self.dot(op)
-        elif isinstance(op, Gather) and self.weight(op.source):
+        elif isinstance(op, Gather) and weight(op.source):
             self.gather(op)
         elif isinstance(op, SINKS) and touches_tiles(op):
             self.sink(op)
@@ -195,7 +197,7 @@ class Planner:
 
     def uneven_loads(self, value: Value) -> list[Load]:
         """The loads that `value` is computed from whose addresses are no base + index · stride."""
-        return [op for op in self.lazy_closure(value) if isinstance(op, Load) and not is_affine(op.pointer)]
+        return [op for op in lazy_closure(value) if isinstance(op, Load) and not is_affine(op.pointer)]
 
     def must_precede(self, loads: Iterable[Load], ops: Iterable[Op]) -> bool:
         """Whether some of these loads happen before some of the ops begins to store, as no comparison of addresses in
@@ -258,10 +260,7 @@ class Planner:
         self.close(before=op)
 
     def enter_regions(self, op: Op) -> None:
-        kept = [v for v in self.captured(op) if self.weight(v) >= EXPENSIVE or self.reads_memory(v)]
-        for value in kept:
-            self.read_inside(value, self.materialise(value, op), op)
-        self.close(before=op)
+        self.keep_captured(op)
         apart = op.attributes.get("apart")  # what is apart changes memory that only such ops read
         inside = [] if apart else [o for o in op.walk() if o is not op]
         if any(o.definition.effect in _WRITES and not o.name.startswith("cpu.") for o in inside):
@@ -271,6 +270,20 @@ class Planner:
                 inner = Planner(block, self.dots, self.accesses)
                 inner.fixed = self.fixed
                 inner.run()
+
+    def keep_captured(self, op: Op) -> None:
+        """Compute in front of `op`, once, what its regions would have to compute or load again and again."""
+        kept = [v for v in self.captured(op) if weight(v) >= EXPENSIVE or self.reads_memory(v)]
+        for value in kept:
+            self.read_inside(value, self.materialise(value, op), op)
+        self.close(before=op)
+
+    def accumulate(self, op: Accumulate) -> None:
+        """A loop that only reads memory begins a nest of its own, which no store joins."""
+        self.keep_captured(op)
+        self.open = FusionGroup(domain_of(op))
+        self.open.add(op)
+        self.done.update(op.walk())
 
     def dot(self, op: Dot) -> None:
         if self.open is not None and self.open.clobbers:
@@ -389,7 +402,7 @@ class Planner:
         """Whether `value`, which is needed after `nest`, is written to a buffer there, and not computed again."""
         if not is_tile(value) or _is_read_of(value, self.fixed):
             return False
-        return value.op in nest.sinks or self.weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
+        return value.op in nest.sinks or weight(value) >= EXPENSIVE or self.is_changed_by(value, nest)
 
     def is_later_use(self, user: Op, own: set[Value], again: set[Value], dead: set[Value]) -> bool:
         """Whether `user` is still to come, or is computed again: of the nest's `own` values, those in `again`."""
@@ -449,27 +462,9 @@ class Planner:
             return list(used)
         return [r for o in self.block if o in self.done for r in o.results if r in used]
 
-    def lazy_closure(self, value: Value) -> list[Op]:
-        """The lazy ops that compute `value` from buffers, memory and scalars, users first."""
-        seen: dict[Op, None] = {}
-        stack = [value]
-        while stack:
-            op = stack.pop().op
-            if op is not None and op not in seen and is_lazy(op) and touches_tiles(op):
-                seen[op] = None
-                stack.extend(op.operands)
-        return list(seen)
-
-    def weight(self, value: Value) -> float:
-        """The cost of computing an element of `value` where it is used, down to buffers and memory.
-
-        An op per row or column counts as often as it is computed.
-        """
-        return sum(cost(op) * min(1.0, _elements(op) / _elements_of(value)) for op in self.lazy_closure(value))
-
     def reads_memory(self, value: Value) -> bool:
         """Whether computing `value` loads from memory, or from a buffer that changes."""
-        return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in self.lazy_closure(value))
+        return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in lazy_closure(value))
 
     def erase_dead(self) -> None:
         """Erase the lazy ops that have no users left: nests have copied them."""
@@ -484,14 +479,6 @@ class Planner:
                     op.erase()
                     changed = True
                 op = before
-
-
-def _elements_of(value: Value) -> int:
-    return value.type.numel if isinstance(value.type, TensorType) else 1
-
-
-def _elements(op: Op) -> int:
-    return _elements_of(op.results[0])
 
 
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:

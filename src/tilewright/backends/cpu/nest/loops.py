@@ -26,7 +26,7 @@ from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import GuardedStore, Read, Write
+from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
@@ -71,7 +71,7 @@ def lower_nest(
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
     c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
-    c.mixes = sum(isinstance(op, Load) for op in nest.body) > 1
+    c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()
 
 
@@ -253,4 +253,4 @@ def _is_computed(op: Op, value: Value) -> bool:
     """Whether `value` is computed lane by lane; indices and addresses are not, they stay affine."""
     if not _is_number_tile(value):
         return False
-    return "f" in value.type.scalar.text or isinstance(op, (Load, Read, Fold))
+    return "f" in value.type.scalar.text or isinstance(op, (Accumulate, Load, Read, Fold))
