@@ -69,14 +69,20 @@ class Accumulator:
 
 
 class InnerLoop:
-    """One inner loop over `extent` elements for `sinks`, which all run in one phase."""
+    """One inner loop over `extent` elements for `sinks`, which all run in one phase.
 
-    def __init__(self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index) -> None:
+    What a cpu.accumulate gives may be there already, for each chunk of the only step.
+    """
+
+    def __init__(
+        self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, accumulated: Sequence[Found] = ()
+    ) -> None:
         self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
         self.c, self.nest = tails.c, tails.nest
         self.by_rows = self.nest.mode == "rows"
         self.accumulators = [self._accumulator(r) for r in sinks if isinstance(r, Reduce)]
         ops = dict.fromkeys(op for sink in sinks for op in self.nest.closures[sink])
+        self.given = accumulated
         self.turns = [op for op in ops if isinstance(op, Accumulate)]
 
     def _accumulator(self, sink: Reduce) -> Accumulator:
@@ -86,7 +92,7 @@ class InnerLoop:
     def build(self) -> None:
         """Build the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
-        step = self._chunks_per_step()
+        step = self.chunks_per_step()
         if self.by_rows and self._has_conditions() and not c.optimize_size:
             self._versions(step)
         else:
@@ -107,7 +113,7 @@ class InnerLoop:
                 return True
         return False
 
-    def _chunks_per_step(self) -> int:
+    def chunks_per_step(self) -> int:
         """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
         c, nest = self.c, self.nest
         if not self.by_rows or c.optimize_size or any(isinstance(r, ATOMICS) for r in self.sinks):
@@ -297,8 +303,10 @@ class InnerLoop:
         for value in [value for found in accumulated for value in found[0]]:
             del c.reduced[value]
 
-    def _accumulated(self, index: Scalar, chunks: int) -> list[list[Found]]:
+    def _accumulated(self, index: Scalar, chunks: int) -> list[Sequence[Found]]:
         """For each cpu.accumulate, its results in each chunk."""
+        if self.given:
+            return [self.given]
         c, where = self.c, (*self.outer, LANE)
         starts = [(chunk * c.lanes, c.add(index, chunk * c.lanes, i64, c.depth)) for chunk in range(chunks)]
         return [accumulate(c, op, [Place(*start, where) for start in starts]) for op in self.turns]
