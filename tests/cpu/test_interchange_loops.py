@@ -293,6 +293,31 @@ def test_other_loops_stay(kernel: Any) -> None:
     assert "cpu.accumulate" not in ttcir(kernel)
 
 
-def test_long_rows_stay() -> None:
+@pytest.mark.parametrize("columns", [0, 300, 1024, 1025, 1500])
+@pytest.mark.parametrize("kernel", APPLIED, ids=lambda kernel: kernel.__name__)
+def test_of_loops_over_long_rows_short_ones_go_inside(kernel: Any, columns: int) -> None:
     """They would be read in pieces that lie far apart."""
-    assert "cpu.accumulate" not in ttcir(sum_rows, BM=1, BN=1024)
+    text = ttcir(kernel, BM=2, BN=256)
+    few, many = text.index("cpu.accumulate"), text.rindex("} else {")
+    assert text.index("scf.if") < few < many < text.index("scf.for", many)
+    found, expected = (np.resize(matrix(), (3, 1536)) for _ in range(2))
+    same = kernel is reads_what_was_stored
+    for out, options in ((found, {}), (expected, {"interruptible": True})):
+        kernel[(1,)](out if same else out.copy(), out, 2, columns, BM=2, BN=256, **options)
+    np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+
+
+@tw.jit
+def known_turns(x, out, TURNS: tl.constexpr):
+    lane, total = tl.arange(0, 1024), tl.zeros((1024,), tl.float32)
+    for start in range(0, 1024 * TURNS, 1024):
+        total += tl.load(x + start + lane)
+    tl.store(out, tl.sum(total, 0))
+
+
+@pytest.mark.parametrize(("turns", "goes_inside"), [(4, True), (5, False)])
+def test_where_the_turns_are_known_there_is_one_version(turns: int, goes_inside: bool) -> None:
+    text = known_turns.warmup(matrix(), matrix(), TURNS=turns, grid=(1,)).asm["ttcir"]
+    assert ("cpu.accumulate" in text) is goes_inside
+    assert ("scf.for" in text) is not goes_inside
+    assert "scf.if" not in text

@@ -9,12 +9,14 @@
 A `cpu.accumulate` is a part of a nest: for some elements at a time, all turns of the loop run with the carried values
 in registers. Else each turn would read and write whole tiles. Every element goes through the same operations in the
 same order. Memory is still read as it lies: a row of the tile fits into registers, and the next turn goes on behind it.
+For longer rows there are two versions, and a loop of FEW_TURNS goes inside.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import cost, is_tile
+from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.cpu.reduction_splitting import STREAMING, TRANSCENDENTAL
 from tilewright.backends.cpu.strides import goes_on, steps_of_turn
 from tilewright.backends.llvm.elementwise import is_elementwise
@@ -24,9 +26,13 @@ from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
-from tilewright.ir.core import Op, Region, Value, tile_type
-from tilewright.ir.types import IntType, PointerType
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
+from tilewright.ir.types import IntType, PointerType, i1, i64
 from tilewright.transforms.matching import binary_of, integer_of
+
+FEW_TURNS = 4
+"""Max turns of a loop that goes inside though rows do not fit into registers: so many places are read side by side."""
 
 _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
 """Ops, besides those on elements, that loops may have."""
@@ -34,9 +40,13 @@ _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
 
 def interchange_loops(module: Op, target: Target) -> bool:
     """Apply the rewrite above wherever it may be and pays; returns whether there is such a loop."""
-    loops = [op for op in module.walk() if isinstance(op, For) and _may_go_inside(op) and _pays(op, target)]
+    loops = [op for op in module.walk() if isinstance(op, For) and _may_go_inside(op) and _pays(op)]
     for loop in loops:
-        _replace(loop)
+        turns = _known_turns(loop)
+        if _fits(loop, target) or (turns is not None and turns <= FEW_TURNS):
+            _replace(loop)
+        elif turns is None:
+            _add_version(loop)
     return bool(loops)
 
 
@@ -45,9 +55,9 @@ def _may_go_inside(loop: For) -> bool:
     return _carries_tiles(loop) and all(_may_be_inside(op) for op in loop.body) and _keeps_elements(loop)
 
 
-def _pays(loop: For, target: Target) -> bool:
-    """Whether the loop does little but read memory, and reads it as it lies."""
-    return _fits(loop, target) and _is_cheap(loop) and _reads_rows(loop)
+def _pays(loop: For) -> bool:
+    """Whether the loop does little but read memory, and goes on along the rows of its tiles."""
+    return _is_cheap(loop) and _reads_rows(loop)
 
 
 def _carries_tiles(loop: For) -> bool:
@@ -109,14 +119,51 @@ def _grows(value: Value, next: Value) -> bool:
     return sum is not None and sum.lhs is value and integer_of(sum.rhs) is not None
 
 
+def _add_version(loop: For) -> None:
+    """Let the loop go inside where it has few turns, which the run tells; many would read far apart pieces of rows."""
+    tiles, arms = [value for value in loop.results if is_tile(value)], [Block(), Block()]
+    types = [value.type for value in tiles]
+    branch = Op.create(
+        "scf.if", (_has_few_turns(loop),), types, {}, [Region([arm]) for arm in arms], location=loop.location
+    )
+    insert(branch, loop)
+    for old, new in zip(tiles, branch.results, strict=True):
+        new.name = old.name
+        old.replace_by(new)
+    short = loop.clone()
+    loop.unlink()
+    for arm, version in zip(arms, (short, loop), strict=True):
+        arm.append(version)
+        arm.append(Op.create("scf.yield", [v for v in version.results if is_tile(v)], location=loop.location))
+    _replace(short)
+
+
+def _known_turns(loop: For) -> int | None:
+    """The number of turns, if it is known now."""
+    bounds = [number for value in loop.bounds if (number := integer_of(value)) is not None]
+    return len(range(*bounds)) if len(bounds) == len(loop.bounds) and bounds[-1] > 0 else None
+
+
+def _has_few_turns(loop: For) -> Value:
+    """An i1 in front of the loop; for bounds of i64 that are farther apart than an i64 says, any."""
+    low, high, step = (_wide(value, loop) for value in loop.bounds)
+    most = op_before(loop, "arith.constant", (), i64, {"value": Number(FEW_TURNS, i64)})
+    way = op_before(loop, "arith.subi", (high, low), i64)
+    farthest = op_before(loop, "arith.muli", (step, most), i64)
+    return op_before(loop, "arith.cmpi", (way, farthest), i1, {"predicate": Keyword("sle")})
+
+
+def _wide(value: Value, before: Op) -> Value:
+    return value if value.type is i64 else op_before(before, "arith.extsi", (value,), i64)
+
+
 def _replace(loop: For) -> None:
     body, end = loop.body, loop.body.terminator
     body.append(Op.create("cpu.yield", end.operands, location=end.location))
     end.erase()
     types = [value.type for value in loop.results]
     new = Op.create("cpu.accumulate", loop.operands, types, {}, [Region([body])], location=loop.location)
-    assert loop.block is not None
-    loop.block.insert(new, loop)
+    insert(new, loop)
     for old, result in zip(loop.results, new.results, strict=True):
         result.name = old.name
         old.replace_by(result)
