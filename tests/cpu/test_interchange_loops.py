@@ -12,6 +12,8 @@ from pass_kernels import loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 
 Golden = Callable[[str, str], None]
@@ -159,6 +161,21 @@ def test_no_lane_that_is_masked_off_touches_memory(kernel: Any, tile: tuple[int,
             x[:], out = 1, np.empty(rows, np.float32)
             kernel[(1,)](x, out, rows, columns, *tile)
             assert (out == columns).all()
+
+
+@pytest.mark.parametrize("kernel", APPLIED, ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("cpu", ["znver4", "x86-64-v2", "neoverse-n1"])
+def test_the_interpreter_runs_them(kernel: Any, cpu: str) -> None:
+    """As tiles and as loops of vectors."""
+    arguments = (matrix(), matrix(), ROWS, COLUMNS)
+    constants = {"BM": 8, "BN": 32}
+    expected = matrix()
+    kernel[(1,)](matrix(), expected, ROWS, COLUMNS, **constants, interruptible=True)
+    tiles = parse_module(kernel.warmup(*arguments, grid=(1,), **constants).asm["ttcir"])
+    for module in (tiles, loops_of(kernel, arguments, cpu, **constants)):
+        found = matrix()
+        run_ir(module, [matrix(), found, ROWS, COLUMNS])
+        np.testing.assert_allclose(found, expected, 1e-3, 1e-3)
 
 
 def test_no_turn_runs_at_all() -> None:
