@@ -41,7 +41,7 @@ def accumulate(c: Context, op: Accumulate, places: Sequence[Place]) -> list[Foun
 
 
 class AccumulateLoop:
-    """One loop for some places; it stands at the current depth, its body one level deeper."""
+    """One loop for some places; its body is one level deeper than the loop, what differs from place to place two."""
 
     def __init__(self, c: Context, op: Accumulate, places: Sequence[Place]) -> None:
         self.c, self.op, self.places = c, op, places
@@ -78,30 +78,30 @@ class AccumulateLoop:
 
     def _body(self, loop: LoopFrame) -> None:
         c, op = self.c, self.op
-        level = c.depth = c.lane_level = self.depth + 1
+        c.forget(self.depth)
+        level = c.depth = self.depth + 1
         c.blocks.append(c.b.block)
         c.reduced[self.counter] = Uniform(c.extend(loop.index, i64, self.counter.type, level), level)
         for number, value in zip(self.scalars, loop.carried, strict=False):
             c.reduced[self.carried[number]] = Uniform(value, level)
         yielded = op.body.terminator.operands
         scalars = [c.value(self._number(yielded[number]), yielded[number].type) for number in self.scalars]
-        vectors = self._versions([Vector(value, level) for value in loop.carried[len(self.scalars) :]])
+        vectors = self._versions([Vector(value, level + 1) for value in loop.carried[len(self.scalars) :]])
         loop.next = [*scalars, *vectors]
         c.blocks.pop()
 
     def _versions(self, carried: Sequence[Lane]) -> list[Value]:
         """What a turn hands on: computed without masks where that gives the same, which one test tells."""
         c, b, level = self.c, self.c.b, self.depth + 1
+        c.lane_level = level + 1
         if c.optimize_size:
             return self._turn(carried)
         outer, fast = (c.fast, c.guards), Block()
-        c.depth = c.lane_level = level + 1
-        c.fast, c.guards = Guarded(c.depth), 0
+        c.fast, c.guards = Guarded(level + 1), 0
         with b.into(fast):
             values = self._turn(carried)
         conditions = c.assumed()
-        (c.fast, c.guards), c.depth, c.lane_level = outer, level, level
-        c.forget(level + 1)
+        c.fast, c.guards = outer
         if not conditions:
             b.splice(fast)
             return values
@@ -109,26 +109,30 @@ class AccumulateLoop:
             with branch.then():
                 b.splice(fast)
             with branch.otherwise():
+                c.blocks[level] = b.block
                 others = self._turn(carried)
         return list(map(branch.join, values, others))
 
     def _turn(self, carried: Sequence[Lane]) -> list[Value]:
         """One turn at each place, here and now."""
         c, rows = self.c, self._by_place(carried)
-        yielded = self.op.body.terminator.operands
+        yielded, c.depth = self.op.body.terminator.operands, self.depth + 2
 
         def bind(number: int) -> None:
             for tile, lane in zip(self.tiles, rows[number], strict=True):
                 c.reduced[self.carried[tile]] = lane
 
-        return self._lanes_of(yielded, bind)
+        vectors = self._lanes_of(yielded, bind)
+        c.depth = self.depth + 1
+        c.forget(self.depth + 2)
+        return vectors
 
     def _lanes_of(self, values: Sequence[Value], bind: Callable[[int], None] = lambda number: None) -> list[Value]:
         """The vectors of the tiles among `values` at each place, after `bind` has been told which one."""
         c, found = self.c, list[Value]()
         for number, place in enumerate(self.places):
             if number == 0 or place.chunk != self.places[number - 1].chunk:
-                c.forget(self.depth)
+                c.forget(c.depth)
             c.chunk, c.position = place.chunk, place.position
             bind(number)
             tiles = [values[tile] for tile in self.tiles]

@@ -26,6 +26,7 @@ from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
+from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
@@ -172,7 +173,7 @@ class NestBuilder:
     def _rows_of_turns(self, op: Accumulate) -> int:
         """The number of rows that a loop of the kernel goes through side by side: as many as registers hold.
 
-        A row of one vector would wait for each addition.
+        A row of one vector would wait for each addition. Elements that are no neighbours are what takes time, and code.
         """
         c, nest, costs = self.c, self.nest, self.c.target.costs
         sinks = [r for r in nest.sinks if nest.inner_extent(r) > 1]
@@ -181,7 +182,8 @@ class NestBuilder:
         c.extent = nest.inner_extent(sinks[0])
         c.lanes = self._lanes(c.extent)
         chunks = c.extent // c.lanes
-        if InnerLoop(self.tails, sinks, c.extent, ()).chunks_per_step() < chunks:
+        is_spaced = any(not isinstance(c.scalar(stride), int) for stride in run_time_strides(nest.op))
+        if is_spaced or InnerLoop(self.tails, sinks, c.extent, ()).chunks_per_step() < chunks:
             return 1
         vectors = chunks * sum(map(is_tile, op.results))
         rows = max(1, min(costs.chains // chunks, costs.registers // (2 * vectors)))
