@@ -90,7 +90,7 @@ NOT_LOWERED_DIALECTS = {
 }
 ROOT_NAMES = {name for name, definition in OPS.items() if issubclass(definition.kind or Op, SINKS)}
 IN_EVALUATE = {"tt.split"}
-IN_LOWER_NESTS = {"cpu.nest", "cpu.dot"}
+IN_LOWER_NESTS = {"cpu.accumulate", "cpu.nest", "cpu.dot"}
 OF_VECTORIZED_FUNCTIONS = {"tt.assert"}
 EMITTED = FUNCTION_RULES.keys() - OF_VECTORIZED_FUNCTIONS
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOT_NAMES, SCALARS, EMITTED, IN_EVALUATE, IN_LOWER_NESTS)

@@ -7,6 +7,11 @@
       …tile ops…                                                    outer loops over 64 rows, inner loops over columns
       "cpu.yield"(%sum)
     })
+    %r = "cpu.accumulate"(%low, %high, %step, %zero) ({     a loop that only reads memory: in a nest it is the inner one
+    ^bb0(%i: i32, %sum: tensor<64x64xf32>):
+      …ops on elements…
+      "cpu.yield"(%next)
+    })
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
@@ -20,9 +25,9 @@ from __future__ import annotations
 
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare, declares
-from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, OptionalOperand, RegionOf, Word
+from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type, i64
 
 SCRATCH = 5
@@ -81,6 +86,29 @@ class Nest(Op):
     axis = Integer("axis", -1)
     region = RegionOf()
     body = Body()
+
+
+@declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)
+class Accumulate(Op):
+    """A counted loop that only reads memory and carries tiles; elements of the same index depend on each other only.
+
+    Attributes:
+        low, high, step: the bounds of the counter and its step.
+        inits: the values that the carried ones start with.
+        body: its block, whose arguments are the counter and the carried values.
+    """
+
+    __slots__ = ()
+    low, high, step = Operand(0), Operand(1), Operand(2)
+    inits = Operands(3)
+    region = RegionOf()
+    body = Body()
+
+    @property
+    def captured(self) -> list[Value]:
+        """The values from around the loop that its body uses."""
+        used = {value: None for op in self.body for value in op.operands if value not in self.body.args}
+        return [value for value in used if value.op is None or value.op.block is not self.body]
 
 
 @declares("cpu.dot", effect=Effect.READ_WRITE)

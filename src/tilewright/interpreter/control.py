@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dialects.cpu import Accumulate
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.tt_function import Call
@@ -15,11 +16,11 @@ from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.ir.core import Op
 
 
-@executes("scf.for")
-def _for(machine: Interpreter, op: For, low: Any, high: Any, step: Any, *inits: Any) -> Any:
+@executes("cpu.accumulate", "scf.for")
+def _for(machine: Interpreter, op: Accumulate | For, low: Any, high: Any, step: Any, *inits: Any) -> Any:
     carried: Sequence[Any] = inits
     dtype = numpy_dtype(op.low.type)
-    assert step > 0, "the step of scf.for is positive"
+    assert step > 0, f"the step of {op.name} is positive"
     for counter in range(int(low), int(high), int(step)):
         carried = machine.run_region(op.region, [dtype.type(counter), *carried])[1]
     return carried

@@ -50,6 +50,7 @@ COLUMNS = f"| op | text | semantics | CPU | NVIDIA | PTX simulator | `run_ir` | 
 ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, elementwise.LOWERINGS, LoopEmitter.TABLE)
 """The tables of lowerings for CPUs."""
 CPU_PASSES = {
+    "cpu.accumulate": "`lower_nests`",
     "cpu.dot": "`lower_nests`",
     "cpu.nest": "`lower_nests`",
     "tt.advance": "`rewrite_tensor_pointer`",

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.backends.cpu.costs import SINKS, is_tile, tile_operand
+from tilewright.backends.cpu.costs import SINKS, inputs, is_tile, tile_operand
+from tilewright.dialects.cpu import Accumulate
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather, Splat, Trans
@@ -42,7 +43,7 @@ def axis_of_new(op: ExpandDims) -> int:
 
 
 def operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
-    """The axes by which each operand is asked for when the result of the lazy `op` is asked for by `tags`."""
+    """The axes by which each operand is asked for when the result of `op` is asked for by `tags`."""
     if op.definition.elementwise or isinstance(op, Load):
         return [(v, tags if is_tile(v) else ()) for v in op.operands]
     if isinstance(op, Splat):
@@ -58,7 +59,8 @@ def operand_tags(op: Op, tags: Tags) -> list[tuple[Value, Tags]]:
         for position, axis in enumerate(op.order):
             moved[axis] = tags[position]
         return [(op.source, tuple(moved))]
-    return [(v, (ELSEWHERE,) * len(v.type.shape or ())) for v in op.operands if is_tile(v)]
+    starts = set(op.inits).difference(op.captured) if isinstance(op, Accumulate) else ()
+    return [(v, tags if v in starts else (ELSEWHERE,) * len(v.type.shape or ())) for v in inputs(op) if is_tile(v)]
 
 
 def asked_for(sink: Op) -> Iterator[tuple[Op, bool]]:
@@ -69,6 +71,8 @@ def asked_for(sink: Op) -> Iterator[tuple[Op, bool]]:
     own: Tags = tuple(range(len(tile_operand(sink).type.shape or ())))
     seen: set[tuple[Op, Tags]] = set()
     stack: list[tuple[Value, Tags]] = [(v, own if is_tile(v) else ()) for v in sink.operands]
+    if isinstance(sink, Accumulate):
+        stack = operand_tags(sink, own)
     while stack:
         value, tags = stack.pop()
         op = value.op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.dialects.cpu import GuardedStore, Read, Write
+from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
 from tilewright.dialects.traits import Atomic, Indexing
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
 from tilewright.dialects.tt_reduce import Fold
@@ -63,17 +63,6 @@ def is_lazy(op: Op) -> bool:
     return op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
 
 
-def makers(value: Value) -> Iterator[Op]:
-    """The ops that the tile `value` is computed from, each once."""
-    stack, seen = [value], set[Op]()
-    while stack:
-        op = stack.pop().op
-        if op is not None and op not in seen:
-            seen.add(op)
-            yield op
-            stack.extend(v for v in op.operands if is_tile(v))
-
-
 def lazy_closure(value: Value) -> list[Op]:
     """The lazy ops that compute `value` from buffers, memory and scalars, users first."""
     seen: dict[Op, None] = {}
@@ -91,15 +80,28 @@ def weight(value: Value) -> float:
 
     An op per row or column counts as often as it is computed.
     """
-    return sum(cost(op) * min(1.0, _elements(op) / _elements_of(value)) for op in lazy_closure(value))
+    elements = _elements_of(value)
+    return sum(cost(op) * min(1.0, _elements_of(op.results[0]) / elements) for op in lazy_closure(value))
 
 
 def _elements_of(value: Value) -> int:
     return value.type.numel if isinstance(value.type, TensorType) else 1
 
 
-def _elements(op: Op) -> int:
-    return _elements_of(op.results[0])
+def inputs(op: Op) -> list[Value]:
+    """What `op` is computed from: its operands, and what the body of a cpu.accumulate uses."""
+    return [*op.operands, *op.captured] if isinstance(op, Accumulate) else op.operands
+
+
+def makers(value: Value) -> Iterator[Op]:
+    """The ops that the tile `value` is computed from, each once."""
+    stack, seen = [value], set[Op]()
+    while stack:
+        op = stack.pop().op
+        if op is not None and op not in seen:
+            seen.add(op)
+            yield op
+            stack.extend(v for v in op.operands if is_tile(v))
 
 
 def conjuncts(mask: Value) -> Iterator[Value]:
@@ -125,6 +127,8 @@ def where_of(op: Op) -> list[Value]:
 
 
 def tile_operand(sink: Op) -> Value:
-    """The operand whose elements `sink` runs over."""
+    """The operand whose elements `sink` runs over; for a cpu.accumulate, a result."""
+    if isinstance(sink, Accumulate):
+        return next(filter(is_tile, sink.results))
     first, *_ = sink.operands
     return sink.value if isinstance(sink, STORES) else first

@@ -41,10 +41,10 @@ from tilewright.backends.cpu.costs import (
     where_of,
 )
 from tilewright.backends.cpu.dots import DotLowering
-from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, reads_elsewhere
+from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, erase_dead, reads_elsewhere
 from tilewright.backends.cpu.near_partners import asks_for_vectors, trades_within_vectors
 from tilewright.backends.cpu.op_order import follows, is_inside, is_under
-from tilewright.dialects.cpu import Alloc, Read, Report, Write, buffer_type
+from tilewright.dialects.cpu import Accumulate, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_memory import Load, Store
@@ -107,7 +107,7 @@ class Planner:
             if after is not None and self.is_deep(op):
                 self.settle(op.result, after)
             op = after if after is None or after.block is self.block else op.next
-        self.erase_dead()
+        erase_dead(self.block)
 
     def meet(self, op: Op) -> None:
         """Count `op` from now on as one that came before."""
@@ -131,7 +131,9 @@ class Planner:
     def take(self, op: Op) -> None:
         if self.traded:
             self.settle_traded(op)
-        if op.regions and not isinstance(op, SINKS):
+        if isinstance(op, Accumulate):
+            self.accumulate(op)
+        elif op.regions and not isinstance(op, SINKS):
             self.enter_regions(op)
         elif isinstance(op, Dot):
             self.dot(op)
@@ -266,10 +268,7 @@ class Planner:
         self.close(before=op)
 
     def enter_regions(self, op: Op) -> None:
-        kept = [v for v in self.captured(op) if v in self.traded or weight(v) >= EXPENSIVE or self.reads_memory(v)]
-        for value in kept:
-            self.read_inside(value, self.materialise(value, op), op)
-        self.close(before=op)
+        self.keep_captured(op)
         apart = op.attributes.get("apart")  # what is apart changes memory that only such ops read
         inside = [] if apart else [o for o in op.walk() if o is not op]
         if any(o.definition.effect in _WRITES and not o.name.startswith("cpu.") for o in inside):
@@ -279,6 +278,20 @@ class Planner:
                 inner = Planner(block, self.dots, self.accesses, self.vector_bits)
                 inner.fixed = self.fixed
                 inner.run()
+
+    def keep_captured(self, op: Op) -> None:
+        """Compute in front of `op`, once, what its regions would have to compute or load again and again."""
+        kept = [v for v in self.captured(op) if v in self.traded or weight(v) >= EXPENSIVE or self.reads_memory(v)]
+        for value in kept:
+            self.read_inside(value, self.materialise(value, op), op)
+        self.close(before=op)
+
+    def accumulate(self, op: Accumulate) -> None:
+        """A loop that only reads memory begins a nest of its own, which no store joins."""
+        self.keep_captured(op)
+        self.open = FusionGroup(domain_of(op))
+        self.open.add(op)
+        self.done.update(op.walk())
 
     def dot(self, op: Dot) -> None:
         if self.open is not None and self.open.clobbers:
@@ -477,20 +490,6 @@ class Planner:
     def reads_memory(self, value: Value) -> bool:
         """Whether computing `value` loads from memory, or from a buffer that changes."""
         return any(isinstance(o, LOADS) and not _is_read_of(o.result, self.fixed) for o in lazy_closure(value))
-
-    def erase_dead(self) -> None:
-        """Erase the lazy ops that have no users left: nests have copied them."""
-        changed = True
-        while changed:
-            changed = False
-            op = self.block.last
-            while op is not None:
-                before = op.previous
-                unused = not any(r.uses for r in op.results)
-                if unused and (isinstance(op, Alloc) or (is_lazy(op) and touches_tiles(op))):
-                    op.erase()
-                    changed = True
-                op = before
 
 
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import INNER, Tags, asked_for, axis_of, operand_tags
-from tilewright.backends.cpu.costs import ATOMICS, is_lazy, is_tile, tile_operand, touches_tiles
-from tilewright.dialects.cpu import Read, Write
+from tilewright.backends.cpu.costs import ATOMICS, inputs, is_lazy, is_tile, tile_operand, touches_tiles
+from tilewright.dialects.cpu import Accumulate, Alloc, Read, Write
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
@@ -64,6 +64,7 @@ class FusionGroup:
         written: buffers that the nest writes.
         clobbers: the nest changes global memory.
         uneven: its loads from addresses that are no base + index · stride.
+        accumulated: results of the cpu.accumulate that it begins with, if it does.
         kept: values that it also writes to a buffer.
     """
 
@@ -74,6 +75,7 @@ class FusionGroup:
         self.written: set[Value] = set()
         self.clobbers = False
         self.uneven: list[Load] = []
+        self.accumulated: set[Value] = set()
         self.kept: dict[Value, Value] = {}
 
     @property
@@ -87,10 +89,14 @@ class FusionGroup:
         self.clobbers |= isinstance(sink, WritesMemory)
         if isinstance(sink, Write):
             self.written.add(sink.buffer)
+        elif isinstance(sink, Accumulate):
+            self.accumulated.update(sink.results)
 
     def accepts(self, sink: Op, domain: Domain) -> bool:
         """Whether `sink` may share the loops. It asks of the nest's own results only the row that it is in."""
         if isinstance(sink, (*ATOMICS, Scan)) or len(self.sinks) >= MAX_SINKS:
+            return False
+        if self.accumulated and (isinstance(sink, WritesMemory) or self._comes_after_reductions(sink)):
             return False
         mine = self.domain
         rank = len(mine.outer)
@@ -113,14 +119,23 @@ class FusionGroup:
         outer.insert(len(outer) if domain.axis < 0 else domain.axis, INNER)
         return tuple(outer)
 
+    def _comes_after_reductions(self, sink: Op) -> bool:
+        """Whether `sink` needs both what is accumulated and another result: the one is gone when the other is there."""
+        others = self.pending - self.accumulated
+        return all(any(self._needs(v, wanted) for v in sink.operands) for wanted in (self.accumulated, others))
+
     def needs_pending(self, value: Value) -> bool:
         """Whether `value` is computed from results of the nest."""
-        if not self.pending:
+        return self._needs(value, self.pending)
+
+    def _needs(self, value: Value, wanted: set[Value]) -> bool:
+        """Whether `value` is computed from one of these results."""
+        if not wanted:
             return False
         stack, seen = [value], set()
         while stack:
             v = stack.pop()
-            if v in self.pending:
+            if v in wanted:
                 return True
             op = v.op
             if op is not None and op not in seen and (is_lazy(op) and touches_tiles(op)):
@@ -133,6 +148,8 @@ class FusionGroup:
         if (value, tags) in seen:
             return True
         seen.add((value, tags))
+        if value in self.accumulated:
+            return tags == self._full_tags(self.domain)
         if value in self.pending and is_tile(value):
             return tags == tuple(range(len(self.domain.outer)))
         op = value.op
@@ -156,7 +173,7 @@ class FusionGroup:
         if op in seen:
             return
         seen.add(op)
-        for value in op.operands:
+        for value in inputs(op):
             if value.op is not None and self._belongs(value):
                 self._visit(value.op, seen, order)
         order.extend(op.results)
@@ -197,7 +214,7 @@ class FusionGroup:
             for result in op.results:
                 if result in self.kept:
                     body.append(Op.create("cpu.write", (mapping[result], self.kept[result]), location=op.location))
-        scalars = [r for sink in self.sinks for r in sink.results if not is_tile(r)]
+        scalars = [r for sink in self.sinks for r in sink.results if not is_tile(r) and r not in self.accumulated]
         body.append(Op.create("cpu.yield", [mapping[r] for r in scalars]))
         nest = Op.create(
             "cpu.nest",
@@ -219,13 +236,13 @@ class FusionGroup:
     def _ops_to_copy(self) -> list[Op]:
         """The ops to copy, operands before users; first those that need no result of the nest: loads precede stores."""
         order: dict[Op, None] = {}
-        values = [*(v for sink in self.sinks for v in sink.operands), *self.kept]
+        values = [*(v for sink in self.sinks for v in inputs(sink)), *self.kept]
         for early in (True, False):
             for value in values:
                 if not (early and self.needs_pending(value)):
                     self._copy(value, order)
         for sink in self.sinks:
-            for value in sink.operands:
+            for value in inputs(sink):
                 self._copy(value, order)
             order[sink] = None
         return list(order)
@@ -234,8 +251,8 @@ class FusionGroup:
         op = value.op
         if op is None or op in order or not self._belongs(value):
             return
-        for operand in op.operands:
-            self._copy(operand, order)
+        for value in inputs(op):
+            self._copy(value, order)
         order[op] = None
 
     def _rewire(self, nest: Op, scalars: list[Value], before: Op) -> None:
@@ -268,3 +285,18 @@ class FusionGroup:
 
 def _is_scalar_constant(op: Op) -> bool:
     return op.definition.constant and op.definition.effect is Effect.NONE and not touches_tiles(op)
+
+
+def erase_dead(block: Block) -> None:
+    """Erase the lazy ops that have no users left: nests have copied them."""
+    changed = True
+    while changed:
+        changed = False
+        op = block.last
+        while op is not None:
+            before = op.previous
+            unused = not any(r.uses for r in op.results)
+            if unused and (isinstance(op, Alloc) or (is_lazy(op) and touches_tiles(op))):
+                op.erase()
+                changed = True
+            op = before

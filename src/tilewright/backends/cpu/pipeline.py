@@ -26,6 +26,7 @@ from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
+from tilewright.backends.cpu.interchange_loops import interchange_loops
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.options import CpuOptions
@@ -58,7 +59,7 @@ def make_ttcir(module: Op, metadata: dict[str, Any], options: CpuOptions, target
     metadata["stored"] = sorted(stored_arguments(module))
     if options.sanitize:
         sanitize(module, options)
-    run_stage(module, cpu_passes(target), metadata)
+    run_stage(module, cpu_passes(target, interruptible=options.interruptible), metadata)
     return module
 
 
@@ -106,9 +107,12 @@ def sanitize(module: Op, options: CpuOptions) -> None:
     _kernel_of(module).attributes["sanitizer"] = instrument(module, options.sanitize)
 
 
-def cpu_passes(target: Target) -> tuple[Pass, ...]:
-    """The passes from TTIR to ttcir."""
+def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ...]:
+    """The passes from TTIR to ttcir; with `interruptible`, every turn of a `for` loop looks for signals."""
     dots = DotLowering(partial(operand_element_type, target=target))
+    interchange = Pass(
+        "interchange_loops", partial(interchange_loops, target=target), "loops that only read carry tiles in registers"
+    )
     return (
         Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
         Pass("check_legality", check_legality, "what has no lowering is named before anything is lowered"),
@@ -128,6 +132,7 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
             pointer_induction,
             "tiles that loops shift by a number become fixed tiles plus that number",
         ),
+        *(() if interruptible else (interchange,)),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
         Pass(
             "fuse_loops",

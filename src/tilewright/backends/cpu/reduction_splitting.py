@@ -16,10 +16,11 @@ phase computes before it stores.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import UnionType
 
-from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, is_tile, tile_operand
+from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
+from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
 from tilewright.dialects.cpu import Nest as NestOp
-from tilewright.dialects.cpu import Read, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
@@ -34,13 +35,13 @@ class Nest:
         self.op, self.body = op, op.body
         self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
         self.sinks: list[Op] = [o for o in self.body if isinstance(o, SINKS)]
-        self.closures = {sink: self._closure(sink) for sink in self.sinks}
+        self.closures = {sink: self._closure(sink, Reduce | Accumulate) for sink in self.sinks}
         self._loading = {sink for sink in self.sinks if any(isinstance(op, Load) for op in self.closures[sink])}
-        self._reads = {sink: [op for op in self.closures[sink] if isinstance(op, Read)] for sink in self.sinks}
+        self._reads = {sink: [op for op in self._closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
         self.phases = self._phases()
 
-    def _closure(self, sink: Op) -> dict[Op, None]:
-        """Ops inside that `sink` is computed from, but not what reductions are computed from."""
+    def _closure(self, sink: Op, ends: type[Op] | UnionType) -> dict[Op, None]:
+        """Ops inside that `sink` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
         stack = list(sink.operands)
         while stack:
@@ -48,8 +49,8 @@ class Nest:
             if op is None or op in seen or op.block is not self.body:
                 continue
             seen[op] = None
-            if not isinstance(op, Reduce):
-                stack.extend(op.operands)
+            if not isinstance(op, ends):
+                stack.extend(inputs(op))
         return seen
 
     def _phases(self) -> dict[Op, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, TypeAlias
 
 from tilewright.backends.cpu.alignment import axis_of_new
-from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile, makers
 from tilewright.dialects.arith import Binary, Unary
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
@@ -20,6 +20,12 @@ Steps = dict[int, Step]
 """The step along each axis that a value depends on."""
 Known = dict[Value, Steps]
 
+TURN = -1
+"""The key of how far the next turn of a loop is."""
+
+FARTHEST = 100
+"""Max number of ops through which steps are followed."""
+
 
 def lies_transposed(pointer: Value) -> bool:
     """Whether neighbours of a 2-D tile are neighbours in memory along axis 0, and not along axis 1."""
@@ -30,6 +36,35 @@ def lies_transposed(pointer: Value) -> bool:
 def lies_across(value: Value) -> bool:
     """Whether neighbours in memory are neighbours along axis 0, for most elements that a 2-D tile is computed from."""
     return _votes(value, set()) > 0
+
+
+def steps_of_turn(ops: Iterable[Op], counters: Iterable[Value]) -> Known:
+    """The steps of the scalars in the body of a loop, in order: how much more they are in the next turn.
+
+    Args:
+        ops: the body.
+        counters: the scalars that are one more, or some elements more, in the next turn.
+    """
+    known: Known = {counter: {TURN: 1} for counter in counters}
+    for op in ops:
+        if op.results and not is_tile(op.result):
+            rule = _RULES.get(op.name)
+            known[op.result] = {TURN: None} if rule is None else rule(op, known)
+    return known
+
+
+def goes_on(pointer: Value, known: Known) -> bool:
+    """Whether a tile of pointers goes on along its last axis in the next turn of a loop, or stays where it is.
+
+    Neighbours along another axis are not neighbours in memory, unless those along the last one are, too.
+    """
+    if sum(1 for _ in makers(pointer)) > FARTHEST:
+        return False
+    steps = _steps(pointer, known)
+    last = len(pointer.type.shape or ()) - 1
+    turn, along = steps.get(TURN, 0), steps.get(last, 0)
+    is_across = along != 1 and any(step == 1 for axis, step in steps.items() if axis not in (last, TURN))
+    return not is_across and (turn == 0 or (turn is not None and turn == along))
 
 
 def _votes(value: Value, met: set[Value]) -> int:
@@ -52,7 +87,7 @@ def run_time_strides(op: Op) -> list[Value]:
     They are arguments, mostly, that Triton does not specialise (`stride: int`), and which are 1 nearly always.
     """
     known: Known = {}
-    accesses = [access for block in op.regions[0].blocks for access in block if isinstance(access, ACCESSES)]
+    accesses = [access for access in op.walk() if isinstance(access, ACCESSES)]
     steps = [_last_step(access.pointer, known) for access in accesses]
     return list(dict.fromkeys(step for step in steps if isinstance(step, Value)))
 
@@ -69,9 +104,9 @@ def _last_step(pointer: Value, known: Known) -> Step:
 
 def _steps(value: Value, known: Known) -> Steps:
     op = value.op
-    if op is None or not is_tile(value):
-        return {}
     if value not in known:
+        if op is None or not is_tile(value):
+            return {}
         rule = _RULES.get(op.name)
         known[value] = dict.fromkeys(range(len(value.type.shape or ()))) if rule is None else rule(op, known)
     return known[value]
@@ -79,6 +114,10 @@ def _steps(value: Value, known: Known) -> Steps:
 
 def _none(op: Op, known: Known) -> Steps:
     return {}
+
+
+def _splat(op: Splat, known: Known) -> Steps:
+    return _steps(op.source, known)
 
 
 def _range(op: Op, known: Known) -> Steps:
@@ -172,5 +211,5 @@ _RULES: dict[str, Callable[[Any, Known], Steps]] = {
     "tt.broadcast": _broadcast,
     "tt.expand_dims": _expanded,
     "tt.make_range": _range,
-    "tt.splat": _none,
+    "tt.splat": _splat,
 }

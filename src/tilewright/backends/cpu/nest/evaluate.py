@@ -30,7 +30,7 @@ from tilewright.backends.cpu.nest.loads import load, masks_memory, needed_mask, 
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import Constant, Select
-from tilewright.dialects.cpu import Nest, Read, tile_of
+from tilewright.dialects.cpu import Accumulate, Nest, Read, tile_of
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Split
@@ -62,7 +62,7 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
 
 def _compute(c: Context, value: Value, index: Index) -> Lane:
     op = value.op
-    if op is None or not isinstance(op.parent, Nest):
+    if op is None or not isinstance(op.parent, Accumulate | Nest):
         if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
         return Uniform(c.scalar(value), 0)

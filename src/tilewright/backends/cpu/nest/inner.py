@@ -12,6 +12,7 @@ from math import prod
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.near_partners import least_lanes
+from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, Guarded, MovedRows
@@ -26,7 +27,7 @@ from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.arith import Division, Select
-from tilewright.dialects.cpu import GuardedStore, Read
+from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Block, Op, Value, tile_type
@@ -69,13 +70,21 @@ class Accumulator:
 
 
 class InnerLoop:
-    """One inner loop over `extent` elements for `sinks`, which all run in one phase."""
+    """One inner loop over `extent` elements for `sinks`, which all run in one phase.
 
-    def __init__(self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index) -> None:
+    What a cpu.accumulate gives may be there already, for each chunk of the only step.
+    """
+
+    def __init__(
+        self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, accumulated: Sequence[Found] = ()
+    ) -> None:
         self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
         self.c, self.nest = tails.c, tails.nest
         self.by_rows = self.nest.mode == "rows"
         self.accumulators = [self._accumulator(r) for r in sinks if isinstance(r, Reduce)]
+        ops = dict.fromkeys(op for sink in sinks for op in self.nest.closures[sink])
+        self.given = accumulated
+        self.turns = [op for op in ops if isinstance(op, Accumulate)]
 
     def _accumulator(self, sink: Reduce) -> Accumulator:
         combine = Combine(sink)
@@ -84,7 +93,7 @@ class InnerLoop:
     def build(self) -> None:
         """Build the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
-        step = self._chunks_per_step()
+        step = self.chunks_per_step()
         if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
             self._versions(step)
         else:
@@ -109,7 +118,7 @@ class InnerLoop:
                 return True
         return False
 
-    def _chunks_per_step(self) -> int:
+    def chunks_per_step(self) -> int:
         """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
         c, nest = self.c, self.nest
         if not self.by_rows or c.optimize_size or any(isinstance(r, ATOMICS) for r in self.sinks):
@@ -117,11 +126,12 @@ class InnerLoop:
         ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
         costs = c.target.costs
-        most = costs.chains if self.accumulators else costs.chunks
+        sums = bool(self.accumulators or self.turns)
+        most = costs.chains if sums else costs.chunks
         if any(o.name.startswith("math.exp") for o in ops):
             most = min(most, costs.chunks_with_powers)
         wanted = next(n for n in (most, 4, 2, 1) if n <= most and (n * size <= UNROLLED or n == 1))
-        chunks, is_tile = self.extent // c.lanes, not nest.outer and not self.accumulators
+        chunks, is_tile = self.extent // c.lanes, not nest.outer and not sums
         return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 
     def _versions(self, step: int) -> None:
@@ -275,11 +285,14 @@ class InnerLoop:
         """All chunks of one step: compute, reduce, then act."""
         c = self.c
         acts: list[Act] = []
+        accumulated = self._accumulated(index, chunks) if self.turns else []
         for chunk in range(chunks):
             c.forget(c.depth)
             if self.by_rows:
                 c.chunk = chunk * c.lanes
                 c.position = c.add(index, c.chunk, i64, c.depth)
+            for found in accumulated:
+                c.reduced.update(found[chunk])
             for sink in self.sinks:
                 if isinstance(sink, Reduce):
                     self._accumulate(sink, chunk, index, counter)
@@ -292,6 +305,16 @@ class InnerLoop:
         c.chunk = 0
         for act in acts:
             act()
+        for value in [value for found in accumulated for value in found[0]]:
+            del c.reduced[value]
+
+    def _accumulated(self, index: Scalar, chunks: int) -> list[Sequence[Found]]:
+        """For each cpu.accumulate, its results in each chunk."""
+        if self.given:
+            return [self.given]
+        c, where = self.c, (*self.outer, LANE)
+        starts = [(chunk * c.lanes, c.add(index, chunk * c.lanes, i64, c.depth)) for chunk in range(chunks)]
+        return [accumulate(c, op, [Place(*start, where) for start in starts]) for op in self.turns]
 
     def _pieces(self) -> Scalar:
         """The loops of pieces that a general loop is split into, where it can be; returns the lane behind them."""

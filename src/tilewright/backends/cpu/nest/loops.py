@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tilewright.backends.cpu.costs import ATOMICS, tile_operand
+from tilewright.backends.cpu.costs import ATOMICS, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.near_partners import least_lanes
+from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
 from tilewright.backends.cpu.nest.context import Context, Grid, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
@@ -26,8 +27,9 @@ from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
+from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import GuardedStore, Read, Write
+from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
@@ -75,7 +77,7 @@ def lower_nest(
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
     c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
     c.ends = ends
-    c.mixes = sum(isinstance(op, Load) for op in nest.body) > 1
+    c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()
 
 
@@ -85,6 +87,7 @@ class NestBuilder:
     def __init__(self, c: Context, nest: Nest) -> None:
         self.c, self.nest, self.tails = c, nest, Tails(c, nest)
         self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.sinks)
+        self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
     def build(self) -> list[Value]:
         c = self.c
@@ -164,11 +167,42 @@ class NestBuilder:
         """
         nest = self.nest
         simple = all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in nest.sinks)
+        if self.turns is not None and simple:
+            return self._rows_of_turns(self.turns)
         if nest.mode != "rows" or not simple or len(set(nest.phases.values())) == 1 or nest.outer[-1] == 1:
             return 1
         extents = [nest.inner_extent(r) for r in nest.sinks]
         short = all(extent <= SHORT_ROW * self._lanes(extent) for extent in extents)
         return ROWS_TOGETHER if short and not any(isinstance(op, Load) for op in nest.body) else 1
+
+    def _rows_of_turns(self, op: Accumulate) -> int:
+        """The number of rows that a loop of the kernel goes through side by side: as many as registers hold.
+
+        A row of one vector would wait for each addition. Elements that are no neighbours are what takes time, and code.
+        """
+        c, nest, costs = self.c, self.nest, self.c.target.costs
+        sinks = [r for r in nest.sinks if nest.inner_extent(r) > 1]
+        if not sinks:
+            return 1
+        c.extent = nest.inner_extent(sinks[0])
+        c.lanes = self._lanes(c.extent)
+        chunks = c.extent // c.lanes
+        is_spaced = any(not isinstance(c.scalar(stride), int) for stride in run_time_strides(nest.op))
+        if is_spaced or InnerLoop(self.tails, sinks, c.extent, ()).chunks_per_step() < chunks:
+            return 1
+        vectors = chunks * sum(map(is_tile, op.results))
+        rows = max(1, min(costs.chains // chunks, costs.registers // (2 * vectors)))
+        return min(nest.outer[-1], 1 << (rows.bit_length() - 1))
+
+    def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
+        """What the loop `op` gives, for each row and each chunk of it."""
+        c = self.c
+        chunks = range(0, c.extent, c.lanes)
+        c.blocks[c.depth] = c.b.block
+        c.depth += 1
+        found = accumulate(c, op, [Place(chunk, chunk, (*row, LANE)) for chunk in chunks for row in rows])
+        c.depth -= 1
+        return [found[number :: len(rows)] for number in range(len(rows))]
 
     @contextmanager
     def _level(self, extent: Scalar, step: int) -> Iterator[Scalar]:
@@ -203,15 +237,16 @@ class NestBuilder:
         """All phases, each for all `rows` before the next one."""
         c, nest = self.c, self.nest
         reduced = [c.reduced, *({} for _ in rows[1:])]
-        following = next_rows(c, nest)
+        following, turns = next_rows(c, nest), self.turns
+        given = [[]] * len(rows) if turns is None or len(rows) == 1 else self._turns_of(turns, rows)
         for phase in sorted(set(nest.phases.values())):
             sinks = [r for r in nest.sinks if nest.phases[r] == phase]
             c.next_rows = following if phase == 1 else {}
             inner = [r for r in sinks if nest.inner_extent(r) > 1 or not self._is_row_sink(r)]
-            for index, c.reduced in zip(rows, reduced, strict=True):
+            for index, c.reduced, accumulated in zip(rows, reduced, given, strict=True):
                 c.blocks[c.depth] = c.b.block
                 for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
-                    self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index)
+                    self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index, accumulated)
                 for sink in sinks:
                     if sink not in inner:
                         prepare(c, sink, index)()
@@ -220,7 +255,7 @@ class NestBuilder:
     def _is_row_sink(self, sink: Op) -> bool:
         return self.nest.is_row_level(tile_operand(sink))
 
-    def _inner(self, sinks: list[Op], extent: int, index: Index) -> None:
+    def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:
         c = self.c
         if self.nest.mode == "rows":
             c.lanes, c.extent = self._lanes(extent), extent
@@ -228,7 +263,7 @@ class NestBuilder:
         if scans:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(self.tails, sinks, extent, index).build()
+            InnerLoop(self.tails, sinks, extent, index, accumulated).build()
 
     def _lanes(self, extent: int) -> int:
         """W: as many lanes as the widest values that are computed fill a register with."""
@@ -258,4 +293,4 @@ def _is_computed(op: Op, value: Value) -> bool:
     """Whether `value` is computed lane by lane; indices and addresses are not, they stay affine."""
     if not _is_number_tile(value):
         return False
-    return "f" in value.type.scalar.text or isinstance(op, (Load, Read, Fold))
+    return "f" in value.type.scalar.text or isinstance(op, (Accumulate, Load, Read, Fold))

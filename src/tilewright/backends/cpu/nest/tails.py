@@ -1,8 +1,8 @@
 """Values beyond the masks of a row: the same number in all lanes.
 
-    x = load(p + lane, lane < n, -inf)      -inf in lanes from n on
-    e = exp(x - m)                          0 or NaN there, since m is one number for the row
-    e * lane                                depends on the lane everywhere
+x = load(p + lane, lane < n, -inf)      -inf in lanes from n on
+e = exp(x - m)                          0 or NaN there, since m is one number for the row
+e * lane                                depends on the lane everywhere
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.backends.cpu.nest.moves import moved_index
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import CompareIntegers, Constant, Select
-from tilewright.dialects.cpu import Read
+from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import Number
@@ -130,7 +130,7 @@ class Tails:
             maker = value.op
             if maker is None or maker.block is not self.nest.body or value in self.c.reduced:
                 continue
-            if isinstance(maker, Reduce | Read) or (inside and isinstance(maker, Load)):
+            if isinstance(maker, Accumulate | Reduce | Read) or (inside and isinstance(maker, Load)):
                 self._waits |= isinstance(maker, Reduce)
                 return False
             new = {(operand, inside) for operand in maker.operands} - seen

@@ -1,0 +1,171 @@
+"""Loops that carry tiles and only read memory go inside the loops over the elements of these tiles.
+
+    %r = scf.for %i = … iter_args(%sum = %zero) {         %r = "cpu.accumulate"(…, %zero) ({
+      %next = arith.addf %sum, (tt.load …)                ^bb0(%i: i32, %sum: tensor<4x1024xf32>):
+      scf.yield %next                               →       %next = arith.addf %sum, (tt.load …)
+    }                                                       "cpu.yield"(%next)
+                                                          })
+
+A `cpu.accumulate` is a part of a nest: for some elements at a time, all turns of the loop run with the carried values
+in registers. Else each turn would read and write whole tiles. Every element goes through the same operations in the
+same order. Memory is still read as it lies: a row of the tile fits into registers, and the next turn goes on behind it.
+For longer rows there are two versions, and a loop of FEW_TURNS goes inside.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.affine import is_affine
+from tilewright.backends.cpu.costs import cost, is_tile
+from tilewright.backends.cpu.insertion import insert, op_before
+from tilewright.backends.cpu.reduction_splitting import STREAMING, TRANSCENDENTAL
+from tilewright.backends.cpu.strides import goes_on, steps_of_turn
+from tilewright.backends.llvm.elementwise import is_elementwise
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import AddPtr, Load
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
+from tilewright.ir.types import IntType, PointerType, i1, i64
+from tilewright.transforms.matching import binary_of, integer_of
+
+FEW_TURNS = 4
+"""Max turns of a loop that goes inside though rows do not fit into registers: so many places are read side by side."""
+
+_PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
+"""Ops, besides those on elements, that loops may have."""
+
+
+def interchange_loops(module: Op, target: Target) -> bool:
+    """Apply the rewrite above wherever it may be and pays; returns whether there is such a loop."""
+    loops = [op for op in module.walk() if isinstance(op, For) and _may_go_inside(op) and _pays(op)]
+    for loop in loops:
+        turns = _known_turns(loop)
+        if _fits(loop, target) or (turns is not None and turns <= FEW_TURNS):
+            _replace(loop)
+        elif turns is None:
+            _add_version(loop)
+    return bool(loops)
+
+
+def _may_go_inside(loop: For) -> bool:
+    """Whether the loop may go inside the loops over elements."""
+    return _carries_tiles(loop) and all(_may_be_inside(op) for op in loop.body) and _keeps_elements(loop)
+
+
+def _pays(loop: For) -> bool:
+    """Whether the loop does little but read memory, and goes on along the rows of its tiles."""
+    return _is_cheap(loop) and _reads_rows(loop)
+
+
+def _carries_tiles(loop: For) -> bool:
+    """Whether the loop carries tiles of numbers, all of one shape, and scalars that nobody asks for in the end."""
+    tiles = [value for value in loop.results if is_tile(value)]
+    if any(value.uses for value in loop.results if not is_tile(value)) or not isinstance(loop.low.type, IntType):
+        return False
+    numbers = not any(isinstance(value.type.scalar, PointerType) for value in tiles)
+    is_ordinary = "tt.disable_licm" not in loop.attributes
+    return numbers and is_ordinary and len({value.type.shape for value in tiles}) == 1
+
+
+def _fits(loop: For, target: Target) -> bool:
+    """Whether a row of all carried tiles fits into half the registers, and is read in one step."""
+    tiles = [tile_type(value) for value in loop.results if is_tile(value)]
+    vectors = [-(-tile.shape[-1] * tile.bits // target.vector_bits) for tile in tiles if tile.shape]
+    costs = target.costs
+    return 2 * sum(vectors) <= costs.registers and max(vectors, default=costs.registers) <= costs.chains
+
+
+def _is_cheap(loop: For) -> bool:
+    costs = [cost(op) for op in loop.body if op.results and is_tile(op.result)]
+    return sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
+
+
+def _may_be_inside(op: Op) -> bool:
+    if isinstance(op, Load):
+        return not op.is_volatile and is_affine(op.pointer)
+    is_simple = op.definition.constant or op.definition.terminator or (op.definition.elementwise and is_elementwise(op))
+    return not op.regions and (is_simple or isinstance(op, _PLACES))
+
+
+def _keeps_elements(loop: For) -> bool:
+    """Whether what depends on carried tiles is computed element by element, and no place in memory depends on it."""
+    stack = [value for value in loop.carried if is_tile(value)]
+    seen = set(stack)
+    while stack:
+        for user in stack.pop().uses:
+            if user.definition.terminator:
+                continue
+            if not user.definition.elementwise or isinstance(user, AddPtr):
+                return False
+            stack += [value for value in user.results if value not in seen]
+            seen.update(user.results)
+    return True
+
+
+def _reads_rows(loop: For) -> bool:
+    """Whether the turns read on along the rows of the tiles: else the memory of each turn is read as it lies."""
+    pairs = list(zip(loop.carried, loop.yielded, strict=True))
+    counters = [loop.induction_variable, *(value for value, next in pairs if _grows(value, next))]
+    steps = steps_of_turn(loop.body, counters)
+    return all(goes_on(op.pointer, steps) for op in loop.body if isinstance(op, Load) and is_tile(op.pointer))
+
+
+def _grows(value: Value, next: Value) -> bool:
+    """Whether the scalar `value` grows by a number that is known now."""
+    sum = binary_of(next, "arith.addi")
+    return sum is not None and sum.lhs is value and integer_of(sum.rhs) is not None
+
+
+def _add_version(loop: For) -> None:
+    """Let the loop go inside where it has few turns, which the run tells; many would read far apart pieces of rows."""
+    tiles, arms = [value for value in loop.results if is_tile(value)], [Block(), Block()]
+    types = [value.type for value in tiles]
+    branch = Op.create(
+        "scf.if", (_has_few_turns(loop),), types, {}, [Region([arm]) for arm in arms], location=loop.location
+    )
+    insert(branch, loop)
+    for old, new in zip(tiles, branch.results, strict=True):
+        new.name = old.name
+        old.replace_by(new)
+    short = loop.clone()
+    loop.unlink()
+    for arm, version in zip(arms, (short, loop), strict=True):
+        arm.append(version)
+        arm.append(Op.create("scf.yield", [v for v in version.results if is_tile(v)], location=loop.location))
+    _replace(short)
+
+
+def _known_turns(loop: For) -> int | None:
+    """The number of turns, if it is known now."""
+    bounds = [number for value in loop.bounds if (number := integer_of(value)) is not None]
+    return len(range(*bounds)) if len(bounds) == len(loop.bounds) and bounds[-1] > 0 else None
+
+
+def _has_few_turns(loop: For) -> Value:
+    """An i1 in front of the loop; for bounds of i64 that are farther apart than an i64 says, any."""
+    low, high, step = (_wide(value, loop) for value in loop.bounds)
+    most = op_before(loop, "arith.constant", (), i64, {"value": Number(FEW_TURNS, i64)})
+    way = op_before(loop, "arith.subi", (high, low), i64)
+    farthest = op_before(loop, "arith.muli", (step, most), i64)
+    return op_before(loop, "arith.cmpi", (way, farthest), i1, {"predicate": Keyword("sle")})
+
+
+def _wide(value: Value, before: Op) -> Value:
+    return value if value.type is i64 else op_before(before, "arith.extsi", (value,), i64)
+
+
+def _replace(loop: For) -> None:
+    body, end = loop.body, loop.body.terminator
+    body.append(Op.create("cpu.yield", end.operands, location=end.location))
+    end.erase()
+    types = [value.type for value in loop.results]
+    new = Op.create("cpu.accumulate", loop.operands, types, {}, [Region([body])], location=loop.location)
+    insert(new, loop)
+    for old, result in zip(loop.results, new.results, strict=True):
+        result.name = old.name
+        old.replace_by(result)
+    loop.regions = ()
+    loop.erase()

@@ -1,0 +1,360 @@
+"""Loops that carry tiles and only read memory go inside the loops over elements; others stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from guarded_memory import between_guards
+from pass_kernels import loops_of
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+
+Golden = Callable[[str, str], None]
+Array = np.ndarray[Any, Any]
+
+ROWS, COLUMNS = 8, 100
+"""The extents of the matrix: no multiple of a tile's."""
+
+
+@tw.jit
+def sum_rows(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, columns, BN):
+        column = start + tl.arange(0, BN)[None, :]
+        inside = (row < rows)[:, None] & (column < columns)
+        total += tl.load(x + row[:, None] * columns + column, inside, 0.0)
+    tl.store(out + row, tl.sum(total, 1), row < rows)
+
+
+@tw.jit
+def moving_pointers(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    row, lane = tl.arange(0, BM), tl.arange(0, BN)[None, :]
+    places, total = x + row[:, None] * columns + lane, tl.zeros((BM, BN), tl.float32)
+    for turn in range(tl.cdiv(columns, BN)):
+        total += tl.load(places, lane < columns - turn * BN, 0.0)
+        places += BN
+    tl.store(out + row, tl.sum(total, 1), row < rows)
+
+
+@tw.jit
+def sum_of_products(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    row = tl.arange(0, BM)[:, None]
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, columns, BN):
+        column = start + tl.arange(0, BN)[None, :]
+        inside = (row < rows) & (column < columns)
+        total += tl.load(x + row * columns + column, inside, 0.0) * tl.load(x + column, column < columns, 0.0)
+    tl.store(out + tl.arange(0, BM), tl.sum(total, 1), tl.arange(0, BM) < rows)
+
+
+@tw.jit
+def sums_and_tops(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """Two tiles are carried; one begins with what is loaded, and the other depends on it."""
+    row = tl.arange(0, BM)[:, None]
+    lane = tl.arange(0, BN)[None, :]
+    total, top = tl.load(x + row * columns + lane), tl.full((BM, BN), float("-inf"), tl.float32)
+    for start in range(BN, columns, BN):
+        column = start + lane
+        total += tl.load(x + row * columns + column, (row < rows) & (column < columns), 0.0)
+        top = tl.maximum(top, total)
+    tl.store(out + tl.arange(0, BM), tl.sum(total, 1) - tl.max(top, 1), tl.arange(0, BM) < rows)
+
+
+@tw.jit
+def fading_sum(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """A part of each turn needs nothing but what is carried."""
+    row = tl.arange(0, BM)[:, None]
+    total = tl.full((BM, BN), 1.0, tl.float32)
+    for start in range(0, columns, BN):
+        column = start + tl.arange(0, BN)[None, :]
+        faded = tl.where(total > 0.25, total * 0.75, -total)
+        total = faded + tl.load(x + row * columns + column, (row < rows) & (column < columns), 0.0)
+    tl.store(out + tl.arange(0, BM), tl.sum(total, 1), tl.arange(0, BM) < rows)
+
+
+@tw.jit
+def sums_in_an_outer_loop(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    row = tl.arange(0, BM)[:, None]
+    total = tl.zeros((BM, BN), tl.float32)
+    for turn in range(3):
+        for start in range(0, columns, BN):
+            column = start + tl.arange(0, BN)[None, :]
+            total += tl.load(x + row * columns + column, (row < rows) & (column < columns), 0.0)
+        total *= turn + 1.5
+    tl.store(out + tl.arange(0, BM), tl.sum(total, 1), tl.arange(0, BM) < rows)
+
+
+@tw.jit
+def squares_about_the_mean(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """What is carried is asked for by two reductions, the second of which needs the first."""
+    row = tl.arange(0, BM)[:, None]
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, columns, BN):
+        column = start + tl.arange(0, BN)[None, :]
+        total += tl.load(x + row * columns + column, (row < rows) & (column < columns), 0.0)
+    centred = total - tl.sum(total, 1)[:, None] / BN
+    tl.store(out + tl.arange(0, BM), tl.sum(centred * centred, 1), tl.arange(0, BM) < rows)
+
+
+@tw.jit
+def reads_what_was_stored(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """`x` and `out` may be one array, which is written in front of the loop and behind it."""
+    row, lane = tl.arange(0, BM), tl.arange(0, BN)
+    tl.store(out + lane, tl.load(x + lane) + 1.0)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, columns, BN):
+        column = start + lane[None, :]
+        total += tl.load(x + row[:, None] * columns + column, (row < rows)[:, None] & (column < columns), 0.0)
+    tl.store(out + row * columns + columns, tl.sum(total, 1), row < rows - 1)
+    tl.store(out + row, tl.sum(total, 1), row < rows)
+
+
+APPLIED = [
+    sum_rows,
+    moving_pointers,
+    sum_of_products,
+    sums_and_tops,
+    fading_sum,
+    sums_in_an_outer_loop,
+    squares_about_the_mean,
+    reads_what_was_stored,
+]
+
+
+def matrix(special: float = 1.0) -> Array:
+    x = np.random.default_rng(3).standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    x[::3, ::7] = special
+    return x
+
+
+def assert_same_bits(found: Array, expected: Array) -> None:
+    """Of two NaNs that are added, either may be the result."""
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
+def ttcir(kernel: Any, **constants: Any) -> str:
+    text = kernel.warmup(matrix(), matrix(), ROWS, COLUMNS, grid=(1,), **constants).asm["ttcir"]
+    assert isinstance(text, str)
+    return text
+
+
+@pytest.mark.parametrize("special", [1.0, -0.0, float("nan"), float("-inf")])
+@pytest.mark.parametrize("tile", [(8, 32), (16, 16), (1, 128), (8, 8)])
+@pytest.mark.parametrize("kernel", APPLIED, ids=lambda kernel: kernel.__name__)
+def test_every_bit_stays_as_it_was(kernel: Any, tile: tuple[int, int], special: float) -> None:
+    """Loops that look for signals in each turn stay as they are."""
+    constants = dict(zip(("BM", "BN"), tile, strict=True))
+    assert "cpu.accumulate" in ttcir(kernel, **constants)
+    found, expected = matrix(special), matrix(special)
+    same = kernel is reads_what_was_stored
+    kernel[(1,)](found if same else matrix(special), found, ROWS, COLUMNS, **constants)
+    plain = kernel[(1,)](
+        expected if same else matrix(special), expected, ROWS, COLUMNS, **constants, interruptible=True
+    )
+    assert "cpu.accumulate" not in plain.asm["ttcir"]
+    assert_same_bits(found, expected)
+
+
+def test_carried_tiles_are_in_registers(golden: Golden) -> None:
+    """No turn writes memory, and only the turn with the end of the row has masks."""
+    x, out = matrix(), np.zeros(ROWS, np.float32)
+    module = loops_of(sum_rows, (x, out, ROWS, COLUMNS), "znver4", BM=8, BN=32)
+    golden(print_op(module), "cpu/interchanged_sum.ttir")
+
+
+@pytest.mark.parametrize("tile", [(8, 32), (16, 16), (1, 128), (8, 8)])
+@pytest.mark.parametrize("kernel", [sum_rows, moving_pointers, sum_of_products], ids=lambda kernel: kernel.__name__)
+def test_no_lane_that_is_masked_off_touches_memory(kernel: Any, tile: tuple[int, int]) -> None:
+    rows = min(tile[0], ROWS - 1) if kernel is not moving_pointers else tile[0]
+    for columns in (1, 31, 32, COLUMNS):
+        for x in between_guards(rows * columns, np.float32):
+            x[:], out = 1, np.empty(rows, np.float32)
+            kernel[(1,)](x, out, rows, columns, *tile)
+            assert (out == columns).all()
+
+
+@pytest.mark.parametrize("kernel", APPLIED, ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("cpu", ["znver4", "x86-64-v2", "neoverse-n1"])
+def test_the_interpreter_runs_them(kernel: Any, cpu: str) -> None:
+    """As tiles and as loops of vectors."""
+    arguments = (matrix(), matrix(), ROWS, COLUMNS)
+    constants = {"BM": 8, "BN": 32}
+    expected = matrix()
+    kernel[(1,)](matrix(), expected, ROWS, COLUMNS, **constants, interruptible=True)
+    tiles = parse_module(kernel.warmup(*arguments, grid=(1,), **constants).asm["ttcir"])
+    for module in (tiles, loops_of(kernel, arguments, cpu, **constants)):
+        found = matrix()
+        run_ir(module, [matrix(), found, ROWS, COLUMNS])
+        np.testing.assert_allclose(found, expected, 1e-3, 1e-3)
+
+
+def test_no_turn_runs_at_all() -> None:
+    out = np.ones(ROWS, np.float32)
+    sum_rows[(1,)](matrix(), out, ROWS, 0, BM=8, BN=32)
+    assert not out.any()
+
+
+@tw.jit
+def nothing_else(total, out, inside, number):
+    return total
+
+
+@tw.jit
+def store(total, out, inside, number):
+    tl.store(out, total, inside)
+    return total
+
+
+@tw.jit
+def atomic(total, out, inside, number):
+    tl.atomic_add(out, total, inside)
+    return total
+
+
+@tw.jit
+def volatile_load(total, out, inside, number):
+    return total + tl.load(out, inside, 0.0, volatile=True)
+
+
+@tw.jit
+def address(total, out, inside, number):
+    return total + tl.load(out + total.to(tl.int32), inside, 0.0)
+
+
+@tw.jit
+def reduction(total, out, inside, number):
+    return total + tl.sum(total, 1)[:, None]
+
+
+@tw.jit
+def scan(total, out, inside, number):
+    return tl.cumsum(total, 1)
+
+
+@tw.jit
+def other_lanes(total, out, inside, number):
+    return tl.reshape(tl.trans(total), (8, 32))
+
+
+@tw.jit
+def exponential(total, out, inside, number):
+    return tl.exp(total)
+
+
+@tw.jit
+def inner_loop(total, out, inside, number):
+    for inner in range(number):
+        total = tl.exp(total - inner)
+    return total
+
+
+@tw.jit
+def branch(total, out, inside, number):
+    if number > 7:
+        total += tl.load(out, inside, 0.0)
+    return total
+
+
+@tw.jit
+def plain(x, out, rows, columns, MORE: tl.constexpr, ENDS: tl.constexpr):
+    """With `ENDS`, the last value of a scalar that the loop carries is asked for."""
+    row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 32)[None, :]
+    total, last = tl.zeros((8, 32), tl.float32), 0
+    for start in range(0, columns, 32):
+        places, inside = row * columns + start + lane, (row < rows) & (start + lane < columns)
+        total += tl.load(x + places, inside, 0.0)
+        total = MORE(total, out + places, inside, start)
+        last += start
+    tl.store(out + row * columns + lane, total + last if ENDS else total, row < rows)
+
+
+@tw.jit
+def counted_by_while(x, out, rows, columns):
+    lane, start = tl.arange(0, 32), 0
+    total = tl.zeros((32,), tl.float32)
+    while start < columns:
+        total += tl.load(x + start + lane, start + lane < columns, 0.0)
+        start += 32
+    tl.store(out + lane, total)
+
+
+@tw.jit
+def down_columns(x, out, rows, columns):
+    """Turns read rows one after the other, as they lie in memory."""
+    row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 32)[None, :]
+    total = tl.zeros((8, 32), tl.float32)
+    for start in range(0, rows, 8):
+        total += tl.load(x + (start + row) * columns + lane, start + row < rows, 0.0)
+    tl.store(out + tl.arange(0, 32), tl.sum(total, 0))
+
+
+MORE = [
+    store,
+    atomic,
+    volatile_load,
+    address,
+    reduction,
+    scan,
+    other_lanes,
+    exponential,
+    inner_loop,
+    branch,
+]
+
+
+def test_the_plain_loop_goes_inside() -> None:
+    assert "cpu.accumulate" in ttcir(plain, MORE=nothing_else, ENDS=False)
+
+
+@pytest.mark.parametrize("more", MORE, ids=lambda more: more.__name__)
+def test_what_does_more_than_read_stays(more: Any) -> None:
+    assert "cpu.accumulate" not in ttcir(plain, MORE=more, ENDS=False)
+
+
+def test_a_loop_whose_last_number_is_asked_for_stays() -> None:
+    assert "cpu.accumulate" not in ttcir(plain, MORE=nothing_else, ENDS=True)
+
+
+@pytest.mark.parametrize("kernel", [counted_by_while, down_columns], ids=lambda kernel: kernel.__name__)
+def test_other_loops_stay(kernel: Any) -> None:
+    assert "cpu.accumulate" not in ttcir(kernel)
+
+
+@pytest.mark.parametrize("columns", [0, 300, 1024, 1025, 1500])
+@pytest.mark.parametrize("kernel", APPLIED, ids=lambda kernel: kernel.__name__)
+def test_of_loops_over_long_rows_short_ones_go_inside(kernel: Any, columns: int) -> None:
+    """They would be read in pieces that lie far apart."""
+    text = ttcir(kernel, BM=2, BN=256)
+    few, many = text.index("cpu.accumulate"), text.rindex("} else {")
+    assert text.index("scf.if") < few < many < text.index("scf.for", many)
+    found, expected = (np.resize(matrix(), (3, 1536)) for _ in range(2))
+    same = kernel is reads_what_was_stored
+    for out, options in ((found, {}), (expected, {"interruptible": True})):
+        kernel[(1,)](out if same else out.copy(), out, 2, columns, BM=2, BN=256, **options)
+    assert_same_bits(found, expected)
+
+
+@tw.jit
+def known_turns(x, out, TURNS: tl.constexpr):
+    lane, total = tl.arange(0, 1024), tl.zeros((1024,), tl.float32)
+    for start in range(0, 1024 * TURNS, 1024):
+        total += tl.load(x + start + lane)
+    tl.store(out, tl.sum(total, 0))
+
+
+@pytest.mark.parametrize(("turns", "goes_inside"), [(4, True), (5, False)])
+def test_where_the_turns_are_known_there_is_one_version(turns: int, goes_inside: bool) -> None:
+    text = known_turns.warmup(matrix(), matrix(), TURNS=turns, grid=(1,)).asm["ttcir"]
+    assert ("cpu.accumulate" in text) is goes_inside
+    assert ("scf.for" in text) is not goes_inside
+    assert "scf.if" not in text
