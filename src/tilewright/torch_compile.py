@@ -71,6 +71,7 @@ def show_triton() -> None:
         sys.path.append(str(PACKAGE_PATH))  # torch gives its compile workers this path
         _ask_again()
     _forget_keys()
+    _load_numbers()
 
 
 def _check_version(version: str) -> None:
@@ -119,6 +120,22 @@ def _set_conditional_imports(triton: ModuleType) -> None:
             vars(sys.modules[module]).update(names)
     if "torch._dynamo.utils" in sys.modules:
         sys.modules["torch._dynamo.utils"].common_constant_types.add(triton.language.dtype)
+
+
+def _load_numbers() -> None:
+    """Let kernels for CPUs load tensors without axes as they load others.
+
+    Inductor would pass the number in such a tensor, as a GPU needs it, and takes the pointer for it where the kernel
+    writes there, too.
+    """
+    name = "should_unwrap_unspec_arg"
+    original = vars(import_module("torch._inductor.codegen.triton_utils"))[name]
+    graph = import_module("torch._inductor.virtualized").V
+
+    def is_number(tensor: str) -> bool:
+        return bool(original(tensor)) and graph.graph.get_current_device_or_throw().type != "cpu"
+
+    _replace({name: original}, {name: is_number})
 
 
 def _forget_keys() -> None:

@@ -116,6 +116,21 @@ def test_nothing_else_changes_in_the_process(run: Run) -> None:
     assert run(UNCHANGED) == ["[3.0, 3.0, 3.0]", "True", "True", "True"]
 
 
+NUMBERS = """
+import torch
+x, y = torch.tensor(3.5), torch.tensor(-1.25, requires_grad=True)
+compiled = torch.compile(torch.copysign, backend="tilewright")
+(gradient,) = torch.autograd.grad(compiled(y, x), y)
+print(gradient.item(), torch.compile(lambda v: v.add_(2).mul(v), backend="tilewright")(x).item(), x.item())
+print(torch.compile(lambda a, b: a * b + x, backend="tilewright")(torch.ones(2), torch.tensor(2.0)).tolist())
+"""
+
+
+@pytest.mark.slow
+def test_tensors_without_axes(run: Run) -> None:
+    assert run(NUMBERS) == ["-1.0 30.25 5.5", "[7.5, 7.5]"]
+
+
 KERNELS = """
 import torch
 import tilewright as tw
