@@ -76,7 +76,7 @@ WAYS = {
     "on several threads": "launch(0, 2**40, threads=4)",
     "only on a thread of the pool": """
 @tw.jit
-def turns(x, n, far):
+def reads_far(x, n, far):
     v = tl.load(x)
     if tl.program_id(0) + tl.program_id(1) + tl.program_id(2) == 0:
         for _ in range(n):
@@ -84,10 +84,9 @@ def turns(x, n, far):
         tl.store(x, v)
     else:
         tl.store(x + far, v)
-turns.fn.__name__ = "reads_far"
 numbers = np.zeros(8, np.int32)
-turns[8, 4, 2](numbers, 1, 0)
-turns[8, 4, 2](numbers, 2**31 - 1, 2**40)
+reads_far[8, 4, 2](numbers, 1, 0)
+reads_far[8, 4, 2](numbers, 2**31 - 1, 2**40)
 """,
     "in another thread of Python": f"thread = threading.Thread(target=lambda: {FAR}); thread.start(); thread.join()",
     "in the child of a fork": f"""
