@@ -92,9 +92,10 @@ def store(draft: Draft, shape: Shape, text: str) -> None:
     on = f", mask={mask(draft, shape)}" if rng.random() < draft.habits.masked else ""
     if rng.random() < 0.08:
         where = index(draft, shape, distinct=False)
-        draft.say(f"w = {where}")
-        number = rng.choice((f"(w * 3 + 1).to(tl.{draft.dtype})", "7", value(draft, Kind(draft.dtype))))
-        draft.say(f"tl.store({name} + w, {number}{on})")
+        place = draft.name("w")  # of its own: a variable keeps its shape through the turns of a loop
+        draft.say(f"{place} = {where}")
+        number = rng.choice((f"({place} * 3 + 1).to(tl.{draft.dtype})", "7", value(draft, Kind(draft.dtype))))
+        draft.say(f"tl.store({name} + {place}, {number}{on})")
         return
     if rng.random() < 0.05:
         i = f"i{draft.shapes.index(shape)}"
