@@ -19,7 +19,6 @@ from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.dot.lower import columns_read, dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
-from tilewright.backends.cpu.seen_lanes import seen_along, stores_of
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.nest.context import Grid, Hoisted
@@ -35,6 +34,7 @@ from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
 from tilewright.backends.cpu.order_programs import order_of
+from tilewright.backends.cpu.seen_lanes import blocks_around, seen_along, stores_of
 from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
@@ -80,7 +80,7 @@ class _FunctionLowering:
         self.hoisted: Hoisted = {}
         self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
         self._stores = {buffer: stores_of(buffer) for op in ops if (buffer := _filled(op)) is not None}
-        self._extents: dict[tuple[Value, int, Block | None], Value] = {}
+        self._extents: dict[tuple[Value, int, Block], Value] = {}
         self._programs: Value | None = None
         self._runs: dict[For, Value] = {}
         self._replaced: list[Op] = []
@@ -148,20 +148,22 @@ class _FunctionLowering:
         return None if read is None else Needed(axis, read)
 
     def _seen(self, b: LoopBuilder, user: Op, sums: Value, axis: int) -> Value | None:
-        """How many rows (axis 0) or columns (1 or -1) of a buffer anybody sees; None for all of them."""
-        key = (sums, axis, user.block)
-        found = self._extents.get(key)
+        """How many elements along `axis` of a buffer anybody sees; None for all of them."""
+        blocks = blocks_around(user)
+        known = (self._extents.get((sums, axis, block)) for block in blocks)
+        found = next((value for value in known if value is not None), None)
         if found is None:
             stores, target = self._stores[sums], self.target
             found = seen_along(axis, b, sums, stores, target=target, scalar=_operand, written=self.written)
             if found is not None:
-                self._extents[key] = found
+                self._extents[sums, axis, blocks[0]] = found
         return found
 
     def _seen_of(self, b: LoopBuilder, nest: Nest) -> dict[Value, Scalar]:
         """How many lanes of rows other nests show of what `nest` writes, for buffers that they do not show whole."""
         buffers = [v for op in nest.body if (v := _filled(op)) is not None] if nest.mode == "rows" else []
-        seen = {v: self._seen(b, nest, v, -1) for v in buffers if len(tile_of(v.type).shape) > len(nest.outer)}
+        outer = len(nest.outer)
+        seen = {v: self._seen(b, nest, v, outer) for v in buffers if len(tile_of(v.type).shape) > outer}
         return {buffer: number for buffer, number in seen.items() if number is not None}
 
     def _put(self, op: Op, built: Block) -> None:

@@ -41,7 +41,7 @@ def seen_along(
     """Build the number of rows or columns of `buffer` that are seen, from 0 to all; None where that may be all.
 
     Args:
-        axis: 0 for rows, 1 or -1 for columns; -1 for the elements of a buffer with one axis.
+        axis: 0 for rows, 1 for columns; 0 for the elements of a buffer with one axis.
         b: where the ops go.
         buffer: where C lies.
         stores: what `stores_of` says of it.
@@ -94,7 +94,7 @@ def _end(c: Context, store: Store | GuardedStore, buffer: Value, axis: int, writ
     """The row or column from which on `store` does nothing; None where that is not known here."""
     shape = tile_of(buffer.type).shape
     c.extent = shape[axis]
-    axes = [number == axis % len(shape) for number in range(len(shape))]
+    axes = [number == axis for number in range(len(shape))]
     alone, index = tuple(c.extent if it else 1 for it in axes), tuple(LANE if it else ZERO for it in axes)
     ends = []
     for condition in conjuncts(store.mask) if store.mask is not None else ():
@@ -108,7 +108,7 @@ def _end(c: Context, store: Store | GuardedStore, buffer: Value, axis: int, writ
 
 def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bool:
     """Whether `condition` is computed without memory of what is there now and as long as `buffer` lives."""
-    waiting, around = [condition], _blocks_around(buffer)
+    waiting, around = [condition], [] if buffer.op is None else blocks_around(buffer.op)
     while waiting:
         value = waiting.pop()
         op = value.op
@@ -126,11 +126,11 @@ def _block_of(value: Value) -> Block | None:
     return value.owner.block if isinstance(value.owner, Op) else value.owner
 
 
-def _blocks_around(buffer: Value) -> list[Block]:
-    """The blocks that `buffer` is allocated in, from the innermost one on."""
+def blocks_around(op: Op) -> list[Block]:
+    """The blocks that `op` is in, from the innermost one on."""
     blocks: list[Block] = []
-    op = buffer.op
-    while op is not None and op.block is not None:
-        blocks.append(op.block)
-        op = op.parent
+    around: Op | None = op
+    while around is not None and around.block is not None:
+        blocks.append(around.block)
+        around = around.parent
     return blocks
