@@ -144,6 +144,77 @@ def fused_or_not(x, out, n, TILE: tl.constexpr):
     tl.store(out, tl.sum(values * values - 0.1 * 0.1, 0))
 
 
+@tw.jit
+def shown_later(x, out, n, TILE: tl.constexpr):
+    """The store of one number may change `x`, so the row is kept for the nest behind it."""
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=0.0)
+    tl.store(out, tl.sum(values, 0))
+    tl.store(out + column, values * 0.5, mask=column < n)
+
+
+@tw.jit
+def shown_further(x, out, n, TILE: tl.constexpr):
+    column, end = tl.arange(0, TILE), 2 * n
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    tl.store(out + column, values * 0.5, mask=column < end)
+
+
+@tw.jit
+def shown_as_far_as_is_known_later(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    tl.store(out + column, values * 0.5, mask=column < 2 * n)
+
+
+@tw.jit
+def shown_whole(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    tl.store(out + column, values)
+    tl.store(out + column, values * 0.5, mask=column < n)
+
+
+@tw.jit
+def shown_by_a_sum(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    tl.store(out + column, values * 0.5, mask=column < n)
+    tl.store(out + 1, tl.sum(values, 0))
+
+
+@tw.jit
+def shown_turned(x, out, n, TILE: tl.constexpr):
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    turned = tl.reshape(tl.trans(tl.reshape(values, (32, TILE // 32))), (TILE,))
+    tl.store(out + column, turned * 0.5, mask=column < n)
+
+
+@tw.jit
+def shown_by_turns(x, out, n, TILE: tl.constexpr):
+    """Each turn of the loop shows more of the row."""
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    for turn in range(1, 3):
+        tl.store(out + column, values * turn, mask=column < n * turn)
+
+
+@tw.jit
+def shown_where_it_is_loaded(x, out, n, TILE: tl.constexpr):
+    """Whether a lane is shown is known when it is."""
+    column = tl.arange(0, TILE)
+    values = tl.load(x + column, mask=column < n, other=1.0)
+    tl.store(out, tl.max(values, 0))
+    tl.store(out + column, values * 0.5, mask=column < tl.load(out + 1).to(tl.int32))
+
+
 def loops_of(kernel: Any, **constants: Any) -> Op:
     """The vector loops of a kernel for W lanes."""
     x = np.zeros(TILE, np.float32)
@@ -217,10 +288,29 @@ def test_what_is_needed_further_on_is_computed(kernel: Any, chunks: list[int], m
     assert chunks_run(loops_of(kernel), 40, monkeypatch) == chunks
 
 
+@pytest.mark.parametrize(
+    ("kernel", "chunks"),
+    [
+        (shown_later, [3, 3]),
+        (shown_further, [6, 5]),
+        (shown_as_far_as_is_known_later, [CHUNKS, 5]),
+        (shown_whole, [CHUNKS, CHUNKS]),
+        (shown_by_a_sum, [CHUNKS, CHUNKS]),
+        (shown_turned, [CHUNKS, 3]),
+        (shown_by_turns, [CHUNKS, 8]),
+        (shown_where_it_is_loaded, [CHUNKS, 1]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_row_is_kept_as_far_as_it_is_shown(kernel: Any, chunks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chunks_run(loops_of(kernel), 40, monkeypatch) == chunks
+
+
 @pytest.mark.parametrize("n", [-1, 0, 1, W - 1, W, W + 1, 40, TILE - 1, TILE])
 @pytest.mark.parametrize(
     ("kernel", "constants"),
     [
+        *((kernel, {}) for kernel in (shown_later, shown_further, shown_whole, shown_by_a_sum, shown_by_turns)),
         (softmax, {}),
         (layer_norm, {}),
         (normed_activation, {}),

@@ -330,20 +330,6 @@ def test_other_loops_stay(kernel: Any) -> None:
     assert "cpu.accumulate" not in ttcir(kernel)
 
 
-@pytest.mark.parametrize("columns", [0, 300, 1024, 1025, 1500])
-@pytest.mark.parametrize("kernel", APPLIED, ids=lambda kernel: kernel.__name__)
-def test_of_loops_over_long_rows_short_ones_go_inside(kernel: Any, columns: int) -> None:
-    """They would be read in pieces that lie far apart."""
-    text = ttcir(kernel, BM=2, BN=256)
-    few, many = text.index("cpu.accumulate"), text.rindex("} else {")
-    assert text.index("scf.if") < few < many < text.index("scf.for", many)
-    found, expected = (np.resize(matrix(), (3, 1536)) for _ in range(2))
-    same = kernel is reads_what_was_stored
-    for out, options in ((found, {}), (expected, {"interruptible": True})):
-        kernel[(1,)](out if same else out.copy(), out, 2, columns, BM=2, BN=256, **options)
-    assert_same_bits(found, expected)
-
-
 @tw.jit
 def known_turns(x, out, TURNS: tl.constexpr):
     lane, total = tl.arange(0, 1024), tl.zeros((1024,), tl.float32)

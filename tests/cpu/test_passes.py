@@ -90,6 +90,28 @@ SUMS_OF_NEIGHBOURS = """
   }
 """
 
+SUMS_OF_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c4096 = arith.constant 4096 : i32
+    %zero = arith.constant dense<0.0> : tensor<4096xf32>
+    %i = tt.make_range {end = 4096 : i32, start = 0 : i32} : tensor<4096xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<4096x!tt.ptr<f32>>
+    %r = scf.for %k = %c0 to %n step %c4096 iter_args(%sum = %zero) -> (tensor<4096xf32>) : i32 {
+      %first = tt.splat %k : i32 -> tensor<4096xi32>
+      %at = arith.addi %first, %i : tensor<4096xi32>
+      %p = tt.addptr %base, %at : tensor<4096x!tt.ptr<f32>>, tensor<4096xi32>
+      %v = tt.load %p : tensor<4096x!tt.ptr<f32>>
+      %next = arith.addf %sum, %v : tensor<4096xf32>
+      scf.yield %next : tensor<4096xf32>
+    }
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<4096x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<4096x!tt.ptr<f32>>, tensor<4096xi32>
+    tt.store %q, %r : tensor<4096x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 TILES_IN_BRANCHES = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %flag: i1) {
     %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
@@ -237,6 +259,7 @@ INPUTS = {
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
     "expand_unsplat": FUNCTIONS_OF_ELEMENTS,
     "pointer_induction": MOVING_POINTERS,
+    "version_single_trips": SUMS_OF_ROWS,
     "interchange_loops": SUMS_OF_NEIGHBOURS,
     "bufferize_carried": TILES_IN_BRANCHES,
     "fuse_loops": ROWS,

@@ -9,14 +9,14 @@
 A `cpu.accumulate` is a part of a nest: for some elements at a time, all turns of the loop run with the carried values
 in registers. Else each turn would read and write whole tiles. Every element goes through the same operations in the
 same order. Memory is still read as it lies: a row of the tile fits into registers, and the next turn goes on behind it.
-For longer rows there are two versions, and a loop of FEW_TURNS goes inside.
+Of longer rows, only loops of FEW_TURNS go inside; many turns would read pieces of rows that lie far apart.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import cost, is_tile
-from tilewright.backends.cpu.insertion import insert, op_before
+from tilewright.backends.cpu.insertion import insert
 from tilewright.backends.cpu.reduction_splitting import STREAMING, TRANSCENDENTAL
 from tilewright.backends.cpu.strides import goes_on, steps_of_turn
 from tilewright.backends.llvm.elementwise import is_elementwise
@@ -26,9 +26,8 @@ from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
-from tilewright.ir.attributes import Keyword, Number
-from tilewright.ir.core import Block, Op, Region, Value, tile_type
-from tilewright.ir.types import IntType, PointerType, i1, i64
+from tilewright.ir.core import Op, Region, Value, tile_type
+from tilewright.ir.types import IntType, PointerType
 from tilewright.transforms.matching import binary_of, integer_of
 
 FEW_TURNS = 4
@@ -40,24 +39,17 @@ _PLACES = (AddPtr, Bitcast, Broadcast, ExpandDims, MakeRange, Splat)
 
 def interchange_loops(module: Op, target: Target) -> bool:
     """Apply the rewrite above wherever it may be and pays; returns whether there is such a loop."""
-    loops = [op for op in module.walk() if isinstance(op, For) and _may_go_inside(op) and _pays(op)]
+    loops = [op for op in module.walk() if isinstance(op, For) and goes_along_rows(op)]
+    loops = [loop for loop in loops if keeps_rows_in_registers(loop, target) or _has_few_turns(loop)]
     for loop in loops:
-        turns = _known_turns(loop)
-        if _fits(loop, target) or (turns is not None and turns <= FEW_TURNS):
-            _replace(loop)
-        elif turns is None:
-            _add_version(loop)
+        _replace(loop)
     return bool(loops)
 
 
-def _may_go_inside(loop: For) -> bool:
-    """Whether the loop may go inside the loops over elements."""
-    return _carries_tiles(loop) and all(_may_be_inside(op) for op in loop.body) and _keeps_elements(loop)
-
-
-def _pays(loop: For) -> bool:
-    """Whether the loop does little but read memory, and goes on along the rows of its tiles."""
-    return _is_cheap(loop) and _reads_rows(loop)
+def goes_along_rows(loop: For) -> bool:
+    """Whether the loop does little but read memory along the rows of the tiles that it carries, and may go inside."""
+    may_go_inside = _carries_tiles(loop) and all(_may_be_inside(op) for op in loop.body) and _keeps_elements(loop)
+    return may_go_inside and _is_cheap(loop) and _reads_rows(loop)
 
 
 def _carries_tiles(loop: For) -> bool:
@@ -70,7 +62,7 @@ def _carries_tiles(loop: For) -> bool:
     return numbers and is_ordinary and len({value.type.shape for value in tiles}) == 1
 
 
-def _fits(loop: For, target: Target) -> bool:
+def keeps_rows_in_registers(loop: For, target: Target) -> bool:
     """Whether a row of all carried tiles fits into half the registers, and is read in one step."""
     tiles = [tile_type(value) for value in loop.results if is_tile(value)]
     vectors = [-(-tile.shape[-1] * tile.bits // target.vector_bits) for tile in tiles if tile.shape]
@@ -119,42 +111,15 @@ def _grows(value: Value, next: Value) -> bool:
     return sum is not None and sum.lhs is value and integer_of(sum.rhs) is not None
 
 
-def _add_version(loop: For) -> None:
-    """Let the loop go inside where it has few turns, which the run tells; many would read far apart pieces of rows."""
-    tiles, arms = [value for value in loop.results if is_tile(value)], [Block(), Block()]
-    types = [value.type for value in tiles]
-    branch = Op.create(
-        "scf.if", (_has_few_turns(loop),), types, {}, [Region([arm]) for arm in arms], location=loop.location
-    )
-    insert(branch, loop)
-    for old, new in zip(tiles, branch.results, strict=True):
-        new.name = old.name
-        old.replace_by(new)
-    short = loop.clone()
-    loop.unlink()
-    for arm, version in zip(arms, (short, loop), strict=True):
-        arm.append(version)
-        arm.append(Op.create("scf.yield", [v for v in version.results if is_tile(v)], location=loop.location))
-    _replace(short)
-
-
-def _known_turns(loop: For) -> int | None:
+def known_turns(loop: For) -> int | None:
     """The number of turns, if it is known now."""
     bounds = [number for value in loop.bounds if (number := integer_of(value)) is not None]
     return len(range(*bounds)) if len(bounds) == len(loop.bounds) and bounds[-1] > 0 else None
 
 
-def _has_few_turns(loop: For) -> Value:
-    """An i1 in front of the loop; for bounds of i64 that are farther apart than an i64 says, any."""
-    low, high, step = (_wide(value, loop) for value in loop.bounds)
-    most = op_before(loop, "arith.constant", (), i64, {"value": Number(FEW_TURNS, i64)})
-    way = op_before(loop, "arith.subi", (high, low), i64)
-    farthest = op_before(loop, "arith.muli", (step, most), i64)
-    return op_before(loop, "arith.cmpi", (way, farthest), i1, {"predicate": Keyword("sle")})
-
-
-def _wide(value: Value, before: Op) -> Value:
-    return value if value.type is i64 else op_before(before, "arith.extsi", (value,), i64)
+def _has_few_turns(loop: For) -> bool:
+    turns = known_turns(loop)
+    return turns is not None and turns <= FEW_TURNS
 
 
 def _replace(loop: For) -> None:

@@ -19,7 +19,6 @@ from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.dot.lower import columns_read, dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
-from tilewright.backends.cpu.dot_seen import seen_along, stores_of
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.nest.context import Grid, Hoisted
@@ -35,9 +34,10 @@ from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
 from tilewright.backends.cpu.order_programs import order_of
+from tilewright.backends.cpu.seen_lanes import blocks_around, seen_along, stores_of
 from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import CpuDot, Nest, buffer_type, tile_of
+from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
@@ -79,8 +79,8 @@ class _FunctionLowering:
         self.loops: list[For] = []
         self.hoisted: Hoisted = {}
         self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
-        self._stores = {op.accumulator: stores_of(op.accumulator) for op in ops if isinstance(op, CpuDot)}
-        self._extents: dict[tuple[Value, int, Block | None], Value] = {}
+        self._stores = {buffer: stores_of(buffer) for op in ops if (buffer := _filled(op)) is not None}
+        self._extents: dict[tuple[Value, int, Block], Value] = {}
         self._programs: Value | None = None
         self._runs: dict[For, Value] = {}
         self._replaced: list[Op] = []
@@ -125,9 +125,7 @@ class _FunctionLowering:
                 needed = self._needed(b, op, elided)
                 users = [dot for dot in elided.uses if isinstance(dot, CpuDot)]
                 swaps = steps and all(dot.b is not elided and not dot.a_transposed for dot in users)
-                tile = lower_elided(
-                    b, op, target, _operand, may_step=steps, may_swap=swaps, end=end, needed=needed
-                )
+                tile = lower_elided(b, op, target, _operand, may_step=steps, may_swap=swaps, end=end, needed=needed)
                 self.tiles[elided] = op, tile
             built = b.block
         self._put(op, built)
@@ -150,15 +148,23 @@ class _FunctionLowering:
         return None if read is None else Needed(axis, read)
 
     def _seen(self, b: LoopBuilder, user: Op, sums: Value, axis: int) -> Value | None:
-        """How many rows (axis 0) or columns (1) of the result of products anybody sees; None for all of them."""
-        key = (sums, axis, user.block)
-        found = self._extents.get(key)
+        """How many elements along `axis` of a buffer anybody sees; None for all of them."""
+        blocks = blocks_around(user)
+        known = (self._extents.get((sums, axis, block)) for block in blocks)
+        found = next((value for value in known if value is not None), None)
         if found is None:
             stores, target = self._stores[sums], self.target
             found = seen_along(axis, b, sums, stores, target=target, scalar=_operand, written=self.written)
             if found is not None:
-                self._extents[key] = found
+                self._extents[sums, axis, blocks[0]] = found
         return found
+
+    def _seen_of(self, b: LoopBuilder, nest: Nest) -> dict[Value, Scalar]:
+        """How many lanes of rows other nests show of what `nest` writes, for buffers that they do not show whole."""
+        buffers = [v for op in nest.body if (v := _filled(op)) is not None] if nest.mode == "rows" else []
+        outer = len(nest.outer)
+        seen = {v: self._seen(b, nest, v, outer) for v in buffers if len(tile_of(v.type).shape) > outer}
+        return {buffer: number for buffer, number in seen.items() if number is not None}
 
     def _put(self, op: Op, built: Block) -> None:
         """Let what was built stand where `op` does, which is erased when nothing looks at it any more."""
@@ -176,7 +182,8 @@ class _FunctionLowering:
         """The loops of a nest, in two versions if neighbours lie at a distance that the launch tells: 1, or any."""
         grid = self._grid_of(nest) if is_public(self.function) else None
         optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
-        loops = partial(lower_nest, b, nest, self.target, grid=grid, optimize_size=optimize_size)
+        seen = self._seen_of(b, nest)
+        loops = partial(lower_nest, b, nest, self.target, grid=grid, optimize_size=optimize_size, seen=seen)
         strides = [] if optimize_size else run_time_strides(nest)
         if not strides:
             return loops(_operand, hoisted=self.hoisted)
@@ -289,6 +296,13 @@ def _operand(value: Value) -> Scalar:
     """A scalar or a buffer as it is in vector loops: a number where it is known now."""
     number = integer_of(value)
     return value if number is None else number
+
+
+def _filled(op: Op) -> Value | None:
+    """The buffer, other than one for a row of its nest, that `op` puts results into."""
+    if isinstance(op, CpuDot):
+        return op.accumulator
+    return op.buffer if isinstance(op, Write) and not op.row else None
 
 
 def _moves(value: Value, loop: For) -> bool:

@@ -35,6 +35,7 @@ from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.cpu.short_tiles import add_short_tiles
+from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -113,6 +114,11 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
     interchange = Pass(
         "interchange_loops", partial(interchange_loops, target=target), "loops that only read carry tiles in registers"
     )
+    single_trips = Pass(
+        "version_single_trips",
+        partial(version_single_trips, target=target),
+        "rows that one tile holds need no loop: what is behind it shares loops over elements with its body",
+    )
     return (
         Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
         Pass("check_legality", check_legality, "what has no lowering is named before anything is lowered"),
@@ -132,6 +138,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
             pointer_induction,
             "tiles that loops shift by a number become fixed tiles plus that number",
         ),
+        single_trips,
         *(() if interruptible else (interchange,)),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
         Pass(

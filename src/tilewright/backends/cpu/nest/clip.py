@@ -10,7 +10,7 @@ beyond the mask has to count all lanes, so its loop goes through the whole row. 
 tile up to some depth, ends there.
 
 A buffer of one row is written as far as later loops depend on it: to the end of the masks of stores that read it, or
-of reductions that see the same number beyond.
+of reductions that see the same number beyond. A buffer that other nests read is written as far as they show it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Clip:
             off = self.tails.is_off(sink.mask, self.index)
             return None if off is None else list(off.bounds)
         if isinstance(sink, Write):
-            return self._read_later(sink) if sink.row else None
+            return self._read_later(sink) if sink.row else self._read_elsewhere(sink)
         tails = self._reduced(sink) if isinstance(sink, Reduce) else None
         if tails is None or not isinstance(sink, Reduce):
             return None
@@ -81,6 +81,11 @@ class _Clip:
         tails = [self.tails.of(value, self.index) for value in sink.operands]
         known = [tail for tail in tails if tail is not None]
         return known if len(known) == len(tails) else None
+
+    def _read_elsewhere(self, write: Write) -> list[ActiveLaneBound] | None:
+        """The bound beyond which no other nest sees what `write` writes."""
+        seen = self.tails.c.seen.get(write.buffer)
+        return None if seen is None else [ActiveLaneBound(seen, 0)]
 
     def _read_later(self, write: Write) -> list[ActiveLaneBound] | None:
         """The bounds beyond which nobody depends on what `write` writes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -123,6 +123,7 @@ class Context:
         streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
         mixes: there are several loads, whose elements may lie at different distances.
         ends: how many rows and columns of a matrix anybody needs; None: all.
+        seen: how many lanes of a row of a buffer other nests show, for each buffer that is not seen whole.
         unmasked: every mask is known to be on in all lanes.
         moved: the rows that the loop loads and stores are collected here.
         next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
@@ -159,6 +160,7 @@ class Context:
         self.chunk = 0
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
+        self.seen: Mapping[Value, Scalar] = {}
         self.unmasked = False
         self.moved: MovedRows | None = None
         self.next_rows: dict[Op, Scalar] = {}

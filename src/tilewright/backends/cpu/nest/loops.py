@@ -9,8 +9,9 @@ for chunks of lanes of the last outer axis:      columns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from tilewright.backends.cpu.costs import ATOMICS, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -56,6 +57,7 @@ def lower_nest(
     wraps: bool = False,
     hoisted: Hoisted | None = None,
     ends: Sequence[Scalar] | None = None,
+    seen: Mapping[Value, Scalar] = MappingProxyType({}),
 ) -> list[Value]:
     """Build the loops of the cpu.nest `op`.
 
@@ -69,6 +71,7 @@ def lower_nest(
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
         ends: how many rows and columns of a matrix anybody needs; None: all.
+        seen: how many lanes of a row of a buffer other nests show, where that is known.
 
     Returns the nest's results.
     """
@@ -76,7 +79,7 @@ def lower_nest(
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
     c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
-    c.ends = ends
+    c.ends, c.seen = ends, seen
     c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()
 

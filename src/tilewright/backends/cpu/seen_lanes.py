@@ -1,13 +1,13 @@
-"""Analysis: how many rows and columns of a product anybody sees.
+"""Analysis: how many rows and columns of a buffer anybody sees.
 
     %c = cpu.alloc
     …  cpu.dot %a, %b, %c
     cpu.nest { tt.store %p, f(cpu.read %c), (rows[:, None] < M) & … }
 
 Where the mask is off nobody sees a row or a column of C, if whoever reads C computes element by element and stores
-under masks. Such a row need not be computed, whatever A and B hold there. The mask has to say the same as long as C
-lives, so that a row that is left out once is not seen later: it depends on nothing but what is defined in a block
-around C's allocation.
+under masks. Such a row need not be computed, whatever A and B hold there; the same is true of what a nest writes. The
+mask has to say the same as long as C lives, so that a row that is left out once is not seen later: it depends on
+nothing but what is defined in a block around C's allocation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Scalar
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import CpuDot, Nest, Read, Write, tile_of
+from tilewright.dialects.cpu import CpuDot, GuardedStore, Nest, Read, Write, tile_of
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
@@ -32,7 +32,7 @@ def seen_along(
     axis: int,
     b: LoopBuilder,
     buffer: Value,
-    stores: Sequence[Store],
+    stores: Sequence[Store | GuardedStore],
     *,
     target: Target,
     scalar: Callable[[Value], Scalar],
@@ -41,7 +41,7 @@ def seen_along(
     """Build the number of rows or columns of `buffer` that are seen, from 0 to all; None where that may be all.
 
     Args:
-        axis: 0 for rows, 1 for columns.
+        axis: 0 for rows, 1 for columns; 0 for the elements of a buffer with one axis.
         b: where the ops go.
         buffer: where C lies.
         stores: what `stores_of` says of it.
@@ -50,7 +50,7 @@ def seen_along(
         written: the scalars that there are here.
     """
     shape = tile_of(buffer.type).shape
-    if len(shape) != 2 or not stores:
+    if len(shape) not in (1, 2) or not stores:
         return None
     ends = [_end(Context(b, target, scalar, 1), store, buffer, axis, written) for store in stores]
     known = [end for end in ends if end is not None]
@@ -59,20 +59,20 @@ def seen_along(
     return b.smax(b.smin(reduce(b.smax, known), shape[axis]), 0)
 
 
-def stores_of(buffer: Value) -> list[Store]:
+def stores_of(buffer: Value) -> list[Store | GuardedStore]:
     """All stores of what is computed of `buffer` element by element; none if it is used in another way, too.
 
     Lowering adds uses, so this is asked before.
     """
-    found: dict[Store, None] = {}
+    found: dict[Store | GuardedStore, None] = {}
     seen: set[Op] = set()
     waiting = [(user, buffer) for user in buffer.uses]
     while waiting:
         op, value = waiting.pop()
-        if op in seen and not isinstance(op, Store):
+        if op in seen and not isinstance(op, Store | GuardedStore):
             continue
         seen.add(op)
-        if isinstance(op, Store) and value is op.value and value not in (op.pointer, op.mask):
+        if isinstance(op, Store | GuardedStore) and value is op.value and value not in (op.pointer, op.mask):
             found[op] = None
         elif _keeps_places(op, buffer):
             continue
@@ -90,10 +90,12 @@ def _keeps_places(op: Op, buffer: Value) -> bool:
     return isinstance(op, Write) and op.buffer is buffer
 
 
-def _end(c: Context, store: Store, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
+def _end(c: Context, store: Store | GuardedStore, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
     """The row or column from which on `store` does nothing; None where that is not known here."""
-    c.extent = tile_of(buffer.type).shape[axis]
-    alone, index = ((c.extent, 1), (LANE, ZERO)) if axis == 0 else ((1, c.extent), (ZERO, LANE))
+    shape = tile_of(buffer.type).shape
+    c.extent = shape[axis]
+    axes = [number == axis for number in range(len(shape))]
+    alone, index = tuple(c.extent if it else 1 for it in axes), tuple(LANE if it else ZERO for it in axes)
     ends = []
     for condition in conjuncts(store.mask) if store.mask is not None else ():
         if condition.type.shape != alone or not _is_fixed(condition, buffer, written):
@@ -106,7 +108,7 @@ def _end(c: Context, store: Store, buffer: Value, axis: int, written: Collection
 
 def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bool:
     """Whether `condition` is computed without memory of what is there now and as long as `buffer` lives."""
-    waiting, around = [condition], _blocks_around(buffer)
+    waiting, around = [condition], [] if buffer.op is None else blocks_around(buffer.op)
     while waiting:
         value = waiting.pop()
         op = value.op
@@ -124,11 +126,11 @@ def _block_of(value: Value) -> Block | None:
     return value.owner.block if isinstance(value.owner, Op) else value.owner
 
 
-def _blocks_around(buffer: Value) -> list[Block]:
-    """The blocks that `buffer` is allocated in, from the innermost one on."""
+def blocks_around(op: Op) -> list[Block]:
+    """The blocks that `op` is in, from the innermost one on."""
     blocks: list[Block] = []
-    op = buffer.op
-    while op is not None and op.block is not None:
-        blocks.append(op.block)
-        op = op.parent
+    around: Op | None = op
+    while around is not None and around.block is not None:
+        blocks.append(around.block)
+        around = around.parent
     return blocks

@@ -1,0 +1,108 @@
+"""Versions for loops along rows that have a single turn: kernels are written for tiles that hold most rows.
+
+    A                                                   A
+    %r = scf.for %i = %low to %high step %step          scf.if 0 < %high - %low <= %step {
+        iter_args(%sum = %zero) {                         A row: body with %i = %low, %sum = %zero, and B behind it
+      …                                          →      } else {
+    }                                                     scf.for …
+    B                                                     B
+                                                        }
+
+Without the loop, what it carried goes no longer through memory: body and B share loops over elements, which end where
+the row ends (`nest/clip.py`). Later loops in B with the same bounds have a single turn as well. Only loops that carry
+tiles too wide for registers get a version; others go inside the loops over elements (`interchange_loops.py`).
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.insertion import insert, op_before
+from tilewright.backends.cpu.interchange_loops import goes_along_rows, keeps_rows_in_registers, known_turns
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.scf import For
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.types import i1, i64
+from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import integer_of
+
+MOST_OPS = 200
+"""Max ops that are written twice."""
+
+
+def version_single_trips(module: Op, target: Target) -> bool:
+    """Apply the rewrite above to the first such loop of each function; returns whether there is one."""
+    found = False
+    for function in functions_of(module):
+        loops = [op for op in function.body if isinstance(op, For) and _may_have_a_single_turn(op)]
+        wide = (loop for loop in loops if goes_along_rows(loop) and not keeps_rows_in_registers(loop, target))
+        loop = next(wide, None)
+        if loop is not None and sum(1 for op in _from(loop) for _ in op.walk()) <= MOST_OPS:
+            _add_version(loop)
+            found = True
+    return found
+
+
+def _may_have_a_single_turn(loop: For) -> bool:
+    step = integer_of(loop.step)
+    return known_turns(loop) is None and step is not None and step > 0
+
+
+def _from(op: Op) -> list[Op]:
+    """The ops of a block from `op` on, without its terminator."""
+    ops = [op]
+    while (following := ops[-1].next) is not None:
+        ops.append(following)
+    return ops[:-1]
+
+
+def _add_version(loop: For) -> None:
+    block, ops = loop.block, _from(loop)
+    assert block is not None
+    end = block.terminator
+    condition = _has_a_single_turn(loop)
+    single, general = Block(), Block()
+    mapping: dict[Value, Value] = {}
+    for op in ops:
+        if isinstance(op, For) and _has_bounds_of(op, loop):
+            _append_turn(single, op, mapping)
+        else:
+            single.append(op.clone(mapping))
+    arms = [Region([single]), Region([general])]
+    types = [value.type for value in end.operands]
+    branch = Op.create("scf.if", (condition,), types, {}, arms, location=loop.location)
+    insert(branch, loop)
+    for op in ops:
+        op.unlink()
+        general.append(op)
+    handed_on = [mapping.get(value, value) for value in end.operands]
+    single.append(Op.create("scf.yield", handed_on, location=end.location))
+    general.append(Op.create("scf.yield", end.operands, location=end.location))
+    end.set_operands(branch.results)
+
+
+def _has_bounds_of(loop: For, first: For) -> bool:
+    return all(one is other for one, other in zip(loop.bounds, first.bounds, strict=True))
+
+
+def _append_turn(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
+    """Append the only turn of `loop`; the mapping learns its results."""
+    inside = dict(mapping)
+    starts = [mapping.get(value, value) for value in (loop.low, *loop.inits)]
+    inside.update(zip(loop.body.args, starts, strict=True))
+    *body, end = loop.body
+    for op in body:
+        block.append(op.clone(inside))
+    mapping.update(zip(loop.results, (inside.get(value, value) for value in end.operands), strict=True))
+
+
+def _has_a_single_turn(loop: For) -> Value:
+    """An i1 in front of the loop; for bounds of i64 that are farther apart than an i64 says, false."""
+    low, high, step = (_wide(value, loop) for value in loop.bounds)
+    way = op_before(loop, "arith.subi", (high, low), i64)
+    some = op_before(loop, "arith.cmpi", (low, high), i1, {"predicate": Keyword("slt")})
+    one = op_before(loop, "arith.cmpi", (way, step), i1, {"predicate": Keyword("ule")})
+    return op_before(loop, "arith.andi", (some, one), i1)
+
+
+def _wide(value: Value, before: Op) -> Value:
+    return value if value.type is i64 else op_before(before, "arith.extsi", (value,), i64)
