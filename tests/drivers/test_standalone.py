@@ -100,3 +100,29 @@ def test_products_with_scratch_memory_on_several_threads(tmp_path: Path, size: i
 def test_a_number_that_c_lacks_is_refused() -> None:
     with pytest.raises(StandaloneError, match="type bf16"):
         launcher_object(("bf16",), scratch_bytes=0, target=host_target())
+
+
+@tw.jit
+def talks(out_ptr):
+    tl.device_print("hello", 1)
+    tl.store(out_ptr, 1)
+
+
+def test_the_stages_of_a_kernel_are_made_on_request(tmp_path: Path) -> None:
+    out = np.zeros((1, 64, 64), np.float32)
+    compiled = row_products.warmup(out, out, out, N=64, grid=(1,))
+    assert not {"so", "launcher.so"} & set(compiled.asm)
+
+    (tmp_path / "kernel.so").write_bytes(compiled.asm["so"])
+    (tmp_path / "launcher.so").write_bytes(compiled.asm["launcher.so"])
+
+    assert hasattr(ctypes.CDLL(str(tmp_path / "kernel.so")), compiled.metadata.name)
+    assert hasattr(ctypes.CDLL(str(tmp_path / "launcher.so")), "run_from_nativert")
+
+
+@pytest.mark.parametrize("stage", ["so", "launcher.so"])
+def test_a_kernel_that_prints_is_refused(stage: str) -> None:
+    compiled = talks.warmup(np.zeros(1, np.float32), grid=(1,))
+
+    with pytest.raises(StandaloneError, match="talks prints or asserts"):
+        compiled.asm.get(stage)

@@ -17,11 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import Template
 
+from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.backends.llvm.machine import Target, compile_object
-from tilewright.compiler.signature import CONSTEXPR
+from tilewright.compiler.artifact import Metadata
+from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.loader import Blob
 from tilewright.runtime.drivers.cpu.shared_object import shared_object
+from tilewright.support.diagnostics import TilewrightError
 
 _LAUNCHER = "run_from_nativert"
 _HEADER_BYTES = 24  # of a launch record, before its slots
@@ -61,8 +64,33 @@ declare i64 @munmap(i64, i64)
 """)
 
 
-class StandaloneError(Exception):
+class StandaloneError(TilewrightError):
     """A kernel that cannot run without Python; the message says why."""
+
+
+def kernel_stage(object_file: bytes, metadata: Metadata) -> bytes:
+    """`asm["so"]` of a kernel, which exports its code as `metadata.name`.
+
+    Errors: StandaloneError for kernels that print or check: nobody would hear of it.
+    """
+    _refuse_reports(metadata)
+    return kernel_object(object_file, entry=metadata.entry, name=metadata.name)
+
+
+def launcher_stage(_: bytes, metadata: Metadata, specs: Sequence[ArgumentSpec]) -> bytes:
+    """`asm["launcher.so"]` of a kernel with these parameters.
+
+    Errors: StandaloneError as in `kernel_stage` and `launcher_object`.
+    """
+    _refuse_reports(metadata)
+    machine = CpuBackend(metadata.target).machine
+    types = [spec.type for spec in specs]
+    return launcher_object(types, scratch_bytes=metadata.scratch_bytes, target=machine)
+
+
+def _refuse_reports(metadata: Metadata) -> None:
+    if metadata.reports:
+        raise StandaloneError(f"{metadata.name} prints or asserts, which needs Python to show it")
 
 
 def kernel_object(object_file: bytes, *, entry: str, name: str) -> bytes:
