@@ -64,9 +64,11 @@ class Stages(Mapping[str, "Stage"]):
         self._on_request = on_request
         self._elsewhere = elsewhere
 
-    def with_elsewhere(self, elsewhere: Callable[[str], Stage]) -> Stages:
-        """The same stages, and those of other machines."""
-        return Stages(self._sources, self._on_request, elsewhere)
+    def with_elsewhere(
+        self, elsewhere: Callable[[str], Stage], on_request: Mapping[str, tuple[str, Callable[[Any], Stage]]]
+    ) -> Stages:
+        """The same stages, those of other machines, and further ones on request."""
+        return Stages(self._sources, {**self._on_request, **on_request}, elsewhere)
 
     def __getitem__(self, name: str) -> Stage:
         if name not in self._sources and name in self._on_request:

@@ -202,7 +202,15 @@ def _from_compiler(job: _Job) -> CompiledKernel:
 
 def _kernel(job: _Job, artifact: Artifact, image: Image | None, group: Mapping[str, str]) -> CompiledKernel:
     if job.backend.makes_objects:
-        artifact = artifact._replace(asm=artifact.asm.with_elsewhere(GpuStages(job.source, job.name, job.given)))
+        standalone = {
+            "so": ("obj", partial(lazy_imports.kernel_stage, metadata=artifact.metadata)),
+            "launcher.so": (
+                "obj",
+                partial(lazy_imports.launcher_stage, metadata=artifact.metadata, specs=job.source.specs),
+            ),
+        }
+        gpu = GpuStages(job.source, job.name, job.given)
+        artifact = artifact._replace(asm=artifact.asm.with_elsewhere(gpu, standalone))
     return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=group)
 
 
