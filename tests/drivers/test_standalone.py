@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -100,6 +101,59 @@ def test_products_with_scratch_memory_on_several_threads(tmp_path: Path, size: i
 def test_a_number_that_c_lacks_is_refused() -> None:
     with pytest.raises(StandaloneError, match="type bf16"):
         launcher_object(("bf16",), scratch_bytes=0, target=host_target())
+
+
+@tw.jit
+def hailstones(x_ptr, out_ptr):
+    """A loop without a bound, in which a launch from Python looks for signals."""
+    program = tl.program_id(0)
+    number, steps = tl.load(x_ptr + program), 0
+    while number != 1:
+        number = tl.where(number % 2 == 0, number // 2, 3 * number + 1)
+        steps += 1
+    tl.store(out_ptr + program, steps)
+
+
+def test_a_loop_without_a_bound(tmp_path: Path) -> None:
+    x, out = np.array([1, 6, 7, 27], np.int32), np.zeros(4, np.int32)
+    launch = loaded(tmp_path, hailstones.warmup(x, out, grid=(1,)), ("*i32", "*i32"))
+
+    launch((4, 1, 1), x.ctypes.data, out.ctypes.data)
+
+    assert out.tolist() == [0, 8, 16, 111]
+
+
+@tw.jit
+def waits(flag_ptr):
+    if tl.program_id(0) == 0:
+        while tl.atomic_add(flag_ptr, 0) == 0:
+            pass
+    else:
+        tl.atomic_xchg(flag_ptr, 1)
+
+
+def test_a_kernel_whose_programs_wait_for_one_another_is_refused() -> None:
+    compiled = waits.warmup(np.zeros(1, np.int32), grid=(1,))
+
+    with pytest.raises(StandaloneError, match="programs of waits wait for one another"):
+        compiled.asm["so"]
+
+
+def test_a_kernel_that_checks_its_accesses_is_refused() -> None:
+    compiled = hailstones.warmup(np.ones(1, np.int32), np.ones(1, np.int32), grid=(1,), sanitize="bounds")
+
+    with pytest.raises(StandaloneError, match="hailstones checks its accesses"):
+        compiled.asm["launcher.so"]
+
+
+def test_kernels_of_other_processes_have_them(tmp_path: Path) -> None:
+    """As those of compile workers."""
+    x, out = np.array([6], np.int32), np.zeros(1, np.int32)
+    compiled = hailstones.warmup(x, out, grid=(1,))
+    there = pickle.loads(pickle.dumps(compiled.asm))
+
+    assert there["so"] == compiled.asm["so"]
+    assert there["launcher.so"] == compiled.asm["launcher.so"]
 
 
 @tw.jit

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from tilewright.compat import finder
+from tilewright.compat.aot_inductor import note_saved
 from tilewright.compat.signatures import triton_key
 from tilewright.runtime.build import current_backend
 
@@ -106,6 +107,8 @@ def _copy(name: str) -> ModuleType:
         exec(cast(Any, spec.loader).get_code(spec.name), vars(module))
         if name == "triton_compat":  # the cache of tuning is not copied, and makes configs of the real class
             vars(module)["Config"] = import_module(spec.name).Config
+        if name == "triton_heuristics":
+            note_saved(module)
     return sys.modules[own]
 
 

@@ -64,11 +64,9 @@ class Stages(Mapping[str, "Stage"]):
         self._on_request = on_request
         self._elsewhere = elsewhere
 
-    def with_elsewhere(
-        self, elsewhere: Callable[[str], Stage], on_request: Mapping[str, tuple[str, Callable[[Any], Stage]]]
-    ) -> Stages:
-        """The same stages, those of other machines, and further ones on request."""
-        return Stages(self._sources, {**self._on_request, **on_request}, elsewhere)
+    def with_elsewhere(self, elsewhere: Callable[[str], Stage]) -> Stages:
+        """The same stages, and those of other machines."""
+        return Stages(self._sources, self._on_request, elsewhere)
 
     def __getitem__(self, name: str) -> Stage:
         if name not in self._sources and name in self._on_request:
@@ -90,8 +88,8 @@ class Stages(Mapping[str, "Stage"]):
     def __contains__(self, name: object) -> bool:
         return name in self._sources or name in self._on_request
 
-    def __reduce__(self) -> tuple[type[Stages], tuple[dict[str, Stage]]]:
-        return Stages, ({name: self[name] for name in self},)
+    def __reduce__(self) -> tuple[type[Stages], tuple[Any, ...]]:
+        return Stages, ({name: self[name] for name in self}, {}, self._elsewhere)
 
     def __repr__(self) -> str:
         return f"Stages({', '.join(self)})"

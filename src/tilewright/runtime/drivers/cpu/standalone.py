@@ -71,26 +71,35 @@ class StandaloneError(TilewrightError):
 def kernel_stage(object_file: bytes, metadata: Metadata) -> bytes:
     """`asm["so"]` of a kernel, which exports its code as `metadata.name`.
 
-    Errors: StandaloneError for kernels that print or check: nobody would hear of it.
+    Errors: StandaloneError for kernels that print or check, of which nobody would hear, and for those whose programs
+    wait for one another, which one thread does not end.
     """
-    _refuse_reports(metadata)
+    _refuse_what_needs_python(metadata)
     return kernel_object(object_file, entry=metadata.entry, name=metadata.name)
 
 
-def launcher_stage(_: bytes, metadata: Metadata, specs: Sequence[ArgumentSpec]) -> bytes:
+def launcher_stage(metadata: Metadata, specs: Sequence[ArgumentSpec]) -> bytes:
     """`asm["launcher.so"]` of a kernel with these parameters.
 
     Errors: StandaloneError as in `kernel_stage` and `launcher_object`.
     """
-    _refuse_reports(metadata)
+    _refuse_what_needs_python(metadata)
     machine = CpuBackend(metadata.target).machine
     types = [spec.type for spec in specs]
     return launcher_object(types, scratch_bytes=metadata.scratch_bytes, target=machine)
 
 
-def _refuse_reports(metadata: Metadata) -> None:
+def _refuse_what_needs_python(metadata: Metadata) -> None:
     if metadata.reports:
-        raise StandaloneError(f"{metadata.name} prints or asserts, which needs Python to show it")
+        raise StandaloneError(
+            f"{metadata.name} prints or asserts, which needs Python to show it: compile it without these"
+        )
+    if getattr(metadata, "sanitizer", ""):
+        raise StandaloneError(f"{metadata.name} checks its accesses, which needs Python: compile it without sanitize")
+    if metadata.waits:
+        raise StandaloneError(
+            f"programs of {metadata.name} wait for one another, which needs Python: launch it from there"
+        )
 
 
 def kernel_object(object_file: bytes, *, entry: str, name: str) -> bytes:
