@@ -12,9 +12,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from tilewright.compat.when_imported import when_imported
+from tilewright.support.diagnostics import TilewrightError
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 WRAPPER = "torch._inductor.codegen.cpp_wrapper_cpu"
+
+
+class PackagingError(TilewrightError):
+    """A model that AOTInductor cannot package."""
 
 
 class SavedKernel(NamedTuple):
@@ -64,7 +69,15 @@ def note_saved(heuristics: ModuleType) -> None:
 
 def _complete(wrapper: ModuleType) -> None:
     call = vars(wrapper)["DeferredCpuTritonCallWrapper"]
-    resolve = call._resolve_arg_names
+    generate, resolve = call.generate, call._resolve_arg_names
+
+    def generate_if_saved(self: Any, target: Any) -> None:
+        if self.kernel_name not in _saved:
+            raise PackagingError(
+                f"AOTInductor has not saved {self.kernel_name}: it looks for the kernels of the Triton that is "
+                "installed; `tilewright run` in front of the program lets Tilewright take its place"
+            )
+        generate(self, target)
 
     def resolve_completely(self: Any) -> tuple[list[str], list[str], list[str]]:
         saved = _saved[self.kernel_name]
@@ -72,4 +85,4 @@ def _complete(wrapper: ModuleType) -> None:
         names, handed_over, _ = resolve(self)
         return names, handed_over, saved.grid()
 
-    call._resolve_arg_names = resolve_completely
+    call.generate, call._resolve_arg_names = generate_if_saved, resolve_completely

@@ -1,8 +1,8 @@
 """What a kernel for a CPU is without Python, made when somebody asks for it: torch's AOTInductor does.
 
-    kernel.asm["so"]              # a shared object that exports the kernel as kernel.metadata.name
-    kernel.asm["launcher.so"]     # one that exports what launches it: run_from_nativert
-    "so" in kernel.asm            # False: they are no stages of the way to the kernel
+kernel.asm["so"]              # a shared object that exports the kernel as kernel.metadata.name
+kernel.asm["launcher.so"]     # one that exports what launches it: run_from_nativert
+"so" in kernel.asm            # False: they are no stages of the way to the kernel
 """
 
 from __future__ import annotations
