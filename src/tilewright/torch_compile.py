@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from tilewright.compat import finder
+from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.torch_bridge import torch
 from tilewright.support.diagnostics import TilewrightError
@@ -87,7 +88,7 @@ RELOADED = (
     "torch._inductor.runtime.triton_compat",
     "torch._inductor.runtime.static_triton_launcher",
     "torch._inductor.runtime.triton_helpers",
-    "torch._inductor.runtime.triton_heuristics",
+    HEURISTICS,
 )
 """The modules of torch that take names from Triton or make classes of them, in the order of their imports."""
 HINTS = "torch._inductor.runtime.hints"
@@ -103,6 +104,8 @@ def _ask_again() -> None:
     for name in RELOADED:
         if name in sys.modules:
             _reload(sys.modules[name])
+    if HEURISTICS in sys.modules:
+        note_saved(sys.modules[HEURISTICS])
     if HINTS in sys.modules:
         made_again = vars(_executed_anew(sys.modules[HINTS]))[DESCRIPTOR]
         _replace({DESCRIPTOR: vars(sys.modules[HINTS])[DESCRIPTOR]}, {DESCRIPTOR: made_again})

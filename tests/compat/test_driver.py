@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
+from tilewright.backends.registry import make_backend
 from tilewright.compat.bindings import ASTSource
 from tilewright.compat.driver import CpuDriver, CudaDriver, DriverConfig, driver, max_shared_mem
 from tilewright.compat.internal_testing import (
@@ -65,6 +66,15 @@ def test_kernels_are_compiled_for_a_cpu_that_is_named(tmp_path: Path) -> None:
 def test_memory_of_tiles_is_that_of_the_active_driver() -> None:
     assert max_shared_mem(0) == CpuDriver().utils.get_device_properties()["max_shared_mem"]
     assert driver.active.get_current_target().backend in ("cpu", "cuda")
+
+
+@pytest.mark.parametrize("arch", ["", "0"])
+def test_what_others_call_this_cpu_is_what_is_compiled_for(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's target has no name."""
+    monkeypatch.setenv("TILEWRIGHT_CPU", "x86-64-v2")
+    assert driver.active.get_current_target() == GPUTarget("cpu", "x86-64-v2", 1)
+    assert make_backend(GPUTarget("cpu", arch, 32)).hash() == make_backend(GPUTarget("cpu", "x86-64-v2", 0)).hash()
+    assert make_backend(GPUTarget("cpu", "neoverse-n1", 0)).hash() != make_backend(GPUTarget("cpu", arch, 32)).hash()
 
 
 @pytest.mark.skipif(CudaDriver.is_active(), reason="this machine has a GPU, which answers for itself")

@@ -20,17 +20,6 @@ torch = optional_peers.module("torch")
 Run = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all packages that are installed here, but no Triton."""
-    folder = tmp_path_factory.mktemp("installed")
-    places = [Path(place) for place in sys.path if Path(place).name == "site-packages"]
-    for entry in (entry for place in places for entry in place.iterdir()):
-        if not entry.name.lower().startswith("triton") and not (folder / entry.name).exists():
-            (folder / entry.name).symlink_to(entry)
-    return folder
-
-
 @pytest.fixture
 def run(tmp_path: Path, installed: Path) -> Run:
     """Runs a program with empty caches, or those of its last run; gives the lines that it prints."""
@@ -129,6 +118,29 @@ print(torch.compile(lambda a, b: a * b + x, backend="tilewright")(torch.ones(2),
 @pytest.mark.slow
 def test_tensors_without_axes(run: Run) -> None:
     assert run(NUMBERS) == ["-1.0 30.25 5.5", "[7.5, 7.5]"]
+
+
+TIMED = """
+import torch
+from torch._inductor.runtime.benchmarking import Benchmarker, benchmarker
+original = Benchmarker.benchmark_cpu
+def benchmark_cpu(self, function, warmup, rep, **settings):
+    seen.add((warmup, rep))
+    return original(self, function, warmup, rep)
+seen = set()
+type(benchmarker).benchmark_cpu = benchmark_cpu
+torch.compile(lambda x: x.cos() + 1, backend="tilewright")(torch.ones(5000))
+print(*seen)
+seen.clear()
+benchmarker.benchmark(lambda: None, device="cpu")
+print(*seen)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
+def test_candidates_are_timed_briefly_and_all_else_as_before(run: Run, triton: bool) -> None:
+    assert run(TIMED, triton=triton) == ["(1, 10)", "(25, 100)"]
 
 
 KERNELS = """

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from tilewright.compat import finder
+from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
 from tilewright.runtime.build import current_backend
 
@@ -36,11 +37,12 @@ TEXT = "from tilewright.compat.beside_triton import triton, tl, triton_heuristic
 def use_for_cpus() -> None:
     """Let Inductor write `TEXT` into kernels for CPUs, and its keys of caches name Tilewright.
 
-    Dynamo knows the real Triton's kernels: ours run between graphs.
+    Dynamo knows the real Triton's kernels: ours run between graphs. AOTInductor packages none for CPUs.
     """
     _replace("torch._inductor.codegen.triton", "TritonKernel.gen_common_triton_imports", _imports)
     _replace(f"{RUNTIME}.triton_compat", "triton_key", _key)
     _replace("torch.utils._triton", "triton_backend", _backend)
+    complete_wrappers()
     import_module("torch._dynamo.trace_rules").add("tilewright")  # our launches, no part of graphs, are not traced
 
 

@@ -10,7 +10,6 @@ have, it is not zero. The base classes have Triton's names: subclasses may come 
 from __future__ import annotations
 
 import os
-import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -224,9 +223,9 @@ class CpuDriver(DriverBase):
         return "void*" if ty.startswith("*") else C_TYPES[ty]
 
     def get_current_target(self) -> GPUTarget:
-        """This machine, or the simulated GPU that the program has chosen for its launches."""
+        """The CPU that is compiled for, or the simulated GPU that the program has chosen for its launches."""
         target = current_target()
-        return target if target.backend == "cuda" else GPUTarget("cpu", platform.machine(), 1)
+        return target if target.backend == "cuda" else GPUTarget("cpu", target.arch, 1)
 
     def get_active_torch_device(self) -> Any:
         return torch().device("cpu")

@@ -18,6 +18,7 @@ from os.path import join
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple, cast
 
+from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.compile_errors import as_triton
 from tilewright.compat.torch_devices import answer_when_imported
 from tilewright.compat.triton_modules import DEPRECATED, ITSELF, MODULES, NOT_ON_CPU, PACKAGES, SCRIPTS
@@ -75,6 +76,7 @@ def show(package: ModuleType) -> None:
         sys.path_hooks.insert(0, _finder)
     sys.path_importer_cache.pop(folder, None)
     LOADER.exec_module(package)
+    complete_wrappers()
     if not only_for_torch:
         knobs.cache.state_folder = ".triton"
         present_errors(by=as_triton)

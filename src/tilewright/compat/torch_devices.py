@@ -14,15 +14,13 @@ Only calls with a true answer on a CPU have a shim; a tensor on a GPU stays an e
 from __future__ import annotations
 
 import platform
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from tilewright.compat.driver import CpuDriver, CpuUtilities
+from tilewright.compat.when_imported import when_imported
 
 
 def capability(device: Any = None) -> tuple[int, int]:
@@ -65,31 +63,6 @@ def device_or_cpu(cuda_device: Callable[[Any], Any]) -> Callable[..., Any]:
     return device
 
 
-class BeforeTorch(MetaPathFinder):
-    """Calls `then` with the module torch, as soon as it has been imported."""
-
-    def __init__(self, then: Callable[[ModuleType], None]) -> None:
-        self.then = then
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The spec that Python itself finds, with a loader that goes on to `then`."""
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_go_on(module: ModuleType) -> None:
-                execute(module)
-                self.then(module)
-
-            vars(spec.loader)["exec_module"] = execute_and_go_on
-        return spec
-
-
 def answer_for_cpu(torch: Any) -> None:
     """Put the shims into `torch`, unless it has a GPU."""
     if torch.cuda.is_available():
@@ -103,7 +76,4 @@ def answer_for_cpu(torch: Any) -> None:
 
 def answer_when_imported() -> None:
     """Put the shims into torch now, or when the program imports it: `import triton` does not."""
-    if "torch" in sys.modules:
-        answer_for_cpu(sys.modules["torch"])
-    else:
-        sys.meta_path.insert(0, BeforeTorch(answer_for_cpu))
+    when_imported("torch", answer_for_cpu)

@@ -88,8 +88,8 @@ class Stages(Mapping[str, "Stage"]):
     def __contains__(self, name: object) -> bool:
         return name in self._sources or name in self._on_request
 
-    def __reduce__(self) -> tuple[type[Stages], tuple[dict[str, Stage]]]:
-        return Stages, ({name: self[name] for name in self},)
+    def __reduce__(self) -> tuple[type[Stages], tuple[Any, ...]]:
+        return Stages, ({name: self[name] for name in self}, {}, self._elsewhere)
 
     def __repr__(self) -> str:
         return f"Stages({', '.join(self)})"

@@ -29,6 +29,7 @@ from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.runtime.sources import Source, signature_text
+from tilewright.runtime.standalone_stages import StandaloneStages
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
 from tilewright.support.named_tuple import NamedTuple
@@ -202,7 +203,9 @@ def _from_compiler(job: _Job) -> CompiledKernel:
 
 def _kernel(job: _Job, artifact: Artifact, image: Image | None, group: Mapping[str, str]) -> CompiledKernel:
     if job.backend.makes_objects:
-        artifact = artifact._replace(asm=artifact.asm.with_elsewhere(GpuStages(job.source, job.name, job.given)))
+        gpu = GpuStages(job.source, job.name, job.given)
+        elsewhere = StandaloneStages(artifact.binary, artifact.metadata, job.source.specs, gpu)
+        artifact = artifact._replace(asm=artifact.asm.with_elsewhere(elsewhere))
     return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=group)
 
 

@@ -20,6 +20,7 @@ from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTabl
 from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
+from tilewright.support import knobs
 from tilewright.support.locks import importing
 
 _FAMILIES = {"x86_64": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
@@ -101,13 +102,13 @@ class CpuBackend(BaseBackend):
 
 
 def machine_for(arch: str) -> Target:
-    """The machine that a target's `arch` names; 0, as other back ends for CPUs write it, is the one we run on.
+    """The machine that a target's `arch` names; "" and 0, as others write it, are the default one.
 
     Raises:
         UnknownCpuError: there is no such CPU.
     """
-    if arch == "0":
-        return host_target()
+    if arch in ("", "0"):
+        return host_target(knobs.tilewright.cpu)
     family = next((name for name, spellings in _FAMILIES.items() if arch.lower() in spellings), None)
     if family is None:
         return host_target(arch)

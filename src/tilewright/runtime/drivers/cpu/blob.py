@@ -300,18 +300,23 @@ _PAGE = 4096
 # x86-64: rep movsb / rep stosb; aarch64: a byte loop. `__truncsfbf2`: LLVM keeps a bfloat that several blocks use as a
 # float where the machine has no such type, so what comes here has no bits to round: psrld xmm0, 16;
 # ushr v0.4s, v0.4s, 16. `clock_gettime`, of kernels that look at the time: Linux's system call 228, on aarch64 113.
+# `mmap` and `munmap`, of launchers that run without a C library: 9 and 11, 222 and 215; an error is a negative number.
 ROUTINES: Mapping[str, Mapping[str, bytes]] = {
     "x86-64": {
         "__truncsfbf2": bytes.fromhex("660f72d010 c3"),
         "clock_gettime": bytes.fromhex("b8e4000000 0f05 c3"),
         "memcpy": bytes.fromhex("4889f8 4889d1 f3a4 c3"),
         "memset": bytes.fromhex("4989f8 89f0 4889d1 f3aa 4c89c0 c3"),
+        "mmap": bytes.fromhex("b809000000 4989ca 0f05 c3"),
+        "munmap": bytes.fromhex("b80b000000 0f05 c3"),
     },
     "aarch64": {
         "__truncsfbf2": bytes.fromhex("0004306f c0035fd6"),
         "clock_gettime": bytes.fromhex("280e80d2 010000d4 c0035fd6"),
         "memcpy": bytes.fromhex("e30300aa a20000b4 24144038 64140038 420400f1 a1ffff54 c0035fd6"),
         "memset": bytes.fromhex("e30300aa 820000b4 61140038 420400f1 c1ffff54 c0035fd6"),
+        "mmap": bytes.fromhex("c81b80d2 010000d4 c0035fd6"),
+        "munmap": bytes.fromhex("e81a80d2 010000d4 c0035fd6"),
     },
 }
 

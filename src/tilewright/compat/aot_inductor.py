@@ -1,0 +1,88 @@
+"""AOTInductor's C++ for kernels on CPUs: what it hands over to them, and how many of their programs it runs.
+
+torch 2.12 and 2.13 write C++ that hands over XBLOCK, a constant, and runs one program where the grid is not an argument
+of the model. Both are known when the kernel is saved. Kernels for GPUs have a class of their own, which is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from tilewright.compat.when_imported import when_imported
+from tilewright.support.diagnostics import TilewrightError
+
+HEURISTICS = "torch._inductor.runtime.triton_heuristics"
+WRAPPER = "torch._inductor.codegen.cpp_wrapper_cpu"
+
+
+class PackagingError(TilewrightError):
+    """A model that AOTInductor cannot package."""
+
+
+class SavedKernel(NamedTuple):
+    """What is known of a kernel that has been saved.
+
+    Attributes:
+        constants: the names of its parameters that are declared as constants.
+        meta: what Inductor knows of it.
+        config: the constants, and options, by name.
+    """
+
+    constants: list[str]
+    meta: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+    def grid(self) -> list[str]:
+        """The extents of the grid, as expressions of C++ with the names of the kernel's arguments."""
+        grid = import_module(HEURISTICS).GridExpr.from_meta(self.meta, self.config, mode="cpp")
+        before = " ".join(grid.prefix)
+        extents = (grid.x_grid, grid.y_grid, grid.z_grid)
+        return [f"[&] {{ {before} return {extent}; }}()" if before else str(extent) for extent in extents]
+
+
+_saved: dict[str, SavedKernel] = {}
+"""The kernels by the names that Inductor has given to them."""
+
+
+def complete_wrappers() -> None:
+    """Let the C++ be right, as soon as torch has what writes it."""
+    when_imported(WRAPPER, _complete)
+    when_imported(HEURISTICS, note_saved)
+
+
+def note_saved(heuristics: ModuleType) -> None:
+    """Let the tuner of a module note what is known of each kernel that it saves."""
+    tuner = vars(heuristics)["CachingAutotuner"]
+    save = tuner.save_cpu_kernel
+
+    def save_and_note(self: Any, launcher: Any) -> None:
+        constants = [one.name for one in launcher.bin.src.fn.params if one.is_constexpr]
+        config = vars(heuristics)["config_to_dict"](launcher.config)
+        _saved[self.inductor_meta["kernel_name"]] = SavedKernel(constants, self.inductor_meta, config)
+        save(self, launcher)
+
+    tuner.save_cpu_kernel = save_and_note
+
+
+def _complete(wrapper: ModuleType) -> None:
+    call = vars(wrapper)["DeferredCpuTritonCallWrapper"]
+    generate, resolve = call.generate, call._resolve_arg_names
+
+    def generate_if_saved(self: Any, target: Any) -> None:
+        if self.kernel_name not in _saved:
+            raise PackagingError(
+                f"AOTInductor has not saved {self.kernel_name}: it looks for the kernels of the Triton that is "
+                "installed; `tilewright run` in front of the program lets Tilewright take its place"
+            )
+        generate(self, target)
+
+    def resolve_completely(self: Any) -> tuple[list[str], list[str], list[str]]:
+        saved = _saved[self.kernel_name]
+        self.inductor_meta = {**(self.inductor_meta or {}), "declared_constexpr_names": saved.constants}
+        names, handed_over, _ = resolve(self)
+        return names, handed_over, saved.grid()
+
+    call.generate, call._resolve_arg_names = generate_if_saved, resolve_completely

@@ -1,0 +1,44 @@
+"""What a kernel for a CPU is without Python, made when somebody asks for it: torch's AOTInductor does.
+
+kernel.asm["so"]              # a shared object that exports the kernel as kernel.metadata.name
+kernel.asm["launcher.so"]     # one that exports what launches it: run_from_nativert
+"so" in kernel.asm            # False: they are no stages of the way to the kernel
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.compiler.artifact import Metadata, Stage
+from tilewright.compiler.signature import ArgumentSpec
+from tilewright.runtime import lazy_imports
+
+
+class StandaloneStages:
+    """The two shared objects of one kernel, by name."""
+
+    def __init__(
+        self, obj: bytes, metadata: Metadata, specs: Sequence[ArgumentSpec], otherwise: Callable[[str], Stage]
+    ) -> None:
+        """The shared objects.
+
+        Args:
+            obj: the kernel's object file.
+            metadata: facts about the kernel.
+            specs: its parameters, constants too.
+            otherwise: gives all other stages.
+        """
+        self.obj, self.metadata, self.specs, self.otherwise = obj, metadata, specs, otherwise
+
+    def __call__(self, name: str) -> Stage:
+        """A stage.
+
+        Raises:
+            KeyError: there is no stage of that name.
+            StandaloneError: the kernel needs Python while it runs.
+        """
+        if name == "so":
+            return lazy_imports.kernel_stage(self.obj, self.metadata)
+        if name == "launcher.so":
+            return lazy_imports.launcher_stage(self.metadata, self.specs)
+        return self.otherwise(name)
