@@ -20,17 +20,6 @@ torch = optional_peers.module("torch")
 Run = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all packages that are installed here, but no Triton."""
-    folder = tmp_path_factory.mktemp("installed")
-    places = [Path(place) for place in sys.path if Path(place).name == "site-packages"]
-    for entry in (entry for place in places for entry in place.iterdir()):
-        if not entry.name.lower().startswith("triton") and not (folder / entry.name).exists():
-            (folder / entry.name).symlink_to(entry)
-    return folder
-
-
 @pytest.fixture
 def run(tmp_path: Path, installed: Path) -> Run:
     """Runs a program with empty caches, or those of its last run; gives the lines that it prints."""
