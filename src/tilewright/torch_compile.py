@@ -21,6 +21,7 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.torch_bridge import torch
+from tilewright.compat.torch_timing import time_briefly
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
 
@@ -72,6 +73,7 @@ def show_triton() -> None:
         _ask_again()
     _forget_keys()
     _load_numbers()
+    time_briefly(import_module("torch._inductor.runtime.triton_heuristics"))
 
 
 def _check_version(version: str) -> None:

@@ -120,6 +120,29 @@ def test_tensors_without_axes(run: Run) -> None:
     assert run(NUMBERS) == ["-1.0 30.25 5.5", "[7.5, 7.5]"]
 
 
+TIMED = """
+import torch
+from torch._inductor.runtime.benchmarking import Benchmarker, benchmarker
+original = Benchmarker.benchmark_cpu
+def benchmark_cpu(self, function, warmup, rep, **settings):
+    seen.add((warmup, rep))
+    return original(self, function, warmup, rep)
+seen = set()
+type(benchmarker).benchmark_cpu = benchmark_cpu
+torch.compile(lambda x: x.cos() + 1, backend="tilewright")(torch.ones(5000))
+print(*seen)
+seen.clear()
+benchmarker.benchmark(lambda: None, device="cpu")
+print(*seen)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
+def test_candidates_are_timed_briefly_and_all_else_as_before(run: Run, triton: bool) -> None:
+    assert run(TIMED, triton=triton) == ["(1, 10)", "(25, 100)"]
+
+
 KERNELS = """
 import torch
 import tilewright as tw
