@@ -22,6 +22,7 @@ from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.torch_bridge import torch
+from tilewright.compat.torch_timing import time_briefly
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
 
@@ -73,6 +74,7 @@ def show_triton() -> None:
         _ask_again()
     _forget_keys()
     _load_numbers()
+    time_briefly(import_module(HEURISTICS))
 
 
 def _check_version(version: str) -> None:

@@ -23,6 +23,7 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
+from tilewright.compat.torch_timing import time_briefly
 from tilewright.runtime.build import current_backend
 
 OURS = "tilewright.compat.path.triton"
@@ -108,6 +109,8 @@ def _copy(name: str) -> ModuleType:
         exec(cast(Any, spec.loader).get_code(spec.name), vars(module))
         if name == "triton_compat":  # the cache of tuning is not copied, and makes configs of the real class
             vars(module)["Config"] = import_module(spec.name).Config
+        if name == "triton_heuristics":
+            time_briefly(module)
     return sys.modules[own]
 
 
