@@ -3,6 +3,7 @@
     python tests/conformance/torch_ops.py --page docs/conformance-torch-ops.md
     --dtypes float32,int64      of float32, float64, bfloat16, float16, int64, bool
     --only REGEX                operators whose names match
+    --most 800                  the first cases only
     --samples 2                 inputs for each operator and dtype
     --out results.jsonl         the outcomes: a run that was stopped goes on where it was
 
@@ -17,7 +18,6 @@ import argparse
 import json
 import re
 import resource
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,9 +25,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from case_runner import Limits, outcomes, run_cases
+
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "bool")
 SECONDS = 120
 """The time that one case may take, in seconds."""
+LIMITS = Limits(seconds=5 * SECONDS, cases=150)
 
 
 def main() -> int:
@@ -36,26 +41,21 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("torch_ops.jsonl"))
+    parser.add_argument("--most", type=int, help="how many cases are run, those that --out knows among them")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--child", action="store_true", help="run the cases that standard input names")
     options = parser.parse_args()
     if options.child:
         _run_cases(options.samples)
         return 0
-    known = _outcomes(options.out)
-    wanted = [case for case in _cases(options.dtypes.split(",")) if re.search(options.only, case) and case not in known]
-    while wanted:
-        wanted = _run_some(wanted, options)
-    found = _outcomes(options.out)
-    print(_page(found))
+    cases = _cases(options.dtypes.split(","))
+    command = [sys.executable, __file__, "--child", "--samples", str(options.samples)]
+    run_cases([case for case in cases if re.search(options.only, case)][: options.most], command, options.out, LIMITS)
+    found = outcomes(options.out)
+    print(_page(found, len(cases)))
     if options.page:
-        options.page.write_text(_page(found))
+        options.page.write_text(_page(found, len(cases)))
     return int(any(outcome["result"] in ("differs", "fails", "crashes") for outcome in found.values()))
-
-
-def _outcomes(path: Path) -> dict[str, dict[str, Any]]:
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {outcome["case"]: outcome for outcome in map(json.loads, lines)}
 
 
 def _cases(dtypes: list[str]) -> list[str]:
@@ -68,29 +68,6 @@ def _cases(dtypes: list[str]) -> list[str]:
         for dtype in dtypes
         if getattr(torch, dtype) in op.supported_dtypes("cpu")
     ]
-
-
-def _run_some(cases: list[str], options: argparse.Namespace) -> list[str]:
-    """Run cases in one process until it ends; gives those that are left."""
-    command = [sys.executable, __file__, "--child", "--samples", str(options.samples)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    child: Any = subprocess.Popen(command, text=True, **pipes)
-    with options.out.open("a") as out:
-        for number, case in enumerate(cases):
-            try:
-                child.stdin.write(f"{case}\n")
-                child.stdin.flush()
-                line = child.stdout.readline()
-            except BrokenPipeError:
-                line = ""
-            crashed = {"case": case, "result": "crashes", "detail": f"exit status {child.poll()}"}
-            out.write(line or f"{json.dumps(crashed)}\n")
-            out.flush()
-            if not line or number % 150 == 149:  # compiled functions pile up
-                child.kill()
-                return cases[number + 1 :]
-    child.stdin.close()
-    return []
 
 
 def _run_cases(samples: int) -> None:
@@ -191,11 +168,11 @@ def _run(function: Any, sample: Any) -> list[Any]:
     return [tensor.detach() for tensor in (*outputs, *gradients)]
 
 
-def _page(found: dict[str, dict[str, Any]]) -> str:
-    return "\n".join(_lines(found)) + "\n"
+def _page(found: dict[str, dict[str, Any]], number: int) -> str:
+    return "\n".join(_lines(found, number)) + "\n"
 
 
-def _lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+def _lines(found: dict[str, dict[str, Any]], number: int) -> Iterator[str]:
     counts = Counter(outcome["result"] for outcome in found.values()).most_common()
     seconds = {case: outcome.get("seconds", 0) for case, outcome in found.items()}
     slow = ", ".join(case for case, time_taken in seconds.items() if time_taken > 5)
@@ -203,7 +180,8 @@ def _lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield "`tests/conformance/torch_ops.py` wrote this page."
     yield ""
-    yield f"{len(found)} cases, an operator with a dtype each: {', '.join(f'{n} {kind}' for kind, n in counts)}."
+    results = ", ".join(f"{count} {kind}" for kind, count in counts)
+    yield f"{len(found)} of {number} cases, an operator with a dtype each: {results}."
     yield f"The longest took {max(seconds.values(), default=0)} s; over 5 s: {slow or 'none'}."
     yield ""
     for case, outcome in found.items():

@@ -1,0 +1,64 @@
+"""Cases of conformance that run in processes of their own (`tests/conformance/case_runner.py`, `inductor.py`)."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+CONFORMANCE = Path(__file__).parents[1] / "conformance"
+CHILD = """
+import json, os, sys, time
+for line in sys.stdin:
+    case = line.strip()
+    if case == "crash":
+        os._exit(7)
+    if case == "hang":
+        time.sleep(100)
+    print(json.dumps({"case": case, "result": "passes", "process": os.getpid()}), flush=True)
+"""
+
+
+@pytest.fixture(params=["case_runner", "inductor"])
+def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(CONFORMANCE))
+    return importlib.import_module(request.param)
+
+
+@pytest.mark.parametrize("module", ["case_runner"], indirect=True)
+def test_cases_go_on_behind_a_crash_and_a_hang(module: ModuleType, tmp_path: Path) -> None:
+    out, command = tmp_path / "out.jsonl", [sys.executable, "-c", CHILD]
+    limits = module.Limits(seconds=5, cases=2)
+    module.run_cases(["a"], command, out, limits)
+    first = module.outcomes(out)["a"]
+
+    module.run_cases(["a", "b", "c", "d", "crash", "e", "hang", "f"], command, out, limits)
+
+    found = module.outcomes(out)
+    assert {case: outcome["result"] for case, outcome in found.items()} == {
+        **dict.fromkeys("abcdef", "passes"),
+        **dict.fromkeys(["crash", "hang"], "crashes"),
+    }
+    assert [found[case]["detail"] for case in ("crash", "hang")] == ["exit status 7", "takes too long"]
+    assert found["a"] == first
+    assert found["b"]["process"] == found["c"]["process"] != found["d"]["process"]
+
+
+@pytest.mark.parametrize("module", ["inductor"], indirect=True)
+def test_page_has_counts_and_causes(module: ModuleType) -> None:
+    results = {
+        "triton sweep: test_a": {"result": "passes", "detail": ""},
+        "triton sweep: test_b": {"result": "fails", "detail": "odd | thing"},
+        "triton common: test_c": {"result": "crashes", "detail": "exit status 7"},
+        "triton common: test_d": {"result": "skips", "detail": "no GPU"},
+        "cpp sweep: test_b": {"result": "fails", "detail": ""},
+    }
+
+    lines = list(module.page(results, {"introduction": "Words.", "reasons": {"common: *_c": "a cause"}}))
+
+    assert "| sweep | 1 | 1 | 0 | 0 | 50.0% |" in lines
+    assert "| all | 1 | 1 | 1 | 1 | 33.3% |" in lines
+    assert "| `test_b` | not explained yet: odd \\| thing | fails |" in lines
+    assert "| `test_c` | a cause | not tried |" in lines
+    assert lines[-1] == "| 1 | no GPU |"
