@@ -10,6 +10,7 @@ import pytest
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 CHILD = """
 import json, os, sys, time
+print("ready", flush=True)
 for line in sys.stdin:
     case = line.strip()
     if case == "crash":
@@ -45,12 +46,21 @@ def test_cases_go_on_behind_a_crash_and_a_hang(module: ModuleType, tmp_path: Pat
     assert found["b"]["process"] == found["c"]["process"] != found["d"]["process"]
 
 
+@pytest.mark.parametrize("module", ["case_runner"], indirect=True)
+def test_a_process_that_cannot_start_is_no_failure_of_cases(module: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(module.NotReady):
+        module.run_cases(["a"], [sys.executable, "-c", "1 / 0"], tmp_path / "out.jsonl", module.Limits(5, 2))
+
+    assert module.outcomes(tmp_path / "out.jsonl") == {}
+
+
 @pytest.mark.parametrize("module", ["inductor"], indirect=True)
 def test_page_has_counts_and_causes(module: ModuleType) -> None:
     results = {
         "triton sweep: test_a": {"result": "passes", "detail": ""},
         "triton sweep: test_b": {"result": "fails", "detail": "odd | thing"},
         "triton common: test_c": {"result": "crashes", "detail": "exit status 7"},
+        "triton mutation: test_e": {"result": "fails", "detail": "why"},
         "triton common: test_d": {"result": "skips", "detail": "no GPU"},
         "cpp sweep: test_b": {"result": "fails", "detail": ""},
     }
@@ -58,7 +68,8 @@ def test_page_has_counts_and_causes(module: ModuleType) -> None:
     lines = list(module.page(results, {"introduction": "Words.", "reasons": {"common: *_c": "a cause"}}))
 
     assert "| sweep | 1 | 1 | 0 | 0 | 50.0% |" in lines
-    assert "| all | 1 | 1 | 1 | 1 | 33.3% |" in lines
+    assert "| all | 1 | 2 | 1 | 1 | 25.0% |" in lines
+    assert "| `test_e` | not explained yet: why | – |" in lines
     assert "| `test_b` | not explained yet: odd \\| thing | fails |" in lines
     assert "| `test_c` | a cause | not tried |" in lines
     assert lines[-1] == "| 1 | no GPU |"

@@ -2,8 +2,9 @@
 
     run_cases(["a", "b"], [sys.executable, __file__, "--child"], Path("out.jsonl"), Limits(seconds=120, cases=150))
 
-A process reads the name of a case per line, and answers each with a line of JSON, `{"case": …, "result": …}`. The
-answers are added to a file; `outcomes` reads it, so that a run which was stopped leaves out what it knows.
+A process writes a line when it is ready. It reads the name of a case per line, and answers each with a line of JSON,
+`{"case": …, "result": …}`. The answers are added to a file; `outcomes` reads it, so that a run which was stopped leaves
+out what it knows.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class Limits:
     cases: int
 
 
+class NotReady(Exception):
+    """A process ended before its first case: no case is the cause."""
+
+
 def outcomes(path: Path) -> dict[str, Outcome]:
     """The answers in a file by their cases; nothing where there is no file."""
     lines = path.read_text().splitlines() if path.exists() else []
@@ -45,6 +50,9 @@ def run_cases(
         out: where the answers are added.
         limits: of a case, and of a process.
         variables: the environment of the processes; None: that of this one.
+
+    Raises:
+        NotReady: a process ended before it was ready.
     """
     known = outcomes(out)
     left = [case for case in cases if case not in known]
@@ -57,8 +65,11 @@ def _run_some(
 ) -> int:
     """Run cases in one process until it ends or hangs; gives how many have an outcome now."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, env=variables, **pipes) as child, out.open("a") as log:
+    process: Any = subprocess.Popen(command, text=True, env=variables, **pipes)
+    with process as child, out.open("a") as log:
         try:
+            if not child.stdout.readline():
+                raise NotReady(" ".join(command))
             for number, case in enumerate(cases, 1):
                 answer = _answer(child, case, seconds)
                 log.write(answer or f"{json.dumps({'case': case, **_end(child)})}\n")

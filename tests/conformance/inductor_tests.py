@@ -24,18 +24,30 @@ from typing import Any
 
 import torch
 
-SKIPS = re.compile(r"^[ ]*@skip_if_triton_cpu.*$", re.MULTILINE)
-"""The marks of tests that torch does not try with Triton on CPUs."""
+SKIPS = re.compile(r"^[ ]*@(?:skip_if_triton_cpu|skipNPUIf\(True).*$", re.MULTILINE)
+"""The marks of tests that are not tried with Triton on CPUs, or on no device that a port of the file knows."""
+PORTED = ('"NPU"', '"CUDA"')
+"""What a port of the files to another device calls the key of its kernels, and what torch knows."""
+COUNTS = re.compile(r"^[ ]*count_code\(\"tl.make_block_ptr\".*$", re.MULTILINE)
+"""Where tests of block pointers count them."""
+DESCRIBED = "_described"
+"""Stands behind the name of a module that is loaded again for tensor descriptors, without these counts."""
 OPERATORS, BLOCKS, USER = "test_torchinductor", "test_torchinductor_strided_blocks", "test_triton_kernels"
 SUITES = {
     "common": (OPERATORS, "CommonTemplate"),
     "sweep": (OPERATORS, "SweepInputs2"),
     "block pointers": (BLOCKS, "CommonTemplate"),
+    "tensor descriptors": (f"{BLOCKS}{DESCRIBED}", "CommonTemplate"),
     "user kernels": (USER, "KernelTests"),
     "mutation": (USER, "MutationTests"),
     "custom operators": (USER, "CustomOpTests"),
 }
 """The file and the class that each suite is from."""
+SETTINGS = {
+    "block pointers": {"triton.use_block_ptr": True},
+    "tensor descriptors": {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True},
+}
+"""What the suites set of Inductor's configuration."""
 GONE = (("torch._inductor.codecache", "cpp_prefix_path"), ("torch._inductor.compile_fx", "complex_memory_overlap"))
 """Functions that files import for a few tests, and that newer versions of torch do not have; those tests fail."""
 LONGEST_DETAIL = 500
@@ -46,7 +58,8 @@ class Rewritten(SourceFileLoader):
 
     def get_data(self, path: str) -> bytes:
         """The changed text."""
-        return SKIPS.sub("", Path(path).read_text()).encode()
+        text = SKIPS.sub("", Path(path).read_text()).replace(*PORTED)
+        return (COUNTS.sub("", text) if self.name.endswith(DESCRIBED) else text).encode()
 
     def get_code(self, fullname: str) -> Any:
         """The code of the changed text, never of a cache."""
@@ -61,7 +74,7 @@ class Files(importlib.abc.MetaPathFinder):
 
     def path_of(self, name: str) -> Path | None:
         """The file of a module; None if no folder has it."""
-        found = (folder / f"{name}.py" for folder in self.folders)
+        found = (folder / f"{name.removesuffix(DESCRIBED)}.py" for folder in self.folders)
         return next((path for path in found if path.exists()), None)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
@@ -131,10 +144,12 @@ class Suites:
             made = type("Common", (operators["TestCase"],), {**facts, "common": operators["check_model"]})
             operators["copy_tests"](found, made, "cpu")
             return made
-        if suite == "block pointers":
-            made = type("BlockPointers", (operators["InductorTestCase"],), facts)
+        if suite == "tensor descriptors":
+            _describe_blocks_on_cpus()
+        if suite in SETTINGS:
+            made = type("Blocks", (operators["InductorTestCase"],), facts)
             operators["copy_tests"](found, made, "cpu")
-            return torch._inductor.config.patch({"triton.use_block_ptr": True})(made)
+            return torch._inductor.config.patch(SETTINGS[suite])(made)
         return found
 
 
@@ -142,13 +157,23 @@ def _take_cpu_for_gpu() -> None:
     """Let torch's tests for GPUs run on the CPU."""
     names = vars(importlib.import_module("torch.testing._internal.inductor_utils"))
     names.update(GPU_TYPE="cpu", HAS_GPU=True, HAS_CUDA=True, HAS_XPU=False, HAS_GPU_AND_TRITON=True)
+    marks = vars(importlib.import_module("torch.testing._internal.triton_utils"))
+    marks.update(dict.fromkeys(["requires_gpu", "requires_cuda"], lambda test: test), HAS_GPU=True)
+
+
+def _describe_blocks_on_cpus() -> None:
+    """Let Inductor write tensor descriptors where their rules allow them, as for GPUs that have hardware for them."""
+    checker = vars(importlib.import_module("torch._inductor.codegen.triton"))["TMACompatibilityChecker"]
+    checker.can_use_tma = lambda self: not (self.for_store and self.kernel.no_x_dim)
 
 
 def _make_up_names() -> None:
     """Give torch's modules the names that files of older versions take from them."""
     kernels = vars(importlib.import_module("torch.testing._internal.triton_utils"))
     kernels.setdefault("requires_cuda", kernels["requires_cuda_and_triton"])
+    kernels.setdefault("inline_asm_kernel", kernels.get("inline_asm_kernel_is_pure_false"))
     analysis = vars(importlib.import_module("torch._higher_order_ops.triton_kernel_wrap"))
+    analysis["generate_ttir"].__defaults__ = ({},)  # a later parameter
 
     def identify_mutated_tensors(kernel: Any, inputs: dict[str, Any]) -> list[str]:
         writes = analysis["identify_accessed_tensors"](kernel, inputs, {}).read_writes.writes
@@ -161,8 +186,9 @@ def _make_up_names() -> None:
 
 
 def _last_words(text: str) -> str:
-    """The error itself, without the calls that led to it."""
-    lines = text.splitlines()
-    starts = [number for number, line in enumerate(lines) if line and not line[0].isspace() and ":" in line]
-    last = max((n for n in starts if not lines[n].startswith(("Traceback", "To execute", "This message"))), default=0)
-    return "\n".join(lines[last:])[:LONGEST_DETAIL]
+    """The last error of a text, without the calls that led to it and what torch says to everybody."""
+    text = re.split(r"\n(?:from user code|Set TORCHDYNAMO_VERBOSE|To execute this test)", text)[0].rstrip()
+    errors = [
+        match.start() for match in re.finditer(r"^[\w.]+(?:Error|Exception|Exit|Interrupt)\b", text, re.MULTILINE)
+    ]
+    return text[max(errors, default=0) :][:LONGEST_DETAIL]

@@ -80,6 +80,7 @@ def _run_cases(samples: int) -> None:
     torch._inductor.config.compile_threads = 1
     torch._dynamo.config.cache_size_limit = 1000
     ops = {op.full_name: op for op in op_db}
+    print("ready", flush=True)
     for line in sys.stdin:
         name, _, dtype = line.strip().rpartition(":")
         signal.alarm(SECONDS)
