@@ -21,6 +21,7 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
+from tilewright.compat.kernel_imports import add_imports
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.torch_timing import time_briefly
 from tilewright.support.diagnostics import TilewrightError
@@ -75,6 +76,7 @@ def show_triton() -> None:
     _forget_keys()
     _load_numbers()
     time_briefly(import_module(HEURISTICS))
+    add_imports()
 
 
 def _check_version(version: str) -> None:
