@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from tilewright.compat import finder
 from tilewright.compat.beside_triton import use_for_cpus
+from tilewright.compat.kernel_imports import add_imports
 from tilewright.compat.torch_bridge import torch
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
@@ -72,6 +73,7 @@ def show_triton() -> None:
         _ask_again()
     _forget_keys()
     _load_numbers()
+    add_imports()
 
 
 def _check_version(version: str) -> None:

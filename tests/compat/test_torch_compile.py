@@ -135,6 +135,17 @@ KERNELS = """
 import torch
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.language import float32 as single, load
+from tilewright.language.extra.libdevice import fast_dividef as quotient
+
+@tw.jit
+def halved(x):
+    return quotient(x.to(single), 2.0)
+
+@tw.jit
+def halve(x, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, halved(load(x + lanes, lanes < n)), lanes < n)
 
 @tw.jit
 def scale(x, out, n, factor: tl.constexpr, BLOCK: tl.constexpr):
@@ -146,6 +157,11 @@ tuned = tw.autotune([tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 256})], key=[
 def scaled(x):
     out = torch.empty_like(x)
     scale[(tw.cdiv(x.numel(), 64),)](x, out, x.numel(), 3.0, BLOCK=64)
+    return out.cos() + x
+
+def scaled_bare(x):
+    out = torch.empty_like(x)
+    halve[(tw.cdiv(x.numel(), 64),)](x * 6, out, x.numel(), BLOCK=64)
     return out.cos() + x
 
 def scaled_tuned(x):
@@ -162,7 +178,7 @@ def triple(x: torch.Tensor) -> torch.Tensor:
 triple.register_autograd(lambda ctx, grad: grad * 3.0)
 
 x = torch.randn(1000)
-for function in (scaled, scaled_tuned):
+for function in (scaled, scaled_tuned, scaled_bare):
     compiled = torch.compile(function, backend="tilewright", fullgraph=FULL)
     torch.testing.assert_close(compiled(x), (x * 3).cos() + x)
     print(function.__name__)
@@ -175,13 +191,13 @@ if FULL:
 
 @pytest.mark.slow
 def test_users_kernels_are_parts_of_graphs(run: Run) -> None:
-    assert run(KERNELS.replace("FULL", "True")) == ["scaled", "scaled_tuned", "True"]
+    assert run(KERNELS.replace("FULL", "True")) == ["scaled", "scaled_tuned", "scaled_bare", "True"]
 
 
 @pytest.mark.slow
 @pytest.mark.needs_triton
 def test_users_kernels_run_between_graphs_beside_the_real_triton(run: Run) -> None:
-    assert run(KERNELS.replace("FULL", "False"), triton=True) == ["scaled", "scaled_tuned"]
+    assert run(KERNELS.replace("FULL", "False"), triton=True) == ["scaled", "scaled_tuned", "scaled_bare"]
 
 
 TOO_OLD = (
