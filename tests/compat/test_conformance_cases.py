@@ -65,11 +65,12 @@ def test_page_has_counts_and_causes(module: ModuleType) -> None:
         "cpp sweep: test_b": {"result": "fails", "detail": ""},
     }
 
-    lines = list(module.page(results, {"introduction": "Words.", "reasons": {"common: *_c": "a cause"}}))
+    lines = list(module.page(results, {"introduction": "Words.", "reasons": {"common: *_c": "age of the file: why"}}))
 
     assert "| sweep | 1 | 1 | 0 | 0 | 50.0% |" in lines
     assert "| all | 1 | 2 | 1 | 1 | 25.0% |" in lines
+    assert "1 of the 3 fail for the age of their files; 33.3% of all others pass." in lines
     assert "| `test_e` | not explained yet: why | – |" in lines
     assert "| `test_b` | not explained yet: odd \\| thing | fails |" in lines
-    assert "| `test_c` | a cause | not tried |" in lines
+    assert "| `test_c` | age of the file: why | not tried |" in lines
     assert lines[-1] == "| 1 | no GPU |"

@@ -35,6 +35,8 @@ LIMITS = Limits(seconds=240, cases=60)
 SUITES = "common,sweep,block pointers,tensor descriptors,user kernels,mutation,custom operators"
 WITHOUT_TRITON = ("common: ", "sweep: ")
 """The suites that the C++ back end can run, since they have no kernels of Triton."""
+AGE = "age of the file"
+"""How the reasons begin that say nothing about a back end: the test is older than the torch that is installed."""
 OURS, THEIRS = "triton", "cpp"
 """The names that Inductor has for the back ends."""
 
@@ -116,6 +118,7 @@ def page(found: Mapping[str, Outcome], plan: Mapping[str, Any]) -> Iterator[str]
     for suite in dict.fromkeys(case.partition(": ")[0] for case in ours):
         yield _row(suite, [outcome for case, outcome in ours.items() if case.startswith(f"{suite}: ")])
     yield _row("all", list(ours.values()))
+    yield from ("", _without_age(ours, plan["reasons"]))
     yield from ("", "## What fails", "", "| tests | cause | with the C++ back end |", "|---|---|---|")
     yield from _failures(ours, theirs, plan["reasons"])
     yield from ("", "## What skips", "", "| tests | torch's reason |", "|---:|---|")
@@ -130,13 +133,26 @@ def _row(name: str, results: Sequence[Outcome]) -> str:
     return f"| {name} | {numbers} | {share:.1%} |"
 
 
+def _without_age(ours: Mapping[str, Outcome], reasons: Mapping[str, str]) -> str:
+    """The share that passes of the tests that say something about the back end."""
+    failed = [case for case, outcome in ours.items() if outcome["result"] in ("fails", "crashes")]
+    old = sum(_cause(case, ours[case], reasons).startswith(AGE) for case in failed)
+    passed = sum(outcome["result"] == "passes" for outcome in ours.values())
+    share = passed / max(1, passed + len(failed) - old)
+    return f"{old} of the {len(failed)} fail for the age of their files; {share:.1%} of all others pass."
+
+
+def _cause(case: str, outcome: Outcome, reasons: Mapping[str, str]) -> str:
+    known = (reason for pattern, reason in reasons.items() if fnmatch(case, pattern))
+    return next(known, f"not explained yet: {outcome['detail'][:200]}")
+
+
 def _failures(ours: Mapping[str, Outcome], theirs: Mapping[str, Outcome], reasons: Mapping[str, str]) -> Iterator[str]:
     """A row per cause and outcome of the C++ back end."""
     rows: dict[tuple[str, str], list[str]] = {}
     for case, outcome in ours.items():
         if outcome["result"] in ("fails", "crashes"):
-            known = (reason for pattern, reason in reasons.items() if fnmatch(case, pattern))
-            cause = next(known, f"not explained yet: {outcome['detail'][:200]}")
+            cause = _cause(case, outcome, reasons)
             same = theirs.get(case, {}).get("result", "not tried") if case.startswith(WITHOUT_TRITON) else "–"
             rows.setdefault((cause, same), []).append(f"`{case.partition(': ')[2]}`")
     for (cause, same), names in rows.items():

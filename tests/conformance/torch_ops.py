@@ -22,6 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ from case_runner import Limits, outcomes, run_cases
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "bool")
 SECONDS = 120
 """The time that one case may take, in seconds."""
+UNDEFINED = ("empty", "new_empty")
+"""How the operators begin whose results are what was in memory before."""
+CAUSES = {
+    "nn.functional.conv*": "torch compares strides that are symbols when the second sample has one axis less; "
+    "the C++ back end replaces the operator before it comes to that"
+}
+"""Why operators fail, by patterns of their names."""
 LIMITS = Limits(seconds=5 * SECONDS, cases=150)
 
 
@@ -51,10 +59,10 @@ def main() -> int:
     cases = _cases(options.dtypes.split(","))
     command = [sys.executable, __file__, "--child", "--samples", str(options.samples)]
     run_cases([case for case in cases if re.search(options.only, case)][: options.most], command, options.out, LIMITS)
-    found = outcomes(options.out)
-    print(_page(found, len(cases)))
+    found = {case: outcome for case, outcome in outcomes(options.out).items() if case in cases}
+    print(_page(found, cases))
     if options.page:
-        options.page.write_text(_page(found, len(cases)))
+        options.page.write_text(_page(found, cases))
     return int(any(outcome["result"] in ("differs", "fails", "crashes") for outcome in found.values()))
 
 
@@ -65,6 +73,7 @@ def _cases(dtypes: list[str]) -> list[str]:
     return [
         f"{op.full_name}:{dtype}"
         for op in op_db
+        if not op.full_name.startswith(UNDEFINED)
         for dtype in dtypes
         if getattr(torch, dtype) in op.supported_dtypes("cpu")
     ]
@@ -169,25 +178,29 @@ def _run(function: Any, sample: Any) -> list[Any]:
     return [tensor.detach() for tensor in (*outputs, *gradients)]
 
 
-def _page(found: dict[str, dict[str, Any]], number: int) -> str:
-    return "\n".join(_lines(found, number)) + "\n"
+def _page(found: dict[str, dict[str, Any]], cases: list[str]) -> str:
+    return "\n".join(_lines(found, cases)) + "\n"
 
 
-def _lines(found: dict[str, dict[str, Any]], number: int) -> Iterator[str]:
+def _lines(found: dict[str, dict[str, Any]], cases: list[str]) -> Iterator[str]:
     counts = Counter(outcome["result"] for outcome in found.values()).most_common()
     seconds = {case: outcome.get("seconds", 0) for case, outcome in found.items()}
     slow = ", ".join(case for case, time_taken in seconds.items() if time_taken > 5)
     yield "# Operators of torch, compiled"
     yield ""
-    yield "`tests/conformance/torch_ops.py` wrote this page."
+    yield "`tests/conformance/torch_ops.py` wrote this page. A case is the same where it gives what eager gives, forward and"
+    yield "backward; it is Inductor's where the C++ back end differs, too. Seconds are of two cores that others used as well."
     yield ""
     results = ", ".join(f"{count} {kind}" for kind, count in counts)
-    yield f"{len(found)} of {number} cases, an operator with a dtype each: {results}."
+    yield f"{len(found)} of {len(cases)} cases, an operator with a dtype each: {results}."
+    every, tried = (Counter(case.rpartition(":")[2] for case in some) for some in (cases, found))
+    yield f"By dtype: {', '.join(f'{dtype} {tried[dtype]} of {every[dtype]}' for dtype in every)}."
     yield f"The longest took {max(seconds.values(), default=0)} s; over 5 s: {slow or 'none'}."
     yield ""
     for case, outcome in found.items():
         if outcome["result"] in ("differs", "fails", "crashes"):
-            yield f"- {case} {outcome['result']}: {' '.join(outcome['detail'].split())[:200]}"
+            causes = (cause for pattern, cause in CAUSES.items() if fnmatch(case, pattern))
+            yield f"- {case} {outcome['result']}: {next(causes, ' '.join(outcome['detail'].split())[:200])}"
 
 
 if __name__ == "__main__":
