@@ -40,6 +40,11 @@ CAUSES = {
     "the C++ back end replaces the operator before it comes to that"
 }
 """Why operators fail, by patterns of their names."""
+INTRODUCTION = """
+`tests/conformance/torch_ops.py` wrote this page. A case is the same where it gives what eager gives, forward and backward;
+it is Inductor's where the C++ back end differs, too. Seconds are of two cores that others used as well, and hold both
+compilations of a case, forward and backward, and for the first of a process torch's own start.
+""".strip()
 LIMITS = Limits(seconds=5 * SECONDS, cases=150)
 
 
@@ -188,8 +193,7 @@ def _lines(found: dict[str, dict[str, Any]], cases: list[str]) -> Iterator[str]:
     slow = ", ".join(case for case, time_taken in seconds.items() if time_taken > 5)
     yield "# Operators of torch, compiled"
     yield ""
-    yield "`tests/conformance/torch_ops.py` wrote this page. A case is the same where it gives what eager gives, forward and"
-    yield "backward; it is Inductor's where the C++ back end differs, too. Seconds are of two cores that others used as well."
+    yield INTRODUCTION
     yield ""
     results = ", ".join(f"{count} {kind}" for kind, count in counts)
     yield f"{len(found)} of {len(cases)} cases, an operator with a dtype each: {results}."
