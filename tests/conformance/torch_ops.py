@@ -41,10 +41,9 @@ CAUSES = {
 }
 """Why operators fail, by patterns of their names."""
 INTRODUCTION = """
-`tests/conformance/torch_ops.py` wrote this page.
-A case is the same where it gives what eager gives, forward and backward;
-it is Inductor's where the C++ back end differs, too. Seconds are of two cores that others used as well, and hold both
-compilations of a case, forward and backward, and for the first of a process torch's own start.
+`tests/conformance/torch_ops.py` wrote this page. A case is the same where it gives what eager gives, forward and
+backward; it is Inductor's where the C++ back end differs, too. Its seconds are those of its slowest sample, compiled
+and run, on two cores that others used as well; those of the first case of a process hold torch's own start.
 """.strip()
 LIMITS = Limits(seconds=5 * SECONDS, cases=150)
 

@@ -19,7 +19,7 @@ WRAPPER = "torch._inductor.codegen.cpp_wrapper_cpu"
 
 
 class PackagingError(TilewrightError):
-    """A model that AOTInductor cannot package."""
+    """A kernel that torch has written no C++ for."""
 
 
 class SavedKernel(NamedTuple):
@@ -74,8 +74,8 @@ def _complete(wrapper: ModuleType) -> None:
     def generate_if_saved(self: Any, target: Any) -> None:
         if self.kernel_name not in _saved:
             raise PackagingError(
-                f"AOTInductor has not saved {self.kernel_name}: it looks for the kernels of the Triton that is "
-                "installed; `tilewright run` in front of the program lets Tilewright take its place"
+                f"torch has not saved {self.kernel_name} for its C++: it saves kernels for CPUs in packages only, and "
+                "those of the Triton that is installed; `tilewright run` in front of the program makes that Tilewright"
             )
         generate(self, target)
 
