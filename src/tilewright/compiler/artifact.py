@@ -52,20 +52,20 @@ class Stages(Mapping[str, "Stage"]):
         self,
         sources: Mapping[str, StageSource],
         on_request: Mapping[str, tuple[str, Callable[[Any], Stage]]] = NOTHING,
-        elsewhere: Callable[[str], Stage] | None = None,
+        elsewhere: Callable[[str, Stages], Stage] | None = None,
     ) -> None:
         """Products.
 
         Args:
             on_request: further texts by name: the stage that each is made of, and how.
-            elsewhere: gives the stages of other machines, or raises KeyError for a name that is none.
+            elsewhere: gives what the kernel is elsewhere, by name and these stages; or raises KeyError.
         """
         self._sources = dict(sources)
         self._on_request = on_request
         self._elsewhere = elsewhere
 
-    def with_elsewhere(self, elsewhere: Callable[[str], Stage]) -> Stages:
-        """The same stages, and those of other machines."""
+    def with_elsewhere(self, elsewhere: Callable[[str, Stages], Stage]) -> Stages:
+        """The same stages, and what the kernel is elsewhere."""
         return Stages(self._sources, self._on_request, elsewhere)
 
     def __getitem__(self, name: str) -> Stage:
@@ -73,7 +73,7 @@ class Stages(Mapping[str, "Stage"]):
             stage, make = self._on_request[name]
             self._sources[name] = make(self[stage])
         if name not in self._sources and self._elsewhere is not None:
-            return self._elsewhere(name)
+            return self._elsewhere(name, self)
         source = self._sources[name]
         if callable(source):
             source = self._sources[name] = source()

@@ -204,7 +204,7 @@ def _from_compiler(job: _Job) -> CompiledKernel:
 def _kernel(job: _Job, artifact: Artifact, image: Image | None, group: Mapping[str, str]) -> CompiledKernel:
     if job.backend.makes_objects:
         gpu = GpuStages(job.source, job.name, job.given)
-        elsewhere = StandaloneStages(artifact.binary, artifact.metadata, job.source.specs, gpu)
+        elsewhere = StandaloneStages(artifact.metadata, job.source.specs, gpu)
         artifact = artifact._replace(asm=artifact.asm.with_elsewhere(elsewhere))
     return CompiledKernel(artifact, image, job.source.specs, source=job.source, metadata_group=group)
 

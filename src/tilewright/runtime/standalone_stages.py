@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.compiler.artifact import Metadata, Stage
+from tilewright.compiler.artifact import Metadata, Stage, Stages
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime import lazy_imports
 
@@ -17,28 +17,25 @@ from tilewright.runtime import lazy_imports
 class StandaloneStages:
     """The two shared objects of one kernel, by name."""
 
-    def __init__(
-        self, obj: bytes, metadata: Metadata, specs: Sequence[ArgumentSpec], otherwise: Callable[[str], Stage]
-    ) -> None:
+    def __init__(self, metadata: Metadata, specs: Sequence[ArgumentSpec], otherwise: Callable[[str], Stage]) -> None:
         """The shared objects.
 
         Args:
-            obj: the kernel's object file.
             metadata: facts about the kernel.
             specs: its parameters, constants too.
             otherwise: gives all other stages.
         """
-        self.obj, self.metadata, self.specs, self.otherwise = obj, metadata, specs, otherwise
+        self.metadata, self.specs, self.otherwise = metadata, specs, otherwise
 
-    def __call__(self, name: str) -> Stage:
-        """A stage.
+    def __call__(self, name: str, stages: Stages) -> Stage:
+        """A stage, made of the kernel's own.
 
         Raises:
             KeyError: there is no stage of that name.
             StandaloneError: the kernel needs Python while it runs.
         """
         if name == "so":
-            return lazy_imports.kernel_stage(self.obj, self.metadata)
+            return lazy_imports.kernel_stage(stages["obj"], self.metadata)
         if name == "launcher.so":
             return lazy_imports.launcher_stage(self.metadata, self.specs)
         return self.otherwise(name)
