@@ -63,6 +63,7 @@ def has_libdevice() -> bool:
 
 
 PEERS: dict[str, tuple[Callable[[], bool], str]] = {
+    "needs_binutils": (has_program("readelf"), "no binutils on this machine"),
     "needs_cc": (has_program("cc"), "no C compiler (cc) on this machine"),
     "needs_chromium": (has_program(*BROWSERS), "no Chromium is installed"),
     "needs_fla": (has_modules("fla", "einops"), "fla-core is not installed"),

@@ -68,49 +68,34 @@ MOVING_POINTERS = """
   }
 """
 
-SUMS_OF_NEIGHBOURS = """
-  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+
+def sums_of(lanes: int) -> str:
+    """A loop that adds up the elements that are `lanes` apart."""
+    return f"""
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {{
     %c0 = arith.constant 0 : i32
-    %c64 = arith.constant 64 : i32
-    %zero = arith.constant dense<0.0> : tensor<64xf32>
-    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
-    %base = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
-    %r = scf.for %k = %c0 to %n step %c64 iter_args(%sum = %zero) -> (tensor<64xf32>) : i32 {
-      %first = tt.splat %k : i32 -> tensor<64xi32>
-      %at = arith.addi %first, %i : tensor<64xi32>
-      %p = tt.addptr %base, %at : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
-      %v = tt.load %p : tensor<64x!tt.ptr<f32>>
-      %next = arith.addf %sum, %v : tensor<64xf32>
-      scf.yield %next : tensor<64xf32>
-    }
-    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
-    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
-    tt.store %q, %r : tensor<64x!tt.ptr<f32>>
+    %c{lanes} = arith.constant {lanes} : i32
+    %zero = arith.constant dense<0.0> : tensor<{lanes}xf32>
+    %i = tt.make_range {{end = {lanes} : i32, start = 0 : i32}} : tensor<{lanes}xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<{lanes}x!tt.ptr<f32>>
+    %r = scf.for %k = %c0 to %n step %c{lanes} iter_args(%sum = %zero) -> (tensor<{lanes}xf32>) : i32 {{
+      %first = tt.splat %k : i32 -> tensor<{lanes}xi32>
+      %at = arith.addi %first, %i : tensor<{lanes}xi32>
+      %p = tt.addptr %base, %at : tensor<{lanes}x!tt.ptr<f32>>, tensor<{lanes}xi32>
+      %v = tt.load %p : tensor<{lanes}x!tt.ptr<f32>>
+      %next = arith.addf %sum, %v : tensor<{lanes}xf32>
+      scf.yield %next : tensor<{lanes}xf32>
+    }}
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<{lanes}x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<{lanes}x!tt.ptr<f32>>, tensor<{lanes}xi32>
+    tt.store %q, %r : tensor<{lanes}x!tt.ptr<f32>>
     tt.return
-  }
+  }}
 """
 
-SUMS_OF_ROWS = """
-  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
-    %c0 = arith.constant 0 : i32
-    %c4096 = arith.constant 4096 : i32
-    %zero = arith.constant dense<0.0> : tensor<4096xf32>
-    %i = tt.make_range {end = 4096 : i32, start = 0 : i32} : tensor<4096xi32>
-    %base = tt.splat %x : !tt.ptr<f32> -> tensor<4096x!tt.ptr<f32>>
-    %r = scf.for %k = %c0 to %n step %c4096 iter_args(%sum = %zero) -> (tensor<4096xf32>) : i32 {
-      %first = tt.splat %k : i32 -> tensor<4096xi32>
-      %at = arith.addi %first, %i : tensor<4096xi32>
-      %p = tt.addptr %base, %at : tensor<4096x!tt.ptr<f32>>, tensor<4096xi32>
-      %v = tt.load %p : tensor<4096x!tt.ptr<f32>>
-      %next = arith.addf %sum, %v : tensor<4096xf32>
-      scf.yield %next : tensor<4096xf32>
-    }
-    %to = tt.splat %out : !tt.ptr<f32> -> tensor<4096x!tt.ptr<f32>>
-    %q = tt.addptr %to, %i : tensor<4096x!tt.ptr<f32>>, tensor<4096xi32>
-    tt.store %q, %r : tensor<4096x!tt.ptr<f32>>
-    tt.return
-  }
-"""
+
+SUMS_OF_NEIGHBOURS, SUMS_OF_ROWS = sums_of(64), sums_of(4096)
+"""A row that registers hold, and one that they do not."""
 
 TILES_IN_BRANCHES = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %flag: i1) {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +84,7 @@ def test_a_c_program_loads_it(tmp_path: Path) -> None:
     assert done.stdout.split() == ["21", "1"]
 
 
-@pytest.mark.skipif(shutil.which("readelf") is None or shutil.which("nm") is None, reason="no binutils")
+@pytest.mark.needs_binutils
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "neoverse-n1"])
 def test_binutils_read_it_without_a_complaint(tmp_path: Path, cpu: str) -> None:
     file = written(tmp_path, cpu=cpu)

@@ -45,14 +45,14 @@ class Lanes(NamedTuple):
 
 
 class KnownLanes:
-    """What is known of tiles of `extent` lanes if `bound` <= `most`; ops are visited in program order."""
+    """The known lanes of tiles of `extent` lanes if `bound` <= `most`; ops are visited in program order."""
 
     def __init__(self, extent: int, bound: Value, most: int) -> None:
         self.extent, self.bound, self.most = extent, bound, most
         self._found: dict[Value, Lanes] = {}
 
     def of(self, value: Value) -> Lanes:
-        """What is known of a tile, or of a number in each lane."""
+        """The known lanes of a tile, or of a number that stands in each lane."""
         found = self._found.get(value)
         return self.unknown(value.type) if found is None else found
 

@@ -7,6 +7,7 @@ of the model. Both are known when the kernel is saved. Kernels for GPUs have a c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ class PackagingError(TilewrightError):
 
 
 class SavedKernel(NamedTuple):
-    """What is known of a kernel that has been saved.
+    """The facts about a saved kernel that its C++ needs.
 
     Attributes:
         constants: the names of its parameters that are declared as constants.
@@ -47,14 +48,15 @@ _saved: dict[str, SavedKernel] = {}
 """The kernels by the names that Inductor has given to them."""
 
 
+@cache
 def complete_wrappers() -> None:
-    """Let the C++ be right, as soon as torch has what writes it."""
+    """Let the C++ be right, as soon as torch has imported its writer; asked again, this does nothing."""
     when_imported(WRAPPER, _complete)
     when_imported(HEURISTICS, note_saved)
 
 
 def note_saved(heuristics: ModuleType) -> None:
-    """Let the tuner of a module note what is known of each kernel that it saves."""
+    """Let the tuner of a module note the facts about each kernel that it saves."""
     tuner = vars(heuristics)["CachingAutotuner"]
     save = tuner.save_cpu_kernel
 

@@ -1,4 +1,4 @@
-"""What a kernel for a CPU is without Python, made when somebody asks for it: torch's AOTInductor does.
+"""The shared objects of a kernel for a CPU, which run without Python; torch's AOTInductor asks for them.
 
 kernel.asm["so"]              # a shared object that exports the kernel as kernel.metadata.name
 kernel.asm["launcher.so"]     # one that exports what launches it: run_from_nativert

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import torch
 
-import tilewright.torch_compile
 from tilewright import cdiv, jit
 from tilewright import language as tl
+
+import_module("tilewright.torch_compile")  # shows our `triton` to torch
 
 SETTINGS = {"cpu_backend": "triton", "aot_inductor.compile_wrapper_opt_level": "O0"}
 
@@ -90,9 +93,16 @@ def check(name: str, model: torch.nn.Module, shape: tuple[int, ...], folder: Pat
     sys.stdout.write(f"{name}\n")
 
 
-def run_on_threads(loaded: object, inputs: torch.Tensor, expected: torch.Tensor) -> None:
+Model = Callable[[torch.Tensor], torch.Tensor]
+
+
+def run_on_threads(loaded: Model, inputs: torch.Tensor, expected: torch.Tensor) -> None:
     found = list[torch.Tensor]()
-    threads = [threading.Thread(target=lambda: found.extend(loaded(inputs) for _ in range(20))) for _ in range(4)]  # type: ignore[operator]
+
+    def run() -> None:
+        found.extend(loaded(inputs) for _ in range(20))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -105,7 +115,6 @@ def run_on_threads(loaded: object, inputs: torch.Tensor, expected: torch.Tensor)
 if __name__ == "__main__":
     torch.manual_seed(1)
     torch.set_grad_enabled(False)
-    assert tilewright.torch_compile.OLDEST_TORCH
     chosen = sys.argv[2:] or networks()
     for name, (model, shape) in networks().items():
         if name in chosen:

@@ -9,7 +9,7 @@
 A `cpu.accumulate` is a part of a nest: for some elements at a time, all turns of the loop run with the carried values
 in registers. Else each turn would read and write whole tiles. Every element goes through the same operations in the
 same order. Memory is still read as it lies: a row of the tile fits into registers, and the next turn goes on behind it.
-Of longer rows, only loops of FEW_TURNS go inside; many turns would read pieces of rows that lie far apart.
+If rows are longer, only loops of FEW_TURNS go inside; many turns would read pieces of rows that lie far apart.
 """
 
 from __future__ import annotations

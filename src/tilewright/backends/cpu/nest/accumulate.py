@@ -72,7 +72,7 @@ class AccumulateLoop:
         return uniform(evaluate(self.c, value, ())).value
 
     def _by_place(self, values: Sequence[Lane]) -> list[Sequence[Lane]]:
-        """What is carried for each place."""
+        """The carried values, grouped by place."""
         width = len(self.tiles)
         return [values[start : start + width] for start in range(0, len(values), width)]
 

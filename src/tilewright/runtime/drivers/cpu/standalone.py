@@ -151,7 +151,7 @@ def _stored(slot: int, kind: str) -> list[str]:
         return [f"%v{slot} = load {word}, ptr %argument{slot}", f"store {word} %v{slot}, ptr %to{slot}"]
     bits = kind[1:]
     if kind[0] not in "iu" or bits not in ("1", "8", "16", "32", "64"):
-        raise StandaloneError(f"an argument of type {kind} cannot be passed without Python")
+        raise StandaloneError(f"an argument of type {kind} cannot be passed without Python: pass fp32, or a pointer")
     if bits == "1":
         return [
             f"%b{slot} = load i8, ptr %argument{slot}",
