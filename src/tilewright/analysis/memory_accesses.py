@@ -11,7 +11,6 @@ Lanes that the mask leaves out touch nothing. What several questions need is wor
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -45,6 +44,7 @@ from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import PointerType
+from tilewright.support.cached_property import cached_property
 from tilewright.support.exact_rounding import Array
 
 ONE = whole(1)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
@@ -27,6 +26,7 @@ from tilewright.ir.operands import SEGMENTS, operand_groups, segment_attribute
 from tilewright.ir.parser import Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import FunctionType, Type, i1, i32, with_element
+from tilewright.support.cached_property import cached_property
 
 Groups: TypeAlias = dict[str, list[Value]]
 TypeOf: TypeAlias = "Type | Callable[[Reading], Type | Sequence[Type]]"

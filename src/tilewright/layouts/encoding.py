@@ -13,12 +13,12 @@ Two equal layouts are one object, so passes compare with `is` and memoise on the
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from tilewright.layouts.attribute_text import Value, Written, read
 from tilewright.layouts.errors import LayoutError, demand
 from tilewright.layouts.keys import Key, current_spelling, print_keys, read_keys
+from tilewright.support.cached_property import cached_property
 
 KINDS: dict[str, type[Encoding]] = {}
 """The kinds by the name of their attribute."""

@@ -19,7 +19,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import copysign, inf
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,6 +30,7 @@ from tilewright.ir.declare import OPS
 from tilewright.ir.literals import canonical
 from tilewright.ir.rewriter import Folded, Rewriter
 from tilewright.ir.types import i1
+from tilewright.support.cached_property import cached_property
 from tilewright.transforms.matching import number_of
 
 assert dialects.__all__, "importing the dialects declares the ops"

@@ -11,11 +11,12 @@ z.name                                  # "%v9", an operand for the writer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import TypeAlias
 
 from tilewright.backends.llvm.spelling import bits_of, constant, is_float, vector
 from tilewright.backends.llvm.writer import Branch, LlvmWriter
+from tilewright.support.cached_property import cached_property
 
 FLOAT_OPCODES = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 BIT_CASTS = {

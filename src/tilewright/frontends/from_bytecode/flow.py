@@ -12,10 +12,10 @@ cycles. Meeting points are immediate postdominators (Cooper, Harvey, Kennedy: A 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction
 from tilewright.ir.dominance import common_dominator, immediate_dominators, reverse_post_order
+from tilewright.support.cached_property import cached_property
 
 ENDINGS = frozenset(("branch", "for", "jump", "raise", "return"))
 

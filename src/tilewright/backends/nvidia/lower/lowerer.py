@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tilewright.analysis.axis_lattice import AxisInfo
@@ -33,6 +32,7 @@ from tilewright.ir.types import PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encoding import Distributed, encoding, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.support.cached_property import cached_property
 
 WARP = 32
 """Lanes of a warp."""

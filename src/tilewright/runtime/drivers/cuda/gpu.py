@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
-from functools import cached_property
 from typing import Any
 
 from tilewright.runtime.arrays import CUDA_MEMORY
 from tilewright.runtime.drivers.cuda import structs
 from tilewright.runtime.drivers.cuda.library import CudaDriver
 from tilewright.runtime.errors import CudaError
+from tilewright.support.cached_property import cached_property
 
 CLOCK_FACTS = {
     "sm_clock_rate": structs.CLOCK_RATE,

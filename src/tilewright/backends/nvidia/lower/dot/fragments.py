@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tilewright.backends.nvidia.lower.dot.instructions import LANES_OF_A_ROW, WORD
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.ir.core import Value
 from tilewright.layouts.linear_layout import LinearLayout
+from tilewright.support.cached_property import cached_property
 
 Coordinates = tuple[int, ...]
 BITS_OF_A_ROW = LANES_OF_A_ROW.bit_length() - 1
