@@ -24,7 +24,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Block, Value
 from tilewright.ir.types import Type, bf16, f32, f64, i8, i32, i64
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.loader import map_code
+from tilewright.support.executable_memory import map_code
 
 ACCUMULATORS = 12
 TRIPS = 30000

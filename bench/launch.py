@@ -24,8 +24,8 @@ from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, run_grid
-from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot, launch_record
+from tilewright.support.executable_memory import map_code
 
 SIGNATURE = "define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch)"
 EMPTY = f"{SIGNATURE} {{\n ret i64 %end\n}}"

@@ -32,9 +32,9 @@ from case_runner import Limits, Outcome, outcomes, run_cases
 
 HERE = Path(__file__).parent
 LIMITS = Limits(seconds=240, cases=60)
-SUITES = "common,sweep,block pointers,tensor descriptors,user kernels,mutation,custom operators"
-WITHOUT_TRITON = ("common: ", "sweep: ")
-"""The suites that the C++ back end can run, since they have no kernels of Triton."""
+SUITES = "common,sweep,block pointers,tensor descriptors,user kernels,mutation,custom operators,packages"
+WITHOUT_TRITON = ("common: ", "sweep: ", "packages: ")
+"""The suites that the C++ back end can run, since Inductor writes their kernels, or most of them."""
 AGE = "age of the file"
 """How the reasons begin that say nothing about a back end: the test is older than the torch that is installed."""
 OURS, THEIRS = "triton", "cpp"

@@ -35,6 +35,7 @@ COUNTS = re.compile(r"^[ ]*count_code\(\"tl.make_block_ptr\".*$", re.MULTILINE)
 DESCRIBED = "_described"
 """Stands behind the name of a module that is loaded again for tensor descriptors, without these counts."""
 OPERATORS, BLOCKS, USER = "test_torchinductor", "test_torchinductor_strided_blocks", "test_triton_kernels"
+PACKAGES = "test_aot_inductor"
 SUITES = {
     "common": (OPERATORS, "CommonTemplate"),
     "sweep": (OPERATORS, "SweepInputs2"),
@@ -43,6 +44,7 @@ SUITES = {
     "user kernels": (USER, "KernelTests"),
     "mutation": (USER, "MutationTests"),
     "custom operators": (USER, "CustomOpTests"),
+    "packages": (PACKAGES, "AOTInductorTestABICompatibleCpu"),
 }
 """The file and the class that each suite is from."""
 SETTINGS = {
@@ -126,7 +128,7 @@ class Suites:
     def _class(self, suite: str) -> type[unittest.TestCase]:
         if suite not in self._classes:
             file, name = SUITES[suite]
-            if file == USER:
+            if file in (USER, PACKAGES):
                 _take_cpu_for_gpu()
             _make_up_names()
             self._classes[suite] = self._made(suite, importlib.import_module(file), name)
@@ -136,7 +138,7 @@ class Suites:
         """The class of the module, for the CPU."""
         found = vars(module)[name]
         facts: dict[str, Any] = {"device": "cpu", "__module__": module.__name__}
-        operators = vars(importlib.import_module(OPERATORS)) if module.__name__ != USER else {}
+        operators = vars(importlib.import_module(OPERATORS)) if module.__name__ not in (USER, PACKAGES) else {}
         if suite == "sweep":
             facts["gen"] = operators["InputGen"](10, "cpu")
             made = type("SweepInputsCpu", (found, operators["TestCase"]), facts)

@@ -19,7 +19,7 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.types import FunctionType, Type
 from tilewright.ir.verifier import verify
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.loader import map_code
+from tilewright.support.executable_memory import map_code
 
 NAME = "loops"
 Build = Callable[..., None]

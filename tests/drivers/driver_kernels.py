@@ -10,8 +10,8 @@ import numpy as np
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Specialization, run_grid
-from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot, launch_record
+from tilewright.support.executable_memory import map_code
 
 ADD = """
 define i64 @kernel(ptr %launch, i64 %begin, i64 %end, ptr %scratch) {

@@ -11,7 +11,8 @@ import pytest
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, LinkError, apply, link, read_object
-from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine
+from tilewright.support.executable_memory import map_code
 
 BOTH = ("x86-64-v3", "neoverse-n1")
 X86_ONLY = pytest.mark.skipif(host_machine() != "x86-64", reason="runs x86-64 code")

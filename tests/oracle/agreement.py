@@ -24,11 +24,11 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import run_grid
-from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.records import launch_record
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.specialize import argument_spec, specialize
 from tilewright.semantics.types import FP8_KINDS
+from tilewright.support.executable_memory import map_code
 from tilewright.transforms.pipeline import optimize_ttir
 
 assert cpu  # its import declares the ops of ttcir

@@ -13,9 +13,9 @@ from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_iden
 from tilewright.runtime.build import PreparationCounter
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
-from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.errors import ArgumentError
 from tilewright.support import knobs
+from tilewright.support.executable_memory import map_code
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.vectorizing import lazy_imports
 from tilewright.vectorizing.kinds import Kind

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import NativeCodeError, allocate, c_library, host_machine, map_code
+from tilewright.runtime.drivers.cpu.loader import NativeCodeError, host_machine
 from tilewright.runtime.drivers.cpu.native.structs import RUNTIME, poke
 from tilewright.runtime.drivers.cpu.process import (
     RUNTIME_IDENTITY,
@@ -28,6 +28,7 @@ from tilewright.runtime.drivers.cpu.process import (
     native_runtime,
 )
 from tilewright.support import knobs
+from tilewright.support.executable_memory import allocate, c_library, map_code
 from tilewright.support.hashing import hash_of
 from tilewright.vectorizing import lazy_imports
 from tilewright.vectorizing.native.structs import (

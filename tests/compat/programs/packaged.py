@@ -22,28 +22,32 @@ SETTINGS = {"cpu_backend": "triton", "aot_inductor.compile_wrapper_opt_level": "
 
 
 @jit
-def swish_kernel(x, out, n, BLOCK: tl.constexpr):
+def swish_kernel(x, out, n, scale, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + at, at < n)
-    tl.store(out + at, value * tl.sigmoid(value), at < n)
+    tl.store(out + at, value * tl.sigmoid(value) * scale, at < n)
 
 
-@torch.library.triton_op("packaged::swish", mutates_args={})
-def swish(x: torch.Tensor) -> torch.Tensor:
+def scaled_swish(x: torch.Tensor, scale: float) -> torch.Tensor:
     out = torch.empty_like(x)
-    torch.library.wrap_triton(swish_kernel)[(cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    torch.library.wrap_triton(swish_kernel)[(cdiv(x.numel(), 64),)](x, out, x.numel(), scale, BLOCK=64)
     return out
 
 
+@torch.library.triton_op("packaged::swish", mutates_args={})
+def swish(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return scaled_swish(x, scale)
+
+
 class Perceptron(torch.nn.Module):
-    """Has a kernel of its own."""
+    """Has a kernel of its own, which takes a constant float and one that is computed of an element."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = torch.nn.Linear(16, 96), torch.nn.Linear(96, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(self.second(swish(self.first(x))), -1)
+        return torch.softmax(self.second(scaled_swish(swish(self.first(x), 1.0), 0.5 * x.amax().item())), -1)
 
 
 class Block(torch.nn.Module):

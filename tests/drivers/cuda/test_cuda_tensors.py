@@ -12,9 +12,9 @@ import optional_peers
 from tilewright.runtime.drivers.cpu import launcher, process
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, is_native
-from tilewright.runtime.drivers.cpu.loader import map_code
 from tilewright.runtime.drivers.cpu.native.structs import TABLE, Word
 from tilewright.runtime.drivers.cpu.records import Parameter
+from tilewright.support.executable_memory import map_code
 
 torch = optional_peers.module("torch")
 pytestmark = [

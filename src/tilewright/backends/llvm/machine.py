@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.llvm import cpu_costs
+from tilewright.backends.llvm.host_cpu import X86_BITS, HostCpu, host_arm, host_x86
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
@@ -93,34 +94,6 @@ class Target(NamedTuple):
         return self.triple == host.triple and _capabilities(self) <= _capabilities(host)
 
 
-# /proc/cpuinfo flag -> LLVM feature, for everything we generate code for or that LLVM may pick up by itself.
-X86_FEATURES = {
-    "abm": "lzcnt",
-    "avx": "avx",
-    "avx2": "avx2",
-    "avx512_bf16": "avx512bf16",
-    "avx512_vbmi2": "avx512vbmi2",
-    "avx512_vnni": "avx512vnni",
-    "avx512bw": "avx512bw",
-    "avx512cd": "avx512cd",
-    "avx512dq": "avx512dq",
-    "avx512f": "avx512f",
-    "avx512vbmi": "avx512vbmi",
-    "avx512vl": "avx512vl",
-    "avx_vnni": "avxvnni",
-    "bmi1": "bmi",
-    "bmi2": "bmi2",
-    "cx16": "cx16",
-    "f16c": "f16c",
-    "fma": "fma",
-    "movbe": "movbe",
-    "popcnt": "popcnt",
-    "sse4_1": "sse4.1",
-    "sse4_2": "sse4.2",
-    "ssse3": "ssse3",
-}
-ARM_FEATURES = {"asimddp": "dotprod", "asimdhp": "fullfp16", "bf16": "bf16", "i8mm": "i8mm"}
-
 V2 = ("cx16", "popcnt", "sse4.1", "sse4.2", "ssse3")
 V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 V4 = (*V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
@@ -189,36 +162,18 @@ def _named(name: str) -> Target:
 @cache
 def _detected_host() -> Target:
     machine = platform.machine().lower()
-    text = _cpuinfo()
     if machine in ("arm64", "aarch64"):
         if platform.system() == "Darwin":
             return _named("apple-m1")
-        flags = _cpuinfo_words(text, "Features")
-        return _arm("neoverse-n1", tuple(ARM_FEATURES[f] for f in flags & ARM_FEATURES.keys()))
+        return _arm("neoverse-n1", tuple(host_arm().features))
     if machine not in ("x86_64", "amd64"):
         raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
-    flags = _cpuinfo_words(text, "flags")
-    features = tuple(X86_FEATURES[f] for f in flags & X86_FEATURES.keys()) if flags else _features_by_llvm()
-    return _x86(_level(features), _tuning(features, text), features)
-
-
-def _cpuinfo() -> str:
-    """Linux's description of the first CPU; empty elsewhere."""
     try:
-        opened = os.open("/proc/cpuinfo", os.O_RDONLY)
-    except OSError:
-        return ""
-    try:  # one read: Python's files would have the system write about more CPUs than the first
-        return os.read(opened, 8192).decode(errors="replace").partition("\n\n")[0]
-    finally:
-        os.close(opened)
-
-
-def _cpuinfo_words(text: str, key: str) -> set[str]:
-    for line in text.splitlines():
-        if line.startswith(key):
-            return set(line.partition(":")[2].split())
-    return set()
+        cpu = host_x86()
+    except OSError:  # no machine code can be mapped here, so what is compiled is for others
+        cpu = HostCpu("", 0, _features_by_llvm())
+    features = tuple(cpu.features)
+    return _x86(_level(features), _tuning(cpu), features)
 
 
 def _level(features: tuple[str, ...]) -> str:
@@ -229,13 +184,15 @@ def _level(features: tuple[str, ...]) -> str:
     raise UnknownCpuError("this CPU lacks SSE 4.2 (x86-64-v2), which all generated code uses")
 
 
-def _tuning(features: tuple[str, ...], cpuinfo: str) -> str:
+def _tuning(cpu: HostCpu) -> str:
     """The scheduling model: AMD's family 26 is Zen 5, the first with 512-bit data paths."""
-    amd = "AuthenticAMD" in cpuinfo
-    if amd and "avx512f" in features:
-        return "znver5" if _cpuinfo_words(cpuinfo, "cpu family") >= {"26"} else "znver4"
-    if "avx512f" in features:
+    amd = cpu.vendor == "AuthenticAMD"
+    if amd and "avx512f" in cpu.features:
+        return "znver5" if cpu.family == 26 else "znver4"
+    if "avx512f" in cpu.features:
         return "icelake-server"
+    if "avx2" not in cpu.features:
+        return "nehalem"
     return "znver3" if amd else "haswell"
 
 
@@ -352,10 +309,9 @@ def _llvm() -> Any:
     return llvmlite.binding
 
 
-def _features_by_llvm() -> tuple[str, ...]:
-    """Host features where there is no /proc/cpuinfo."""
+def _features_by_llvm() -> frozenset[str]:
     present = _llvm().get_host_cpu_features()
-    return tuple(name for name in X86_FEATURES.values() if present.get(name))
+    return frozenset(name for name in X86_BITS if present.get(name))
 
 
 BF16 = "avx512bf16"

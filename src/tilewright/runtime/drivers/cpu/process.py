@@ -22,16 +22,7 @@ from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import (
-    Blob,
-    NativeCodeError,
-    allocate,
-    c_library,
-    host_machine,
-    map_code,
-    ranges,
-    why_no_code,
-)
+from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, host_machine, ranges
 from tilewright.runtime.drivers.cpu.native.structs import (
     ACTION,
     BOUND,
@@ -47,6 +38,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     poke,
 )
 from tilewright.support import knobs
+from tilewright.support.executable_memory import allocate, c_library, map_code, why_no_code
 from tilewright.support.hashing import hash_of
 from tilewright.support.locks import fork_safe_lock
 

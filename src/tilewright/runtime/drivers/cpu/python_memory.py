@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.drivers.cpu.loader import c_library
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS
+from tilewright.support.executable_memory import c_library
 from tilewright.support.named_tuple import NamedTuple
 
 _TYPE_OFFSET = 8  # of ob_type

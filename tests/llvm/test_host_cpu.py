@@ -1,0 +1,92 @@
+"""The processor's own words: what each bit of `cpuid` means, and that the system has to save what is used."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends.llvm import host_cpu
+from tilewright.backends.llvm.host_cpu import ARM_BITS, X86_BITS, Registers, host_arm, host_x86, x86_cpu
+
+NONE = Registers(0, 0, 0, 0)
+INTEL, AMD = Registers(7, 0x756E6547, 0x6C65746E, 0x49656E69), Registers(7, 0x68747541, 0x444D4163, 0x69746E65)
+EXTENDED = {(0x80000000, 0): Registers(0x80000008, 0, 0, 0), (0x80000001, 0): Registers(0, 0, 1 << 5, 0)}
+SSE = 1 << 9 | 1 << 13 | 1 << 19 | 1 << 20 | 1 << 23
+AVX = SSE | 1 << 12 | 1 << 22 | 1 << 27 | 1 << 28 | 1 << 29
+MORE = 1 << 3 | 1 << 5 | 1 << 8
+AVX512 = 1 << 16 | 1 << 17 | 1 << 28 | 1 << 30 | 1 << 31
+NEHALEM = {(0, 0): Registers(5, *INTEL[1:]), (1, 0): Registers(0x106A5, 0, SSE, 0)}
+HASWELL = {(0, 0): INTEL, (1, 0): Registers(0x306C3, 0, AVX, 0), (7, 0): Registers(0, MORE, 0, 0), **EXTENDED}
+ZEN4 = {
+    (0, 0): AMD,
+    (1, 0): Registers(0xA60F12, 0, AVX, 0),
+    (7, 0): Registers(1, MORE | AVX512, 1 << 1 | 1 << 6 | 1 << 11, 0),
+    (7, 1): Registers(1 << 5, 0, 0, 0),
+    **EXTENDED,
+}
+V2 = {"cx16", "popcnt", "sse4.1", "sse4.2", "ssse3"}
+V3 = {*V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
+ALL_AVX512 = {name for name in X86_BITS if name.startswith("avx512")}
+
+
+def answers(registers: Mapping[tuple[int, int], Registers]) -> host_cpu.CpuId:
+    """A processor; leaves that it does not have are never asked for, since Intel's give those of the highest."""
+    return lambda leaf, subleaf: registers[leaf, subleaf] if leaf != 0x80000000 else registers.get((leaf, 0), NONE)
+
+
+def refused() -> int:
+    raise AssertionError("xgetbv is no instruction on this processor")
+
+
+def test_a_processor_without_avx_is_not_asked_for_states_and_leaves_that_it_lacks() -> None:
+    cpu = x86_cpu(answers(NEHALEM), refused)
+    assert (cpu.vendor, cpu.family, cpu.features) == ("GenuineIntel", 6, V2)
+
+
+@pytest.mark.parametrize(
+    ("registers", "states", "features"),
+    [
+        (HASWELL, 0b111, V3),
+        (HASWELL, 0b011, V3 - host_cpu.AVX),
+        (ZEN4, 0b11100111, V3 | ALL_AVX512),
+        (ZEN4, 0b111, V3),
+        (ZEN4, 0b1100111, V3),
+        (ZEN4, 0, V3 - host_cpu.AVX),
+    ],
+)
+def test_vectors_count_where_the_system_saves_them(
+    registers: Mapping[tuple[int, int], Registers], states: int, features: set[str]
+) -> None:
+    assert x86_cpu(answers(registers), lambda: states).features == features
+
+
+def test_the_family_counts_on_from_fifteen() -> None:
+    cpu = x86_cpu(answers(ZEN4), lambda: 0b111)
+    assert (cpu.vendor, cpu.family) == ("AuthenticAMD", 25)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="asks an x86 processor")
+def test_the_processor_says_what_the_system_says() -> None:
+    """Flags by the names that Linux has for them; an emulator's answer may differ, so only the real one is compared."""
+    text = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    flags = set(re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)[1].split())
+    names = {"abm": "lzcnt", "bmi1": "bmi"}
+    of_the_system = {names.get(flag, flag.replace("_", "")).replace("sse4", "sse4.") for flag in flags}
+    cpu = host_x86()
+    if cpu.vendor in text:
+        assert cpu.features == of_the_system & X86_BITS.keys()
+        assert re.search(rf"^cpu family\s*: {cpu.family}$", text, re.MULTILINE)
+
+
+@pytest.mark.skipif(platform.machine() != "aarch64", reason="asks an AArch64 processor")
+def test_an_arm_processor_says_what_the_system_says() -> None:
+    text = Path("/proc/cpuinfo").read_text()
+    names = {"dotprod": "asimddp", "fullfp16": "asimdhp"}
+    found = host_arm().features
+    assert found <= ARM_BITS.keys()
+    if "Features" in text:
+        assert all((names.get(name, name) in text) == (name in found) for name in ARM_BITS)

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# cpus.sh [OPTION OF PYTEST...]
+#
+# Runs tests on x86-64 processors that have less than this machine, emulated by qemu: Nehalem (SSE 4.2, no AVX) and
+# Haswell (AVX2, no AVX-512). Programs that tests start are emulated, too, since `sys.executable` is the emulator's.
+# qemu is unpacked into build/machines once, unless this system has one; CPUS="Nehalem" chooses the processors.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+here=$PWD/build/machines
+mkdir -p "$here"
+
+qemu=$(command -v qemu-x86_64 || echo "$here/qemu/usr/bin/qemu-x86_64")
+[ -e "$qemu" ] || tests/machines/unpack.sh trixie amd64 "$here/qemu" qemu-user
+python=$(realpath .venv/bin/python)
+
+for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
+  venv=$here/$cpu
+  mkdir -p "$venv/bin"
+  cp .venv/pyvenv.cfg "$venv/"
+  ln -sfn "$PWD/.venv/lib" "$venv/lib"
+  printf '#!/bin/sh\nexec "%s" -cpu %s -0 "%s" "%s" "$@"\n' "$qemu" "$cpu" "$venv/bin/python" "$python" > "$venv/bin/python"
+  chmod +x "$venv/bin/python"
+  echo "tests on $cpu"
+  "$venv/bin/python" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" --dist worksteal \
+    -m "not slow and not spared and not emulation" "$@" tests/{cpu,drivers,exactness,examples,interpreter,llvm,runtime,vectorize}
+done
