@@ -12,7 +12,7 @@ PYTEST_OPTIONS ?=
 # that takes 8 seconds, mostly for what nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo test test-long test-cpus test-arm64 check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -22,6 +22,12 @@ test: .venv/installed
 
 test-long: .venv/installed
 	$(BIN)/python -m pytest $(PARALLEL) -m long
+
+test-cpus: .venv/installed
+	tests/machines/cpus.sh $(PYTEST_OPTIONS)
+
+test-arm64: .venv/installed
+	tests/machines/arm64.sh $(PYTEST_OPTIONS)
 
 check: .venv/installed
 	$(BIN)/ruff check

@@ -137,6 +137,28 @@ print(*seen)
 """
 
 
+FUSIONS = """
+import torch
+
+def function(x, y, a, b):
+    first = (x + y).relu()
+    return (first @ a + b).sin().sum(-1), first.cos()
+
+inputs = [torch.ones(64, 64).cumsum(0).sin() + number for number in range(3)] + [torch.arange(64.0)]
+for settings in ({"mode": "max-autotune-no-cudagraphs"}, {"options": {"benchmark_fusion": True}}):
+    torch._dynamo.reset()
+    for found, expected in zip(torch.compile(function, backend="tilewright", **settings)(*inputs), function(*inputs)):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)  # sums of 64
+    print(list(settings))
+"""
+
+
+@pytest.mark.slow
+def test_fusions_are_timed(run: Run) -> None:
+    """torch's own program for that cannot be parsed."""
+    assert run(FUSIONS) == ["['mode']", "['options']"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
 def test_candidates_are_timed_briefly_and_all_else_as_before(run: Run, triton: bool) -> None:

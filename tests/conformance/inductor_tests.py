@@ -35,7 +35,7 @@ COUNTS = re.compile(r"^[ ]*count_code\(\"tl.make_block_ptr\".*$", re.MULTILINE)
 DESCRIBED = "_described"
 """Stands behind the name of a module that is loaded again for tensor descriptors, without these counts."""
 OPERATORS, BLOCKS, USER = "test_torchinductor", "test_torchinductor_strided_blocks", "test_triton_kernels"
-PACKAGES = "test_aot_inductor"
+PACKAGES, CONTROL = "test_aot_inductor", "test_control_flow"
 SUITES = {
     "common": (OPERATORS, "CommonTemplate"),
     "sweep": (OPERATORS, "SweepInputs2"),
@@ -52,7 +52,17 @@ SETTINGS = {
     "tensor descriptors": {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True},
 }
 """What the suites set of Inductor's configuration."""
-GONE = (("torch._inductor.codecache", "cpp_prefix_path"), ("torch._inductor.compile_fx", "complex_memory_overlap"))
+GONE = (
+    ("torch._inductor.codecache", "cpp_prefix_path"),
+    ("torch._inductor.compile_fx", "complex_memory_overlap"),
+    ("torch.export", "export_for_training"),
+    ("torch.ao.quantization.quantizer", "x86_inductor_quantizer"),
+    ("torch.ao.quantization.quantizer.x86_inductor_quantizer", "X86InductorQuantizer"),
+    ("torch.ao.quantization.quantize_pt2e", "convert_pt2e"),
+    ("torch.ao.quantization.quantize_pt2e", "prepare_pt2e"),
+    ("torch.testing._internal.triton_utils", "add_kernel_with_tma_1d"),
+    ("torch.testing._internal.triton_utils", "add_kernel_with_tma_2d"),
+)
 """Functions that files import for a few tests, and that newer versions of torch do not have; those tests fail."""
 LONGEST_DETAIL = 500
 
@@ -128,9 +138,11 @@ class Suites:
     def _class(self, suite: str) -> type[unittest.TestCase]:
         if suite not in self._classes:
             file, name = SUITES[suite]
-            if file in (USER, PACKAGES):
-                _take_cpu_for_gpu()
             _make_up_names()
+            if self._files.path_of(CONTROL):
+                importlib.import_module(CONTROL)  # its tests have each device once, so it may not take one for another
+            if file == USER or (file == PACKAGES and self._backend == "triton"):
+                _take_cpu_for_gpu()
             self._classes[suite] = self._made(suite, importlib.import_module(file), name)
         return self._classes[suite]
 
@@ -186,7 +198,16 @@ def _make_up_names() -> None:
 
     analysis.setdefault("identify_mutated_tensors", identify_mutated_tensors)
     for module, name in GONE:
-        vars(importlib.import_module(module)).setdefault(name, SimpleNamespace(cache_clear=None))
+        names = vars(_imported(module))
+        names.setdefault(name, names.get("export", SimpleNamespace(cache_clear=None)))
+
+
+def _imported(name: str) -> ModuleType:
+    """A module; an empty one where this torch does not have it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return sys.modules.setdefault(name, ModuleType(name))
 
 
 def _last_words(text: str) -> str:

@@ -167,7 +167,10 @@ b:
 
 @X86_ONLY
 def test_scalars_of_bfloat_may_wait_in_a_register() -> None:
-    data = compile_object(LATER, host_target("x86-64-v3"))
+    target = host_target("x86-64-v3")
+    if not target.runs_here():
+        pytest.skip("this host does not run x86-64-v3 code")
+    data = compile_object(LATER, target)
     assert b"__truncsfbf2" in data
     memory = ctypes.create_string_buffer(struct.pack("<HHf", 0xC12F, 0, 0), 8)
     assert called(link(data), "kept", ctypes.addressof(memory), 1) == 0

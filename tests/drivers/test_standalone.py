@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
+import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,13 +19,13 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.llvm.machine import host_target
 from tilewright.runtime.compile import compile as compile_source
-from tilewright.runtime.drivers.cpu.standalone import StandaloneError, kernel_object, launcher_object
+from tilewright.runtime.drivers.cpu.standalone import LOOKS_AT_FAILURES, StandaloneError, kernel_object, launcher_object
 from tilewright.runtime.sources import ASTSource
 
-Launch = Callable[..., None]
+Launch = Callable[..., int]
 
 
-def loaded(folder: Path, compiled: Any, types: Sequence[str]) -> Launch:
+def loaded(folder: Path, compiled: Any, types: Sequence[str], *, threads: int = 1) -> Launch:
     """A function that launches from the two objects: grid, then an address for each type."""
     entry = compiled.metadata.entry
     (folder / "kernel.so").write_bytes(kernel_object(compiled.asm["obj"], entry=entry, name="the_kernel"))
@@ -30,10 +33,11 @@ def loaded(folder: Path, compiled: Any, types: Sequence[str]) -> Launch:
     (folder / "launcher.so").write_bytes(launcher)
     kernel = ctypes.cast(ctypes.CDLL(str(folder / "kernel.so")).the_kernel, ctypes.c_void_p)
     run = ctypes.CDLL(str(folder / "launcher.so")).run_from_nativert
-    run.restype = None
+    run.restype = ctypes.c_int64
 
-    def launch(grid: tuple[int, int, int], *addresses: int | None) -> None:
-        run(*map(ctypes.c_uint32, grid), 1, (ctypes.c_void_p * len(addresses))(*addresses), kernel)
+    def launch(grid: tuple[int, int, int], *addresses: int | None) -> int:
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        return int(run(*map(ctypes.c_uint32, grid), threads, pointers, kernel))
 
     return launch
 
@@ -157,6 +161,36 @@ def test_kernels_of_other_processes_have_them(tmp_path: Path) -> None:
 
 
 @tw.jit
+def takes(out_ptr, index_ptr, N: tl.constexpr):
+    at = tl.load(index_ptr + tl.program_id(0))
+    tl.device_assert(at < N, "index out of bounds")
+    tl.store(out_ptr + tl.program_id(0), at)
+
+
+def test_a_launch_says_whether_an_assertion_failed_to_those_who_look(tmp_path: Path) -> None:
+    """The programs before the one that fails have run; for callers that do not look, the process ends."""
+    types = ("*i32", "*i32", "constexpr")
+    compiled = compile_source(
+        ASTSource(takes, {"out_ptr": "*i32", "index_ptr": "*i32", "N": "constexpr"}, {"N": 8}), options={"debug": True}
+    )
+    assert [site["message"] for site in compiled.reports] == ["index out of bounds"]
+    launch = loaded(tmp_path, compiled, types, threads=LOOKS_AT_FAILURES)
+    indices, out = np.array([7, 3, 8, 1], np.int32), np.full(4, -1, np.int32)
+
+    assert launch((2, 1, 1), out.ctypes.data, indices.ctypes.data, None) == 0
+    assert launch((4, 1, 1), out.ctypes.data, indices.ctypes.data, None) == 1
+    assert out.tolist()[:3] == [7, 3, -1]
+
+    (tmp_path / "other").mkdir()
+    unlooked, child = loaded(tmp_path / "other", compiled, types), os.fork()
+    if child == 0:
+        faulthandler.disable()
+        unlooked((4, 1, 1), out.ctypes.data, indices.ctypes.data, None)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) in (-signal.SIGILL, -signal.SIGTRAP)
+
+
+@tw.jit
 def talks(out_ptr):
     tl.device_print("hello", 1)
     tl.store(out_ptr, 1)
@@ -178,5 +212,5 @@ def test_the_stages_of_a_kernel_are_made_on_request(tmp_path: Path) -> None:
 def test_a_kernel_that_prints_is_refused(stage: str) -> None:
     compiled = talks.warmup(np.zeros(1, np.float32), grid=(1,))
 
-    with pytest.raises(StandaloneError, match="talks prints or asserts"):
+    with pytest.raises(StandaloneError, match="talks prints"):
         compiled.asm.get(stage)

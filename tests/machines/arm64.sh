@@ -49,5 +49,5 @@ fi
 [ -e "$root/complete" ] || setup
 unshare --user --map-root-user --mount true || { echo "no user namespaces here: nothing was run" >&2; exit 1; }
 exec unshare --user --map-root-user --mount --fork "$0" --inside -p no:cacheprovider -n "${WORKERS:-2}" \
-  --dist worksteal -m "not slow and not spared and not emulation" "$@" \
+  --dist worksteal -m "not slow and not spared" "$@" \
   tests/{cpu,drivers,exactness,examples,interpreter,llvm,runtime,vectorize}

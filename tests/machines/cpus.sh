@@ -22,5 +22,5 @@ for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
   chmod +x "$venv/bin/python"
   echo "tests on $cpu"
   "$venv/bin/python" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" --dist worksteal \
-    -m "not slow and not spared and not emulation" "$@" tests/{cpu,drivers,exactness,examples,interpreter,llvm,runtime,vectorize}
+    -m "not slow and not spared" "$@" tests/{cpu,drivers,exactness,examples,interpreter,llvm,runtime,vectorize}
 done

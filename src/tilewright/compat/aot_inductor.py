@@ -1,27 +1,34 @@
 """AOTInductor's C++ for kernels on CPUs: what it hands over to them, and how many of their programs it runs.
 
-torch 2.12 and 2.13 write C++ that hands over XBLOCK, a constant, runs one program where the grid is not an argument of
-the model, and hands over each float as a `float`, also where the kernel takes a double, and floats that are known by a
-symbol as integers. All that is known when the kernel is saved. Kernels for GPUs have a class of their own, which is
-right.
+torch 2.12 and 2.13 write C++ that hands over XBLOCK, a constant; runs one program where the grid is not an argument of
+the model; hands over each float as a `float`, also where the kernel takes a double, and floats that are known by a
+symbol as integers; and does not look whether an assertion failed. What is right is known when the kernel is saved.
+Kernels for GPUs have a class of their own, which is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, wraps
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from tilewright.compat.when_imported import when_imported
-from tilewright.support.diagnostics import TilewrightError
+from tilewright.runtime.drivers.cpu.standalone import LOOKS_AT_FAILURES
+from tilewright.support.diagnostics import DeviceAssertError, TilewrightError
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 WRAPPER = "torch._inductor.codegen.cpp_wrapper_cpu"
+PROGRAMS = "torch._inductor.codegen.wrapper"
 SIGNATURES = "torch._inductor.codegen.triton_utils"
 
 
+THREADS = "/*num_cpu_threads=*/1"
+"""What torch hands over for the number of threads."""
+LAUNCHER = "int64_t (*)(uint32_t, uint32_t, uint32_t, int, void**, void*)"
+"""The type in C++ of a launcher that says whether an assertion failed."""
 FLOATS = {"fp32": "float", "fp64": "double"}
 """The types of C++ for a kernel's floats."""
 
@@ -38,12 +45,14 @@ class SavedKernel(NamedTuple):
         constants: the names of its parameters that are declared as constants.
         meta: what Inductor knows of it.
         config: the constants, and options, by name.
+        assertions: the messages of its assertions.
     """
 
     types: Mapping[str, str]
     constants: list[str]
     meta: Mapping[str, Any]
     config: Mapping[str, Any]
+    assertions: list[str]
 
     def grid(self) -> list[str]:
         """The extents of the grid, as expressions of C++ with the names of the kernel's arguments."""
@@ -63,6 +72,7 @@ def complete_wrappers() -> None:
     when_imported(WRAPPER, _complete)
     when_imported(HEURISTICS, note_saved)
     when_imported(SIGNATURES, type_floats)
+    when_imported(PROGRAMS, note_trials)
 
 
 def note_saved(heuristics: ModuleType) -> None:
@@ -74,10 +84,50 @@ def note_saved(heuristics: ModuleType) -> None:
         constants = [one.name for one in launcher.bin.src.fn.params if one.is_constexpr]
         types = self.triton_meta["signature"]
         config = vars(heuristics)["config_to_dict"](launcher.config)
-        _saved[self.inductor_meta["kernel_name"]] = SavedKernel(types, constants, self.inductor_meta, config)
+        _saved[self.inductor_meta["kernel_name"]] = SavedKernel(
+            types, constants, self.inductor_meta, config, [site["message"] for site in launcher.bin.reports]
+        )
         save(self, launcher)
 
     tuner.save_cpu_kernel = save_and_note
+    tuner.run, tuner.bench = forgiving(tuner.run, None), forgiving(tuner.bench, 0.0)
+
+
+_trials: list[object] = []
+"""One entry for each program that tries kernels at the moment, before torch writes C++ that launches them."""
+
+
+def note_trials(programs: ModuleType) -> None:
+    """Let the writer of programs say when it tries kernels."""
+    writer = vars(programs)["PythonWrapperCodegen"]
+    try_kernels = writer.generate_and_run_autotune_block
+
+    def try_and_note(self: Any) -> None:
+        _trials.append(self)
+        try:
+            try_kernels(self)
+        finally:
+            _trials.pop()
+
+    writer.generate_and_run_autotune_block = try_and_note
+
+
+def forgiving(method: Callable[..., Any], otherwise: object) -> Callable[..., Any]:
+    """A method that gives `otherwise` where an assertion fails while kernels are tried.
+
+    The inputs are made up then, so an index that is computed of them may be out of bounds.
+    """
+
+    @wraps(method)
+    def forgiving_method(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except DeviceAssertError:
+            if not _trials:
+                raise
+            return otherwise
+
+    return forgiving_method
 
 
 def type_floats(signatures: ModuleType) -> None:
@@ -103,6 +153,7 @@ def type_floats(signatures: ModuleType) -> None:
 def _complete(wrapper: ModuleType) -> None:
     call = vars(wrapper)["DeferredCpuTritonCallWrapper"]
     generate, resolve, declared = call.generate, call._resolve_arg_names, call._get_cpp_param_type
+    launch = call._generate_launch
 
     def generate_if_saved(self: Any, target: Any) -> None:
         if self.kernel_name not in _saved:
@@ -122,5 +173,33 @@ def _complete(wrapper: ModuleType) -> None:
         kind = FLOATS.get(_saved[self.kernel_name].types.get(name, ""))
         return f"{kind} {name}" if kind else declared(self, name, arg_type)
 
+    def launch_and_look(self: Any, prefix: Any, *facts: Any) -> None:
+        written = type(prefix)()
+        launch(self, written, *facts)
+        prefix.splice(checked_launch(written.getvalue(), self.kernel_name, _saved[self.kernel_name].assertions))
+
     call.generate, call._resolve_arg_names = generate_if_saved, resolve_completely
+    call._generate_launch = launch_and_look
     call._get_cpp_param_type = declared_as_compiled
+
+
+def checked_launch(text: str, name: str, assertions: Sequence[str]) -> str:
+    """The C++ of a launch that throws where an assertion of the kernel fails.
+
+    Args:
+        text: what torch writes.
+        name: the kernel's.
+        assertions: the messages of its assertions; with none, the text stays as it is.
+
+    Raises:
+        PackagingError: the text is not what torch 2.12 and 2.13 write.
+    """
+    if not assertions:
+        return text
+    launcher = f"kernels_.{name}_launcher_fn"
+    if text.count(f"{launcher}(") != 1 or text.count(THREADS) != 1:
+        raise PackagingError(f"{name} has assertions, and this torch writes C++ that cannot look at them")
+    looking = f"const auto is_wrong = reinterpret_cast<{LAUNCHER}>({launcher})("
+    message = json.dumps(f"an assertion of the kernel {name} failed: {' or '.join(dict.fromkeys(assertions))}")
+    checked = text.replace(f"{launcher}(", looking).replace(THREADS, str(LOOKS_AT_FAILURES))
+    return f"{checked}if (is_wrong) {{ throw std::runtime_error({message}); }}\n"

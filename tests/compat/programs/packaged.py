@@ -1,4 +1,4 @@
-"""Packages three models with AOTInductor, and runs them: `python packaged.py FOLDER`.
+"""Packages four models with AOTInductor, and runs them: `python packaged.py FOLDER`.
 
 For each model the folder gets a package, and a text: the shape of the input, then the elements of the output.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import pytest
 import torch
 
 from tilewright import cdiv, jit
@@ -68,13 +69,24 @@ class Block(torch.nn.Module):
         return x + self.narrow(torch.nn.functional.gelu(self.wide(self.norms[1](x))))
 
 
+class Table(torch.nn.Module):
+    """Looks rows up, which fails for inputs beyond ±1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Parameter(torch.randn(5, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rows[((x + 1) * 2).long()].sin()
+
+
 def networks() -> dict[str, tuple[torch.nn.Module, tuple[int, ...]]]:
     """The models and the shapes of their inputs."""
     layers = (
         torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
         torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5),
     )  # fmt: skip
-    return {"perceptron": (Perceptron(), (7, 16)), "block": (Block(), (2, 9, 16)),
+    return {"perceptron": (Perceptron(), (7, 16)), "block": (Block(), (2, 9, 16)), "table": (Table(), (7, 16)),
             "convolution": (torch.nn.Sequential(*layers), (2, 3, 12, 12))}  # fmt: skip
 
 
@@ -92,12 +104,23 @@ def check(name: str, model: torch.nn.Module, shape: tuple[int, ...], folder: Pat
     for inputs in (numbers(shape), numbers((13, *shape[1:]))):
         torch.testing.assert_close(loaded(inputs), model(inputs))
     run_on_threads(loaded, inputs, model(inputs))
+    if isinstance(model, Table):
+        check_errors(loaded, inputs)
     output = model(numbers(shape)).flatten().tolist()
     (folder / f"{name}.txt").write_text("\n".join([" ".join(map(str, shape)), *map(str, output)]))
     sys.stdout.write(f"{name}\n")
 
 
 Model = Callable[[torch.Tensor], torch.Tensor]
+
+
+def check_errors(loaded: Model, inputs: torch.Tensor) -> None:
+    """An assertion of a kernel is an exception; the next call is right."""
+    expected = loaded(inputs)
+    message = r"an assertion of the kernel triton_\w+ failed: index out of bounds: 0 <= "
+    with pytest.raises(RuntimeError, match=message):
+        loaded(inputs * 9)
+    torch.testing.assert_close(loaded(inputs), expected)
 
 
 def run_on_threads(loaded: Model, inputs: torch.Tensor, expected: torch.Tensor) -> None:

@@ -5,11 +5,14 @@
 
 The launcher exports what torch's AOTInductor calls:
 
-    void run_from_nativert(uint32_t x, uint32_t y, uint32_t z, int threads, void **arguments, void *kernel)
+    int64_t run_from_nativert(uint32_t x, uint32_t y, uint32_t z, int threads, void **arguments, void *kernel)
 
 `arguments` has one entry for each type: a pointer itself, the address of a number, anything for a constant. The launch
 runs on the thread that asks for it, whatever `threads` says, and has its own record and scratch memory, so several
 threads may launch one kernel at a time. The launcher knows the scratch memory and the types of one kernel.
+
+Where an assertion fails, the launch gives 1 back to those who look at it, which they say by LOOKS_AT_FAILURES as
+`threads`; torch's own code does not look, and for that the process ends.
 """
 
 from __future__ import annotations
@@ -23,16 +26,23 @@ from tilewright.compiler.artifact import Metadata
 from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.loader import Blob
+from tilewright.runtime.drivers.cpu.native.structs import CONTROL, LAUNCH_CONTROL
 from tilewright.runtime.drivers.cpu.shared_object import shared_object
 from tilewright.support.diagnostics import TilewrightError
 
+LOOKS_AT_FAILURES = -1
+"""The number of threads that says that the caller looks at what the launch gives back."""
 _LAUNCHER = "run_from_nativert"
 _HEADER_BYTES = 24  # of a launch record, before its slots
 _MOST_ON_STACK = 1 << 16  # bytes of scratch memory
 
 _TEXT = Template("""\
-define void @$launcher(i32 %x, i32 %y, i32 %z, i32 %threads, ptr %arguments, ptr %kernel) {
+define i64 @ignored(i32 %site, i32 %x, i32 %y, i32 %z, i64 %value) {
+  ret i64 0
+}
+define i64 @$launcher(i32 %x, i32 %y, i32 %z, i32 %threads, ptr %arguments, ptr %kernel) {
   %record = alloca [$record_bytes x i8], align 8
+  %control = alloca [$control_bytes x i8], align 8
 $stack  %wide_x = zext i32 %x to i64
   %wide_y = zext i32 %y to i64
   %wide_z = zext i32 %z to i64
@@ -47,12 +57,26 @@ fill:
   store i32 %y, ptr %at_y
   %at_z = getelementptr i8, ptr %record, i64 8
   store i32 %z, ptr %at_z
+  call void @llvm.memset.inline.p0.i64(ptr %control, i8 0, i64 $control_bytes, i1 false)
+  store ptr @ignored, ptr %control
+  %at_control = getelementptr i8, ptr %record, i64 $control_at
+  store ptr %control, ptr %at_control
 $slots$scratch
 run:
   %reached = call i64 %kernel(ptr %record, i64 0, i64 %programs, ptr $memory)
-$release  br label %end
+$release  %at_stop = getelementptr i8, ptr %control, i64 $stop_at
+  %stop = load volatile i64, ptr %at_stop
+  %is_right = icmp eq i64 %stop, 0
+  br i1 %is_right, label %end, label %failed
+failed:
+  %looks = icmp eq i32 %threads, $looks
+  br i1 %looks, label %end, label %ignorant
 end:
-  ret void
+  %result = phi i64 [ 0, %0 ], [ 0, %run ], [ 1, %failed ]
+  ret i64 %result
+ignorant:
+  call void @llvm.trap()
+  unreachable
 no_memory:
   call void @llvm.trap()
   unreachable
@@ -71,8 +95,8 @@ class StandaloneError(TilewrightError):
 def kernel_stage(object_file: bytes, metadata: Metadata) -> bytes:
     """`asm["so"]` of a kernel, which exports its code as `metadata.name`.
 
-    Errors: StandaloneError for kernels that print or check, of which nobody would hear, and for those whose programs
-    wait for one another, which one thread does not end.
+    Errors: StandaloneError for kernels that print or check their accesses, of which nobody would hear, and for those
+    whose programs wait for one another, which one thread does not end.
     """
     _refuse_what_needs_python(metadata)
     return kernel_object(object_file, entry=metadata.entry, name=metadata.name)
@@ -90,10 +114,8 @@ def launcher_stage(metadata: Metadata, specs: Sequence[ArgumentSpec]) -> bytes:
 
 
 def _refuse_what_needs_python(metadata: Metadata) -> None:
-    if metadata.reports:
-        raise StandaloneError(
-            f"{metadata.name} prints or asserts, which needs Python to show it: compile it without these"
-        )
+    if any("message" not in site for site in metadata.reports):
+        raise StandaloneError(f"{metadata.name} prints, which needs Python: compile it without prints")
     if getattr(metadata, "sanitizer", ""):
         raise StandaloneError(f"{metadata.name} checks its accesses, which needs Python: compile it without sanitize")
     if metadata.waits:
@@ -123,6 +145,10 @@ def _text(types: Sequence[str], scratch_bytes: int) -> str:
     stack, scratch, release, memory = _scratch(scratch_bytes)
     return _TEXT.substitute(
         launcher=_LAUNCHER,
+        looks=LOOKS_AT_FAILURES,
+        control_at=LAUNCH_CONTROL,
+        control_bytes=CONTROL.size,
+        stop_at=CONTROL.fields["stop"].offset,
         record_bytes=_HEADER_BYTES + 8 * max(1, len(passed)),
         slots="".join(_slot(slot, index, kind) for slot, (index, kind) in enumerate(passed)),
         stack=stack,
