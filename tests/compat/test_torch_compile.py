@@ -154,7 +154,7 @@ for settings in ({"mode": "max-autotune-no-cudagraphs"}, {"options": {"benchmark
 
 
 @pytest.mark.slow
-def test_fusions_are_timed(run: Run) -> None:
+def test_modes_that_time_fusions_fuse_without(run: Run) -> None:
     """torch's own program for that cannot be parsed."""
     assert run(FUSIONS) == ["['mode']", "['options']"]
 

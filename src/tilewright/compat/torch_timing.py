@@ -3,15 +3,15 @@
 torch runs each for 25 ms and then for 100 ms, which is meant for products. Triton kernels of a model have a hundred
 candidates that take microseconds, and timing them took a third of the time to compile it.
 
-Where Inductor times whether two kernels are faster as one (`max_autotune` has it do so), torch 2.13 writes programs for
-CPUs that Python cannot parse.
+Whether two kernels are faster as one (`benchmark_fusion`), torch 2.13 cannot time on a CPU: Python cannot parse the
+program that it writes for that, nor has it the device. Kernels are fused without, as those of the C++ back end are.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-OVERRIDES = "torch._inductor.codegen.cpu_device_op_overrides"
+SCHEDULER = "torch._inductor.scheduler"
 WARMUP, TIMED = 1, 10
 """How long a candidate is run before it is timed, and while it is: milliseconds, and once at least."""
 
@@ -34,6 +34,14 @@ def time_briefly(heuristics: Any) -> None:
         heuristics.benchmarker = BriefBenchmarker(heuristics.benchmarker)
 
 
-def write_one_line(overrides: Any) -> None:
-    """Let the module `OVERRIDES` write in one line what it puts between the lines of a program that times kernels."""
-    overrides.CpuDeviceOpOverrides.import_get_raw_stream_as = lambda self, name: f"{name} = lambda device: 0"
+def fuse_untimed(scheduler: Any) -> None:
+    """Let the module `SCHEDULER` fuse kernels for CPUs without timing them."""
+    times = scheduler.Scheduler.speedup_by_fusion
+
+    def speedup_by_fusion(self: Any, first: Any, second: Any) -> Any:
+        if first.get_nodes()[0].get_device().type != "cpu":
+            return times(self, first, second)
+        with scheduler.config.patch(cpu_backend="cpp"):
+            return times(self, first, second)
+
+    scheduler.Scheduler.speedup_by_fusion = speedup_by_fusion
