@@ -35,12 +35,14 @@ def time_briefly(heuristics: Any) -> None:
 
 
 def fuse_untimed(scheduler: Any) -> None:
-    """Let the module `SCHEDULER` fuse kernels for CPUs without timing them."""
-    times = scheduler.Scheduler.speedup_by_fusion
+    """Let the module `SCHEDULER` fuse kernels for CPUs untimed, but no products whose kernel is yet to choose."""
+    times, undecided = scheduler.Scheduler.speedup_by_fusion, scheduler.ir.MultiTemplateBuffer
 
     def speedup_by_fusion(self: Any, first: Any, second: Any) -> Any:
         if first.get_nodes()[0].get_device().type != "cpu":
             return times(self, first, second)
+        if any(node.is_template() and isinstance(node.get_template_node(), undecided) for node in (first, second)):
+            return scheduler.FusionResult.fuse(False)
         with scheduler.config.patch(cpu_backend="cpp"):
             return times(self, first, second)
 
