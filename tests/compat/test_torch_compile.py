@@ -240,7 +240,7 @@ TOO_OLD = (
 )
 @pytest.mark.slow
 def test_the_example_of_an_operator(run: Run) -> None:
-    example = Path(__file__).parents[2] / "examples" / "torch" / "custom_op.py"
+    example = Path(__file__).parents[2] / "examples" / "pytorch" / "custom_op.py"
     assert run(example.read_text()) == ["gradcheck: True", "compiled equals eager: True"]
 
 

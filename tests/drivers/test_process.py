@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.backends.llvm.machine import compile_object, host_target
+from tilewright.backends.llvm.machine import compile_object, emit_assembly, host_target
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import process, python_memory
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
 from tilewright.runtime.drivers.cpu.loader import Blob, host_machine
 from tilewright.runtime.drivers.cpu.native.text import runtime_text
+from tilewright.runtime.drivers.cpu.process import native_runtime
 
 SCRIPT = """
 import sys, time
@@ -113,6 +114,26 @@ def test_the_runtime_links_for_both_machines(machine: str, cpu: str) -> None:
 
     assert blob.machine == machine
     assert {"execute", "subscript_kernel", "subscript_owner", "destroy_bound", "runtime"} <= blob.symbols.keys()
+
+
+@pytest.mark.spared
+@pytest.mark.parametrize(
+    ("machine", "cpu", "clock"), [("x86-64", "x86-64-v2", "rdtsc"), ("aarch64", "aarch64", "CNTVCT_EL0")]
+)
+def test_the_runtime_reads_the_clock_of_the_processor(machine: str, cpu: str, clock: str) -> None:
+    """LLVM has a second counter, which reads as 0 on AArch64: threads that timed themselves by it never slept."""
+    assert clock in emit_assembly(runtime_text(machine), host_target(cpu))
+
+
+@needs_native
+def test_the_clock_goes() -> None:
+    runtime = native_runtime()
+    assert runtime
+    now = runtime.function("now", ctypes.c_int64)
+    started = now()
+    time.sleep(0.001)
+
+    assert now() > started
 
 
 class Slotted:

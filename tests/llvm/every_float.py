@@ -31,7 +31,8 @@ SIGN = 1 << 31
 INFINITE = 0x7F800000
 MIRRORED = {"cos": 0, "erf": SIGN, "sin": SIGN, "tanh": SIGN}
 """The bits that change with the operand's sign."""
-LEVELS = {"x86-64-v2": (4,), "x86-64-v3": (4, 8), "x86-64-v4": (4, 8, 16)}
+X86 = {"x86-64-v2": (4,), "x86-64-v3": (4, 8), "x86-64-v4": (4, 8, 16)}
+LEVELS = {"aarch64": (4,)} if host_target().neon else X86
 """Lanes whose code differs. Four with AVX2 are what single numbers, GPUs and ARM have: fused, without tables."""
 
 

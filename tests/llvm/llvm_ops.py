@@ -6,6 +6,7 @@ import numpy as np
 from llvm_native import load_all
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
+from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.spelling import bits_of, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.numpy_types import numpy_dtype
@@ -14,6 +15,8 @@ from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.types import FLOATS, i1, i8, i16, i32, i64
 
+LEVELS = [cpu for cpu in ("aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
+"""Targets that this host runs, the poorest first."""
 INTEGERS = [i1, i8, i16, i32, i64]
 WIDE = [FLOATS[name] for name in ("f16", "bf16", "f32", "f64")]
 FP8 = [type for name, type in FLOATS.items() if name.startswith("f8")]

@@ -1,4 +1,4 @@
-"""Each elementwise lowering computes what the op means, on every x86 level this host has.
+"""Each elementwise lowering computes what the op means, on every level of processors that this host has.
 
 The types of an op are functions of one module.
 """
@@ -7,14 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from llvm_ops import FP8, INTEGERS, WIDE, make_op, run_op, run_ops, samples
+from llvm_ops import FP8, INTEGERS, LEVELS, WIDE, make_op, run_op, run_ops, samples
 
 import tilewright.dialects  # noqa: F401  declares the ops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
 from tilewright.ir.types import f16, f32, f64, i1, i8, i16, i32, i64
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
 SHAPES = [
     (LEVELS[-1], 16),
     pytest.param((LEVELS[0], 4), marks=pytest.mark.slow),

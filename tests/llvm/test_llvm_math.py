@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from llvm_native import load, load_all
+from llvm_ops import LEVELS
 
 from long_runs import first_of
 from tilewright.backends.llvm.lanes import LaneType
@@ -15,7 +16,6 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.tile_semantics import LIBRARY
 from tilewright.support.exact_rounding import rounded
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
 COUNT = 3000
 DTYPES = {"float": np.float32, "double": np.float64}
 HALF = 0.5000001

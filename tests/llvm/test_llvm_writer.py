@@ -1,17 +1,17 @@
-"""The writer: loops, branches, sections, masked memory; compiled and run on every x86 level this host has."""
+"""The writer: loops, branches, sections, masked memory; compiled and run on every level of processors this host has."""
 
 import ctypes
 
 import numpy as np
 import pytest
 from llvm_native import load, undefined_symbols
+from llvm_ops import LEVELS
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load, masked_store, scatter
 from tilewright.backends.llvm.spelling import constant, iota, literal, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
 P, N = ctypes.c_void_p, ctypes.c_int64
 
 

@@ -3,10 +3,12 @@
 #
 # Runs tests on x86-64 processors that have less than this machine, emulated by qemu: Nehalem (SSE 4.2, no AVX) and
 # Haswell (AVX2, no AVX-512). Programs that tests start are emulated, too, since `sys.executable` is the emulator's.
-# qemu is unpacked into build/machines once, unless this system has one; CPUS="Nehalem" chooses the processors.
+# qemu is unpacked into build/machines once, unless this system has one; CPUS="Nehalem" chooses the
+# processors, TESTS the files.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/build/machines
+read -ra tests <<< "${TESTS:-$(echo tests/{cpu,drivers,exactness,examples,interpreter,llvm,runtime,vectorize})}"
 mkdir -p "$here"
 
 qemu=$(command -v qemu-x86_64 || echo "$here/qemu/usr/bin/qemu-x86_64")
@@ -22,5 +24,5 @@ for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
   chmod +x "$venv/bin/python"
   echo "tests on $cpu"
   "$venv/bin/python" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" --dist worksteal \
-    -m "not slow and not spared" "$@" tests/{cpu,drivers,exactness,examples,interpreter,llvm,runtime,vectorize}
+    -m "not slow and not spared" "$@" "${tests[@]}"
 done

@@ -9,7 +9,7 @@ suite=$1 architecture=$2 folder=$(realpath -m "$3")
 shift 3
 
 mirror=${MIRROR:-$(sed -nE 's/^(URIs:|deb( \[[^]]*\])?) +(https?:[^ ]*\/debian)\/?( .*)?$/\3/p' \
-  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)}
+  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)}
 [ -n "$mirror" ] || { echo "no mirror of Debian is known to this system: set MIRROR" >&2; exit 1; }
 
 root=$(realpath -m "$folder/../apt-$suite-$architecture")

@@ -72,14 +72,13 @@ class Branch:
 
 
 class Processor(NamedTuple):
-    """The differences between processors: the pause instruction, the clock, system calls, signal handlers.
+    """The differences between processors: the pause instruction, system calls, signal handlers.
 
     `counter_at`: where the context that a handler gets has the program counter.
     """
 
     pause: str
     pause_declaration: str
-    counter: str
     futex: int
     gettid: int
     counter_at: int
@@ -87,8 +86,8 @@ class Processor(NamedTuple):
 
 _PAUSE, _HINT = "declare void @llvm.x86.sse2.pause()", "declare void @llvm.aarch64.hint(i32)"
 PROCESSORS = {
-    "x86-64": Processor("call void @llvm.x86.sse2.pause()", _PAUSE, "cycle", futex=202, gettid=186, counter_at=168),
-    "aarch64": Processor("call void @llvm.aarch64.hint(i32 1)", _HINT, "steady", futex=98, gettid=178, counter_at=440),
+    "x86-64": Processor("call void @llvm.x86.sse2.pause()", _PAUSE, futex=202, gettid=186, counter_at=168),
+    "aarch64": Processor("call void @llvm.aarch64.hint(i32 1)", _HINT, futex=98, gettid=178, counter_at=440),
 }
 
 

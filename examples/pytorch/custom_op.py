@@ -1,6 +1,6 @@
 """A kernel as an operator of torch: with a gradient, in compiled models, checked by `gradcheck`.
 
-    python examples/torch/custom_op.py
+    python examples/pytorch/custom_op.py
 """
 
 from __future__ import annotations
