@@ -23,7 +23,7 @@ from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.kernel_imports import add_imports
 from tilewright.compat.torch_bridge import torch
-from tilewright.compat.torch_timing import SCHEDULER, fuse_untimed, time_briefly
+from tilewright.compat.torch_timing import CHOICES, SCHEDULER, fuse_untimed, leave_out_cpp, time_briefly
 from tilewright.compat.when_imported import when_imported
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
@@ -78,6 +78,7 @@ def show_triton() -> None:
     _load_numbers()
     time_briefly(import_module(HEURISTICS))
     when_imported(SCHEDULER, fuse_untimed)
+    when_imported(CHOICES, leave_out_cpp)
     add_imports()
 
 

@@ -159,6 +159,23 @@ def test_modes_that_time_fusions_fuse_without(run: Run) -> None:
     assert run(FUSIONS) == ["['mode']", "['options']"]
 
 
+PRODUCTS = """
+import os
+import torch
+
+os.environ["CXX"] = "there-is-no-such-compiler"
+inputs = torch.randn(4, 32, 32), torch.randn(4, 32, 32)
+compiled = torch.compile(lambda a, b: torch.bmm(a, b).relu(), backend="tilewright", options={"max_autotune": True})
+torch.testing.assert_close(compiled(*inputs), torch.bmm(*inputs).relu(), atol=1e-4, rtol=1e-4)
+print("compiled")
+"""
+
+
+@pytest.mark.slow
+def test_products_have_no_candidates_in_cpp(run: Run) -> None:
+    assert run(PRODUCTS) == ["compiled"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
 def test_candidates_are_timed_briefly_and_all_else_as_before(run: Run, triton: bool) -> None:

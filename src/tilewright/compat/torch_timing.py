@@ -1,10 +1,13 @@
-"""How long Inductor times a kernel's candidates on the CPU.
+"""Which candidates of a kernel Inductor times on the CPU, and how long.
 
 torch runs each for 25 ms and then for 100 ms, which is meant for products. Triton kernels of a model have a hundred
 candidates that take microseconds, and timing them took a third of the time to compile it.
 
 Whether two kernels are faster as one (`benchmark_fusion`), torch 2.13 cannot time on a CPU: Python cannot parse the
 program that it writes for that, nor has it the device. Kernels are fused without, as those of the C++ back end are.
+
+`max_autotune` offers templates of products in C++ beside ours. They need a C++ compiler, and a Triton kernel that is fused
+to one cannot be written: where our kernels are asked for, they are no candidates.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 SCHEDULER = "torch._inductor.scheduler"
+CHOICES = "torch._inductor.utils"
 WARMUP, TIMED = 1, 10
 """How long a candidate is run before it is timed, and while it is: milliseconds, and once at least."""
 
@@ -47,3 +51,13 @@ def fuse_untimed(scheduler: Any) -> None:
             return times(self, first, second)
 
     scheduler.Scheduler.speedup_by_fusion = speedup_by_fusion
+
+
+def leave_out_cpp(choices: Any) -> None:
+    """Let the module `CHOICES` offer no templates in C++ where kernels for CPUs are Triton's."""
+    offered = choices._use_template_for_cpu
+
+    def is_offered(layout: Any) -> bool:
+        return choices.config.cpu_backend != "triton" and bool(offered(layout))
+
+    choices._use_template_for_cpu = is_offered
