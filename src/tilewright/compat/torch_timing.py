@@ -6,8 +6,8 @@ candidates that take microseconds, and timing them took a third of the time to c
 Whether two kernels are faster as one (`benchmark_fusion`), torch 2.13 cannot time on a CPU: Python cannot parse the
 program that it writes for that, nor has it the device. Kernels are fused without, as those of the C++ back end are.
 
-`max_autotune` offers templates of products in C++ beside ours. They need a C++ compiler, and a Triton kernel that is fused
-to one cannot be written: where our kernels are asked for, they are no candidates.
+`max_autotune` offers templates of products in C++ beside ours. They need a C++ compiler, and torch cannot fuse a Triton
+kernel to one: where our kernels are asked for, they are no candidates.
 """
 
 from __future__ import annotations
