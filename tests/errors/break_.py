@@ -3,6 +3,7 @@
 import tilewright as tw
 
 SIGNATURE = {"n": "i32"}
+STAYS = True
 
 
 @tw.jit

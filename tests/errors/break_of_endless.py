@@ -4,6 +4,7 @@ import tilewright as tw
 import tilewright.language as tl
 
 SIGNATURE = {"x": "*i32", "n": "i32"}
+STAYS = True
 
 
 @tw.jit

@@ -37,6 +37,8 @@ class Program:
         yield "def helper(p, q=3):"
         if not self._is_static:
             yield from self._early_returns(1)
+            if self._random.random() < 0.5:
+                yield from self._return_in_loop()
         yield f"    return (p {self._random.choice(BINARY)} q) & {MASK}"
 
     def _early_returns(self, depth: int) -> Iterator[str]:
@@ -53,6 +55,25 @@ class Program:
             yield f"{indent}    q = (q ^ p) & {MASK}"
             yield from self._early_returns(depth + 1)
 
+    def _return_in_loop(self) -> Iterator[str]:
+        counter = self._counter()
+        values = [f"(q + {counter} * p) & {MASK}", "p ^ 5", "77"]
+        test, value = f"p & {self._random.randint(1, 7)}", self._random.choice(values)
+        yield f"    for {counter} in {self._random.choice(['range(p & 3)', 'tl.static_range(3)'])}:"
+        yield f"        p = (p * 3 + {counter}) & {MASK}"
+        if self._random.random() < 0.4:
+            yield f"        for {self._counter()} in range(2):"
+            yield f"            if {test} == 1:"
+            yield f"                {self._random.choice(['continue', 'break'])}"
+            yield f"            if {test} == 2:"
+            yield f"                return {self._random.choice(values)}"
+            yield "            q = q ^ p"
+        yield f"        if {test} == {self._random.randint(0, 3)}:"
+        yield f"            return {value}"
+        if self._random.random() < 0.5:
+            yield "    else:"
+            yield "        q = q & 15"
+
     def _body(self) -> Iterator[str]:
         yield "def body(x, y, K, L):"
         for name in VARIABLES:
@@ -66,16 +87,21 @@ class Program:
             yield from self._statement(depth, loops)
 
     def _statement(self, depth: int, loops: int) -> Iterator[str]:
-        compound = {"if": self._if, "for": self._for, "each": self._each, "while": self._while}
+        compound = {"leave": self._leave, "if": self._if, "for": self._for, "each": self._each, "while": self._while}
         kinds = ["assign", "assign", "augment", "unpack", "call", "choose", "rotate", "collect", "named"]
+        if loops:
+            kinds += ["leave"]
         if self._budget > 0 and depth < 4:
             kinds += ["if", "if", "for", "each"] + ["while"] * (not self._is_static)
         kind = self._random.choice(kinds)
         if kind in compound:
             yield from compound[kind](depth, loops)
         else:
-            for line in self._simple(kind):
-                yield "    " * depth + line
+            yield from self._simple_lines(depth, kind)
+
+    def _simple_lines(self, depth: int, kind: str = "assign") -> Iterator[str]:
+        for line in self._simple(kind):
+            yield "    " * depth + line
 
     def _simple(self, kind: str) -> Iterator[str]:
         target = self._random.choice(VARIABLES)
@@ -115,6 +141,28 @@ class Program:
             yield f"{indent}else:"
             yield from self._statements(depth + 1, loops)
 
+    def _leave(self, depth: int, loops: int) -> Iterator[str]:
+        """`break` or `continue`, mostly under an `if`."""
+        indent, word = "    " * depth, self._random.choice(["break", "continue"])
+        if self._random.random() < 0.05:
+            yield f"{indent}{word}"
+        elif self._random.random() < 0.3:
+            yield f"{indent}if {self._condition(1)}: {word}"
+        else:
+            yield f"{indent}if {self._condition(1)}:"
+            if self._random.random() < 0.5:
+                yield from self._simple_lines(depth + 1)
+            yield f"{indent}    {word}"
+            if self._random.random() < 0.3:
+                yield f"{indent}else:"
+                yield from self._statements(depth + 1, loops)
+
+    def _else(self, depth: int, loops: int) -> Iterator[str]:
+        """Sometimes the `else` of a loop inside of `loops` others."""
+        if self._random.random() < 0.15:
+            yield f"{'    ' * depth}else:"
+            yield from self._statements(depth + 1, loops)
+
     def _for(self, depth: int, loops: int) -> Iterator[str]:
         indent, counter = "    " * depth, self._counter()
         bounds = str(self._random.randint(0, 3)) if self._is_static else f"{self._random.choice(VARIABLES)} & 3"
@@ -123,6 +171,7 @@ class Program:
         yield f"{indent}for {counter} in range({bounds}):"
         yield f"{indent}    {self._random.choice(VARIABLES)} ^= {counter}"
         yield from self._statements(depth + 1, loops + 1)
+        yield from self._else(depth, loops)
 
     def _each(self, depth: int, loops: int) -> Iterator[str]:
         indent, counter, item = "    " * depth, self._counter(), self._counter()
@@ -131,13 +180,21 @@ class Program:
         yield f"{indent}for {counter} in tl.static_range(2):"
         yield f"{indent}    {self._random.choice(VARIABLES)} ^= {item}[{counter}] & (255 << {counter})"
         yield from self._statements(depth + 1, loops + 1)
+        yield from self._else(depth, loops)
 
     def _while(self, depth: int, loops: int) -> Iterator[str]:
         indent, counter = "    " * depth, self._counter()
         yield f"{indent}{counter} = {self._random.randint(0, 3)}"
-        yield f"{indent}while {counter} > 0 and ({self._condition(1)}):"
-        yield f"{indent}    {counter} -= 1"
+        if self._random.random() < 0.3:
+            yield f"{indent}while True:"
+            yield f"{indent}    {counter} -= 1"
+            yield f"{indent}    if {counter} < 0:"
+            yield f"{indent}        break"
+        else:
+            yield f"{indent}while {counter} > 0 and ({self._condition(1)}):"
+            yield f"{indent}    {counter} -= 1"
         yield from self._statements(depth + 1, loops + 1)
+        yield from self._else(depth, loops)
 
     def _counter(self) -> str:
         self._counters += 1

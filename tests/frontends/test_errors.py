@@ -2,6 +2,7 @@
 
 The file begins with the text of `ast`; a section `== bytecode` or `== trace` follows where another front end says
 something else, and `== interpreter` where the module says `INTERPRETED = True`. "no error": it means something there.
+`STAYS = True`: loops may not be left early, as with Triton.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def _compile(module: Any, frontend: str) -> None:
         for name, value in module.SIGNATURE.items()
     ]
     python = getattr(module.kernel, "fn", module.kernel)
-    options = EvaluateOptions(debug=getattr(module, "DEBUG", False))
+    stays = getattr(module, "STAYS", False)
+    options = EvaluateOptions(debug=getattr(module, "DEBUG", False), leaves_loops=not stays)
     make_ttir(python, parameters, name="kernel", options=options, frontend=frontend)
 
 

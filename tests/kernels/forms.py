@@ -248,14 +248,7 @@ def named_expressions(x, n):
     tl.store(x + a, first + second + third + fourth + b)
 
 
-FORMS = [
-    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, conditions, constant_statements,
-    constants, declared, expressions, loops, named_expressions, nested_ifs, nothing_at_all, raising, returns,
-    returns_constant, returns_values, several_lines, subscripts, tuples,
-]  # the spelling is what is tested  # fmt: skip
-
-
-def refused_break(x, n):
+def left_by_break(x, n):
     for i in range(n):
         if i > 3:
             break
@@ -263,20 +256,62 @@ def refused_break(x, n):
     tl.store(x, n)
 
 
-def refused_break_of_while(x, n):
+def left_while(x, n):
     while n > 0:
         n -= 1
         if n == 3:
+            tl.store(x, 7)
             break
+        if n == 5 or n == 7:
+            continue
+        tl.store(x + n, n)
+    else:
+        tl.store(x, 1)
     tl.store(x, n)
 
 
-def refused_return(x, n):
+def left_by_return(x, n):
     for i in range(n):
         if i > 3:
             return
-        tl.store(x, i)
+        for j in tl.static_range(2):
+            if tl.load(x + j) == n:
+                return
+            if tl.load(x + j) > i:
+                continue
+            tl.store(x, i)
     tl.store(x, n)
+
+
+def left_endless(x, n):
+    while True:
+        n -= 1
+        if n < 0:
+            break
+        tl.store(x + n, n)
+    tl.store(x, n)
+
+
+def checks(x, n):
+    for i in range(n):
+        if i > 9:
+            continue
+        if tl.load(x + i) == 0:
+            continue
+        tl.store(x + i, n)
+    if n > 3:
+        return
+    if tl.load(x + n) == 0:
+        return
+    tl.store(x, n)
+
+
+FORMS = [
+    alternatives, asserts, assigned_in_choice, assigned_in_condition, calls, captured, checks, conditions,
+    constant_statements, constants, declared, expressions, left_by_break, left_by_return, left_endless, left_while,
+    loops, named_expressions, nested_ifs, nothing_at_all, raising, returns, returns_constant, returns_values,
+    several_lines, subscripts, tuples,
+]  # the spelling is what is tested  # fmt: skip
 
 
 def refused_lambda(x, n):
@@ -345,8 +380,6 @@ def refused_long_loop(x, n):
 
 REFUSALS = {
     refused_attribute: "assignment to an attribute",
-    refused_break: "`break`",
-    refused_break_of_while: "`break`",
     refused_dict: "a dict",
     refused_function: "a nested function",
     refused_generator: "a generator expression",
@@ -355,7 +388,6 @@ REFUSALS = {
     refused_lambda: "a lambda",
     refused_long_loop: "tl.static_range has 100000 turns",
     refused_matrix_product: "the operator `@`",
-    refused_return: "`return` inside a loop",
     refused_set: "a set",
     refused_subscript: "assignment to a subscript",
     refused_try: "`try`",

@@ -201,3 +201,44 @@ def test_assertions() -> None:
         checked(np.array([1, -1]))
     with pytest.raises(AssertionError, match="negative"):
         checked(-1)
+
+
+def first_above(x: float, limit: float) -> float:
+    total = 0.0
+    for i in range(20):
+        if i % 3 == 1:
+            continue
+        total += x * i
+        if total > limit:
+            break
+    else:
+        return -1.0
+    return total + i
+
+
+def stopping_time(n: int, most: int) -> int:
+    for steps in range(most):
+        if n == 1:
+            return steps
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+    return -1
+
+
+def halved(x: float) -> float:
+    while True:
+        if x < 1.0:
+            return x
+        x = x / 2
+        for i in (1, 2, 3):
+            if x > 100.0:
+                break
+            x = x - 0.25 / i
+
+
+def test_loops_that_are_left_early() -> None:
+    x = np.array([0.0, 0.5, 1.0, 7.0, 100.0, -3.0])
+    limits = np.array([3.0, 9.0, 0.1, 50.0, 1e9, 0.0])
+    n = np.array([1, 2, 3, 7, 27, 97])
+    for function, arguments in ((first_above, (x, limits)), (stopping_time, (n, np.int64(120))), (halved, (x,))):
+        expected = [function(*each) for each in np.broadcast(*arguments)]
+        assert tw.vectorize(function)(*arguments).tolist() == pytest.approx(expected), function.__name__

@@ -146,6 +146,7 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         allow_globals=knobs.compilation.allow_non_constexpr_globals,
         capability=getattr(options, "capability", 0),
         warps=getattr(options, "num_warps", 1),
+        leaves_loops=knobs.tilewright.leave_loops,
         fp8_kinds=tuple(given["supported_fp8_dtypes"]),
         deprecated_fp8=tuple(given["deprecated_fp8_dot_operand_dtypes"]),
     )

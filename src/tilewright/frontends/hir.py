@@ -12,6 +12,14 @@ any type is.
                                           r6 = load acc; r7 = load i; r8 = add(r6, r7); store acc = r8
 
 A register is written by one step; `Function.initial` holds the registers at the start (constants filled in).
+
+`break`, `continue` and `return` inside a loop are no jumps. They give variables of their own a value, and what the
+program has behind them moves into the sides of branches that do not leave:
+
+    for i in range(n):                bind left 1 = False
+        if i == x:                    for i in r3:                # left early if `left 1` is true
+            break                         if r5: leave `break`; bind left 1 = True
+        f(i)                              else: f(i)
 """
 
 from __future__ import annotations
@@ -22,6 +30,15 @@ from typing import Any, NamedTuple, TypeAlias
 from tilewright.ir.attributes import FileLocation
 
 Register: TypeAlias = int
+
+RESULT = "the result"
+RETURNED = "returned early"
+"""Hidden variables: what a `return` inside a loop gives, and whether one was met. Others have no blank in the name."""
+
+
+def left_variable(depth: int) -> str:
+    """The hidden variable that says whether the loop inside of `depth - 1` others was left early."""
+    return f"left {depth}"
 
 
 class Block:
@@ -161,20 +178,29 @@ class Continue(NamedTuple):
 
 
 class For(NamedTuple):
-    """`for target in iterable: body`."""
+    """`for target in iterable: body`; no turn follows one that made the variable `left` (if any) true."""
 
     target: str
     iterable: Register
     body: Block
     location: FileLocation
+    left: str = ""
 
 
 class While(NamedTuple):
-    """`while test_value: body`, where the block `test` computes test_value each time."""
+    """`while test_value: body`, where the block `test` computes test_value each time; `left` as in `For`."""
 
     test: Block
     test_value: Register
     body: Block
+    location: FileLocation
+    left: str = ""
+
+
+class Leave(NamedTuple):
+    """Here the program leaves a loop or its turn early, by `what`: `break`, `continue`, `return`."""
+
+    what: str
     location: FileLocation
 
 
@@ -216,6 +242,7 @@ Step: TypeAlias = (
     | Continue
     | For
     | While
+    | Leave
     | Return
     | Refuse
     | Assert

@@ -127,6 +127,7 @@ _HEADS: dict[type, str] = {
     hir.Continue: "go on with",
     hir.Delete: "delete {name}",
     hir.For: "for {target} in {iterable}:",
+    hir.Leave: "leave {what}",
     hir.Load: "{result} = load {name}",
     hir.Refuse: "refuse {what}",
     hir.Return: "return {value}",

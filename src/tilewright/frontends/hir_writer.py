@@ -8,6 +8,8 @@ from typing import Any
 from tilewright.frontends import hir, operations
 from tilewright.ir.attributes import FileLocation
 
+BREAK, CONTINUE = "`break`", "`continue`"
+
 
 class HirWriter:
     """Collects the steps of one function.
@@ -61,6 +63,54 @@ class HirWriter:
         result = self.register()
         self._steps.append(hir.Operate(result, function, operands, location))
         return result
+
+    def put_leave(self, what: str, depth: int, location: FileLocation) -> None:
+        """Put `continue` or `break` of the loop `depth`."""
+        self.put(hir.Leave(what, location))
+        if what == BREAK:
+            self._bind_true(hir.left_variable(depth), location)
+
+    def put_return(self, value: hir.Register, depth: int, location: FileLocation) -> None:
+        """Put `return value` from inside `depth` loops."""
+        if not depth:
+            self.put(hir.Return(value, location))
+            return
+        self.put(hir.Leave("`return` inside a loop", location))
+        self.put(hir.Bind(hir.RESULT, value, location))
+        self._bind_true(hir.RETURNED, location)
+        self._bind_true(hir.left_variable(depth), location)
+
+    def put_loop(self, loop: hir.For | hir.While, depth: int) -> None:
+        """Put a loop inside of `depth` others; its body may leave it early."""
+        for name in (hir.RETURNED, hir.left_variable(depth + 1)):
+            if name in loop.body.stores:
+                self.put(hir.Bind(name, self.constant(False), loop.location))
+        left = hir.left_variable(depth + 1)
+        self.put(loop._replace(left=left) if left in loop.body.stores else loop)
+
+    def put_rest_of_loop(self, depth: int, location: FileLocation, rest: Callable[[], Any] | None) -> None:
+        """Put what follows a loop that has a `return`, inside of `depth` others, as one side of a branch.
+
+        Args:
+            depth: how many loops are around that loop.
+            location: of the loop.
+            rest: puts what follows; None where nothing but a `return` ends the loop.
+        """
+        if rest is None:
+            self._return_again(depth, location)
+            return
+        test = self.put_load(hir.RETURNED, location)
+        then, orelse = self.block(lambda: self._return_again(depth, location)), self.block(rest)
+        self.put(hir.If(test, then, orelse, not depth, location))
+
+    def _return_again(self, depth: int, location: FileLocation) -> None:
+        if depth:
+            self._bind_true(hir.left_variable(depth), location)
+        else:
+            self.put(hir.Return(self.put_load(hir.RESULT, location), location))
+
+    def _bind_true(self, name: str, location: FileLocation) -> None:
+        self.put(hir.Bind(name, self.constant(True), location))
 
     def mark_unused(self, register: hir.Register) -> None:
         """Note that the program drops the result `register`, if it is that of a call just put."""

@@ -55,6 +55,7 @@ INSTEAD: Mapping[str, str] = {
     "`return` inside a loop": "leave the loop first, then return",
     "`try`": "nothing can be caught on the device",
     "`return` inside `with`": "leave the block first, then return",
+    "`break` or `continue` inside `with`": "leave the block first",
     "`with`": "this version of Python needs the source text for it",
     "`yield`": "a kernel stores its results, a helper returns a tuple",
     "a class": "define it outside of the kernel",

@@ -123,6 +123,7 @@ def cache_key(
     changes = (
         hook()[0] if hook else "",
         "globals" if knobs.compilation.allow_non_constexpr_globals else "",
+        "" if knobs.tilewright.leave_loops else "stay in loops",
         *(f"{name}={text!r}" for name, text in (replacements or {}).items()),
     )
     is_shared = knobs.cache.manager_class is not None  # perhaps with machines where the files have other dates

@@ -315,4 +315,10 @@ class tilewright_knobs(base_knobs):
     full_traceback = env_bool(
         "TILEWRIGHT_FULL_TRACEBACK", description="tracebacks of compile errors show the compiler's frames, too"
     )
+    leave_loops = env_bool(
+        "TILEWRIGHT_LEAVE_LOOPS",
+        True,
+        "kernels may have `break`, `continue`, `return` and `else` in loops; Triton refuses them, and so does "
+        "`tilewright run` unless this is `1`",
+    )
     trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")

@@ -4,7 +4,8 @@
     tilewright run -m pytest tests
 
 The process becomes a new Python with the folder of our `triton` package first on PYTHONPATH, so child processes find it
-too, and scripts see what they see under plain `python`: `__main__`, `sys.argv`, exit status, signals, tracebacks.
+too, and scripts see what they see under plain `python`: `__main__`, `sys.argv`, exit status, signals, tracebacks. What
+Triton refuses is refused, unless the environment says otherwise: a program that runs here shall run there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tilewright.support.knob_kinds import getenv, setenv
 
 PACKAGE_PATH = Path(__file__).parents[1] / "compat" / "path"
 """The folder that holds our `triton`."""
+LEAVE_LOOPS = "TILEWRIGHT_LEAVE_LOOPS"
 
 
 class RunError(TilewrightError):
@@ -48,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
         path.append(str(folder.resolve()))
     path += filter(None, [getenv("PYTHONPATH")])
     setenv("PYTHONPATH", os.pathsep.join(path))
+    if getenv(LEAVE_LOOPS) is None:
+        setenv(LEAVE_LOOPS, "0")
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *flags, *program])

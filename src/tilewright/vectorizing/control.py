@@ -8,11 +8,12 @@ The values that both sides of a branch give, and those that a loop carries, get 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BoundNotInteger
-from tilewright.frontends.evaluate.branches import Merge, Side, evaluate_side
+from tilewright.frontends.evaluate.branches import Merge, Side, evaluate_side, run_unless_left, unless_left
 from tilewright.frontends.evaluate.carried import run_while
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block
@@ -77,10 +78,16 @@ def loop(frame: ElementFrame, step: hir.For) -> None:
     items = list(frame.domain.items(frame, iterable, step.location))
     domain = frame.domain
     before, domain.unrolled = domain.unrolled, domain.unrolled * max(1, len(items))
+    stores = (step.target, *step.body.stores)
     for item in items:
-        frame.names[step.target] = unwrap(item)
-        frame.run(step.body)
+        if not run_unless_left(frame, step.left, stores, step.location, partial(_turn, frame, step, item)):
+            break
     domain.unrolled = before
+
+
+def _turn(frame: ElementFrame, step: hir.For, item: Any) -> None:
+    frame.names[step.target] = unwrap(item)
+    frame.run(step.body)
 
 
 def _is_long(frame: ElementFrame, items: range) -> bool:
@@ -101,7 +108,7 @@ def _counted(frame: ElementFrame, step: hir.For, limits: Bounds) -> None:
     frame.names[counter] = start
 
     def test() -> tuple[Element, dict[str, Attribute]]:
-        return runs(), {}
+        return unless_left(frame, step.left, (), step.location, lambda: (runs(), {}))
 
     def runs() -> Element:
         upwards = compare("lt", frame.names[counter], stop)
@@ -117,8 +124,12 @@ def _counted(frame: ElementFrame, step: hir.For, limits: Bounds) -> None:
         frame.run(step.body)
         frame.names[counter] = Element(emit("arith.addi", [frame.names[counter], stride], kind).handle, kind)
 
-    stores = tuple(name for name in step.body.stores if name != step.target)
+    if step.left:  # then the loop variable is one of those that it carries
+        frame.names.setdefault(step.target, start)
+    stores = tuple(name for name in (step.target, *step.body.stores) if step.left or name != step.target)
     run_while(frame, (counter, *stores), (step.body, step.body), step.location, test, body)
     del frame.names[counter]
+    if step.left:
+        return
     frame.names.pop(step.target, None)
     frame.lost[step.target] = "a loop variable has no value after a loop that is not unrolled"

@@ -130,6 +130,16 @@ class ElementDomain:
     def check_choice(self, value: Any) -> None:
         """Accept anything: tuples can be chosen."""
 
+    def certain(self) -> Element:
+        """True, as a condition at run time."""
+        return constant(1, BOOL)
+
+    def any_like(self, frame: Frame[Any], value: Any) -> Any:
+        """Zero of that kind; what is no number stays as it is."""
+        if isinstance(value, tuple):
+            return make_tuple(value.__class__, [self.any_like(frame, item) for item in value])
+        return constant(0, kind_of(value)) if isinstance(value, Element) else value
+
     def no_return(self, frame: Frame[Any], other: Any) -> Any:
         """None, as in Python."""
         return None

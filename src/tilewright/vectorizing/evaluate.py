@@ -128,6 +128,7 @@ HANDLERS: Mapping[type, Handler] = {
     hir.Delete: _delete,
     hir.For: control.loop,
     hir.If: branch,
+    hir.Leave: lambda frame, step: None,
     hir.Load: load,
     hir.Operate: _operate,
     hir.Refuse: _refuse,

@@ -11,11 +11,12 @@ A condition known at compile time picks one side, and the other is never evaluat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tilewright.frontends import hir
-from tilewright.frontends.evaluate.frame import CHOICE, RESULT, Frame, Structure
-from tilewright.ir.attributes import FileLocation
+from tilewright.frontends.evaluate.frame import CHOICE, Frame, Structure
+from tilewright.ir.attributes import Attribute, FileLocation
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.language.values import Fixed, same_constant
 
@@ -44,7 +45,7 @@ def branch(frame: Frame[Any], step: hir.If) -> None:
     with frame.region(then.block):
         returned = _returned(frame, then, orelse)
     with frame.region(orelse.block):
-        merge.add(RESULT, returned, _returned(frame, orelse, then))
+        merge.add(hir.RESULT, returned, _returned(frame, orelse, then))
     (frame.result,) = merge.emit(test)
 
 
@@ -67,13 +68,50 @@ def choose(frame: Frame[Any], step: hir.Choose) -> None:
 
 def evaluate_side(frame: Frame[Any], steps: hir.Block, register: hir.Register | None = None) -> Side:
     """Evaluate one side into a block of its own."""
+
+    def run() -> Any:
+        frame.run(steps)
+        return frame.result if register is None else frame.values[register]
+
+    return side_of(frame, run)
+
+
+def side_of(frame: Frame[Any], run: Callable[[], Any]) -> Side:
+    """What `run()` evaluates, as one side of a branch, in a block of its own."""
     lost, result = dict(frame.lost), frame.result
     with frame.region(Block()) as block:
-        frame.run(steps)
-        value = frame.result if register is None else frame.values[register]
+        value = run()
         side = Side(block, frame.names, frame.lost, value)
     frame.lost, frame.result = lost, result
     return side
+
+
+def nothing(frame: Frame[Any], value: Any = None) -> Side:
+    """The side of a branch that does nothing but have a value."""
+    return Side(Block(), dict(frame.names), dict(frame.lost), value)
+
+
+def run_unless_left(
+    frame: Frame[Any], left: str, stores: tuple[str, ...], location: FileLocation, turn: Callable[[], None]
+) -> bool:
+    """Evaluate one more turn of an unrolled loop, unless the variable `left` (if any) says that it was left.
+
+    Args:
+        frame: the function.
+        left: the variable.
+        stores: the names that the turn stores.
+        location: of the loop.
+        turn: evaluates the turn.
+
+    Returns:
+        whether there can be a further turn.
+    """
+    test = frame.names[left] if left else False
+    if test is False:
+        turn()
+    elif test is not True:
+        Merge(frame, nothing(frame), side_of(frame, turn), location).rebind(test, stores)
+    return test is not True
 
 
 def _returned(frame: Frame[Any], side: Side, other: Side) -> Any:
@@ -81,6 +119,38 @@ def _returned(frame: Frame[Any], side: Side, other: Side) -> Any:
     if side.value is not Frame.NOT_RETURNED or other.value is Frame.NOT_RETURNED:
         return side.value
     return frame.domain.no_return(frame, other.value)
+
+
+def unless_left(
+    frame: Frame[Any],
+    left: str,
+    stores: tuple[str, ...],
+    location: FileLocation,
+    holds: Callable[[], tuple[Any, dict[str, Attribute]]],
+) -> tuple[Any, dict[str, Attribute]]:
+    """The condition of a loop, and its attributes; after the loop was left the condition is not evaluated again.
+
+    Args:
+        frame: the function.
+        left: the variable that says whether the loop was left; "" if it never is.
+        stores: the names that the condition stores.
+        location: of the loop.
+        holds: evaluates the condition; it and the attributes of the loop.
+    """
+    if not left or frame.names[left] is False:
+        return holds()
+    attributes: dict[str, Attribute] = {}
+
+    def run() -> Any:
+        condition, found = holds()
+        attributes.update(found)
+        return condition
+
+    test = frame.names[left]
+    runs = side_of(frame, run)
+    merge = Merge(frame, nothing(frame), runs, location)
+    merge.add("the condition", False, runs.value)
+    return merge.rebind(test, stores)[0], attributes
 
 
 class Merge:
@@ -129,6 +199,8 @@ class Merge:
         """Emit, with the variables that a side stores as the last results; these get their values after the branch."""
         frame, then, orelse = self._frame, self._then, self._orelse
         stored = dict.fromkeys(stores)
+        if hir.RESULT in stored:
+            self._complete_result()
         places = [name for name in stored if self._differs(name)]
         for name in places:
             self.add(name, then.names[name], orelse.names[name])
@@ -143,6 +215,15 @@ class Merge:
                 frame.names.pop(name, None)
                 frame.lost[name] = then.lost.get(name) or orelse.lost.get(name) or frame.domain.one_sided
         return results
+
+    def _complete_result(self) -> None:
+        """What a loop returns on one side only has some value on the other, too, which nothing reads there."""
+        frame, sides = self._frame, (self._then, self._orelse)
+        for side, other in (sides, sides[::-1]):
+            if hir.RESULT in other.names and hir.RESULT not in side.names:
+                with frame.region(side.block):
+                    value = frame.domain.any_like(frame, other.names[hir.RESULT])
+                side.names[hir.RESULT] = value
 
     def _differs(self, name: str) -> bool:
         """Whether a variable has a value on both sides, and not the same one."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontends import hir
+from tilewright.frontends.evaluate.branches import unless_left
 from tilewright.frontends.evaluate.frame import Frame, Structure, discard
 from tilewright.ir.attributes import Attribute, FileLocation
 from tilewright.ir.core import Block, Op, Region, Value
@@ -171,7 +172,8 @@ def settle(
             carried.discard()
             return carried, None
         changed = [name for name, value in fixed.items() if not same_constant(turn.names.get(name), value)]
-        if not changed and not carried.wider:
+        returns = hir.RESULT in turn.names and hir.RESULT not in frame.names
+        if not (changed or carried.wider or returns):
             turn.prune(carried)
             carried.enter(frame)
             return carried, turn
@@ -179,6 +181,11 @@ def settle(
         for block in turn.blocks:
             discard(block)
         structures.update(carried.wider)
+        if returns:  # nothing reads it before
+            result = before[hir.RESULT] = frame.names[hir.RESULT] = domain.any_like(frame, turn.names[hir.RESULT])
+            (fixed if domain.is_fixed(result) else structures)[hir.RESULT] = (
+                result if domain.is_fixed(result) else domain.structure_of(result)
+            )
         for name in changed:
             value = fixed.pop(name)
             structures[name] = domain.structure_of(value)
@@ -188,13 +195,22 @@ def settle(
 
 def repeat(frame: Frame[Any], step: hir.While) -> None:
     """`while` as an scf.while; one whose condition is False at compile time vanishes."""
+    domain, is_endless = frame.domain, False
+
+    def holds() -> Any:
+        nonlocal is_endless
+        value = frame.valued(step.test, step.test_value)
+        is_endless = value is True and bool(step.left)
+        return (domain.certain(), {}) if is_endless else domain.loop_condition(frame, value, step.location)
 
     def test() -> Any:
-        return frame.domain.loop_condition(frame, frame.valued(step.test, step.test_value), step.location)
+        return unless_left(frame, step.left, step.test.stores, step.location, holds)
 
     stores = (*step.test.stores, *step.body.stores)
     if not run_while(frame, stores, (step.test, step.body), step.location, test, lambda: frame.run(step.body)):
         frame.run(step.test)
+    elif is_endless and frame.names[step.left] is False:
+        domain.loop_condition(frame, True, step.location)
 
 
 def run_while(

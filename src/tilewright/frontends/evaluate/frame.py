@@ -23,9 +23,8 @@ Reader = Callable[[FunctionType], hir.Function]
 Structure = Any
 """How SSA values sit in a value of the program; each domain has its own leaves."""
 
-RESULT = "the result"
 CHOICE = "… if … else …"
-"""Names, for messages, of merged values that are not in a variable; no variable has a blank in its name."""
+"""The name, for messages, of a merged value that is not in a variable; no variable has a blank in its name."""
 
 
 class Domain(Protocol):
@@ -75,8 +74,14 @@ class Domain(Protocol):
     def check_choice(self, value: Any) -> None:
         """Raise if no expression may choose between this value and another one at run time."""
 
+    def certain(self) -> Any:
+        """True, as a condition at run time."""
+
     def no_return(self, frame: Any, other: Any) -> Any:
         """The value of a side that does not return, where the other side returns `other`."""
+
+    def any_like(self, frame: Any, value: Any) -> Any:
+        """A value that can be merged with this one, and that nothing will read."""
 
     def mismatch(self, name: str, then: Any, orelse: Any) -> Diagnostic:
         """The mistake of two values on the two sides of a branch that cannot be merged."""

@@ -68,7 +68,8 @@ def store(frame: TileFrame, step: hir.Store) -> None:
 def bind(frame: TileFrame, step: hir.Bind) -> None:
     """The variable = value, as it is."""
     value = frame.values[step.value]
-    set_name(value, step.name)
+    if " " not in step.name:
+        set_name(value, step.name)
     frame.names[step.name] = value
 
 
@@ -80,6 +81,12 @@ def delete(frame: TileFrame, step: hir.Delete) -> None:
 def refuse(frame: TileFrame, step: hir.Refuse) -> None:
     """A statement that no kernel may reach."""
     raise frame.fail(UnsupportedSyntax(step.what), step.location)
+
+
+def leave(frame: TileFrame, step: hir.Leave) -> None:
+    """A loop is left early, which Triton has not: the variables that say so follow."""
+    if not frame.domain.options.leaves_loops:
+        raise frame.fail(UnsupportedSyntax(step.what), step.location)
 
 
 def unpack(frame: TileFrame, step: hir.Unpack) -> None:
@@ -206,6 +213,7 @@ HANDLERS: dict[type, Handler] = {
     hir.Delete: delete,
     hir.For: loop,
     hir.If: branch,
+    hir.Leave: leave,
     hir.Load: load,
     hir.Operate: operate,
     hir.Refuse: refuse,

@@ -13,21 +13,27 @@ Compile-time values are carried only if the body really changes them, which show
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 from tilewright import language as tl
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable, TooManyTurns
-from tilewright.frontends.evaluate.carried import Carried, Turn, forget, settle
+from tilewright.frontends.evaluate.branches import run_unless_left
+from tilewright.frontends.evaluate.carried import Carried, Turn, forget, run_while, settle
+from tilewright.frontends.evaluate.frame import discard
 from tilewright.frontends.evaluate.tiles import TileFrame, hints, known
-from tilewright.ir.attributes import FileLocation
+from tilewright.ir.attributes import Attribute, FileLocation
 from tilewright.ir.core import Block, Op, Region
 from tilewright.language.python_code import UnsupportedSyntax
-from tilewright.language.values import describe, set_name
-from tilewright.semantics.arithmetic import add, sub
+from tilewright.language.values import at_run_time, describe, set_name
+from tilewright.semantics.arithmetic import add, logical_and, logical_not, sub
 from tilewright.semantics.casting import cast
+from tilewright.semantics.comparison import compare
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.tile import Tile, constant
-from tilewright.semantics.types import dtype
+from tilewright.semantics.types import dtype, int1
 
 
 def loop(frame: TileFrame, step: hir.For) -> None:
@@ -51,7 +57,7 @@ def _counted(frame: TileFrame, step: hir.For, bounds: tl.range) -> None:
     if backwards:
         low, high = high, low
 
-    def turn(carried: Carried) -> Turn:
+    def turn(carried: Carried) -> Turn | None:
         with frame.region(Block((kind.ir, *carried.types))) as block:
             induction_variable, *arguments = block.args
             carried.bind(frame, arguments)
@@ -60,11 +66,16 @@ def _counted(frame: TileFrame, step: hir.For, bounds: tl.range) -> None:
             frame.names[step.target] = _mirrored(low, high, counter) if backwards else counter
             set_name(frame.names[step.target], step.target)
             frame.run(step.body)
+            if step.left and frame.names[step.left] is not False:
+                discard(block)
+                return None
             return Turn((block,), 1, frame.names, (carried.yielded(frame, step.body, step.location),))
 
     stores = tuple(name for name in step.body.stores if name != step.target)
     carried, found = settle(frame, stores, step.location, turn)
-    assert found is not None, "the body of a counted loop is always evaluated"
+    if found is None:
+        _left_early(frame, step, bounds, Counting(low, high, stride, backwards))
+        return
     (block,) = found.blocks
     frame.mark(step.location)
     block.append(Op.create("scf.yield", found.handed[0], location=frame.emitter.location))
@@ -75,6 +86,56 @@ def _counted(frame: TileFrame, step: hir.For, bounds: tl.range) -> None:
     forget(frame, step.body.stores)
     frame.names.pop(step.target, None)
     frame.lost[step.target] = "a loop variable has no value after its loop"
+
+
+class Counting(NamedTuple):
+    """The bounds of a counted loop as scalars, with a positive step; `backwards`: it runs from `high` down to `low`."""
+
+    low: Tile
+    high: Tile
+    stride: Tile
+    backwards: bool
+
+    def at(self, counter: Tile) -> Tile:
+        """The loop variable in the turn that counts up to `counter`."""
+        return _mirrored(self.low, self.high, counter) if self.backwards else counter
+
+    def goes_on_after(self, counter: Tile) -> Tile:
+        """Whether another turn follows: the distance to the end, which no sign can hold, is larger than the step."""
+        kind = self.high.dtype
+        unsigned = dtype(f"uint{kind.primitive_bitwidth}")
+        distance = sub(self.high, counter, sanitize_overflow=False)
+        return compare("<", *(Tile.concrete(tile.handle, unsigned) for tile in (self.stride, distance)))
+
+
+def _left_early(frame: TileFrame, step: hir.For, bounds: tl.range, counting: Counting) -> None:
+    """A counted loop that may be left at run time, as an scf.while.
+
+    for i in range(n):           %i = 0, %going = 0 < n
+        …; break; …        →     while %going: i = %i; …; %going = not left and n - %i > 1; %i += 1
+    """
+    names, counter, going = frame.names, f"counter of {step.left}", f"going of {step.left}"
+    names[counter], names[going] = counting.low, compare("<", counting.low, counting.high)
+    names[step.left] = constant(False, int1)
+    names.setdefault(step.target, counting.at(counting.low))
+
+    def test() -> tuple[Tile, dict[str, Attribute]]:
+        return frame.names[going], hints(bounds)
+
+    def body() -> None:
+        count = frame.names[counter]
+        frame.mark(step.location)
+        frame.names[step.target] = counting.at(count)
+        set_name(frame.names[step.target], step.target)
+        frame.run(step.body)
+        frame.mark(step.location)
+        stays = logical_not(at_run_time(frame.names[step.left]))
+        frame.names[going] = logical_and(stays, counting.goes_on_after(count))
+        frame.names[counter] = add(count, counting.stride, sanitize_overflow=False)
+
+    stores = (going, counter, step.target, *step.body.stores)
+    run_while(frame, stores, (step.body, step.body), step.location, test, body)
+    del frame.names[counter], frame.names[going]
 
 
 def _mirrored(low: Tile, high: Tile, counter: Tile) -> Tile:
@@ -98,9 +159,16 @@ def _bounds(frame: TileFrame, bounds: tl.range, location: FileLocation) -> tuple
 
 
 def _unrolled(frame: TileFrame, step: hir.For, items: range) -> None:
+    stores = (step.target, *step.body.stores)
     for item in items:
-        frame.names[step.target] = item
-        frame.run(step.body)
+        turn = partial(_turn, frame, step, item)
+        if not run_unless_left(frame, step.left, stores, step.location, turn):
+            break
+
+
+def _turn(frame: TileFrame, step: hir.For, item: int) -> None:
+    frame.names[step.target] = item
+    frame.run(step.body)
 
 
 def _static_items(frame: TileFrame, bounds: tl.static_range, location: FileLocation) -> range:

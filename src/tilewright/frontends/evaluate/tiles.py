@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from tilewright import language as tl
+from tilewright.frontends import hir
 from tilewright.frontends.errors import (
     BadCondition,
     BranchTypeMismatch,
@@ -17,7 +18,7 @@ from tilewright.frontends.errors import (
     ReturnTypeMismatch,
     TileAsCondition,
 )
-from tilewright.frontends.evaluate.frame import CHOICE, RESULT, Frame, Handler, Reader
+from tilewright.frontends.evaluate.frame import CHOICE, Frame, Handler, Reader
 from tilewright.frontends.evaluate.scope import look_outside
 from tilewright.ir.attributes import UNIT, Attribute, FileLocation, Number
 from tilewright.ir.core import Block, Value
@@ -37,8 +38,8 @@ from tilewright.semantics.arithmetic import to_bool
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import NotATile
 from tilewright.semantics.shapes import reshape
-from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import FP8_KINDS
+from tilewright.semantics.tile import Tile, constant
+from tilewright.semantics.types import FP8_KINDS, int1
 from tilewright.support.diagnostics import Diagnostic, SemanticError
 
 
@@ -55,6 +56,7 @@ class EvaluateOptions:
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
         warps: how many warps a program has there.
         fp8_kinds: the 8-bit floats that may be used.
+        leaves_loops: loops may be left early, by `break`, `continue` and `return`.
         deprecated_fp8: those of them that `tl.dot` warns of.
     """
 
@@ -65,6 +67,7 @@ class EvaluateOptions:
     allow_globals: bool = False
     capability: int = 0
     warps: int = 1
+    leaves_loops: bool = True
     fp8_kinds: tuple[str, ...] = FP8_KINDS
     deprecated_fp8: tuple[str, ...] = ()
 
@@ -165,7 +168,7 @@ class TileDomain:
     def rebuild(self, structure: Structure, handles: Iterator[Value], name: str = "") -> Any:
         """The value of that structure; its SSA values are called as the variable is."""
         value = rebuild(structure, handles)
-        if name:
+        if name and " " not in name:
             set_name(value, name)
         return value
 
@@ -174,21 +177,31 @@ class TileDomain:
         if isinstance(value, tuple):
             raise SemanticError(NotATile("a tuple"))
 
+    def certain(self) -> Tile:
+        """True, as a condition at run time."""
+        return constant(True, int1)
+
     def no_return(self, frame: TileFrame, other: Any) -> Any:
         """Anything of the type that the other side returns, as in Triton."""
+        return self.any_like(frame, other)
+
+    def any_like(self, frame: TileFrame, value: Any) -> Any:
+        """Anything of that type; a constant stays as it is."""
         handles: list[Value] = []
-        structure = flatten(other, handles)
+        structure = flatten(value, handles)
         return rebuild(structure, iter([frame.emitter.emit("ub.poison", (), (h.type,))[0] for h in handles]))
 
     def mismatch(self, name: str, then: Any, orelse: Any) -> Diagnostic:
         """The mistake of two types on the two sides of a branch."""
         types = describe(at_run_time(then)), describe(at_run_time(orelse))
-        if name == RESULT:
+        if name == hir.RESULT:
             return ReturnTypeMismatch(*types)
         return (ChoiceTypeMismatch if name == CHOICE else BranchTypeMismatch)(name, *types)
 
     def carried_mismatch(self, frame: TileFrame, name: str, before: Any, names: dict[str, Any]) -> Diagnostic:
         """The mistake of a variable that leaves a loop with another type, or that cannot be carried at all."""
+        if name == hir.RESULT:
+            return self.mismatch(name, before, names.get(name))
         at_start = at_run_time(before)
         if is_compile_time(at_start):
             return NotCarried(name, "inside a run-time loop", describe(before))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FunctionType
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
 
 ExpressionReader = Callable[["Reader", Any], hir.Register]
-StatementReader = Callable[["Reader", Any], None]
+StatementReader = Callable[..., None]
 
 
 class Reader(HirWriter):
@@ -52,40 +52,41 @@ class Reader(HirWriter):
         return read(self, node)
 
     def statements(self, body: list[ast.stmt], rest: hir.Continue | None = None) -> None:
-        """Read statements, and then `rest`, into the current block, up to the first `return`.
+        """Read statements, and then `rest`, into the current block, up to the first that leaves it.
 
-        What follows an `if` with a `return` inside moves into the sides that do not return:
+        What follows an `if` with a `return`, `break` or `continue` inside moves into the sides that do not leave:
 
             if c: return a          if c: return a
             b                 →     else: b
         """
         for number, statement in enumerate(body):
-            if isinstance(statement, ast.If) and not self.loops and contains_return(statement):
+            if isinstance(statement, COMPOUND) and leaves(statement):
                 after = body[number + 1 :]
-                if always_returns(statement):
+                if always_leaves(statement):
                     rest = None
                 elif after:
                     rest = hir.Continue(self.block(partial(self.statements, after, rest)), self.location(after[0]))
-                self.branch(statement, rest)
+                self.statement(statement, rest)
                 return
             self.statement(statement)
-            if isinstance(statement, ast.Return):
+            if isinstance(statement, LEAVING):
                 return
         if rest is not None:
             self.put(rest)
 
     def branch(self, node: ast.If, rest: hir.Continue | None = None) -> None:
-        """Read an `if`; `rest` is what the sides that do not return go on with."""
+        """Read an `if`; `rest` is what the sides that do not leave go on with."""
         test = self.expression(node.test)
         then, orelse = (self.block(partial(self.statements, side, rest)) for side in (node.body, node.orelse))
-        self.put(hir.If(test, then, orelse, contains_return(node), self.location(node.test)))
+        tail = not self.loops and contains_return(node)
+        self.put(hir.If(test, then, orelse, tail, self.location(node.test)))
 
-    def statement(self, node: ast.stmt) -> None:
-        """Read one statement."""
+    def statement(self, node: ast.stmt, *rest: hir.Continue | None) -> None:
+        """Read one statement, which may be followed by `rest`."""
         read = self._statements.get(node.__class__)
         if read is None:
             self.refuse(node, _DESCRIPTIONS.get(node.__class__, type(node).__name__))
-        read(self, node)
+        read(self, node, *rest)
 
     def operate(self, node: ast.AST, function: Callable[..., Any], *operands: hir.Register) -> hir.Register:
         """Put `function(*operands)`; the register of the result."""
@@ -148,11 +149,35 @@ def contains_return(node: ast.stmt) -> bool:
     return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
 
 
-def always_returns(node: ast.stmt) -> bool:
+def leaves(node: ast.stmt) -> bool:
+    """Whether a `return`, or a `break` or `continue` of the loop around it, is inside the statement."""
+    return contains_return(node) or any(isinstance(inner, LEAVING) for inner in _same_loop(node))
+
+
+def breaks(node: ast.For | ast.While) -> bool:
+    """Whether a `break` of this loop is inside it."""
+    return any(isinstance(inner, ast.Break) for statement in node.body for inner in _same_loop(statement))
+
+
+def always_leaves(node: ast.stmt) -> bool:
     """Whether no path through the statement reaches its end."""
     if isinstance(node, ast.If):
-        return any(map(always_returns, node.body)) and any(map(always_returns, node.orelse))
-    return isinstance(node, ast.Return)
+        return any(map(always_leaves, node.body)) and any(map(always_leaves, node.orelse))
+    if isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
+        return bool(node.test.value) and not breaks(node)
+    return isinstance(node, LEAVING)
+
+
+def _same_loop(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and what is inside it, without the bodies of other loops."""
+    yield node
+    inside = node.orelse if isinstance(node, (ast.For, ast.While)) else ast.iter_child_nodes(node)
+    for inner in inside:
+        yield from _same_loop(inner)
+
+
+COMPOUND = (ast.For, ast.If, ast.While)
+LEAVING = (ast.Break, ast.Continue, ast.Return)
 
 
 def _parameters(reader: Reader, arguments: ast.arguments) -> tuple[hir.Parameter, ...]:
@@ -174,9 +199,7 @@ _DESCRIPTIONS: dict[type[ast.AST], str] = {
     ast.AsyncFunctionDef: "`async def`",
     ast.AsyncWith: "`async with`",
     ast.Await: "`await`",
-    ast.Break: "`break`",
     ast.ClassDef: "a class",
-    ast.Continue: "`continue`",
     ast.Dict: "a dict",
     ast.DictComp: "a dict comprehension",
     ast.FunctionDef: "a nested function",

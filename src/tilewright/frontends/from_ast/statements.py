@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 
 from tilewright.frontends import hir, operations
 from tilewright.frontends.from_ast.expressions import binary_operator, bind
-from tilewright.frontends.from_ast.reader import Reader, StatementReader, contains_return, is_constexpr
+from tilewright.frontends.from_ast.reader import (
+    Reader,
+    StatementReader,
+    always_leaves,
+    breaks,
+    contains_return,
+    is_constexpr,
+    leaves,
+)
+from tilewright.frontends.hir_writer import BREAK, CONTINUE
 
 
 def read_assign(reader: Reader, node: ast.Assign) -> None:
@@ -75,16 +85,17 @@ def read_assert(reader: Reader, node: ast.Assert) -> None:
 
 def read_return(reader: Reader, node: ast.Return) -> None:
     """`return value`."""
-    if reader.loops:
-        reader.refuse(node, "`return` inside a loop")
     value = reader.constant(None) if node.value is None else reader.expression(node.value)
-    reader.put(hir.Return(value, reader.location(node)))
+    reader.put_return(value, reader.loops, reader.location(node))
 
 
-def read_for(reader: Reader, node: ast.For) -> None:
+def read_leave(reader: Reader, node: ast.Break | ast.Continue) -> None:
+    """`break` or `continue`."""
+    reader.put_leave(BREAK if isinstance(node, ast.Break) else CONTINUE, reader.loops, reader.location(node))
+
+
+def read_for(reader: Reader, node: ast.For, rest: hir.Continue | None = None) -> None:
     """`for name in iterable: …`; other targets are unpacked at the start of the body."""
-    if node.orelse:
-        reader.refuse(node.orelse[0], "`else` of a loop")
     iterable = reader.expression(node.iter)
     simple = isinstance(node.target, ast.Name)
     name = node.target.id if isinstance(node.target, ast.Name) else f".item{reader.loops}"
@@ -94,22 +105,48 @@ def read_for(reader: Reader, node: ast.For) -> None:
             bind(reader, node.target, reader.load(node.target, name), keep=True)
         _loop_body(reader, node.body)
 
-    reader.put(hir.For(name, iterable, reader.block(read_body), reader.location(node.iter)))
+    _put_loop(reader, node, hir.For(name, iterable, reader.block(read_body), reader.location(node.iter)), rest)
 
 
-def read_while(reader: Reader, node: ast.While) -> None:
+def read_while(reader: Reader, node: ast.While, rest: hir.Continue | None = None) -> None:
     """`while test: …`."""
-    if node.orelse:
-        reader.refuse(node.orelse[0], "`else` of a loop")
     test, value = reader.valued_block(lambda: reader.expression(node.test))
     body = reader.block(lambda: _loop_body(reader, node.body))
-    reader.put(hir.While(test, value, body, reader.location(node.test)))
+    _put_loop(reader, node, hir.While(test, value, body, reader.location(node.test)), rest)
+
+
+def _put_loop(reader: Reader, node: ast.For | ast.While, loop: hir.For | hir.While, rest: hir.Continue | None) -> None:
+    """Put a loop, its `else` and, where one of them leaves what is around it, the `rest`."""
+    if node.orelse:
+        reader.put(hir.Leave("`else` of a loop", reader.location(node.orelse[0])))
+    reader.put_loop(loop, reader.loops)
+    if hir.RETURNED in loop.body.stores:
+        read_rest = None if always_leaves(node) else partial(_read_else, reader, node, loop, rest)
+        reader.put_rest_of_loop(reader.loops, loop.location, read_rest)
+    else:
+        _read_else(reader, node, loop, rest)
+
+
+def _read_else(reader: Reader, node: ast.For | ast.While, loop: hir.For | hir.While, rest: hir.Continue | None) -> None:
+    """The `else` of a loop, which runs unless the loop was left by `break`, and then `rest`."""
+    if not node.orelse or not breaks(node):
+        reader.statements(node.orelse, rest)
+        return
+    moved = rest if any(map(leaves, node.orelse)) else None
+    test = reader.put_load(hir.left_variable(reader.loops + 1), loop.location)
+    then = reader.block(lambda: reader.statements([], moved))
+    orelse = reader.block(lambda: reader.statements(node.orelse, moved))
+    tail = not reader.loops and any(map(contains_return, node.orelse))
+    reader.put(hir.If(test, then, orelse, tail, loop.location))
+    if moved is None and rest is not None:
+        reader.put(rest)
 
 
 def read_with(reader: Reader, node: ast.With) -> None:
     """`with a as x, b: …`: managers are entered in order, and left in the opposite order behind the body."""
-    if any(map(contains_return, node.body)):
-        reader.refuse(node, "`return` inside `with`")
+    for what, found in (("`return`", contains_return), ("`break` or `continue`", leaves)):
+        if any(map(found, node.body)):
+            reader.refuse(node, f"{what} inside `with`")
     managers = []
     for item in node.items:
         managers.append((item.context_expr, reader.expression(item.context_expr)))
@@ -141,6 +178,8 @@ STATEMENTS: dict[type[ast.AST], StatementReader] = {
     ast.Assert: read_assert,
     ast.Assign: read_assign,
     ast.AugAssign: read_augmented,
+    ast.Break: read_leave,
+    ast.Continue: read_leave,
     ast.Delete: read_delete,
     ast.Expr: read_expression_statement,
     ast.For: read_for,

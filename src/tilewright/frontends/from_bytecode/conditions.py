@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point
+from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point, latch
+from tilewright.frontends.from_bytecode.opcodes import Positions
 
 STATEMENTS = ENDINGS | {
     "append",
@@ -91,6 +92,33 @@ class Conditions:
         """
         return self._grown(self._single(start, branch), statement=statement)
 
+    def places(self, condition: Condition) -> list[Positions]:
+        """The places of a condition's branches in the text; equal for copies."""
+        if isinstance(condition, Leaf):
+            return [self._flow.code[condition.branch].positions]
+        if isinstance(condition, Not):
+            return self.places(condition.condition)
+        if isinstance(condition, Either):
+            return [place for part in condition for place in self.places(part)]
+        return self.places(condition.left) + self.places(condition.right)
+
+    def has_statements(self, start: int, stop: int) -> bool:
+        """Whether instructions are more than the evaluation of an expression."""
+        code = self._flow.code
+        return any(
+            code[at].op in STATEMENTS and not (code[at].op == "store" and at > start and code[at - 1].op == "copy")
+            for at in range(start, stop)
+        )
+
+    def has_copy(self, header: Point, condition: Condition) -> bool:
+        """Whether the loop that begins at `header` ends with a copy of the condition.
+
+        With `continue`, 3.11 and 3.12 make two loops of a `while`: one begins at its condition, one at its body.
+        """
+        flow, places = self._flow, self.places(condition)
+        before = flow.predecessors.get(latch(header), ()) if header in flow.loops else ()
+        return any(flow.code[flow.ending[block]].positions in places for block in before)
+
     def _single(self, start: int, branch: int) -> Group:
         """One branch alone, or those of `a < b < c`, whose first leaves b on the stack."""
         group = self._branch(start, branch)
@@ -125,7 +153,8 @@ class Conditions:
     def _jumps_back(self, at: int) -> bool:
         """Whether a jump back to a loop's header stands there: from 3.12 on branches cannot go back themselves."""
         code = self._flow.code
-        return at < len(code) and code[at].op == "jump" and code[at].target < at
+        is_jump = at < len(code) and code[at].op == "jump" and code[at].positions not in self._flow.statements
+        return is_jump and code[at].target < at
 
     def _grown(self, group: Group, *, statement: bool) -> Group:
         while (larger := self._merged(group, statement=statement)) is not None:

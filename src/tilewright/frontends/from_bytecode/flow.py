@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction
+from tilewright.frontends.from_bytecode.opcodes import BytecodeInstruction, leaving_statements
 from tilewright.ir.dominance import common_dominator, immediate_dominators, reverse_post_order
 from tilewright.support.cached_property import cached_property
 
@@ -37,11 +37,14 @@ class Flow:
         block_of: instruction → the block that it is in.
         loops: header → the blocks of the loop.
         exits: header → the point behind the loop; also for a `for` whose body never comes back to it.
+        breaks: header → the point where its `break`s go; only of loops with one that has a place of its own.
+        statements: the places of `break`, `continue` and `return`.
         successors, predecessors: without cycles, latches included.
     """
 
     def __init__(self, code: Sequence[BytecodeInstruction]) -> None:
         self.code = code
+        self.statements = leaving_statements(code)
         self.end = len(code)
         starts = sorted(self._starts())
         self.block_of: list[Point] = []
@@ -56,7 +59,8 @@ class Flow:
         counted = (block for block in raw if self.code[self.ending[block]].op == "for")
         self.exits = {header: self._exit(header, raw) for header in (*self.loops, *counted)}
         self.successors = {block: [self._forward(block, to) for to in after] for block, after in raw.items()}
-        self.successors |= {latch(header): [self.exits[header]] for header in self.loops}
+        self.breaks = self._breaks()
+        self.successors |= {latch(header): [self.behind(header)] for header in self.loops}
         self.predecessors: dict[Point, set[Point]] = {point: set() for point in (*self.successors, self.end)}
         for point, ways in self.successors.items():
             for to in ways:
@@ -68,6 +72,8 @@ class Flow:
         while at < self.end and at not in seen:
             seen.add(at)
             instruction = self.code[at]
+            if self._is_statement(at):
+                break
             if instruction.op == "jump":
                 at = instruction.target
             elif self._leaves(at):
@@ -75,6 +81,17 @@ class Flow:
             else:
                 break
         return at
+
+    def behind(self, header: Point) -> Point:
+        """The point where the program goes on after a loop that was left by `break`; END where only `return` is."""
+        if header in self.breaks:
+            return self.breaks[header]
+        exit = self.exits[header]
+        return self.end if exit in self.ending and self.code[self.ending[exit]].op == "return" else exit
+
+    def _is_statement(self, at: int) -> bool:
+        """Whether a `break`, `continue` or `return` of its own stands there, or the last part of one."""
+        return self.code[at].positions in self.statements and (self.code[at].op == "jump" or self._leaves(at))
 
     def past_pops(self, at: Point) -> Point:
         """The point behind blocks that only drop what a chain of comparisons has left."""
@@ -129,7 +146,7 @@ class Flow:
                 starts.add(instruction.target)
             if instruction.op in ENDINGS and number + 1 < len(self.code):
                 starts.add(number + 1)
-            if self._leaves(number):
+            if instruction.op == "for" or self._leaves(number):  # a `for` left in its first turn has no jump back
                 starts.add(number)
         return starts
 
@@ -161,6 +178,53 @@ class Flow:
             case "return":
                 return [self.end]
         return [number + 1]
+
+    def _breaks(self) -> dict[Point, Point]:
+        """The targets of `break`s by the header of their loop: the first that no loop inside has."""
+        found: dict[Point, Point] = {}
+        leaving = [(i.positions, n) for n, i in enumerate(self.code) if i.op in ("jump", "return")]
+        first = dict(reversed(leaving))  # a `break` may jump to another jump, which has its place, too
+        ways = {
+            first[place]: self._left_to(first[place]) for place, n in leaving if self.statements.get(place) == "break"
+        }
+        for header in sorted(self.exits, reverse=True):
+            exit = self.exits[header]
+            inside, after = self._reach(self._body(header)), self._reach([exit]) - {exit}
+            within = {latch(header), *self.loops.get(header, ())}
+            blocks = {n: self.block_of[n] for n, to in ways.items() if n > header and to not in within}
+            own = [n for n, block in blocks.items() if block in inside and block not in after]
+            if own:
+                found[header] = ways[own[0]]
+                ways = {n: to for n, to in ways.items() if n not in own or to != found[header]}
+        return found
+
+    def _left_to(self, number: int) -> Point:
+        """The point where a `break` goes, which may consist of several jumps."""
+        seen = {number}
+        while self.code[number].op == "jump":
+            point = self.follow(number)
+            following = self.ending.get(point, number)
+            if following in seen or self.code[following].positions != self.code[number].positions:
+                return point
+            seen.add(following)
+            number = following
+        return self.end
+
+    def _body(self, header: Point) -> list[Point]:
+        """The points behind a header that are inside the loop."""
+        ways = self.successors.get(header, [])
+        return ways[:1] if self.code[self.ending[header]].op == "for" else ways
+
+    def _reach(self, points: list[Point]) -> set[Point]:
+        """All points that control can come to from these before the end of a turn, these included."""
+        found: set[Point] = set()
+        todo = list(points)
+        while todo:
+            point = todo.pop()
+            if point not in found:
+                found.add(point)
+                todo += self.successors.get(point, ())
+        return found
 
     def _forward(self, block: Point, to: Point) -> Point:
         return latch(to) if (block, to) in self._back else to

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dis
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -78,27 +78,34 @@ def instructions_of(code: CodeType) -> list[BytecodeInstruction]:
     return [i._replace(target=first[i.target]) if i.target >= 0 else i for i in made]
 
 
-def left_early(code: Sequence[BytecodeInstruction]) -> Iterator[tuple[str, Positions]]:
-    """The places of what looks like `break` and `continue`: the word, and where it stands.
+def leaving_statements(code: Sequence[BytecodeInstruction]) -> dict[Positions, str]:
+    """The places of what looks like `break`, `continue` and `return` without a value: the word, "" where unknown.
 
-    Both are jumps, like the ends of loops and sides of branches; but only theirs have a place of their own, as wide as
-    the word. (So has the end of a body whose last line is a constant of that width.)
+    All are jumps (to the end of the function, perhaps), like the ends of loops and sides of branches; but only theirs
+    have a place of their own, as wide as the word. (So has the end of a body whose last line is a constant of that
+    width.)
     """
     ops: dict[Positions, set[str]] = {}
     for instruction in code:
         ops.setdefault(instruction.positions, set()).add(instruction.op)
-    for place, here in ops.items():
-        if place.line is None or place.line != place.end_line:
-            continue
-        width = (place.end_column or 0) - (place.column or 0)
-        if width == len("break") and here <= _LEAVING and here != {"constant"}:
-            yield "break", place
-        if width == len("continue") and here == {"jump"}:
-            yield "continue", place
+    words = {place: _word(place) for place, here in ops.items() if here <= _LEAVING and here & {"jump", "return"}}
+    return {place: word for place, word in words.items() if word is not None}
 
 
-_LEAVING = frozenset(("constant", "jump", "pop", "return"))
-"""The instructions that a `break` consists of: the iterator is dropped; the end of the function may follow at once."""
+def _word(place: Positions) -> str | None:
+    """The word that a statement of this place begins with; "" if its width is unknown, None if it is none of them."""
+    if place.line is None:
+        return None
+    if place.column is None or place.end_column is None:
+        return ""
+    width = place.end_column - place.column if place.line == place.end_line else 0
+    return {len("break"): "break", len("continue"): "continue", len("return"): "return"}.get(
+        width, "return" if width > len("return ") else None
+    )
+
+
+_LEAVING = frozenset(("constant", "jump", "pop", "return", "swap"))
+"""The instructions that these consist of: the iterator is dropped; the end of the function may follow at once."""
 
 
 def tried(code: CodeType) -> Positions | None:

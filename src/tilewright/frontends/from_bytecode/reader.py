@@ -16,20 +16,17 @@ import operator
 from collections.abc import Sequence
 from functools import partial
 from types import CodeType
-from typing import NoReturn
 
 from tilewright.frontends import hir, operations
-from tilewright.frontends.from_bytecode.conditions import STATEMENTS, Condition, Conditions, Either, Group, Leaf, Not
+from tilewright.frontends.from_bytecode.conditions import Condition, Conditions, Either, Group, Leaf, Not
 from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point, latch
 from tilewright.frontends.from_bytecode.opcodes import (
     BytecodeInstruction,
-    Positions,
     instructions_of,
-    left_early,
     tried,
 )
 from tilewright.frontends.from_bytecode.stack_machine import Failure, Items, Register, StackMachine
-from tilewright.ir.attributes import FileLocation
+from tilewright.frontends.hir_writer import BREAK, CONTINUE
 
 TARGETS = ("store", "unpack", "unpack_star")
 
@@ -45,29 +42,27 @@ class Reader(StackMachine):
         self._conditions = Conditions(self._flow)
         self._open: list[Point] = []
         self._tests: list[Condition | None] = []
+        self._latches: list[set[Point]] = []
+        self._twins: dict[Point, Point] = {}
         self._collecting: set[Point] = set()
         self._depth = 0
         self._number = 0
 
     def function(self) -> None:
         """Put the steps of the whole function."""
-        self._refuse_statements()
+        self._refuse_try()
         self._region(self._flow.entry, self._flow.end)
 
-    def _refuse_statements(self) -> None:
-        """Refuse what instructions alone do not show, or not where they are reached: `break`, `continue`, `try`."""
-        for word, place in left_early(self._code):
-            self._where = self.location(place)
-            if self.text.at(self.where, 0, len(word)) in ("", word):
-                self.refuse(f"`{word}`")
+    def _refuse_try(self) -> None:
+        """Refuse `try`, which instructions do not show where they are reached."""
         if (statement := tried(self._function)) is not None:
             self._where = self.location(statement)
             self.refuse("`try`")
 
     def comprehension(self, code: CodeType, iterable: Register) -> Register:
         """A list comprehension that is a function of its own (3.11)."""
-        saved = self._flow, self._code, self._conditions, self.stack, self._open, self.given
-        self.stack, self._open, self.given = [], [], {".0": iterable}
+        saved = self._flow, self._code, self._conditions, self.stack, self._open, self._latches, self.given
+        self.stack, self._open, self._latches, self.given = [], [], [], {".0": iterable}
         self._code = instructions_of(code)
         self._flow = Flow(self._code)
         self._conditions = Conditions(self._flow)
@@ -77,44 +72,43 @@ class Reader(StackMachine):
             number += 1
         self._collect(number)
         result = self.pop()
-        self._flow, self._code, self._conditions, self.stack, self._open, self.given = saved
+        self._flow, self._code, self._conditions, self.stack, self._open, self._latches, self.given = saved
         return result
 
     def _region(self, at: Point, stop: Point) -> bool:
-        """Read from one point until `stop`; False when the function ends before."""
-        while at != stop:
-            self._check_inside(at)
+        """Read from one point until `stop`; False when the turn of the loop, or the function, ends before."""
+        while not (self._open and self._ends_turn(at)):
+            if at == stop:
+                return True
             if at == self._flow.end:
                 return False
-            if at in self._flow.loops and at not in self._open and self._code[self._flow.ending[at]].op != "for":
-                at = self._while_from_top(at)
-                continue
-            following = self._block(at, stop)
+            if self._enters_while(at):
+                following = self._while_from_top(at, stop)
+            else:
+                following = self._block(at, stop)
             if following is None:
                 return False
             at = following
+        return False
+
+    def _ends_turn(self, at: Point) -> bool:
+        """Whether the turn of the innermost loop ends when it arrives there: by `break`, by `return`, or just so."""
+        *outer, header = self._open
+        if at in self._latches[-1]:
+            return True
+        if at == self._behind(header):
+            self.put_leave(BREAK, len(self._open), self._where)
+        elif at == self._flow.end:
+            self.put_return(self.constant(None), len(self._open), self._where)
+        elif any(at in latches for latches in self._latches) or any(at == self._behind(header) for header in outer):
+            self.refuse("a condition of this form")
+        else:
+            return False
         return True
 
-    def _check_inside(self, at: Point) -> None:
-        """Leaving a `while` otherwise than by its condition is not part of the language."""
-        if self._open and at >= 0:
-            exit = self._flow.exits[self._open[-1]]
-            if at == exit and at != self._flow.end:
-                self._refuse_leaving(at)
-
-    def _refuse_leaving(self, at: Point) -> NoReturn:
-        """Refuse what goes from inside a loop to `at`; a `break` that has its own place is refused before."""
-        if at in self._flow.ending and (last := self._code[self._flow.ending[at]]).op == "return":
-            self._where = self.location(last.positions)
-            self.refuse("`return` inside a loop")
-        self.refuse("`break`")
-
-    def leave_loop(self) -> NoReturn:
-        """Leaving a `for` early is not part of the language, either."""
-        ending = self._code[self._flow.ending[self._flow.block_of[self._number]]]
-        if ending.op == "return" or self._flow.thread(self._number + 1) == self._flow.end:
-            self._refuse_return()
-        self.refuse("`break`")
+    def _behind(self, header: Point) -> Point:
+        """The point behind a loop, whose condition may stand at its top and at its end."""
+        return self._flow.behind(self._twins.get(header, header))
 
     def _block(self, at: int, stop: Point) -> Point | None:
         """Read a block from instruction `at` on; where control goes then, None if nowhere."""
@@ -126,10 +120,11 @@ class Reader(StackMachine):
             case "branch":
                 return self._branch(self._conditions.at(at, number, statement=len(self.stack) == 1), stop)
             case "for":
-                return self._for(number)
+                return self._for(number, stop)
+            case "jump" if self._flow.statements.get(instruction.positions) == "continue" and self._open:
+                self.put(hir.Leave(CONTINUE, self._where))
             case "return":
-                self._refuse_return()
-                self.put(hir.Return(self.pop(), self._where))
+                self._return(instruction)
                 return None
             case "raise":
                 self._raise()
@@ -145,9 +140,14 @@ class Reader(StackMachine):
                 self.execute(self._code[number])
         return last
 
-    def _refuse_return(self) -> None:
-        if self._open:
-            self.refuse("`return` inside a loop")
+    def _return(self, instruction: BytecodeInstruction) -> None:
+        """`return`, or a `break` after which the function ends."""
+        value = self.pop()
+        is_break = self._flow.statements.get(instruction.positions) == "break"
+        if is_break and self._open and self._behind(self._open[-1]) == self._flow.end:
+            self.put_leave(BREAK, len(self._open), self._where)
+        else:
+            self.put_return(value, len(self._open), self._where)
 
     def _raise(self) -> None:
         """`raise`: what it evaluates does not matter."""
@@ -163,7 +163,7 @@ class Reader(StackMachine):
             self.stack.clear()
             return latch(self._open[-1])
         if self._enters_while(group.then) or self._enters_while(group.orelse):
-            return self._while(group)
+            return self._while(group, stop)
         test = self._evaluate(group.condition)
         if group.valued:
             self.stack[-1] = test
@@ -220,6 +220,8 @@ class Reader(StackMachine):
             values = self._value(then_stack[-1]), self._value(else_stack[-1])
             self.stack.append(self._merged(group, test, then, orelse, values))
             return merge_point
+        if self._open and (then_stack is None) != (else_stack is None) and not self._is_refused(then, orelse):
+            self.refuse("a condition of this form")
         tail = merge_point == self._flow.end and not self._open and not self.stack
         if group.natural == group.orelse != group.then:
             test, then, orelse = self._negated(test), orelse, then
@@ -228,6 +230,10 @@ class Reader(StackMachine):
         kept = then_stack if then_stack is not None else else_stack
         self.stack = kept if kept is not None else []
         return None if tail or kept is None else merge_point
+
+    def _is_refused(self, *sides: hir.Block) -> bool:
+        """Whether one of the sides ends in something that no path may reach."""
+        return any(side.steps and isinstance(side.steps[-1], hir.Refuse) for side in sides)
 
     def _side(self, at: Point, merge_point: Point) -> tuple[hir.Block, list[object] | None]:
         """One side, and the stack that it leaves; None if it does not come to the merge point."""
@@ -282,7 +288,7 @@ class Reader(StackMachine):
 
     # Loops
 
-    def _for(self, number: int) -> Point:
+    def _for(self, number: int, stop: Point) -> Point | None:
         """`for`: `number` is the instruction that takes the next item, or ends the loop."""
         if self.stack and isinstance(self.stack[-2] if len(self.stack) > 1 else None, Items):
             self._collect(number)
@@ -306,9 +312,43 @@ class Reader(StackMachine):
 
         body = self.block(read_body)
         self._depth -= 1
-        self.put(hir.For(name, iterable, body, where))
+        return self._after_loop(header, hir.For(name, iterable, body, where), self._flow.exits[header], stop)
+
+    def _after_loop(self, header: Point, loop: hir.For | hir.While, exit: Point, stop: Point) -> Point | None:
+        """Put a loop; where the program goes on, None if what follows is read already.
+
+        Args:
+            header: of the loop.
+            loop: the loop.
+            exit: where it goes after its last turn.
+            stop: where the region around the loop ends.
+        """
+        depth = len(self._open)
+        self.put_loop(loop, depth)
         self.statement = len(self._steps)
-        return self._flow.exits[header]
+        if hir.RETURNED in loop.body.stores:
+            self._where = loop.location
+            is_endless = isinstance(loop, hir.While) and not loop.test.steps and header not in self._flow.breaks
+            rest = None if is_endless else partial(self._rest, header, loop, exit, stop)
+            self.put_rest_of_loop(depth, loop.location, rest)
+            return None
+        return self._else(header, loop, exit, stop)
+
+    def _rest(self, header: Point, loop: hir.For | hir.While, exit: Point, stop: Point) -> None:
+        """What follows a loop, up to `stop`."""
+        following = self._else(header, loop, exit, stop)
+        if following is not None:
+            self._region(following, stop)
+
+    def _else(self, header: Point, loop: hir.For | hir.While, exit: Point, stop: Point) -> Point | None:
+        """The `else` of a loop, if it has one; where the program goes on, None if nowhere."""
+        behind, left = self._behind(header), hir.left_variable(len(self._open) + 1)
+        has_break = self._twins.get(header, header) in self._flow.breaks and left in loop.body.stores
+        if behind == exit or not has_break:
+            return exit
+        test = self.put_load(left, loop.location)
+        self._where = loop.location
+        return self._sides(Group(Leaf(0, 0, "truth"), behind, exit, frozenset(), behind, False), test, stop)
 
     def _read_turn(self, header: Point, at: int) -> None:
         """The body of a loop, from instruction `at` to the latch."""
@@ -318,7 +358,9 @@ class Reader(StackMachine):
         """The body of a loop from `at` to its latch; `test`: a condition whose copy ends it."""
         self._open.append(header)
         self._tests.append(test)
+        self._latches.append({latch(header), latch(self._twins.get(header, header))})
         self._region(at, latch(header))
+        self._latches.pop()
         self._tests.pop()
         self._open.pop()
 
@@ -345,31 +387,19 @@ class Reader(StackMachine):
         return str(self._code[at].arg)
 
     def _enters_while(self, at: Point) -> bool:
-        loops = self._flow.loops
-        return at in loops and at not in self._open and self._code[self._flow.ending[at]].op != "for"
+        is_open = any(latch(at) in latches for latches in self._latches)
+        return at in self._flow.loops and not is_open and self._code[self._flow.ending[at]].op != "for"
 
     def _is_end_of_while(self, group: Group) -> bool:
         """Whether a condition is the copy of a `while`'s condition at the end of its body."""
         if not self._open:
             return False
-        header, first = self._open[-1], self._tests[-1]
-        if {group.then, group.orelse} != {latch(header), self._flow.exits[header]}:
+        first, header = self._tests[-1], self._twins.get(self._open[-1], self._open[-1])
+        if first is None or {group.then, group.orelse} != {latch(header), self._flow.exits[header]}:
             return False
-        if first is None or self._places(group.condition) != self._places(first):
-            self._refuse_leaving(self._flow.exits[header])
-        return True
+        return self._conditions.places(group.condition) == self._conditions.places(first)
 
-    def _places(self, condition: Condition) -> list[Positions]:
-        """The places of a condition's branches in the text; equal for copies."""
-        if isinstance(condition, Leaf):
-            return [self._code[condition.branch].positions]
-        if isinstance(condition, Not):
-            return self._places(condition.condition)
-        if isinstance(condition, Either):
-            return [place for part in condition for place in self._places(part)]
-        return self._places(condition.left) + self._places(condition.right)
-
-    def _while(self, group: Group) -> Point:
+    def _while(self, group: Group, stop: Point) -> Point | None:
         """`while`, whose condition stands before the loop, and again at its end."""
         header, where = (group.then if self._enters_while(group.then) else group.orelse), self._where
         if not self._flow.predecessors[header] <= group.blocks:
@@ -383,17 +413,19 @@ class Reader(StackMachine):
             return value if header == group.then else self._negated(value)
 
         test, value = self.valued_block(read_test)
-        return self._loop(header, (header, group.condition), test, value, where)
+        body = self.block(lambda: self._inside(header, header, group.condition))
+        exit = group.orelse if header == group.then else group.then
+        return self._after_loop(header, hir.While(test, value, body, where), exit, stop)
 
-    def _while_from_top(self, header: Point) -> Point:
+    def _while_from_top(self, header: Point, stop: Point) -> Point | None:
         """`while`, whose condition stands at the top of the loop only; or that has none."""
         number = self._flow.ending[header]
         members, where = self._flow.loops[header], self._where
-        if self._code[number].op == "branch" and not self._has_statements(header, number):
+        if self._code[number].op == "branch" and not self._conditions.has_statements(header, number):
             group = self._conditions.at(header, number, statement=False)
             ways = (group.then, group.orelse)
             inside = [way for way in ways if way in members or way == latch(header)]
-            if len(inside) == 1:
+            if len(inside) == 1 and not self._is_leaving(*ways):
 
                 def read_test() -> Register:
                     self._straight(header)
@@ -401,29 +433,20 @@ class Reader(StackMachine):
                     return value if inside[0] == group.then else self._negated(value)
 
                 test, value = self.valued_block(read_test)
-                return self._loop(header, (inside[0], None), test, value, where)
-        return self._loop(header, (header, None), hir.Block(()), self.constant(True), where)
+                copied = self._conditions.has_copy(inside[0], group.condition)
+                if copied:
+                    self._twins[header] = inside[0]
+                begin = inside[0], group.condition if copied else None
+                body = self.block(lambda: self._inside(header, *begin))
+                exit = group.orelse if inside[0] == group.then else group.then
+                return self._after_loop(header, hir.While(test, value, body, where), exit, stop)
+        body = self.block(lambda: self._inside(header, header, None))
+        loop = hir.While(hir.Block(()), self.constant(True), body, where)
+        return self._after_loop(header, loop, self._behind(header), stop)
 
-    def _has_statements(self, start: int, stop: int) -> bool:
-        """Whether instructions are more than the evaluation of an expression."""
-        code = self._code
-        return any(
-            code[at].op in STATEMENTS and not (code[at].op == "store" and at > start and code[at - 1].op == "copy")
-            for at in range(start, stop)
-        )
-
-    def _loop(
-        self,
-        header: Point,
-        begin: tuple[Point, Condition | None],
-        test: hir.Block,
-        value: Register,
-        where: FileLocation,
-    ) -> Point:
-        body = self.block(lambda: self._inside(header, *begin))
-        self.put(hir.While(test, value, body, where))
-        self.statement = len(self._steps)
-        return self._flow.exits[header]
+    def _is_leaving(self, *points: Point) -> bool:
+        """Whether a `break` or `return` of its own begins at one of the points."""
+        return any(0 <= at < self._flow.end and self._code[at].positions in self._flow.statements for at in points)
 
     # Comprehensions
 
@@ -440,12 +463,14 @@ class Reader(StackMachine):
         self._collecting.add(header)
         self._open.append(header)
         self._tests.append(None)
+        self._latches.append({latch(header)})
         target, at = self.valued_block(lambda: self._bind_targets(number + 1))
         filters: list[tuple[hir.Block, Register]] = []
         block, (value, following) = self.valued_block(partial(self._element, at, header))
         while following is not None:
             filters.append((block, value))
             block, (value, following) = self.valued_block(partial(self._element, following, header))
+        self._latches.pop()
         self._tests.pop()
         self._open.pop()
         self.put(hir.Collect(result, item, iterable, target, tuple(filters), block, value, where))

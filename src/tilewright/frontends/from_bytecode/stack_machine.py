@@ -30,6 +30,10 @@ class Empty:
     """The place beside a callee that is no method."""
 
 
+class Iterated:
+    """The iterator of a `for`, which is on no stack here until a jump out of the loop wants to drop it."""
+
+
 @dataclass
 class Items:
     """A list or the arguments of a call, while it is put together; `starred` as in `hir.Call`."""
@@ -146,7 +150,7 @@ class StackMachine(HirWriter):
     def pop(self) -> Register:
         """The register on top of the stack."""
         if not self.stack:
-            self.leave_loop()
+            self.refuse("a condition of this form")
         found = self.stack.pop()
         if isinstance(found, Items):
             return self.packed(found)
@@ -192,10 +196,6 @@ class StackMachine(HirWriter):
         self.push_call(self.constant(operations.pack), items, ())
         return self.pop()
 
-    def leave_loop(self) -> NoReturn:
-        """An instruction wants the iterator of a `for`, which is not on this stack: only jumps out of the loop do."""
-        raise NotImplementedError
-
     def comprehension(self, code: CodeType, iterable: Register) -> Register:
         """A list comprehension that is a function of its own (3.11)."""
         raise NotImplementedError
@@ -226,6 +226,9 @@ def _store(machine: StackMachine, name: str) -> None:
 
 
 def _pop(machine: StackMachine, _: Any) -> None:
+    if not machine.stack or isinstance(machine.stack[-1], Iterated):
+        del machine.stack[-1:]
+        return
     dropped = machine.pop()
     if not machine.stack:
         machine.mark_unused(dropped)
@@ -234,7 +237,7 @@ def _pop(machine: StackMachine, _: Any) -> None:
 def _swap(machine: StackMachine, depth: int) -> None:
     stack = machine.stack
     if len(stack) < depth:
-        machine.leave_loop()
+        stack.insert(0, Iterated())
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
 
 
