@@ -76,6 +76,7 @@ PEERS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_nvdisasm": (has_nvdisasm, "nvdisasm is not installed"),
     "needs_ptxas": (has_ptxas, "ptxas is not installed"),
     "needs_redis": (has_program("redis-server"), "redis-server is not installed"),
+    "needs_tqdm": (has_modules("tqdm"), "tqdm is not installed"),
     "needs_torch": (has_modules("torch"), "torch is not installed"),
     "needs_transformers": (has_modules("transformers"), "transformers is not installed"),
     "needs_triton": (has_triton, "Triton is not installed"),

@@ -138,4 +138,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_WHOLE_MODULES})
+    return sorted({*__all__, *_WHOLE_MODULES, *(name for name in globals() if name.startswith("__"))})

@@ -12,10 +12,13 @@ from __future__ import annotations
 import json
 import select
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tilewright.support.progress import Progress
 
 Outcome = dict[str, Any]
 """The answer of a process: `case`, `result`, and what else it has found out."""
@@ -56,12 +59,24 @@ def run_cases(
     """
     known = outcomes(out)
     left = [case for case in cases if case not in known]
-    while left:
-        left = left[_run_some(left[: limits.cases], command, out, limits.seconds, variables) :]
+    with Progress("running cases", len(left)) as progress:
+        done = 0
+        while done < len(left):
+            some = left[done : done + limits.cases]
+            done += _run_some(some, command, out, limits.seconds, variables, partial(_show, progress, done))
+
+
+def _show(progress: Progress, before: int, number: int) -> None:
+    progress.at(before + number)
 
 
 def _run_some(
-    cases: Sequence[str], command: Sequence[str], out: Path, seconds: float, variables: Mapping[str, str] | None
+    cases: Sequence[str],
+    command: Sequence[str],
+    out: Path,
+    seconds: float,
+    variables: Mapping[str, str] | None,
+    on_answer: Callable[[int], object],
 ) -> int:
     """Run cases in one process until it ends or hangs; gives how many have an outcome now."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -74,6 +89,7 @@ def _run_some(
                 answer = _answer(child, case, seconds)
                 log.write(answer or f"{json.dumps({'case': case, **_end(child)})}\n")
                 log.flush()
+                on_answer(number)
                 if not answer:
                     return number
         finally:

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -50,6 +50,7 @@ from lit_files import (
 from tilewright.ir.core import Op
 from tilewright.ir.errors import ParseError, VerificationError, source_of
 from tilewright.ir.printer import print_op
+from tilewright.support.progress import Progress
 from tilewright.tools.kernels import UsageError
 from tilewright.tools.opt_passes import find_passes
 from tilewright.tools.opt_run import Segment, read_module, run_requests, split_segments
@@ -310,7 +311,12 @@ def main() -> int:
         return 0
     runner = Runner(tree_of(options.tree), filecheck, plan.get("options", {}))
     names = options.files or [name for group in plan["files"].values() for name in group]
-    return 1 if sum(report(runner, name, options.function, verbose=options.verbose) for name in names) else 0
+    failed = 0
+    with Progress("running files", len(names)) as progress:
+        for number, name in enumerate(names):
+            progress.at(number)
+            failed += report(runner, name, options.function, options.verbose, progress.write)
+    return 1 if failed else 0
 
 
 def tree_of(text: str) -> Tree:
@@ -329,20 +335,20 @@ def find_filecheck() -> str | None:
     return shutil.which("FileCheck")
 
 
-def report(runner: Runner, name: str, wanted: str, *, verbose: bool) -> int:
-    """Print how the functions of one file fare; returns how many fail."""
+def report(runner: Runner, name: str, wanted: str, verbose: bool, write: Callable[[str], None]) -> int:
+    """Write how the functions of one file fare; returns how many fail."""
     results = runner.results(name)
     if results is None:
-        print(f"{name:60} absent")
+        write(f"{name:60} absent")
         return 0
     results = [result for result in results if fnmatch(result.name, wanted)]
     failed = [result for result in results if result.problem]
-    print(f"{name:60} {len(results) - len(failed):4} of {len(results)}", flush=True)
+    write(f"{name:60} {len(results) - len(failed):4} of {len(results)}")
     for result in failed:
         lines = result.problem.strip().splitlines() or [""]
-        print(f"  {result.name}: {lines[0]}")
+        write(f"  {result.name}: {lines[0]}")
         if verbose:
-            print(*(f"      {line}" for line in lines[1:]), sep="\n")
+            write("\n".join(f"      {line}" for line in lines[1:]))
     return len(failed)
 
 

@@ -24,11 +24,14 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatch
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from tilewright.support.progress import Progress
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
@@ -84,16 +87,20 @@ def main() -> int:
     options = parsed_arguments()
     plan = tomllib.loads((HERE / "reasons.toml").read_text())
     found = kept_results(options.kept)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool, ExitStack() as stack:
         trees = unpacked(options.triton.resolve(), plan["trees"], Path(folder))
         chosen = [(tree, name) for name in options.files or plan["files"] for tree in trees]
         chosen = [(tree, name) for tree, name in chosen if (trees[tree] / "unit" / file_of(name)).exists()]
         runs = pool.map(lambda key: run(trees[key[0]], *key, options, plan), chosen)
-        for (tree, name), done in zip(chosen, runs, strict=True):
+        progress = stack.enter_context(Progress("running files", len(chosen)))
+        for number, ((tree, name), done) in enumerate(zip(chosen, runs, strict=True), 1):
             found[tree, name] = done
-            print(f"{tree} {name}: {summary(done.tests)} in {done.seconds:.0f} s", flush=True)
+            progress.write(f"{tree} {name}: {summary(done.tests)} in {done.seconds:.0f} s")
+            progress.at(number)
             if options.files:
-                print(*(f"  {test.name}: {test.message}" for test in done.tests if test.outcome == "failed"), sep="\n")
+                for test in done.tests:
+                    if test.outcome == "failed":
+                        progress.write(f"  {test.name}: {test.message}")
             keep_results(options.kept, found)
     if FOLDER not in trees and (options.kept or not options.files):
         write_part(page(in_order(found, plan), plan))

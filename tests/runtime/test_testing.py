@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright import testing
-from tilewright.runtime.testing import measure
+from tilewright.runtime.testing import measure, report
 from tilewright.runtime.testing.measure import quantile
 from tilewright.runtime.tuning.trials import race
 
@@ -171,6 +171,18 @@ def test_plots_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     testing.perf_report(benchmark())(product).run(save_path=str(tmp_path))
     assert (tmp_path / "times.png").read_bytes().startswith(b"\x89PNG")
     assert 'src="times.png"' in (tmp_path / "results.html").read_text()
+
+
+@pytest.mark.needs_matplotlib
+def test_bounds_are_error_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    rows = [[1, 1, 10.0, 8.0, 13.0, 5.0, None, None], [2, 2, 20.0, 24.0, 19.0, 6.0, None, None]]
+    pyplot = report.needed("matplotlib.pyplot", "plots")
+    (axes,) = report.Table(benchmark(), rows).draw(pyplot).axes
+    bars, none = axes.containers
+    (segments,) = bars.lines[2]
+    assert [segment[:, 1].tolist() for segment in segments.get_segments()] == [[8.0, 13.0], [19.0, 24.0]]
+    assert none.lines[2] == ()
 
 
 @pytest.mark.slow

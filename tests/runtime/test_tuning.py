@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import math
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.errors import OutOfResources
-from tilewright.runtime.tuning import trials
+from tilewright.runtime.tuning.table import TuningTable
 from tilewright.support import knobs
 
 
@@ -356,21 +355,6 @@ def test_options_that_change_no_code_share_a_measurement(cache: Path) -> None:
     assert len({tuple(times) for times in kernel.configs_timings.values()}) == 1
 
 
-def test_progress_is_shown_on_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "_DELAY", 0)
-    shown = []
-    for is_terminal in (True, False):
-        stream = io.StringIO()
-        monkeypatch.setattr(stream, "isatty", lambda answer=is_terminal: answer, raising=False)
-        monkeypatch.setattr(sys, "stderr", stream)
-        with trials.Progress("compiling f", 3) as progress:
-            progress.at(1)
-        shown.append("compiling f: 1 of 3" in stream.getvalue())
-    assert shown == [True, False]
-    monkeypatch.setattr(sys, "stderr", None)
-    trials.Progress("compiling f", 3).at(1)
-
-
 def test_candidates_are_compiled_by_several_processes(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fork, forks = os.fork, []
     monkeypatch.setattr(os, "fork", lambda: forks.append("one") or fork())
@@ -379,3 +363,44 @@ def test_candidates_are_compiled_by_several_processes(cache: Path, monkeypatch: 
         launch(real([32, 64, 128, 256, 512]))
     assert len(list(cache.rglob("copied.json"))) == 5
     assert forks
+
+
+def test_the_table_of_what_was_tried(cache: Path) -> None:
+    kernel = tw.autotune([tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 128}, num_warps=8)], key=["n"])(copied)
+    with pytest.raises(ValueError, match="has not been tuned yet"):
+        kernel.tuning_table()
+    launch(kernel)
+    table = kernel.tuning_table()
+    assert [trial.config for trial in table.trials] == sorted(kernel.configs, key=lambda c: kernel.configs_timings[c])
+    title, header, *rows = str(table).splitlines()
+    assert title.startswith("copied: 2 configurations in ")
+    assert header.split() == ["BLOCK", "num_warps", "ms", "lowest", "highest", "of", "the", "best"]
+    assert rows[0].split()[:2] == [str(value) for value in table.trials[0].config.all_kwargs().values()][:2]
+    assert rows[0].endswith("1.00")
+
+
+def times_of_three() -> TuningTable:
+    configs = [tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 128}, num_warps=8), tw.Config({"BLOCK": 1 << 30})]
+    times = [[2.0, 1.5, 3.0], [1.0, 0.9, 1.25], [math.inf] * 3]
+    return TuningTable("f", dict(zip(configs, times, strict=True)), None)
+
+
+def test_what_does_not_work_is_last() -> None:
+    assert str(times_of_three()).splitlines() == [
+        "f: 3 configurations from the disk",
+        "     BLOCK  num_warps            ms  lowest  highest  of the best",
+        "       128          8         1.000   0.900    1.250         1.00",
+        "        64          4         2.000   1.500    3.000         2.00",
+        "1073741824          4  not possible",
+    ]
+    assert times_of_three()._repr_html_().count("<td>") == 18
+
+
+@pytest.mark.needs_matplotlib
+def test_the_plot_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    (axes,) = times_of_three().plot().axes
+    assert [bar.get_width() for bar in axes.patches] == [1.0, 2.0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["BLOCK 128, num_warps 8", "BLOCK 64, num_warps 4"]
+    frame = times_of_three().frame()
+    assert frame["of the best"].tolist() == [1.0, 2.0, math.inf]

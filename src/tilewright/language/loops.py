@@ -48,6 +48,9 @@ class range:  # noqa: N801 - Triton's name
         self.warp_specialize = bool(warp_specialize)
         self.disable_licm = bool(disable_licm)
 
+    def __repr__(self) -> str:
+        return f"range({self.start}, {self.end}, {self.step})"
+
     def __iter__(self) -> Iterator[Tile]:
         """The counters when all bounds are known now (eager mode): tensors, as in a compiled loop."""
         limits = [unwrap(limit) for limit in (self.start, self.end, self.step)]
@@ -74,6 +77,9 @@ class static_range:  # noqa: N801 - Triton's name
         first, last = (0, arg1) if unwrap(arg2) is None else (arg1, arg2)
         self.start, self.end = constant_int(first, "start"), constant_int(last, "end")
         self.step = 1 if unwrap(step) is None else constant_int(step, "step")
+
+    def __repr__(self) -> str:
+        return f"static_range({self.start}, {self.end}, {self.step})"
 
     def __iter__(self) -> Iterator[int]:
         return iter(builtins.range(self.start, self.end, self.step))

@@ -23,6 +23,9 @@ class MockTensor:
         self.dtype = dtype
         self.shape = [1] if shape is None else shape
 
+    def __repr__(self) -> str:
+        return f"MockTensor({self.dtype}, shape={list(self.shape)})"
+
     @staticmethod
     def wrap_dtype(value: Any) -> Any:
         """A `MockTensor` for a dtype of torch or NumPy, or for a NumPy scalar class; anything else as it is."""

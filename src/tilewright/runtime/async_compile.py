@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from tilewright.support.progress import Progress
+
 if TYPE_CHECKING:  # a tenth of the time that importing this package takes
     from concurrent.futures import Executor, Future
 
@@ -85,10 +87,13 @@ class AsyncCompileMode:
         if error is not None:  # it is raised at once, also where the executor never runs what was submitted
             return
         failures = []
-        for kernel in tuple(self.future_kernels.values()):
-            try:
-                kernel.result(self.ignore_errors)
-            except Exception as failure:  # noqa: BLE001 - the others are awaited before the first is raised
-                failures.append(failure)
+        kernels = tuple(self.future_kernels.values())
+        with Progress("compiling kernels", len(kernels)) as progress:
+            for number, kernel in enumerate(kernels):
+                progress.at(number)
+                try:
+                    kernel.result(self.ignore_errors)
+                except Exception as failure:  # noqa: BLE001 - the others are awaited before the first is raised
+                    failures.append(failure)
         if failures:
             raise failures[0]

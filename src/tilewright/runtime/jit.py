@@ -369,37 +369,78 @@ def _leaves(arguments: Sequence[Specialized]) -> Iterator[Any]:
 def jit(fn: Callable[..., Any]) -> JITFunction: ...
 @overload
 def jit(
-    fn: None = None, *, interpret: bool | None = None, **options: Any
+    fn: None = None,
+    *,
+    interpret: bool | None = None,
+    version: Any = None,
+    repr: Callable[[Any], str] | None = None,
+    launch_metadata: Callable[..., dict[str, Any]] | None = None,
+    do_not_specialize: Collection[str | int] | None = None,
+    do_not_specialize_on_alignment: Collection[str | int] | None = None,
+    debug: bool | None = None,
+    sanitize: str | Sequence[str] | None = None,
+    noinline: bool | None = None,
+    frontend: str | None = None,
 ) -> Callable[[Callable[..., Any]], JITFunction]: ...
 
 
-def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any:
+def jit(
+    fn: Any = None,
+    *,
+    interpret: bool | None = None,
+    version: Any = None,
+    repr: Callable[[Any], str] | None = None,
+    launch_metadata: Callable[..., dict[str, Any]] | None = None,
+    do_not_specialize: Collection[str | int] | None = None,
+    do_not_specialize_on_alignment: Collection[str | int] | None = None,
+    debug: bool | None = None,
+    sanitize: str | Sequence[str] | None = None,
+    noinline: bool | None = None,
+    frontend: str | None = None,
+) -> Any:
     """Make a kernel of a Python function.
 
     Args:
         fn: the function; without it, a decorator is returned.
         interpret: run in Python instead of compiling; None follows TRITON_INTERPRET.
-        options: as Triton has them:
-            `do_not_specialize`: names or numbers of parameters for which neither the value 1 nor multiples of 16 make
-            a kernel of their own; `do_not_specialize_on_alignment`: multiples of 16 do not.
-            `debug`: check `tl.device_assert`. `noinline`: calls of it from other kernels stay calls.
-            `repr(specialization)`: gives the kernel's symbol; the argument has `constants` and `signature`.
-            `launch_metadata(grid, metadata, arguments)`: gives entries for launch hooks: `name`, `flops`, `bytes`.
-            `version`: kept, without a meaning. Tilewright's own: `sanitize`, what the kernel checks while it runs;
-            `frontend`: `ast` (the source, as Triton), `bytecode`, `auto` (bytecode where there is no source), or
-            `trace`: the function is run once, on tiles that record what is done with them.
+        version: kept, without a meaning, as in Triton.
+        repr: `repr(specialization)` gives the kernel's symbol; the argument has `constants` and `signature`.
+        launch_metadata: `launch_metadata(grid, metadata, arguments)` gives entries for launch hooks: `name`, `flops`,
+            `bytes`.
+        do_not_specialize: names or numbers of parameters for which neither the value 1 nor multiples of 16 make a
+            kernel of their own.
+        do_not_specialize_on_alignment: those for which multiples of 16 do not.
+        debug: check `tl.device_assert`.
+        sanitize: what the kernel checks while it runs, such as `bounds`.
+        noinline: calls of it from other kernels stay calls.
+        frontend: `ast` (the source, as Triton), `bytecode`, `auto` (bytecode where there is no source), or `trace`: the
+            function is run once, on tiles that record what is done with them. None is `auto`.
+
+    Example:
+        `@tw.jit` above a function, or `@tw.jit(debug=True)`; then `kernel[grid](*arguments)` launches it.
 
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.
         ValueError: `fn` has no source, and frontend="ast".
     """
+    options = {
+        "version": version,
+        "repr": repr,
+        "launch_metadata": launch_metadata,
+        "do_not_specialize": do_not_specialize,
+        "do_not_specialize_on_alignment": do_not_specialize_on_alignment,
+        "debug": debug,
+        "sanitize": sanitize,
+        "noinline": noinline,
+        "frontend": frontend,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
     if fn is None:
-        return lambda function: jit(function, interpret=interpret, **options)
+        return partial(jit, interpret=interpret, **given)
     if isinstance(fn, JITFunction | InterpretedFunction):
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
     if knobs.runtime.interpret if interpret is None else interpret:
-        return InterpretedFunction(fn, debug=bool(options.get("debug")))
-    options = {name: value for name, value in options.items() if value is not None}
-    return JITFunction(fn, **options)
+        return InterpretedFunction(fn, debug=bool(debug))
+    return JITFunction(fn, **given)

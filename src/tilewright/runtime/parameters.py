@@ -163,19 +163,40 @@ def _annotation_type(annotation: str) -> str:
     return annotation if element in _TYPE_STRINGS else ""
 
 
+def launch_text(name: str, grid: Any) -> str:
+    """How a program writes a kernel on a grid: `add[(4,)]`."""
+    return f"{name}[{getattr(grid, '__name__', None) or repr(grid)}]"
+
+
+class Launch:
+    """`kernel[grid]` of kernels that are no `JITFunction`: calling it launches."""
+
+    __slots__ = ("_grid", "_kernel")
+
+    def __init__(self, kernel: KernelInterface, grid: Any) -> None:
+        self._kernel, self._grid = kernel, grid
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch."""
+        try:
+            return self._kernel.run(*args, grid=self._grid, warmup=False, **kwargs)
+        except CompilationError as error:
+            raise shortened(error) from error.__cause__
+
+    @property
+    def __signature__(self) -> inspect.Signature | None:
+        return getattr(self._kernel, "__signature__", None)
+
+    def __repr__(self) -> str:
+        return launch_text(getattr(self._kernel, "__name__", type(self._kernel).__name__), self._grid)
+
+
 class KernelInterface:
     """Base of kernels and of what wraps them; subclasses implement `run`."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """A function that launches on `grid`: one to three extents, or a function of the arguments by name."""
-
-        def launch(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return self.run(*args, grid=grid, warmup=False, **kwargs)
-            except CompilationError as error:
-                raise shortened(error) from error.__cause__
-
-        return launch
+        return Launch(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch; with `warmup` only compile."""

@@ -315,6 +315,10 @@ class tilewright_knobs(base_knobs):
     full_traceback = env_bool(
         "TILEWRIGHT_FULL_TRACEBACK", description="tracebacks of compile errors show the compiler's frames, too"
     )
+    progress = env_opt_bool(
+        "TILEWRIGHT_PROGRESS",
+        "bars with the time left for long work: `0` never, `1` always, unset on terminals and in notebooks",
+    )
     leave_loops = env_bool(
         "TILEWRIGHT_LEAVE_LOOPS",
         True,

@@ -303,6 +303,10 @@ class env_class(env_base[type[Value] | None, type[Value] | None]):
 class base_knobs:
     """A group of knobs."""
 
+    def __repr__(self) -> str:
+        values = (f"{name}={value!r}" for name, value in self.knobs.items())
+        return f"{type(self).__name__}({', '.join(values)})"
+
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         changed()

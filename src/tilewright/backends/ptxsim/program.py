@@ -34,6 +34,7 @@ from tilewright.backends.ptxsim.reconvergence import in_reconvergence_order
 from tilewright.backends.ptxsim.shadow import GlobalShadow
 from tilewright.backends.ptxsim.uninitialized import FLOWS, suspects
 from tilewright.backends.ptxsim.value_types import TYPES, Array
+from tilewright.support.progress import Progress
 from tilewright.support.ptx_parser import parse_ptx
 from tilewright.support.ptx_syntax import (
     Function,
@@ -316,27 +317,30 @@ class Launch:
         code = self.program.kernel(self.kernel)
         parameters = pack_parameters(code.parameters, arguments, code.name)
         symbols = self.program.place_variables(memory)
-        watcher, time = None, 1
+        watcher, time, done, total = None, 1, 0, self.grid[0] * self.grid[1] * self.grid[2]
         if self.checks:
-            watcher = GlobalShadow(memory.used, code.global_unit, self.grid[0] * self.grid[1] * self.grid[2])
-        for ctas in self._batches():
-            machine = Machine(
-                code,
-                memory,
-                symbols=symbols,
-                parameters=parameters,
-                grid=self.grid,
-                block=self._block(code.threads),
-                cluster=self.cluster,
-                ctas=ctas,
-                shared=code.shared + self.shared,
-                checks=self.checks,
-                watcher=watcher,
-                time=time,
-                output=self.output,
-            )
-            machine.run()
-            time = machine.clocks.time
+            watcher = GlobalShadow(memory.used, code.global_unit, total)
+        with Progress(f"simulating {self.kernel}", total) as progress:
+            for ctas in self._batches():
+                machine = Machine(
+                    code,
+                    memory,
+                    symbols=symbols,
+                    parameters=parameters,
+                    grid=self.grid,
+                    block=self._block(code.threads),
+                    cluster=self.cluster,
+                    ctas=ctas,
+                    shared=code.shared + self.shared,
+                    checks=self.checks,
+                    watcher=watcher,
+                    time=time,
+                    output=self.output,
+                )
+                machine.run()
+                time = machine.clocks.time
+                done += len(ctas)
+                progress.at(done)
 
     def _block(self, required: tuple[int, ...] | None) -> Extents:
         block = required if self.threads is None else self.threads

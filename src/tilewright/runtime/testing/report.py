@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.runtime.testing.measure import Budget
+from tilewright.support.progress import Progress
 
 
 def can_plot() -> bool:
@@ -29,7 +30,16 @@ def can_plot() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def _needed(module: str, purpose: str) -> Any:
+def needed(module: str, purpose: str) -> Any:
+    """The module, for what only it can do.
+
+    Args:
+        module: its name.
+        purpose: what asks for it, in the plural.
+
+    Raises:
+        ImportError: it is not installed; the message says what to install.
+    """
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -91,7 +101,7 @@ class Table:
         return [[*row[:sizes], *row[sizes::3]] for row in self.rows]
 
     def draw(self, pyplot: Any) -> Any:
-        """The plot, as a figure of matplotlib: a line with its bounds, where there are some, for each of the lines."""
+        """The plot, as a figure of matplotlib: a line for each of the lines, with error bars where there are bounds."""
         benchmark = self.benchmark
         x, *columns = list(zip(*self.rows, strict=True))
         columns = columns[len(benchmark.x_names) - 1 :]
@@ -99,9 +109,8 @@ class Table:
         figure, axes = pyplot.subplots()
         for i, (name, (colour, dashes)) in enumerate(zip(benchmark.line_names, styles, strict=False)):
             values, lowest, highest = columns[3 * i : 3 * i + 3]
-            (drawn,) = axes.plot(x, values, label=name, color=colour, ls=dashes)
-            if None not in (*lowest, *highest):
-                axes.fill_between(x, lowest, highest, alpha=0.15, color=drawn.get_color())
+            errors = None if None in (*lowest, *highest) else _distances(values, lowest, highest)
+            axes.errorbar(x, values, yerr=errors, label=name, color=colour, ls=dashes, capsize=3)
         axes.set(title=benchmark.plot_name, xlabel=benchmark.xlabel or benchmark.x_names[0], ylabel=benchmark.ylabel)
         axes.set_xscale("log" if benchmark.x_log else "linear")
         axes.set_yscale("log" if benchmark.y_log else "linear")
@@ -110,7 +119,7 @@ class Table:
 
     def show(self) -> None:
         """Open a window with the plot."""
-        pyplot = _needed("matplotlib.pyplot", "plots")
+        pyplot = needed("matplotlib.pyplot", "plots")
         self.draw(pyplot)
         pyplot.show()
 
@@ -126,7 +135,7 @@ class Table:
         with (folder / f"{self.benchmark.plot_name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([self.header(), *self.shown()])
         if can_plot():
-            pyplot = _needed("matplotlib.pyplot", "plots")
+            pyplot = needed("matplotlib.pyplot", "plots")
             figure = self.draw(pyplot)
             figure.savefig(folder / f"{self.benchmark.plot_name}.png")
             pyplot.close(figure)
@@ -172,19 +181,22 @@ class Mark:
             _save(tables, Path(save_path))
         if not return_df:
             return None
-        frame = _needed("pandas", "data frames").DataFrame
+        frame = needed("pandas", "data frames").DataFrame
         frames = [frame(table.shown(), columns=table.header()) for table in tables]
         return frames[0] if single else frames
 
     def _measure(self, benchmark: Benchmark, kwargs: Mapping[str, Any]) -> Table:
         budget = Budget(benchmark.plot_name, len(benchmark.line_vals))
+        points, lines = list(benchmark.points()), len(benchmark.line_vals)
         rows = []
-        for point in benchmark.points():
-            row = list(point.values())
-            for value, line in zip(benchmark.line_vals, budget.lines, strict=True):
-                of_line = {benchmark.line_arg: value}
-                row += _bounds(line.point(partial(self.fn, **point, **of_line, **benchmark.args, **kwargs)))
-            rows.append(row)
+        with Progress(f"measuring {benchmark.plot_name}", len(points) * lines) as progress:
+            for number, point in enumerate(points):
+                row = list(point.values())
+                for at, (value, line) in enumerate(zip(benchmark.line_vals, budget.lines, strict=True)):
+                    progress.at(number * lines + at)
+                    of_line = {benchmark.line_arg: value}
+                    row += _bounds(line.point(partial(self.fn, **point, **of_line, **benchmark.args, **kwargs)))
+                rows.append(row)
         budget.warn()
         return Table(benchmark, rows)
 
@@ -197,6 +209,13 @@ def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callab
 def _bounds(result: Any) -> list[Any]:
     """Value, lowest and highest of what the function returned."""
     return list(result) if isinstance(result, tuple | list) else [result, None, None]
+
+
+def _distances(values: Sequence[float], *bounds: Sequence[float]) -> list[list[float]]:
+    """How far the bounds are below and above the values; a rate's lowest is that of the highest time."""
+    both = list(zip(values, *bounds, strict=True))
+    below = [max(value - min(first, second), 0.0) for value, first, second in both]
+    return [below, [max(max(first, second) - value, 0.0) for value, first, second in both]]
 
 
 def _cell(value: Any) -> str:

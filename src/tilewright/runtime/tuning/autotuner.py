@@ -27,6 +27,7 @@ from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.testing.measure import do_bench
 from tilewright.runtime.tuning.config import Config, StoredResults, Timings
 from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
+from tilewright.runtime.tuning.table import TuningTable
 from tilewright.runtime.tuning.trials import Call, Trials
 from tilewright.support import knobs
 from tilewright.support.locks import fork_safe_lock
@@ -99,6 +100,7 @@ class Autotuner(KernelWrapper):
         self.best_config: Config | None = None
         self.configs_timings: Timings = {}
         self.bench_time: float | None = None
+        self._is_from_disk = False
         self.nargs: Arguments | None = None
         self.restore_copies: Arguments = {}
         self._lock = fork_safe_lock()
@@ -159,6 +161,7 @@ class Autotuner(KernelWrapper):
         finally:
             self.nargs = None
         best = self.cache[key]
+        self._is_from_disk = hit
         self._report(key, best, hit)
         return best
 
@@ -180,6 +183,19 @@ class Autotuner(KernelWrapper):
 
     def _positional(self, args: Sequence[Any]) -> Arguments:
         return dict(zip(self.arg_names, args, strict=False))
+
+    def tuning_table(self) -> TuningTable:
+        """What the latest measurement tried, with its times: for `print`, as a data frame, as a plot.
+
+        Raises:
+            ValueError: nothing was measured yet.
+
+        Example:
+            `kernel[grid](*arguments)`, then `print(kernel.tuning_table())` or `kernel.tuning_table().plot().show()`.
+        """
+        if not self.configs_timings:
+            raise ValueError(f"{self.__name__} has not been tuned yet: launch it, with more than one configuration")
+        return TuningTable(self.__name__, self.configs_timings, None if self._is_from_disk else self.bench_time)
 
     # Methods that subclasses in programs call and replace
 

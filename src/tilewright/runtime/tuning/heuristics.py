@@ -41,6 +41,7 @@ class KernelWrapper(KernelInterface):
             self.base_fn = self.base_fn.fn
         self.__name__, self.__doc__ = self.base_fn.__name__, self.base_fn.__doc__
         self.__module__, self.__qualname__ = self.base_fn.__module__, self.base_fn.__qualname__
+        self.__signature__ = inspect.signature(self.base_fn)
 
     @property
     def kernel(self) -> Any:
@@ -53,6 +54,14 @@ class KernelWrapper(KernelInterface):
     def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name."""
         return dict(zip(self.arg_names, args, strict=False)) | dict(kwargs)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Raises: kernels are launched.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(f"kernels are launched on a grid: {self.__name__}[grid](...)")
 
     def __reduce__(self) -> str:
         return self.__qualname__  # by reference, as functions are

@@ -3,9 +3,7 @@
 Trials(kernel, call, pre_hook, post_hook).measure(configs, do_bench=None)
     {Config(BLOCK: 128, …): [0.12, 0.11, 0.15], Config(BLOCK: 1024, …): [inf, inf, inf]}
 
-On a terminal, a line counts meanwhile, if there is time to read it:
-
-tuning matmul_kernel: 13 of 24
+On terminals and in notebooks, a bar counts meanwhile (`support/progress.py`).
 
 Launches are measured as briefly as the answer allows. Each runs twice; one that then takes half as long again as the
 leader is out. The others run some more, and only those close to the leader go on until the time is used up. They run in
@@ -14,8 +12,6 @@ turns, so that a slow moment of the machine hits all.
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from math import inf
@@ -30,6 +26,7 @@ from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_c
 from tilewright.runtime.tuning.heuristics import Launchable
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
+from tilewright.support.progress import Progress
 
 PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """The errors by which a configuration does not suit the kernel; any other failure is reported."""
@@ -79,10 +76,12 @@ class Trials:
 
     def _by_function(self, bench: Callable[..., Any], configs: Sequence[Config]) -> Timings:
         timings = {}
-        for config in configs:
-            found = self._attempt(config, partial(bench, partial(self._launch, config), quantiles=QUANTILES))
-            if config not in self._failures:
-                timings[config] = list(found) if isinstance(found, tuple | list) else [found]
+        with Progress(f"trying {self._name}", len(configs)) as progress:
+            for index, config in enumerate(configs):
+                progress.at(index)
+                found = self._attempt(config, partial(bench, partial(self._launch, config), quantiles=QUANTILES))
+                if config not in self._failures:
+                    timings[config] = list(found) if isinstance(found, tuple | list) else [found]
         return timings
 
     def _by_race(self, configs: Sequence[Config]) -> Timings:
@@ -165,37 +164,6 @@ def _must_compile_here() -> bool:
     """Whether kernels that another process has compiled are of no use, or hooks want to see each compilation."""
     hooks = (knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook, knobs.compilation.listener)
     return bool(knobs.compilation.always_compile) or any(hook is not None for hook in hooks)
-
-
-_DELAY = 0.5
-"""Seconds before the line appears."""
-
-
-class Progress:
-    """Counts what is done. Use as a context manager: the line is gone at the end."""
-
-    def __init__(self, title: str, total: int) -> None:
-        self._title, self._total = title, total
-        self._begin = time.monotonic()
-        self._shown = ""
-
-    def at(self, done: int) -> None:
-        """Shows that `done` tasks are done, if the whole takes long."""
-        if time.monotonic() - self._begin >= _DELAY and sys.stderr is not None and sys.stderr.isatty():
-            self._show(f"{self._title}: {done} of {self._total}")
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            self._show(" " * len(self._shown))
-            self._show("")
-
-    def _show(self, text: str) -> None:
-        sys.stderr.write(f"\r{text}")
-        sys.stderr.flush()
-        self._shown = text
 
 
 Runner = TypeVar("Runner")

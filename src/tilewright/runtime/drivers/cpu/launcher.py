@@ -145,6 +145,19 @@ class NativeKernel:
         self._retired: list[object] = []
         self._keeps: list[object] = []
 
+    @property
+    def name(self) -> str:
+        """The name of the kernel, where its slow path is a method of one."""
+        return str(getattr(self._owner(), "__name__", "kernel"))
+
+    @property
+    def signature(self) -> Any:
+        """The signature of the kernel, or None."""
+        return getattr(self._owner(), "__signature__", None)
+
+    def _owner(self) -> object:
+        return getattr(self._slow_path, "__self__", None)
+
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """None: another process has to make its own."""
         return type(None), ()

@@ -37,6 +37,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     WATCHER_ABSENT,
     poke,
 )
+from tilewright.runtime.parameters import launch_text
 from tilewright.support import knobs
 from tilewright.support.executable_memory import allocate, c_library, map_code, why_no_code
 from tilewright.support.hashing import hash_of
@@ -178,6 +179,8 @@ class NativeRuntime:
             BOUND.fields["vectorcall"].offset,
             destroy=self.symbols["destroy_bound"],
             traverse=self.symbols["traverse_bound"],
+            text=_text_of_bound,
+            signature=_signature_of_bound,
             flags=python_memory.IMMUTABLE | python_memory.NOT_INSTANTIATED,
         )
 
@@ -189,6 +192,19 @@ class NativeRuntime:
         make = ctypes.pythonapi.PyDescr_NewWrapper
         make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p]
         return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]  # made through ctypes
+
+
+def _bound_part(bound: object, field: str) -> Any:
+    """The kernel or the grid of a `kernel[grid]`."""
+    return ctypes.cast(BOUND.read(id(bound), field), ctypes.py_object).value
+
+
+def _text_of_bound(bound: object) -> str:
+    return launch_text(_bound_part(bound, "kernel").name, _bound_part(bound, "grid"))
+
+
+def _signature_of_bound(bound: object) -> Any:
+    return _bound_part(bound, "kernel").signature
 
 
 def _thread_key(system: ctypes.CDLL) -> int:

@@ -10,6 +10,7 @@ import ctypes
 import operator
 import os
 import sys
+from collections.abc import Callable
 from functools import cache, reduce
 from types import CellType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any
@@ -30,7 +31,7 @@ _TENSOR_BYTES = 192  # of what a handle points to
 _PLAIN_KEYS = ("ADInplaceOrView", "CPU", "AutogradCPU", "AutocastCPU", "CUDA", "AutogradCUDA", "AutocastCUDA")
 _CELL_CONTENT = 16  # of ob_ref
 _T_PYSSIZET, _READONLY = 19, 1
-_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_TRAVERSE, _PY_TP_MEMBERS = 50, 52, 71, 72
+_PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_REPR, _PY_TP_TRAVERSE, _PY_TP_MEMBERS, _PY_TP_GETSET = 50, 52, 66, 71, 72, 73
 _DEFAULT, _HAVE_VECTORCALL, _HAVE_GC = 1 << 18, 1 << 11, 1 << 14
 IMMUTABLE, NOT_INSTANTIATED = 1 << 8, 1 << 7  # from Python
 _kept: list[object] = []  # what types refer to for as long as the process lives
@@ -253,6 +254,20 @@ class _Member(ctypes.Structure):
     )
 
 
+_GETTER = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+_TEXT = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", _GETTER),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
 class _Slot(ctypes.Structure):
     _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
 
@@ -275,11 +290,14 @@ def callable_type(
     base: type = object,
     destroy: int | None = None,
     traverse: int | None = None,
+    text: Callable[[Any], str] | None = None,
+    signature: Callable[[Any], Any] | None = None,
     flags: int = 0,
 ) -> type:
     """A new type whose objects have `size` bytes and, at offset `vectorcall`, the address of what calls them.
 
     With `traverse` the collector knows of its objects, and with `destroy` their memory is nobody else's business.
+    `text` gives their `repr`, `signature` their `__signature__`; these must not raise.
 
     Source: https://docs.python.org/3/c-api/type.html#c.PyType_FromSpecWithBases and "The Vectorcall Protocol" there.
     """
@@ -293,9 +311,15 @@ def callable_type(
     if traverse is not None:
         functions[_PY_TP_TRAVERSE] = traverse
         flags |= _HAVE_GC
+    attributes = (_Attribute * 2)()
+    if text is not None and signature is not None:
+        attributes[0] = _Attribute(b"__signature__", _GETTER(lambda of, _: signature(of)))
+        functions[_PY_TP_GETSET] = ctypes.addressof(attributes)
+        _kept.append(shown := _TEXT(text))
+        functions[_PY_TP_REPR] = ctypes.cast(shown, ctypes.c_void_p).value or 0
     slots = (_Slot * (len(functions) + 1))(*(_Slot(slot, address) for slot, address in functions.items()))
     spec = _Spec(name, size, 0, _DEFAULT | _HAVE_VECTORCALL | flags, slots)
-    _kept.append((members, slots, spec))
+    _kept.append((members, attributes, slots, spec))
     make = ctypes.pythonapi.PyType_FromSpecWithBases
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
     made: type = make(ctypes.addressof(spec), (base,))

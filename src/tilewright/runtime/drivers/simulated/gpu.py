@@ -141,6 +141,9 @@ class SimulatedGpu(Device):
         self.name = f"the simulated cuda:{capability}"
         self.checks = checks
 
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
     def can_use(self, view: ArrayView) -> bool:
         """Memory of the CPU, which launches copy."""
         return view.memory == CPU_MEMORY
