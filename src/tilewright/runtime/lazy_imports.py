@@ -5,7 +5,6 @@ A process whose kernels all come from the disk cache, and neither print nor asse
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -50,22 +49,6 @@ for_target = deferred("runtime.tensor_maps", "with_maps")
 specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
 run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
-
-
-def is_own_group(number: int) -> bool:
-    """Whether a group is ours alone: it has our name, it is our first one, and it has no other members.
-
-    Many systems give each user such a group, which may write to their folders: that lets nobody else in.
-    """
-    with importing:
-        import grp
-        import pwd
-
-    try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
-    except KeyError:
-        return False
-    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
 def busy_gpu() -> Any:

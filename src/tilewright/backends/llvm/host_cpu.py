@@ -15,8 +15,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 
-from tilewright.support.executable_memory import c_library, map_code
+from tilewright.support.executable_memory import map_code
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 
 class Registers(NamedTuple):
@@ -151,9 +152,6 @@ def _family(signature: int) -> int:
 
 
 def host_arm() -> HostCpu:
-    """The AArch64 processor of this process; without features where the system has no auxiliary vector."""
-    read = getattr(c_library(), "getauxval", None)
-    if read is None:
-        return HostCpu("", 0, frozenset())
-    read.restype, read.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
-    return HostCpu("", 0, frozenset(name for name, (entry, bit) in ARM_BITS.items() if read(entry) >> bit & 1))
+    """The AArch64 processor of this process; without features where the system does not tell."""
+    words = {entry: SYSTEM.hardware_capabilities(entry) for entry, _ in ARM_BITS.values()}
+    return HostCpu("", 0, frozenset(name for name, (entry, bit) in ARM_BITS.items() if words[entry] >> bit & 1))
