@@ -57,7 +57,7 @@ inside() { # in the namespace
   mount --bind "$PWD" "$root/project"
   export -n LD_LIBRARY_PATH
   exec env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 WINEPREFIX=/project/build/machines/wine-prefix \
-    WINEDEBUG="${WINEDEBUG:--all}" WINEDLLOVERRIDES="mscoree,mshtml=" PYTHONPATH='Z:\project\src' PYTHONUTF8=1 XDG_RUNTIME_DIR=/tmp \
+    WINEDEBUG="${WINEDEBUG:--all}" WINEDLLOVERRIDES="mscoree,mshtml,winedbg.exe=" PYTHONPATH='Z:\project\src' PYTHONUTF8=1 XDG_RUNTIME_DIR=/tmp \
     PYTHONDONTWRITEBYTECODE="${PYTHONDONTWRITEBYTECODE:-}" \
     /usr/sbin/chroot "$root" /bin/bash -c 'cd /project && exec /usr/lib/wine/wine64 /project/build/machines/windows/python.exe "$@"' python "$@"
 }

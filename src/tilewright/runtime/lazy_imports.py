@@ -19,6 +19,7 @@ from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.locks import importing
+from tilewright.support.system import SYSTEM
 
 
 def deferred(module: str, name: str) -> Callable[..., Any]:
@@ -49,6 +50,11 @@ for_target = deferred("runtime.tensor_maps", "with_maps")
 specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
 run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
+
+
+def distrust() -> str:
+    """See `self_test.failure`, which most systems do not need."""
+    return str(_imported("runtime.self_test", "failure")()) if SYSTEM.wants_proof else ""
 
 
 def busy_gpu() -> Any:

@@ -46,8 +46,9 @@ class HostCpu(NamedTuple):
 CpuId = Callable[[int, int], Registers]
 """Gives the registers for a leaf and a subleaf."""
 
-_CPUID = bytes.fromhex("53 89f8 89f1 4989d0 0fa2 418900 41895804 41894808 4189500c 5b c3")
-"""Code: `void (uint32_t leaf, uint32_t subleaf, uint32_t registers[4])`, in System V's calling convention."""
+_TAKE = {"windows": "89c8 89d1"}
+_CPUID = bytes.fromhex(f"53 {_TAKE.get(SYSTEM.name, '89f8 89f1 4989d0')} 0fa2 418900 41895804 41894808 4189500c 5b c3")
+"""Code: `void (uint32_t leaf, uint32_t subleaf, uint32_t registers[4])`, called as on Windows or as elsewhere."""
 _XGETBV = bytes.fromhex("31c9 0f01d0 c3")
 """Code: `uint32_t ()`, the states of registers that the system saves."""
 

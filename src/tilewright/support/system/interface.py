@@ -33,6 +33,7 @@ class System(ABC):
 
     Attributes:
         name: "linux", "macos" or "windows".
+        wants_proof: nobody has run compiled kernels there yet: see `runtime/self_test.py`.
         program_suffix: how the names of programs end.
         binary: for `os.open`: no line ends are changed.
         open_flags: for `os.open` of files whose bytes count: no other program inherits them, no link is followed where
@@ -40,15 +41,35 @@ class System(ABC):
     """
 
     name: ClassVar[str]
+    wants_proof: bool = False
     program_suffix: ClassVar[str] = ""
     open_flags: ClassVar[int] = 0
     binary: ClassVar[int] = getattr(os, "O_BINARY", 0)
 
+    def __init__(self) -> None:
+        self._doubt = ""
+
+    def version(self) -> str:
+        """The version of the system."""
+        return platform.release()
+
     # Memory
 
-    @abstractmethod
     def why_no_code(self) -> str:
         """The reason why machine code cannot be mapped into this process; "" where it can."""
+        return self._doubt or self._why_not_here()
+
+    @abstractmethod
+    def _why_not_here(self) -> str:
+        """The reason why this system and processor are none that code is made for."""
+
+    def distrust(self, reason: str) -> None:
+        """Lets no more code be mapped, for a reason."""
+        self._doubt = reason
+
+    def trust(self) -> None:
+        """Maps code although nobody has proven yet that it works here."""
+        self.wants_proof = False
 
     @abstractmethod
     def allocate(self, size: int) -> int:

@@ -26,7 +26,7 @@ class Linux(Posix):
     action = "<Q128xi4x8x"
     action_flags = 0x08000004
 
-    def why_no_code(self) -> str:
+    def _why_not_here(self) -> str:
         return "" if sys.platform == "linux" else f"it is made for Linux, macOS and Windows, and this is {sys.platform}"
 
     def allocate(self, size: int) -> int:

@@ -24,12 +24,13 @@ class MacOS(Posix):
     """macOS."""
 
     name = "macos"
+    wants_proof = True
     thread_key = ctypes.c_ulong
     fault_signals = (11, 10)
     action = "<Q4xi"
     action_flags = 0x41
 
-    def why_no_code(self) -> str:
+    def _why_not_here(self) -> str:
         here = architecture()
         return "" if here == "aarch64" else f"on macOS it is made for Apple's processors, and this one is {here}"
 

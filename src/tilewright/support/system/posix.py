@@ -53,6 +53,7 @@ class Posix(System):
     action_flags: ClassVar[int]
 
     def __init__(self) -> None:
+        super().__init__()
         self.page = mmap.PAGESIZE
 
     # Memory

@@ -63,7 +63,7 @@ class Windows(System):
 
     # Memory
 
-    def why_no_code(self) -> str:
+    def _why_not_here(self) -> str:
         here = architecture()
         return "" if here == "x86-64" else f"on Windows it is made for x86-64, and this is {here}"
 
