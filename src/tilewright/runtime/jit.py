@@ -399,7 +399,7 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
-    if knobs.runtime.interpret if interpret is None else interpret:
+    if knobs.runtime.interpret or lazy_imports.distrust() if interpret is None else interpret:
         return InterpretedFunction(fn, debug=bool(options.get("debug")))
     options = {name: value for name, value in options.items() if value is not None}
     return JITFunction(fn, **options)

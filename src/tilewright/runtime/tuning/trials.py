@@ -26,10 +26,11 @@ from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import summary, timed
 from tilewright.runtime.tuning.config import Config, Timings
-from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
+from tilewright.runtime.tuning.forked import Task, can_fork, share_out
 from tilewright.runtime.tuning.heuristics import Launchable
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
+from tilewright.support.system import SYSTEM
 
 PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """The errors by which a configuration does not suit the kernel; any other failure is reported."""
@@ -137,7 +138,7 @@ class Trials:
 
     def _compile(self, configs: Sequence[Config]) -> None:
         """Compile all kernels into the disk cache, on all CPUs, where that is possible."""
-        workers = knobs.tilewright.compile_workers or usable_cpus()
+        workers = knobs.tilewright.compile_workers or SYSTEM.usable_cpus()
         distinct = list({self._code_identity(config): config for config in configs}.values())
         if workers < 2 or len(distinct) < 2 or not can_fork() or _must_compile_here():
             return
