@@ -15,7 +15,6 @@ earlier one run no Python at all (`native/`).
 from __future__ import annotations
 
 import ctypes
-import inspect
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -31,6 +30,7 @@ from tilewright.runtime.drivers.cpu.native.structs import poke
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.foreign import allowing
 from tilewright.runtime.tracebacks import shortened
+from tilewright.support.annotations import signature_of
 from tilewright.support.diagnostics import CompilationError
 from tilewright.support.locks import fork_safe_lock
 from tilewright.vectorizing import arrays, reductions
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
 
 def _parameter_count(fn: FunctionType) -> int:
     """The number of arguments that a function takes."""
-    parameters = inspect.signature(fn).parameters.values()
+    parameters = signature_of(fn).parameters.values()
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             reason = f"`{parameter}` is no parameter with a place of its own"
