@@ -95,6 +95,10 @@ class Vectorized(CapturedFunction, JITCallable):
         except CompilationError as error:
             raise shortened(error) from error.__cause__
 
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """`vectorize`, and its options."""
+        return vectorize, {"frontend": self.frontend}
+
     def __repr__(self) -> str:
         return f"<vectorized {self.fn.__qualname__}{self.signature}>"
 
