@@ -307,8 +307,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return None
         mode = active_mode.get()
         if mode is not None:
+            task = lazy_imports.compile_task(compilation, partial(_compiled, compilation))
             self._kernels[compilation.key] = future = mode.submit(
-                (self, compilation.key), partial(_compiled, compilation), partial(self._keep, compilation)
+                (self, compilation.key), task, partial(self._keep, compilation)
             )
             return future
         kernel = _compiled(compilation)

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.llvm.machine import host_target
-from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
+from tilewright.compiler.cache_key import llvm_identity
 from tilewright.runtime.arrays import view_of
-from tilewright.runtime.build import PreparationCounter
+from tilewright.runtime.build import PreparationCounter, compiler_identity
 from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
@@ -271,7 +271,7 @@ class Autotuner(KernelWrapper):
         if any(config.pre_hook for config in configs) or isinstance(self.kernel, InterpretedFunction):
             return None
         target = host_target(knobs.tilewright.cpu).identity
-        facts = [COMPILER_IDENTITY, llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]
+        facts = [compiler_identity(), llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]
         return StoredResults(self.__name__, facts, configs)
 
     def _check_names(self) -> None:
