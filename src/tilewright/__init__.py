@@ -51,6 +51,7 @@ finally:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "OUT": "runtime.block_maps",
     "Autotuner": "runtime.tuning.autotuner",
     "Config": "runtime.tuning.config",
     "Finding": "runtime.findings",
@@ -64,6 +65,7 @@ _MODULES = {
     "compile": "runtime.compile",
     "heuristics": "runtime.tuning.heuristics",
     "initialized": "runtime.unwritten",
+    "map_blocks": "runtime.block_maps",
     "set_allocator": "runtime.allocation",
     "simulate": "runtime.drivers.simulated.gpu",
     "uninitialized": "runtime.unwritten",
@@ -78,6 +80,7 @@ _lazy: dict[str, Any] = {}
 """The names that were asked for, with their values."""
 
 __all__ = [
+    "OUT",
     "ASTSource",
     "ArgumentError",
     "AsyncCompileMode",
@@ -117,6 +120,7 @@ __all__ = [
     "jit",
     "knobs",
     "language",
+    "map_blocks",
     "next_power_of_2",
     "reinterpret",
     "set_allocator",
