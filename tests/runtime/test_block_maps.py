@@ -226,7 +226,8 @@ def test_blocks_that_are_no_arrays_of_numpy() -> None:
 
 
 def test_without_dask_the_error_says_what_to_install() -> None:
-    program = "import sys; sys.modules['dask.array'] = None\nimport tilewright as tw\ntw.map_blocks(None, tw.OUT, grid=(1,))"
+    hidden = "import sys; sys.modules['dask.array'] = None\n"
+    program = f"{hidden}import tilewright as tw\ntw.map_blocks(None, tw.OUT, grid=(1,))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
     assert "ImportError: map_blocks needs Dask: pip install 'tilewright[dask]'" in done.stderr

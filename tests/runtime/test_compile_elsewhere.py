@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import Elsewhere, Silent, become_another_cpu
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import knobs
-from tilewright.backends import registry
-from tilewright.backends.llvm import machine
 from tilewright.runtime import waiting
 from tilewright.runtime.compile_task import ArrivedTask
 from tilewright.support.diagnostics import CompileTimeAssertionFailure
@@ -32,26 +31,6 @@ GRID = (1,)
 def store(out, N: tl.constexpr):
     tl.static_assert(N < 99)
     tl.store(out, N)
-
-
-class Elsewhere(Executor):
-    """Runs what was pickled, as another process would, and then does `after` to the answer."""
-
-    def __init__(self, after: Callable[[Any], Any] = lambda report: report) -> None:
-        self.after = after
-        self.messages: list[bytes] = []
-        self.reports: list[Any] = []
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.messages.append(pickle.dumps(fn))
-        try:
-            report = pickle.loads(self.messages[-1])(*args, **kwargs)
-            self.reports.append(report)
-            future.set_result(self.after(pickle.loads(pickle.dumps(report))))
-        except Exception as error:  # noqa: BLE001 - it belongs to who waits
-            future.set_exception(error)
-        return future
 
 
 @pytest.fixture(autouse=True)
@@ -164,13 +143,6 @@ def test_a_worker_that_is_another_refuses(change: dict[str, Any], why: str, fres
     assert fresh == [False] * 3
 
 
-def become_another_cpu() -> None:
-    """Make this process one of a machine that has fewer instructions."""
-    name = "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a53"
-    machine._detected_host = lambda: machine.host_target(name)
-    registry.make_backend.cache_clear()
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_worker_with_another_cpu_refuses(fresh: list[bool]) -> None:
     with (
@@ -210,18 +182,6 @@ def test_a_worker_that_cannot_keep_anything(tmp_path: Path, fresh: list[bool]) -
 def test_an_answer_that_is_none_is_an_error() -> None:
     with pytest.warns(RuntimeWarning, match="a worker was lost .ZeroDivisionError: division by zero."):
         run(Elsewhere(lambda report: 1 / 0))
-
-
-class Silent(Executor):
-    """Takes tasks, and never answers."""
-
-    def __init__(self) -> None:
-        self.futures: list[Future[Any]] = []
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        pickle.dumps(fn)
-        self.futures.append(Future())
-        return self.futures[-1]
 
 
 def test_workers_that_never_answer(fresh: list[bool]) -> None:

@@ -49,6 +49,11 @@ class Report(NamedTuple):
     worker: str
 
 
+def worker_name() -> str:
+    """This host and process."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
 class CompileTask:
     """A compilation, called without arguments.
 
@@ -102,14 +107,18 @@ class CompileTask:
         others = [value for value in compilation.source.constants.values() if isinstance(value, KeyedCallable)]
         functions = [compilation.function, *others]
         digest = digest_of(compilation.source, make_backend(compilation.target), compilation.options)
-        return ArrivedTask, (_pickled(functions), compilation.source.name, specialization_data(compilation), digest)
+        return ArrivedTask, (pickled(functions), compilation.source.name, specialization_data(compilation), digest)
 
 
-def _pickled(functions: list[Any]) -> Any:
+def pickled(value: Any) -> Any:
+    """The value as bytes, so that what cannot be read breaks no worker; as it is where only the executor can pickle it.
+
+    Executors such as Dask's and Ray's pickle more than Python does, functions of scripts for instance.
+    """
     try:
-        return pickle.dumps(functions)
+        return pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError):
-        return functions  # the executor may know better: cloudpickle does
+        return value
 
 
 class ArrivedTask(NamedTuple):
@@ -133,7 +142,7 @@ class ArrivedTask(NamedTuple):
             status, why = self._outcome()
         except Exception as error:  # noqa: BLE001 - who waits compiles it itself, and meets the same error
             status, why = FAILED, f"{type(error).__name__}: {error}"
-        return Report(status, why, perf_counter() - begin, f"{platform.node()}:{os.getpid()}")
+        return Report(status, why, perf_counter() - begin, worker_name())
 
     def _outcome(self) -> tuple[str, str]:
         try:
