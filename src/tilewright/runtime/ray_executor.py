@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
+
 class RayExecutor(Executor):
     """Tasks of Ray behind the interface of `concurrent.futures`; Ray repeats those whose worker dies.
 

@@ -116,8 +116,8 @@ class RemoteCacheManager(CacheManager):
         found = self._guarded(lambda backend: dict(backend.get(list(filenames))))
         if found is None:
             return None
-        opened = {name: opened(self._full_name(name), found.get(name)) for name in filenames}
-        return {name: content for name, content in opened.items() if content is not None}
+        contents = {name: opened(self._full_name(name), found.get(name)) for name in filenames}
+        return {name: content for name, content in contents.items() if content is not None}
 
     def _keep(self, filename: str, content: bytes) -> str:
         """The path of a local copy, which is written unless it is there."""
