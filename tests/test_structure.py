@@ -45,6 +45,7 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 LAZY_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
     "runtime/lazy_imports.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "runtime/ray_executor.py": "Ray, which need not be installed",
     "ir/literals.py": "ml_dtypes: 4 ms; numbers of floats without a format in `struct` are read and rounded by it",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/system/posix.py": "grp and pwd: needed only where a group may write to a folder of ours",

@@ -178,6 +178,12 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return self._repr(specialization)
         return self.__name__.replace("<lambda>", "lambda_")  # not `fn`: torch takes that away before it pickles
 
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """`JITFunction`, and the options that `jit` was given."""
+        names = ("version", "launch_metadata", "do_not_specialize", "do_not_specialize_on_alignment", "debug")
+        options = {name: getattr(self, name) for name in (*names, "sanitize", "noinline", "frontend")}
+        return JITFunction, {"repr": self._repr, **options}
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""
         if not is_running():
@@ -301,8 +307,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return None
         mode = active_mode.get()
         if mode is not None:
+            task = lazy_imports.compile_task(compilation, partial(_compiled, compilation))
             self._kernels[compilation.key] = future = mode.submit(
-                (self, compilation.key), partial(_compiled, compilation), partial(self._keep, compilation)
+                (self, compilation.key), task, partial(self._keep, compilation)
             )
             return future
         kernel = _compiled(compilation)
