@@ -12,7 +12,7 @@ PYTEST_OPTIONS ?=
 # that takes 8 seconds, mostly for what nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long test-cpus test-arm64 test-pythons test-314 test-314t check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo docs test test-long test-cpus test-arm64 test-pythons test-314 test-314t check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -43,6 +43,9 @@ check: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not spared" -x
 
+docs: .venv/docs
+	$(BIN)/python docs/site/build.py
+
 bench-gpu-static: .venv/installed
 	$(BIN)/python bench/gpu_static.py
 
@@ -66,6 +69,10 @@ bench: .venv/installed
 	@test -n "$(PYTHON)" || { echo "tilewright needs Python 3.11 or newer; found none (set PYTHON=...)" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
+	@touch $@
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'
 	@touch $@
 
 clean:
