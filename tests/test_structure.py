@@ -76,6 +76,7 @@ NAMES_OF_SYSTEMS = frozenset(
 MAY_ASK = re.compile("|".join(re.escape(name.partition(".")[2]) for name in NAMES_OF_SYSTEMS))
 ASKS_THE_SYSTEM = {
     "compat/c_modules.py": "platform: the key of Triton's own folders of C modules, as Triton spells it",
+    "runtime/compile_task.py": "platform: the name of the host, for reports",
     "runtime/tuning/forked.py": "fork, and what ends a child: called only where SYSTEM.can_fork",
     "tools/doctor.py": "platform: the name of the Python",
 }

@@ -105,7 +105,8 @@ def test_chains_signs_and_first_operands_in_registers() -> None:
     assert close(run(issued() + again + DONE, PLAIN), 3 * EXPECTED)
     assert close(run(issued(flags="1, -1, 1, 0, 0") + DONE, PLAIN), -EXPECTED)
     ones = "mov.b32 %r10, 0x3C003C00;"
-    product = f"{ones} {FENCE} mov.b64 %d21, {OTHER}; {FORM} {{D}}, {{%r10, %r10, %r10, %r10}}, %d21, 0, 1, 1, 0; {DONE}"
+    start = f"{ones} {FENCE} mov.b64 %d21, {OTHER};"
+    product = f"{start} {FORM} {{D}}, {{%r10, %r10, %r10, %r10}}, %d21, 0, 1, 1, 0; {DONE}"
     assert close(run(product, PLAIN), np.ones((M, K)) @ B.astype(float).T)
 
 

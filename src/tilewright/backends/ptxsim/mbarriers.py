@@ -186,7 +186,8 @@ class MBarriers:
 
     def _explain(self) -> Reasons:
         """What warps wait for that looked at an mbarrier in vain, and at no other one since."""
-        return {warp: (at, self._missing(key, warp)) for warp, (key, at) in self._waiting.items() if key in self.barriers}
+        waiting = self._waiting.items()
+        return {warp: (at, self._missing(key, warp)) for warp, (key, at) in waiting if key in self.barriers}
 
     def _missing(self, key: Key, warp: int) -> str:
         machine, barrier = self.machine, self.barriers[key]

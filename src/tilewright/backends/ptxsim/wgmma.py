@@ -9,8 +9,8 @@ operands in shared memory are in use, and the registers of the accumulator hold 
 before the wait is noticed in the results, and stores to the registers are lost. A product that goes on with the same
 accumulator finds the sums of the one before.
 
-A product finds what threads stored to its registers only behind a `wgmma.fence`, and products write sums that threads may
-still be reading without one: registers are unfenced at first, and once another instruction stores to them or, of
+A product finds what threads stored to its registers only behind a `wgmma.fence`, and without one it writes sums that
+threads may still be reading: registers are unfenced at first, and once another instruction stores to them or, of
 accumulators, reads them. Not simulated: sparse products.
 """
 
