@@ -1,11 +1,11 @@
 """Installs the wheel into fresh environments and asks there whether it works: prints a table.
 
-    python tests/machines/installs.py                    3.11 to 3.14, as far as interpreters are installed or can be had
-    python tests/machines/installs.py 3.14 3.14t         these
+    python tests/machines/installs.py                 3.11 to 3.14, as far as interpreters are installed or can be had
+    python tests/machines/installs.py 3.14 3.14t      these
 
 Each version of Python gets two environments in build/machines: with the oldest llvmlite, NumPy and ml_dtypes that
-Tilewright works with and that have wheels for it, and with the newest. In each, `python -m tilewright doctor` has to find nothing wrong, and a
-program has to run. The exit status is 1 if something fails.
+Tilewright works with and that have wheels for it, and with the newest. In each, `python -m tilewright doctor` has to
+find nothing wrong, and a program has to run. The exit status is 1 if something fails.
 """
 
 from __future__ import annotations
