@@ -81,6 +81,7 @@ PEERS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_matplotlib": (has_modules("matplotlib", "pandas"), "matplotlib and pandas are not installed"),
     "needs_nvdisasm": (has_nvdisasm, "nvdisasm is not installed"),
     "needs_ptxas": (has_ptxas, "ptxas is not installed"),
+    "needs_pyright": (has_modules("basedpyright"), "basedpyright is not installed"),
     "needs_ray": (has_modules("ray"), "Ray is not installed"),
     "needs_redis": (has_program("redis-server"), "redis-server is not installed"),
     "needs_torch": (has_modules("torch"), "torch is not installed"),
