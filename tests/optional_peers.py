@@ -77,7 +77,10 @@ PEERS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_libdevice": (has_libdevice, "libdevice is not installed"),
     "needs_liger": (has_modules("liger_kernel"), "liger-kernel is not installed"),
     "needs_llvm_mc": (has_program("llvm-mc"), "no assembler of LLVM (llvm-mc) on this machine"),
-    "needs_mpi4py": (has_modules("mpi4py"), "mpi4py is not installed"),
+    "needs_mpi4py": (
+        lambda: has_modules("mpi4py")() and has_program("mpiexec")(),
+        "no mpi4py, or no mpiexec of Open MPI, on this machine",
+    ),
     "needs_matplotlib": (has_modules("matplotlib", "pandas"), "matplotlib and pandas are not installed"),
     "needs_nvdisasm": (has_nvdisasm, "nvdisasm is not installed"),
     "needs_ptxas": (has_ptxas, "ptxas is not installed"),
