@@ -17,6 +17,7 @@ class MockTensor:
 
     Attributes:
         dtype: a dtype of NumPy, torch or the language.
+        shape: its extents; one element by default.
     """
 
     def __init__(self, dtype: Any, shape: Sequence[int] | None = None) -> None:

@@ -26,6 +26,7 @@ class FutureKernel:
 
     Args:
         finalize_compile: called once with the kernel, in the thread that waits for it first.
+        future: gives the kernel.
     """
 
     def __init__(self, finalize_compile: Callable[[Any], None], future: Future[Any]) -> None:
@@ -54,6 +55,7 @@ class AsyncCompileMode:
     """A context, entered by `with`, in which kernels are compiled by `executor`.
 
     Args:
+        executor: of `concurrent.futures`.
         ignore_errors: kernels that cannot be compiled raise nothing on leaving.
 
     Raises:

@@ -10,6 +10,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from html import escape
+from math import prod
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -76,7 +77,7 @@ def _memory(pictures: Sequence[Access], first: int) -> str:
         return ""
     programs = list(dict.fromkeys(program for access in pictures for program in access.touched))
     shown = "".join(_picture(access, first) for access in pictures)
-    about = f"What each access touches, a colour for each of {len(programs)} programs; dark is what several touch."
+    about = f"What each access touches, a colour for each of {len(programs)} programs; grey is what several touch."
     return _folder("memory", f'<p>{about} Loaded values count as 0.</p><div class="pictures">{shown}</div>')
 
 
@@ -95,18 +96,19 @@ def _picture(access: Access, first: int) -> str:
 
 
 def _layouts(stage: Listing) -> str:
-    """The pictures of the layouts that tiles of TTGIR have, each with the first tile that has it."""
+    """The pictures of the layouts that tiles of TTGIR have, each with the largest tile that has it."""
     text = "\n".join(line.text for line in stage.lines)
     shown = "".join(_layout(name, layout, tile) for name, layout, tile in _used(text))
     return _folder("layouts", f"<p>Who holds each element of a tile.</p>{shown}") if shown else ""
 
 
 def _used(text: str) -> Iterator[tuple[str, str, tuple[tuple[int, ...], str, int]]]:
-    """Every layout of a module with the shape, the element type and the bits of the first tile that has it."""
+    """Every layout of a module with the shape, the element type and the bits of the largest tile that has it."""
     tiles: dict[str, tuple[tuple[int, ...], str, int]] = {}
     for shape, pointer, kind, bits, name in _TILE.findall(text):
         extents = tuple(int(extent) for extent in shape.rstrip("x").split("x"))
-        tiles.setdefault(name, (extents, f"{kind}{bits}", 64 if pointer else max(8, int(bits))))
+        if name not in tiles or prod(extents) > prod(tiles[name][0]):
+            tiles[name] = extents, f"{kind}{bits}", 64 if pointer else max(8, int(bits))
     yield from ((name, layout, tiles[name]) for name, layout in _LAYOUT.findall(text) if name in tiles)
 
 
@@ -162,7 +164,7 @@ figure { margin: .6em 0; padding: .7em .9em; border: 1px solid var(--edge); bord
 figure[data-line] { border-left: 4px solid hsl(var(--hue) 60% 55%); margin: 0 }
 figcaption { font-weight: 600 } .scale { font-size: 12px }
 svg, .wide { max-width: 100%; height: auto; display: block; overflow: auto } img { display: block; background: #fff }
-rect.one { fill: hsl(var(--hue) 65% 55%) } rect.several { fill: var(--ink) }
+rect.one { fill: hsl(var(--hue) 65% 55%) } rect.several { fill: var(--faint) }
 rect:hover { stroke: var(--ink); stroke-width: 2 }
 """
     + WORDS

@@ -151,7 +151,7 @@ WIDTH, MAX_ROW, LINEAR = 560, 512, 64
 def drawing(access: Access) -> str:
     """The picture: rows of memory, a cell per element, in the colour of the program that touches it.
 
-    Elements that several programs touch are dark. What would be too large is said instead of drawn.
+    Elements that several programs touch are grey. What would be too large is said instead of drawn.
     """
     row = next((row for row in (access.row, _distance(access)) if 1 < row <= MAX_ROW), LINEAR)
     runs = _runs(access, row)
