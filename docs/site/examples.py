@@ -138,8 +138,9 @@ EXAMPLES = {
     "zeros": "tl.zeros((2, 2), tl.float32)",
     "zeros_like": "tl.zeros_like(i)",
 }
-"""By name of the function. Without one are what PTX (`inline_asm_elementwise`) and packed formats (`dot_scaled`) need."""
+"""By name of the function."""
 WITHOUT = {"inline_asm_elementwise", "dot_scaled"}
+"""Functions that need PTX or packed formats."""
 
 
 class Shown(NamedTuple):

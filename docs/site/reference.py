@@ -13,10 +13,9 @@ from enum import EnumType
 from types import ModuleType
 from typing import Any
 
-from examples import EXAMPLES, INPUTS, shown
-
 import tilewright as tw
 import tilewright.language as tl
+from examples import EXAMPLES, INPUTS, shown
 from tilewright.tools.functions_table import HIDDEN, TOPICS
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")

@@ -178,6 +178,12 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return self._repr(specialization)
         return self.__name__.replace("<lambda>", "lambda_")  # not `fn`: torch takes that away before it pickles
 
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """`JITFunction`, and the options that `jit` was given."""
+        names = ("version", "launch_metadata", "do_not_specialize", "do_not_specialize_on_alignment", "debug")
+        options = {name: getattr(self, name) for name in (*names, "sanitize", "noinline", "frontend")}
+        return JITFunction, {"repr": self._repr, **options}
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""
         if not is_running():
@@ -301,8 +307,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return None
         mode = active_mode.get()
         if mode is not None:
+            task = lazy_imports.compile_task(compilation, partial(_compiled, compilation))
             self._kernels[compilation.key] = future = mode.submit(
-                (self, compilation.key), partial(_compiled, compilation), partial(self._keep, compilation)
+                (self, compilation.key), task, partial(self._keep, compilation)
             )
             return future
         kernel = _compiled(compilation)
@@ -399,7 +406,7 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
-    if knobs.runtime.interpret if interpret is None else interpret:
+    if knobs.runtime.interpret or lazy_imports.distrust() if interpret is None else interpret:
         return InterpretedFunction(fn, debug=bool(options.get("debug")))
     options = {name: value for name, value in options.items() if value is not None}
     return JITFunction(fn, **options)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tilewright.runtime.parameters import KernelInterface
+from tilewright.runtime.pickling import is_importable
 
 
 class Launchable(Protocol):
@@ -54,8 +55,19 @@ class KernelWrapper(KernelInterface):
         """The arguments by name."""
         return dict(zip(self.arg_names, args, strict=False)) | dict(kwargs)
 
-    def __reduce__(self) -> str:
-        return self.__qualname__  # by reference, as functions are
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By reference where other processes can import it, else by what it consists of."""
+        if is_importable(self):
+            return self.__qualname__
+        return _remade, (type(self), self.sendable())
+
+    def sendable(self) -> dict[str, Any]:
+        """The attributes that another process gets."""
+        return {name: value for name, value in vars(self).items() if name != "base_fn"}
+
+    def arrive(self) -> None:
+        """Set the other attributes, in the process that the kernel was sent to."""
+        self.base_fn = self.kernel.fn
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.__module__}:{self.__qualname__})"
@@ -74,6 +86,13 @@ class Heuristics(KernelWrapper):
         for name, compute in self.values.items():
             kwargs[name] = compute(self.named(args, kwargs))
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+
+def _remade(kind: type[KernelWrapper], attributes: dict[str, Any]) -> KernelWrapper:
+    made = kind.__new__(kind)
+    vars(made).update(attributes)
+    made.arrive()
+    return made
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
