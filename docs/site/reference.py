@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from enum import EnumType
 from types import ModuleType
@@ -42,6 +43,8 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     """Pages of the site with their Markdown."""
     for prefix, (module, page, title, about) in TOOLS.items():
         names = [n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType) and n != "knobs"]
+        if prefix != "tw":
+            about += "\n\n" + (inspect.getdoc(module) or "").partition("\n\n")[2]
         yield f"reference/{page}.md", _page(title, about, ((name, prefix, getattr(module, name)) for name in names))
     for topic, (title, names) in language_topics().items():
         about = "Functions and classes that kernels may use: `import tilewright.language as tl`. " + INPUTS
@@ -157,7 +160,9 @@ def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def body(text: str) -> str:
-    """A docstring as Markdown, its sections as fields."""
+    """A docstring as Markdown, its sections as fields, its example as a session."""
+    text, _, example = text.partition("\nExample:\n")
+    session = f"\n```pycon\n{textwrap.dedent(example).strip()}\n```\n" if example else ""
     out: list[str] = []
     section = ""
     for line in text.splitlines():
@@ -174,7 +179,7 @@ def body(text: str) -> str:
             out += _field(section, line)
         else:
             out.append(line)
-    return "\n".join(out) + "\n"
+    return "\n".join(out) + f"\n{session}"
 
 
 def _field(section: str, line: str) -> list[str]:

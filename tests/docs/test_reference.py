@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import inspect
 import re
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as tw
@@ -51,6 +53,30 @@ def test_everything_public_is_documented(member: Any) -> None:
         return
     missing = {name for name in parameters if name not in HIDDEN and not re.search(rf"\b{name}\b", text)}
     assert missing == set()
+
+
+def with_examples() -> list[Any]:
+    """The public functions whose docstrings end in an example."""
+    members = {name: getattr(module, name) for module in (tw, tw.testing) for name in module.__all__}
+    return [
+        pytest.param(member, id=name)
+        for name, member in members.items()
+        if inspect.isfunction(member) and "\nExample:\n" in (inspect.getdoc(member) or "")
+    ]
+
+
+@pytest.mark.parametrize("member", with_examples())
+def test_the_example_of_a_docstring_runs(member: Any) -> None:
+    names = {"tw": tw, "tl": tl, "np": np}
+    (test,) = doctest.DocTestFinder(recurse=False).find(member, member.__name__, module=False, globs=names)
+    report: list[str] = []
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    assert doctest.DocTestRunner(optionflags=flags).run(test, out=report.append).failed == 0, "".join(report)
+
+
+def test_the_main_functions_have_examples() -> None:
+    found = {case.id for case in with_examples()}
+    assert found >= {"jit", "autotune", "heuristics", "vectorize", "simulate", "compile", "do_bench", "perf_report"}
 
 
 @pytest.fixture(scope="module")

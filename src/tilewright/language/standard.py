@@ -32,6 +32,10 @@ def cdiv(x: Any, div: Any) -> Any:
 
     Args:
         x, div: integers: numbers, or tiles that broadcast.
+
+    Example:
+        >>> tw.cdiv(1000, 256)
+        4
     """
     x, div = unwrap(x), unwrap(div)
     if not isinstance(x, Tile) and not isinstance(div, Tile):

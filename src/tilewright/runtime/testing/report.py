@@ -199,6 +199,14 @@ def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callab
 
     Args:
         benchmarks: one table and plot, or several.
+
+    Example:
+        >>> sums = tw.testing.Benchmark(x_names=["n"], x_vals=[10, 1000], line_arg="provider", line_vals=["numpy"],
+        ...                             line_names=["NumPy"], plot_name="sums", args={})
+        >>> @tw.testing.perf_report(sums)
+        ... def measure(n, provider):
+        ...     return tw.testing.do_bench(lambda: np.ones(n).sum(), warmup=1, rep=2)
+        >>> measure.run()
     """
     return lambda fn: Mark(fn, benchmarks)
 
