@@ -178,6 +178,13 @@ class Page:
             raise BrowserError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
+    def point_at(self, selector: str) -> None:
+        """Move the mouse to the beginning of the first element that a CSS selector names."""
+        x, y = self.evaluate(
+            f"(r => [r.left + 60, r.top + r.height / 2])(document.querySelector('{selector}').getBoundingClientRect())"
+        )
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """Write a PNG of what is visible, or of the whole page."""
         image = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]

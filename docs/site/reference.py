@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from enum import EnumType
 from types import ModuleType
@@ -15,9 +16,11 @@ from typing import Any
 
 import tilewright as tw
 import tilewright.language as tl
+from examples import EXAMPLES, INPUTS, shown
 from tilewright.tools.functions_table import HIDDEN, TOPICS
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
+SENTENCE = re.compile(r"^(Returns|Yields): (.+)$")
 FIELDS = {"Args": "param", "Attributes": "param", "Returns": "returns", "Raises": "raises", "Yields": "yields"}
 TOOLS = {
     "tw": (tw, "tilewright", "Kernels", "Decorators, compiled kernels, tuning, errors: `import tilewright as tw`."),
@@ -40,9 +43,11 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     """Pages of the site with their Markdown."""
     for prefix, (module, page, title, about) in TOOLS.items():
         names = [n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType) and n != "knobs"]
+        if prefix != "tw":
+            about += "\n\n" + (inspect.getdoc(module) or "").partition("\n\n")[2]
         yield f"reference/{page}.md", _page(title, about, ((name, prefix, getattr(module, name)) for name in names))
     for topic, (title, names) in language_topics().items():
-        about = "Functions and classes that kernels may use: `import tilewright.language as tl`."
+        about = "Functions and classes that kernels may use: `import tilewright.language as tl`. " + INPUTS
         members = ((name, "tl", getattr(tl, name)) for name in names)
         yield f"reference/language-{topic}.md", _page(title, about, members)
     methods = [name for name in vars(tl.tensor) if not name.startswith("_")]
@@ -79,9 +84,25 @@ def _entry(name: str, prefix: str, found: Any) -> str:
     if inspect.isclass(found) and issubclass(found, BaseException):
         return _directive("exception", f"{prefix}.{name}", "", found)
     kind = "class" if inspect.isclass(found) else "function"
-    shown = "" if isinstance(found, EnumType) else signature(found)
-    methods = "".join(_methods(found)) if inspect.isclass(found) else ""
-    return _directive(kind, f"{prefix}.{name}", shown, found, methods)
+    parameters = "" if isinstance(found, EnumType) else signature(found)
+    methods = _constructor(found) + "".join(_methods(found)) if inspect.isclass(found) else ""
+    if prefix == "tl" and name in EXAMPLES:
+        methods += _example(name)
+    return _directive(kind, f"{prefix}.{name}", parameters, found, methods)
+
+
+def _example(name: str) -> str:
+    """The example of a function of the language, with what it gives."""
+    code, result = shown(name)
+    text = "".join(f">>> {line}\n" for line in code.splitlines())
+    return f"\n```pycon\n{text}{result}\n```\n"
+
+
+def _constructor(found: type) -> str:
+    """What the docstring of a class's `__init__` says, where it has one of its own."""
+    text = vars(found).get("__init__", None)
+    documented = inspect.getdoc(text) if inspect.isfunction(text) and text.__doc__ else ""
+    return f"\n{body(documented)}\n" if documented else ""
 
 
 def _methods(found: type) -> Iterator[str]:
@@ -139,13 +160,18 @@ def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def body(text: str) -> str:
-    """A docstring as Markdown, its sections as fields."""
+    """A docstring as Markdown, its sections as fields, its example as a session."""
+    text, _, example = text.partition("\nExample:\n")
+    session = f"\n```pycon\n{textwrap.dedent(example).strip()}\n```\n" if example else ""
     out: list[str] = []
     section = ""
     for line in text.splitlines():
         if found := SECTION.match(line):
             section = found[1]
             out.append("")
+        elif found := SENTENCE.match(line):
+            out += ["", f":{FIELDS[found[1]]}: {found[2]}"]
+            section = found[1]
         elif section and line and not line.startswith(" "):
             section = ""
             out += ["", line]
@@ -153,14 +179,14 @@ def body(text: str) -> str:
             out += _field(section, line)
         else:
             out.append(line)
-    return "\n".join(out) + "\n"
+    return "\n".join(out) + f"\n{session}"
 
 
 def _field(section: str, line: str) -> list[str]:
     """A line of a section: an entry, or what follows of one."""
     entry = re.match(r"^    (\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*): (.*)$", line)
     if section in ("Returns", "Yields"):
-        return [f":{FIELDS[section]}: {line.strip()}"] if line.startswith("    ") else [line]
+        return [f":{FIELDS[section]}: {line.strip()}"] if line.strip() else []
     if entry:
         return [f":{FIELDS[section]} {entry[1]}: {entry[2]}"]
     return [line.replace("        ", "    ", 1)] if line.strip() else []

@@ -406,6 +406,16 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.
         ValueError: `fn` has no source, and frontend="ast".
+
+    Example:
+        >>> @tw.jit
+        ... def double(x_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+        >>> x = np.arange(5.0)
+        >>> kernel = double[(1,)](x, 5, BLOCK=8)
+        >>> x
+        array([0., 2., 4., 6., 8.])
     """
     if fn is None:
         return lambda function: jit(function, interpret=interpret, **options)

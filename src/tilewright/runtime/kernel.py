@@ -376,6 +376,10 @@ class CompiledKernel:
 
         return launcher
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: source, stages and metadata, lines matched; see `display/tabs.py`."""
+        return lazy_imports.kernel_html(self)
+
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.hash[:12]})"
 

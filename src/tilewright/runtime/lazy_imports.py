@@ -53,6 +53,7 @@ cuda_driver = deferred("runtime.drivers.cuda.library", "cuda_driver")
 gpu_times: Callable[..., list[float]] = deferred("runtime.drivers.cuda.streams", "milliseconds")
 for_target = deferred("runtime.tensor_maps", "with_maps")
 specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
+kernel_html: Callable[..., str] = deferred("runtime.display.tabs", "kernel_html")
 run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
 

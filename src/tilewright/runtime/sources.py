@@ -156,7 +156,9 @@ class IRSource:
         """Read a file.
 
         Args:
+            path: of the file: `kernel.ttir`.
             context: not used; Triton needs one here.
+            backend: the one of the machine.
 
         Raises:
             OSError: the file cannot be read.

@@ -281,6 +281,15 @@ def vectorize(fn: Any = None, /, *, frontend: str = "auto") -> Any:
     Raises:
         CompilationError: parameters that no position fills.
         ValueError: no such front end.
+
+    Example:
+        >>> @tw.vectorize
+        ... def clipped(x, limit):
+        ...     return limit if x > limit else x
+        >>> clipped(7, 5)
+        5
+        >>> clipped(np.arange(4), 2)
+        array([0, 1, 2, 2])
     """
     if fn is None:
         return lambda function: vectorize(function, frontend=frontend)

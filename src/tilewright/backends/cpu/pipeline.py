@@ -164,10 +164,10 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
 
 
 def loops(text: str, target: Target) -> str:
-    """The text of the vector loops that the text of ttcir becomes."""
+    """The text of the vector loops that the text of ttcir becomes, with locations where that has some."""
     module = parse_module(text)
     run_stage(module, loop_passes(target), {})
-    return print_op(module)
+    return print_op(module, locations="\n#loc" in text)
 
 
 def lower_to_loops(module: Op, target: Target) -> int:
