@@ -50,6 +50,7 @@ for_target = deferred("runtime.tensor_maps", "with_maps")
 specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
 run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
+gluon_parts = deferred("runtime.tensor_maps", "gluon_parts")
 
 
 def is_own_group(number: int) -> bool:
