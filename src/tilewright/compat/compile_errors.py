@@ -32,7 +32,7 @@ class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
 
 SENTENCES: dict[type[Diagnostic], str] = {
     semantic.AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
-    syntax.BoundNotInteger: "For bounds must be scalars, got {start}, {end}, {step}",
+    syntax.BoundNotScalar: "For {which} must be a scalar, got {type}",
     semantic.BadIndex: "unsupported tensor index: {index}",
     semantic.BlockTooNarrow: (
         "Descriptor block shape must have at least {least} bytes in the last dimension, and has {size}"

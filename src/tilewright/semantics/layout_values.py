@@ -25,10 +25,23 @@ from tilewright.semantics.constexpr import constexpr_type, unwrap
 from tilewright.support.cached_property import cached_property
 
 
+class Row(list[Any]):
+    """A list that equals a tuple of the same items: in kernels `[1, 0]` is one."""
+
+    def __eq__(self, other: object) -> bool:
+        return list.__eq__(self, list(other)) if isinstance(other, (list, tuple)) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        found = self.__eq__(other)
+        return found if found is NotImplemented else not found
+
+    __hash__ = None
+
+
 def plain(value: Any) -> Any:
     """`value` without marks of constants; tuples as lists."""
     value = unwrap(value)
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return Row(plain(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def fixed(value: Any) -> Any:
