@@ -1,7 +1,8 @@
 """A plugin of pytest for Triton's tests of Gluon: AMD's modules exist and refuse, and texts are compared as modules.
 
-Tests that are for AMD's GPUs are left out. Expected texts of TTGIR are compared after both sides had their calls inlined
-and their constants brought together: where constants stand, names of functions, and code behind a `return` do not count.
+Tests that are for AMD's GPUs are left out. Expected texts of TTGIR are compared after both sides had their calls
+inlined and their constants brought together: where constants stand, names of functions, and code behind a `return` do
+not count.
 """
 
 from __future__ import annotations
