@@ -175,10 +175,6 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         """Compiled kernels, their keys, target, back end, and a function that specialises arguments."""
         return self._kernels, self._keys, current_target(), current_backend(), self._bound
 
-    def is_gluon(self) -> bool:
-        """Whether the function is written in Gluon."""
-        return False
-
     def repr(self, specialization: Specialization | None = None) -> str:
         """The symbol of the kernel in compiled code."""
         if self._repr is not None:
