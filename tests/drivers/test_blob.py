@@ -10,8 +10,9 @@ import time
 import pytest
 
 from tilewright.backends.llvm.machine import compile_object, host_target
-from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, LinkError, apply, link, read_object
+from tilewright.runtime.drivers.cpu.blob import Blob, LinkError, apply, link, read_object
 from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine
+from tilewright.runtime.drivers.cpu.routines import ROUTINES
 from tilewright.support.executable_memory import map_code
 
 BOTH = ("x86-64-v3", "neoverse-n1")

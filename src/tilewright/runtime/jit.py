@@ -11,6 +11,7 @@ come to `JITFunction.launch`: specialise → look up → compile → launch.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import FunctionType
@@ -33,7 +34,14 @@ from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, accelera
 from tilewright.runtime.drivers.cpu.records import NO_DEFAULT, Parameter
 from tilewright.runtime.interpreted import InterpretedFunction, check_used
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
-from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, check_constants, kernel_params
+from tilewright.runtime.parameters import (
+    KernelInterface,
+    KernelParam,
+    LaunchGrid,
+    bind,
+    check_constants,
+    kernel_params,
+)
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, named_arrays, specialize
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
@@ -131,7 +139,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         self._compiling = fork_safe_lock()
         _functions.add(self)
 
-    def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
+    def __getitem__(self, grid: LaunchGrid) -> Callable[..., CompiledKernel]:
         """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
 
         After the first launch, a native function stands in for this one.
@@ -168,15 +176,17 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         """Compiled kernels, their keys, target, back end, and a function that specialises arguments."""
         return self._kernels, self._keys, current_target(), current_backend(), self._bound
 
-    def is_gluon(self) -> bool:
-        """Whether the function is written in Gluon."""
-        return False
-
     def repr(self, specialization: Specialization | None = None) -> str:
         """The symbol of the kernel in compiled code."""
         if self._repr is not None:
             return self._repr(specialization)
         return self.__name__.replace("<lambda>", "lambda_")  # not `fn`: torch takes that away before it pickles
+
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """`JITFunction`, and the options that `jit` was given."""
+        names = ("version", "launch_metadata", "do_not_specialize", "do_not_specialize_on_alignment", "debug")
+        options = {name: getattr(self, name) for name in (*names, "sanitize", "noinline", "frontend")}
+        return JITFunction, {"repr": self._repr, **options}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""
@@ -301,8 +311,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return None
         mode = active_mode.get()
         if mode is not None:
+            task = lazy_imports.compile_task(compilation, partial(_compiled, compilation))
             self._kernels[compilation.key] = future = mode.submit(
-                (self, compilation.key), partial(_compiled, compilation), partial(self._keep, compilation)
+                (self, compilation.key), task, partial(self._keep, compilation)
             )
             return future
         kernel = _compiled(compilation)
@@ -416,31 +427,33 @@ def jit(
         frontend: `ast` (the source, as Triton), `bytecode`, `auto` (bytecode where there is no source), or `trace`: the
             function is run once, on tiles that record what is done with them. None is `auto`.
 
-    Example:
-        `@tw.jit` above a function, or `@tw.jit(debug=True)`; then `kernel[grid](*arguments)` launches it.
-
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.
         ValueError: `fn` has no source, and frontend="ast".
+
+    Example:
+        >>> @tw.jit
+        ... def double(x_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+        >>> x = np.arange(5.0)
+        >>> kernel = double[(1,)](x, 5, BLOCK=8)
+        >>> x
+        array([0., 2., 4., 6., 8.])
     """
-    options = {
-        "version": version,
-        "repr": repr,
-        "launch_metadata": launch_metadata,
-        "do_not_specialize": do_not_specialize,
-        "do_not_specialize_on_alignment": do_not_specialize_on_alignment,
-        "debug": debug,
-        "sanitize": sanitize,
-        "noinline": noinline,
-        "frontend": frontend,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
+    unspecialized, unaligned = do_not_specialize, do_not_specialize_on_alignment
+    values = (version, repr, launch_metadata, unspecialized, unaligned, debug, sanitize, noinline, frontend)
+    given = {name: value for name, value in zip(_OPTIONS, values, strict=True) if value is not None}
     if fn is None:
         return partial(jit, interpret=interpret, **given)
     if isinstance(fn, JITFunction | InterpretedFunction):
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
-    if knobs.runtime.interpret if interpret is None else interpret:
+    if knobs.runtime.interpret or lazy_imports.distrust() if interpret is None else interpret:
         return InterpretedFunction(fn, debug=bool(debug))
     return JITFunction(fn, **given)
+
+
+_OPTIONS = tuple(name for name in inspect.signature(JITFunction).parameters if name != "fn")
+"""The options of `jit` that a kernel gets, in order."""

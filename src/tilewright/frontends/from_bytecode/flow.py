@@ -72,7 +72,7 @@ class Flow:
         while at < self.end and at not in seen:
             seen.add(at)
             instruction = self.code[at]
-            if self._is_statement(at):
+            if self._is_jump_of_statement(at):
                 break
             if instruction.op == "jump":
                 at = instruction.target
@@ -89,7 +89,11 @@ class Flow:
         exit = self.exits[header]
         return self.end if exit in self.ending and self.code[self.ending[exit]].op == "return" else exit
 
-    def _is_statement(self, at: int) -> bool:
+    def is_statement(self, at: Point) -> bool:
+        """Whether a `break`, `continue` or `return` of its own begins there."""
+        return 0 <= at < self.end and self.code[at].positions in self.statements
+
+    def _is_jump_of_statement(self, at: int) -> bool:
         """Whether a `break`, `continue` or `return` of its own stands there, or the last part of one."""
         return self.code[at].positions in self.statements and (self.code[at].op == "jump" or self._leaves(at))
 

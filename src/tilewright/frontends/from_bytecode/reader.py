@@ -21,6 +21,7 @@ from tilewright.frontends import hir, operations
 from tilewright.frontends.from_bytecode.conditions import Condition, Conditions, Either, Group, Leaf, Not
 from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point, latch
 from tilewright.frontends.from_bytecode.opcodes import (
+    WHILE_TESTS_TWICE,
     BytecodeInstruction,
     instructions_of,
     tried,
@@ -82,7 +83,7 @@ class Reader(StackMachine):
                 return True
             if at == self._flow.end:
                 return False
-            if self._enters_while(at):
+            if self._begins_while(at):
                 following = self._while_from_top(at, stop)
             else:
                 following = self._block(at, stop)
@@ -387,6 +388,10 @@ class Reader(StackMachine):
         return str(self._code[at].arg)
 
     def _enters_while(self, at: Point) -> bool:
+        """Whether a branch to this point is the condition of a `while` in front of its loop."""
+        return WHILE_TESTS_TWICE and self._begins_while(at)
+
+    def _begins_while(self, at: Point) -> bool:
         is_open = any(latch(at) in latches for latches in self._latches)
         return at in self._flow.loops and not is_open and self._code[self._flow.ending[at]].op != "for"
 
@@ -422,10 +427,11 @@ class Reader(StackMachine):
         number = self._flow.ending[header]
         members, where = self._flow.loops[header], self._where
         if self._code[number].op == "branch" and not self._conditions.has_statements(header, number):
+            where = self.location(self._code[number].positions)
             group = self._conditions.at(header, number, statement=False)
             ways = (group.then, group.orelse)
             inside = [way for way in ways if way in members or way == latch(header)]
-            if len(inside) == 1 and not self._is_leaving(*ways):
+            if len(inside) == 1 and not any(map(self._flow.is_statement, ways)):
 
                 def read_test() -> Register:
                     self._straight(header)
@@ -443,10 +449,6 @@ class Reader(StackMachine):
         body = self.block(lambda: self._inside(header, header, None))
         loop = hir.While(hir.Block(()), self.constant(True), body, where)
         return self._after_loop(header, loop, self._behind(header), stop)
-
-    def _is_leaving(self, *points: Point) -> bool:
-        """Whether a `break` or `return` of its own begins at one of the points."""
-        return any(0 <= at < self._flow.end and self._code[at].positions in self._flow.statements for at in points)
 
     # Comprehensions
 
