@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from contextlib import nullcontext
 from random import Random
 from types import FunctionType
 from typing import Any
@@ -94,3 +95,19 @@ def test_many_programs(part: int) -> None:
         is_static = bool(number % 2)
         text = Program(random, is_static=is_static).text()
         check(text, random.randint(0, 99), random.randint(0, 99), is_static=is_static)
+
+
+@pytest.mark.parametrize("number", [4, 18, 88, 1850])
+@pytest.mark.parametrize("target", ["cpu", "cuda:90"])
+def test_programs_that_leave_loops_on_machines(number: int, target: str) -> None:
+    random = Random(number)
+    text = Program(random, is_static=False).text()
+    assert "break" in text or "continue" in text
+    x, y = random.randint(0, 99), random.randint(0, 99)
+    names = functions(text)
+    expected = list(names["body"](x, y, **CONSTANTS))
+    names["helper"] = tw.jit(names["helper"])
+    out = np.zeros(len(VARIABLES), np.int32)
+    with nullcontext() if target == "cpu" else tw.simulate(target):
+        tw.jit(names["kernel"])[(1,)](out, x, y, **CONSTANTS)
+    assert out.tolist() == expected
