@@ -150,6 +150,31 @@ def test_a_child_of_a_fork_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         assert stream.getvalue() == ""
 
 
+WORKERS = """
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from tilewright.support import progress
+progress.DELAY = 0.0
+
+def work(number):
+    with progress.Progress("in a worker", 3) as bar:
+        bar.at(1)
+        time.sleep(0.2)
+    return number
+
+with ProcessPoolExecutor(2, get_context("fork")) as pool:
+    assert list(pool.map(work, range(4))) == [0, 1, 2, 3]
+"""
+
+
+def test_workers_show_nothing() -> None:
+    shown, _ = on_terminal(WORKERS)
+    assert shown == ""
+    shown, _ = on_terminal(WORKERS, TILEWRIGHT_PROGRESS="1")
+    assert "in a worker" in shown
+
+
 def test_time_left() -> None:
     stream = io.StringIO()
     Line(stream, "work", 40, elapsed=30.0).show(10)

@@ -63,8 +63,7 @@ class Progress:
         print(text, flush=True)  # noqa: T201 - what the caller asked for
 
     def __enter__(self) -> Progress:
-        current = Progress._outermost
-        if current is None or current[0] != os.getpid():
+        if Progress._outermost is None:
             Progress._outermost = (os.getpid(), self)
         return self
 
@@ -159,9 +158,15 @@ def _watched() -> TextIO | None:
     """The stream that somebody watches bars on: stderr of terminals and notebooks, or what the knob says."""
     stream = sys.stderr
     wanted = knobs.tilewright.progress
-    if stream is None or wanted is False:
+    if stream is None or wanted is False or (wanted is None and _is_worker()):
         return None
     return stream if wanted or stream.isatty() or _is_notebook(stream) else None
+
+
+def _is_worker() -> bool:
+    """Whether this process works for another one, which shows how far all have come."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
 
 
 def _is_notebook(stream: TextIO) -> bool:
