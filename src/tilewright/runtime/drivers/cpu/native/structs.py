@@ -304,7 +304,7 @@ RECORD = struct_of(
     listener="ptr",
 )
 """A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch; `device`: a
-DEVICE, null on the CPU; `maps`: MAPs, one after the other; `listener`: a CONTROL, null for code that reports nothing."""
+DEVICE, null on the CPU; `maps`: MAPs, one by one; `listener`: a CONTROL, null for code that reports nothing."""
 
 MAP = struct_of(
     apart=4,
