@@ -45,6 +45,7 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 LAZY_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
     "runtime/lazy_imports.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "runtime/ray_executor.py": "Ray, which need not be installed",
     "ir/literals.py": "ml_dtypes: 4 ms; numbers of floats without a format in `struct` are read and rounded by it",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
     "support/system/posix.py": "grp and pwd: needed only where a group may write to a folder of ours",
@@ -75,6 +76,7 @@ NAMES_OF_SYSTEMS = frozenset(
 MAY_ASK = re.compile("|".join(re.escape(name.partition(".")[2]) for name in NAMES_OF_SYSTEMS))
 ASKS_THE_SYSTEM = {
     "compat/c_modules.py": "platform: the key of Triton's own folders of C modules, as Triton spells it",
+    "runtime/compile_task.py": "platform: the name of the host, for reports",
     "runtime/tuning/forked.py": "fork, and what ends a child: called only where SYSTEM.can_fork",
     "tools/doctor.py": "platform: the name of the Python",
 }

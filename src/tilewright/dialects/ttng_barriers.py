@@ -7,7 +7,7 @@ from tilewright.dialects.ttng_rules import verify_barriers, verify_cluster
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare, declares
-from tilewright.ir.fields import Flag, Integer, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand
+from tilewright.ir.fields import Flag, Integer, Marker, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand
 from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
@@ -115,7 +115,7 @@ class AsyncCopyMbarrierArrive(MemoryBarrier):
     """The copies of this thread arrive when they are done."""
 
     __slots__ = ()
-    without_increment = Flag("noIncrement")
+    without_increment = Marker("noIncrement")
 
 
 # Fences and clusters

@@ -16,7 +16,14 @@ from weakref import ref
 
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stages
-from tilewright.compiler.signature import TUPLE, ArgumentSpec, HostDescriptor, places, run_time_arguments
+from tilewright.compiler.signature import (
+    TUPLE,
+    ArgumentSpec,
+    GluonDescriptor,
+    HostDescriptor,
+    places,
+    run_time_arguments,
+)
 from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.arrays import ArrayView, check_memory, view_of
 from tilewright.runtime.devices import Device, Figures
@@ -376,6 +383,10 @@ class CompiledKernel:
 
         return launcher
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: source, stages and metadata, lines matched; see `display/tabs.py`."""
+        return lazy_imports.kernel_html(self)
+
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.hash[:12]})"
 
@@ -433,7 +444,10 @@ def _extent(value: Any) -> int:
 def _run_time_values(specs: Sequence[ArgumentSpec], values: Sequence[Any]) -> Iterator[int | float | ArrayView]:
     for spec, value in zip(specs, values, strict=True):
         if spec.type == TUPLE:
-            given = lazy_imports.host_parts(value) if spec.sequence is HostDescriptor else value
+            given = value
+            if issubclass(spec.sequence, HostDescriptor):
+                parts_of = lazy_imports.gluon_parts if spec.sequence is GluonDescriptor else lazy_imports.host_parts
+                given = parts_of(value)
             yield from _run_time_values(spec.elements, given[: len(spec.elements)])
         elif spec.is_pointer:
             yield view_of(value) or value

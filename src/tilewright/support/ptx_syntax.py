@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tilewright.support.diagnostics import TilewrightError
+from tilewright.support.source import shown_file
 
 TYPE_BITS = {
     "pred": 1,
@@ -53,7 +54,7 @@ class SourcePlace:
     caller: SourcePlace | None = None
 
     def __str__(self) -> str:
-        here = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        here = f"{shown_file(self.file)}:{self.line}" + (f":{self.column}" if self.column else "")
         return f"{here}, called from {self.caller}" if self.caller else here
 
 

@@ -139,7 +139,7 @@ ARM_CPUS = {
 
 
 WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
-"""Models of cores that begin four multiply-adds of vectors a cycle (Arm's optimisation guides of Neoverse V1 and V2)."""
+"""Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
 
 
 def host_target(override: str | None = None) -> Target:
@@ -179,8 +179,8 @@ def _detected_host() -> Target:
     if machine == "aarch64":
         if SYSTEM.name == "macos":
             return _named("apple-m1")
-        features = host_arm().features
-        return _arm("neoverse-v1" if "bf16" in features else "neoverse-n1", tuple(features))
+        found = host_arm().features
+        return _arm("neoverse-v1" if "bf16" in found else "neoverse-n1", tuple(found))
     if machine != "x86-64":
         raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
     try:

@@ -10,7 +10,7 @@ A register is one array over all lanes; arrays are never changed in place, so `m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tilewright.backends.ptxsim.shadow import Accessors, Clocks, GlobalShadow
 from tilewright.backends.ptxsim.shared import SharedMemory
 from tilewright.backends.ptxsim.uninitialized import UninitializedRegisters
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
+from tilewright.backends.ptxsim.waiting import Explain, who_waits
 
 WARP = 32
 PATIENCE = 4
@@ -28,6 +29,7 @@ PATIENCE = 4
 STALLED = 50
 """Max polls in vain per group, on average, before they are a deadlock: nothing else changes memory."""
 Extents = tuple[int, int, int]
+Follow: TypeAlias = Callable[[Step, Mask], None]
 _State = TypeVar("_State")
 
 
@@ -51,6 +53,7 @@ class Machine:
         warp, cta: per lane the warp and the CTA, both counted through the batch.
         alive: per lane, does it still run?
         instruction: the one that runs now, for messages.
+        followed, follow: `follow` is told of each step that touches these registers, and which lanes do it.
     """
 
     def __init__(
@@ -106,6 +109,9 @@ class Machine:
         self._families: dict[Any, Any] = {}
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
+        self.at_deadlock: list[Explain] = []
+        self.followed = frozenset(code.accumulators | code.fragments) if checks else frozenset()
+        self.follow: Follow | None = None
 
     # ---- what instruction families use
 
@@ -172,6 +178,7 @@ class Machine:
         return SimulationError(
             kind,
             text,
+            waiting=who_waits(self) if kind == "deadlock" else (),
             line=instruction.line if instruction else 0,
             instruction=instruction.text if instruction else "",
             kernel=self.code.name,
@@ -296,6 +303,8 @@ class Machine:
             if watched:
                 self._refuse_unset(step, active, doing)
                 self._uninitialized.follow(step, doing, registers)
+            if self.follow is not None and not self.followed.isdisjoint(step.touches):
+                self.follow(step, doing)
             moves = step.run(self, doing)
             if moves is None:
                 at += 1
