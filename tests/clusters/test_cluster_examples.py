@@ -42,7 +42,8 @@ def test_many_kernels_are_compiled_before_they_are_needed(kind: str, tmp_path: P
 def test_ranks_of_mpi_compile(tmp_path: Path) -> None:
     """Rank 0 runs the program, the others work for it. Two workers take the parts that a cluster has."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = ["mpiexec", "--oversubscribe", "-n", "3", *PYTHON, "-m", "mpi4py.futures", str(EXAMPLES / "warm_up.py"), "mpi"]
+    program = ["-m", "mpi4py.futures", str(EXAMPLES / "warm_up.py"), "mpi"]
+    command = ["mpiexec", "--oversubscribe", "-n", "3", *PYTHON, *program]
     assert printed(command, tmp_path, **root) == WARM
 
 
