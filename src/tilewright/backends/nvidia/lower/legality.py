@@ -9,7 +9,6 @@ from tilewright.support.diagnostics import InternalError, NotSupported, Tilewrig
 
 UNSUPPORTED: dict[str, str] = {
     "ttg.local_atomic_scatter_rmw": "atomic accesses are to global memory",
-    "ttg.warp_specialize": "all warps of a block run the same code",
     "tti.experimental_fpsan_embed": "floats are not replaced by integers",
     "tti.experimental_fpsan_unembed": "floats are not replaced by integers",
     "ttng.async_shared_store": "blocks of a cluster do not write each other's memory",
