@@ -35,8 +35,9 @@ with progress.Progress("sorting things", 40) as bar:
             bar.write("a line of results")
 print("the end", file=sys.stderr)
 """
-TUNING = """
-import os, time
+LONG_WORK = """
+import time
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tilewright as tw, tilewright.language as tl
 from tilewright.support import progress
@@ -47,12 +48,21 @@ def bench(launch, quantiles):
     time.sleep(0.15)
     return [1.0, 1.0, 1.0]
 
-@tw.autotune([tw.Config({"B": 2**k}) for k in range(4, 9)], key=[], do_bench=bench)
+@tw.autotune([tw.Config({"B": 2**k}) for k in range(4, 7)], key=[], do_bench=bench)
 @tw.jit
 def tuned(x, B: tl.constexpr):
     tl.store(x + tl.arange(0, B), 1)
 
-tuned[(1,)](np.zeros(512, np.int32))
+@tw.jit
+def filled(x, B: tl.constexpr):
+    tl.store(x + tl.program_id(0) * B + tl.arange(0, B), 1)
+
+@tw.testing.perf_report(tw.testing.Benchmark(["n"], [1, 2, 3], "who", ["a"], ["A"], "sleeping", {}))
+def sleeping(n, who):
+    time.sleep(0.15)
+    return n
+
+x = np.zeros(4096, np.int32)
 """
 
 
@@ -100,12 +110,25 @@ def test_the_knob_takes_it_away_and_puts_it_everywhere(kind: str) -> None:
     assert done.stderr == "the end\n"
 
 
-def test_tuning_shows_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("work", "title"),
+    [
+        ("tuned[(1,)](x)", "trying tuned"),
+        ("sleeping.run()", "measuring sleeping"),
+        ("with tw.simulate('cuda:90'): filled[(256,)](x, 16)", "simulating filled"),
+        (
+            "with ThreadPoolExecutor(1) as pool, tw.AsyncCompileMode(pool):\n"
+            "    for k in (16, 32, 64): filled.warmup(x, k, grid=(1,))",
+            "compiling kernels",
+        ),
+    ],
+)
+def test_long_work_shows_a_bar(work: str, title: str, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
-    file.write_text(TUNING)
+    file.write_text(f"{LONG_WORK}{work}\n")
     code = f"import runpy; runpy.run_path({str(file)!r})"
     shown, _ = on_terminal(code, TRITON_CACHE_DIR=str(tmp_path / "cache"))
-    assert "trying tuned" in shown
+    assert title in shown
 
 
 class Terminal(io.StringIO):
