@@ -113,7 +113,8 @@ def declares_twice(n):
         (declares_twice, "SIZE is already defined. constexpr cannot be reassigned."),
     ],
 )
-def test_sentences_that_programs_look_for(kernel: Any, sentence: str) -> None:
+def test_sentences_that_programs_look_for(kernel: Any, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_LEAVE_LOOPS", "0")  # as `tilewright run` has it
     assert sentence in str(error_of(kernel, n="i32"))
 
 
