@@ -249,8 +249,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
     def _launches(self) -> NativeKernel:
         """The launches that need no Python any more."""
         if self._launcher is None:
-            parameters = list(map(_native_parameter, self.params))
-            self._launcher = NativeKernel(parameters, self._launch, self.pre_run_hooks)
+            made = NativeKernel(list(map(_native_parameter, self.params)), self._launch, self.pre_run_hooks)
+            with self._compiling:  # there is one only, ever: native code uses it without asking for a reference
+                self._launcher = self._launcher or made
         return self._launcher
 
     def _specialized(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:

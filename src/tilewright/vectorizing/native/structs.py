@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native.structs import struct_of
+from tilewright.runtime.drivers.cpu.native.structs import HEADER, struct_of
 
 C_FUNCTIONS = (
     "PyFloat_FromDouble",
@@ -16,7 +16,7 @@ C_FUNCTIONS = (
 )
 """Functions of the Python library that native code calls."""
 
-SYSTEM_FUNCTIONS = ("free", "madvise", "memcpy", "memset", "posix_memalign")
+SYSTEM_FUNCTIONS = ("free", "madvise", "memcpy", "memset", "posix_memalign", "sched_yield")
 """Functions of the C library that native code calls."""
 
 OWN_MEMORY, LARGE = 1 << 17, 1 << 24
@@ -30,6 +30,7 @@ MAX_BLOCKS, MAX_KEPT = 16, 1 << 28
 TABLE = struct_of(
     dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS), "ptr"),
     kept="ptr",  # BLOCKs
+    kept_lock="i32",  # 1 while a thread looks for a place, where threads are free
     kept_bytes="i64",
     next_kept="i64",
     set_handler="ptr",  # NumPy: sets the allocator of new arrays
@@ -44,8 +45,11 @@ TABLE = struct_of(
     state="i64",  # the offset of STATE in a function object
 )
 
-STATE = struct_of(vectorcall="ptr", records="ptr", count="i64")
-"""The end of a function object: its vectorcall, and its RECORDs in an array of addresses."""
+STATE = struct_of(vectorcall="ptr", records="ptr")
+"""The end of a function object: its vectorcall and its RECORDS."""
+
+RECORDS = struct_of(count="i64")
+"""RECORDs, whose addresses follow; replaced as a whole, and never freed while there is the function."""
 
 MAX_ARGUMENTS = 16
 BUFFER = 512
@@ -94,8 +98,8 @@ CALL = struct_of(
 
 OPERAND = struct_of(address="ptr", stride="i64")
 
-FLOAT_VALUE = 16
-ARRAY_RANK, ARRAY_EXTENTS = 24, 32
+FLOAT_VALUE = HEADER
+ARRAY_RANK, ARRAY_EXTENTS = HEADER + 8, HEADER + 16
 ARRAY_C_ORDER, ARRAY_F_ORDER, ARRAY_WRITEABLE = 1, 2, 0x400
 OUTPUT_UNFIT, OUTPUT_IN_PLACE, OUTPUT_APART = 0, 1, 2
 NUMPY_VERSION, NUMPY_ARRAY_TYPE, NUMPY_EMPTY, NUMPY_FEATURES = 0, 2, 184, 211

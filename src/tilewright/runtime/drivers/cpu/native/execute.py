@@ -10,6 +10,9 @@ get all threads that are allowed, and wait until the pool is free.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
@@ -17,6 +20,7 @@ from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONTROL,
     DONE,
+    IS_FREE_THREADED,
     LANE,
     LAUNCH_CONTROL,
     NO_MEMORY,
@@ -40,7 +44,7 @@ _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch rec
 
 @native("ptr", inlining=RARE)
 def _make_lane(f: Function) -> None:
-    """A new lane, or null. With the GIL held."""
+    """A new lane, or null."""
     table = runtime(f)
     lane = f.call(system(f, "malloc"), "ptr", f.constant("i64", LANE.size))
     f.give_when(lane.equals(0), 0)
@@ -48,19 +52,34 @@ def _make_lane(f: Function) -> None:
         f.put(LANE, lane, field, 0)
     for field in ("look", "wait"):
         f.put(LANE, lane, field, f.emit("ptr", f"getelementptr i8, ptr @{field}, i64 0"))
-    f.put(LANE, lane, "link", f.get(TABLE, table, "all_lanes"))
-    f.store(lane, f.address(TABLE, table, "all_lanes"), order="release")
+    with _locked_lanes(f):
+        f.put(LANE, lane, "link", f.get(TABLE, table, "all_lanes"))
+        f.store(lane, f.address(TABLE, table, "all_lanes"), order="release")
     f.give(lane)
+
+
+@contextmanager
+def _locked_lanes(f: Function) -> Iterator[None]:
+    """Lists of lanes change with the GIL held or, where there is none, a lock of their own, for a few instructions."""
+    place = f.address(TABLE, runtime(f), "lanes_lock")
+    if IS_FREE_THREADED:
+        with f.repeat() as spin:
+            spin.leave_when(_exchanged(f, place, 1).equals(0))
+            f.call(system(f, "sched_yield"), "i32")
+    yield
+    if IS_FREE_THREADED:
+        f.store(f.constant("i32", 0), place, order="release")
 
 
 @native("ptr")
 def _take_lane(f: Function, size: I64) -> None:
-    """A lane with at least `size` bytes of memory that nobody else uses, or null. With the GIL held."""
-    table = runtime(f)
-    lane = f.variable("ptr", f.get(TABLE, table, "lanes"))
-    with f.when(lane.value.differs(0)) as found:
-        f.put(TABLE, table, "lanes", f.get(LANE, lane.value, "next"))
-    with found.otherwise():
+    """A lane with at least `size` bytes of memory that nobody else uses, or null."""
+    table, lane = runtime(f), f.variable("ptr", 0)
+    with _locked_lanes(f):
+        lane.set(f.get(TABLE, table, "lanes"))
+        with f.when(lane.value.differs(0)):
+            f.put(TABLE, table, "lanes", f.get(LANE, lane.value, "next"))
+    with f.when(lane.value.equals(0)):
         lane.set(f.call("make_lane", "ptr"))
         f.give_when(lane.value.equals(0), 0)
     with f.when(f.get(LANE, lane.value, "size") < size):
@@ -82,8 +101,9 @@ def _grow(f: Function, lane: Lanes) -> None:
 @native("void")
 def _give_lane_back(f: Function, lane: Ptr) -> None:
     table = runtime(f)
-    f.put(LANE, lane, "next", f.get(TABLE, table, "lanes"))
-    f.put(TABLE, table, "lanes", lane)
+    with _locked_lanes(f):
+        f.put(LANE, lane, "next", f.get(TABLE, table, "lanes"))
+        f.put(TABLE, table, "lanes", lane)
     f.give()
 
 
