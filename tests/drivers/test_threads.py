@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime.drivers.cpu.launcher import is_native
+from tilewright.runtime.drivers.cpu.native.structs import IS_FREE_THREADED
 
 THREADS = 8
 SCALE = tl.constexpr(2)
@@ -169,3 +171,18 @@ def test_vectorized_functions() -> None:
             assert mixed(number, turn) == number * turn + max(number, turn)
 
     at_once(work)
+
+
+@pytest.mark.skipif(not IS_FREE_THREADED, reason="objects are counted together where threads are free")
+def test_kernels_of_modules_are_not_counted() -> None:
+    def inner(out):
+        tl.store(out, 7)
+
+    names: dict[str, Any] = {"tl": tl}
+    exec("def outer(out):\n    tl.store(out, 7)\n", names)
+    immortal = []
+    for function in (names["outer"], inner):
+        kernel, out = tw.jit(function), np.zeros(1, np.int32)
+        results = [kernel[(1,)](out) for _ in range(3)]
+        immortal.append([sys._is_immortal(value) for value in (kernel._native, results[-1])])  # type: ignore[attr-defined]
+    assert immortal == [[True, True], [False, False]]

@@ -121,6 +121,7 @@ class NativeKernel:
         slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
             raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
         hooks: while this list has entries, all calls go to the slow path, which has to call them.
+        lives_on: it and what its launches return may live as long as the process, if that lets free threads scale.
     """
 
     __slots__ = (
@@ -131,6 +132,7 @@ class NativeKernel:
         "_installed",
         "_keeps",
         "_layouts",
+        "_lives_on",
         "_parameters",
         "_records",
         "_retired",
@@ -139,7 +141,15 @@ class NativeKernel:
         "_state_memory",
     )
 
-    def __init__(self, parameters: Sequence[Parameter], slow_path: SlowPath, hooks: list[Any] | None = None) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        slow_path: SlowPath,
+        hooks: list[Any] | None = None,
+        *,
+        lives_on: bool = False,
+    ) -> None:
+        self._lives_on = lives_on
         self._hooks = hooks
         self._guards = NO_GUARDS
         self._parameters = tuple(parameters)
@@ -187,6 +197,9 @@ class NativeKernel:
             with _Shared.lock:
                 self._keeps += [miss.keeps, words, (slots, maps), specialization.result]
                 self._keeps += specialization.keeps
+                if self._lives_on:
+                    python_memory.live_for_ever(self)
+                    python_memory.live_for_ever(specialization.result)
                 self._enter((miss.layout, miss.key), record)
                 self._installed[miss.layout, miss.key] = specialization.result
 
@@ -235,7 +248,6 @@ class NativeKernel:
         self._publish("records", index.address)
 
     def _publish(self, field: str, address: int) -> None:
-        """Lets native code find what is at an address, and was written before."""
         publish(self._state + STATE.fields[field].offset, address)
 
     def _launch_slowly(self, grid: Any, /, *args: Any, **kwargs: Any) -> object:
@@ -296,10 +308,8 @@ class NativeKernel:
 
 def publish(place: int, address: int) -> None:
     """Writes the address of something new where native code looks for it: who sees it sees all that it refers to."""
-    if _Shared.runtime is None:  # no native code runs yet
-        write_word(place, address)
-    else:
-        _Shared.runtime.publish(place, address)
+    write = write_word if _Shared.runtime is None else _Shared.runtime.publish  # without one, no native code runs
+    write(place, address)
 
 
 def _record(

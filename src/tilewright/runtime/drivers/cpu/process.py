@@ -135,6 +135,8 @@ class NativeRuntime:
         if IS_FREE_THREADED:
             addresses |= {name: python_memory.function_address(python, name) for name in FREE_THREADED_FUNCTIONS}
         poke(self.table, TABLE.pack(**addresses, **_FOR_EVER, pool=self.pool, stream_key=_thread_key(system)))
+        if IS_FREE_THREADED:
+            self.set("lane_key", _thread_key(system, ctypes.c_void_p(self.symbols["list_lane"])))
         if python_memory.ndarray_is_as_expected():
             self.set_object("type_ndarray", np.ndarray)
         self.set_object("bound_type", self._bound_type())
@@ -201,10 +203,10 @@ class NativeRuntime:
         return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]  # made through ctypes
 
 
-def _thread_key(system: ctypes.CDLL) -> int:
-    """A new key for what belongs to a thread."""
+def _thread_key(system: ctypes.CDLL, at_end: ctypes.c_void_p | None = None) -> int:
+    """A new key for what belongs to a thread; `at_end` gets it when the thread ends."""
     key = ctypes.c_uint32()
-    if system.pthread_key_create(ctypes.byref(key), None):
+    if system.pthread_key_create(ctypes.byref(key), at_end):
         raise OSError("the system has no more keys for what belongs to a thread")
     return key.value
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewright.runtime.drivers.cpu.native.structs import (
     HEADER,
+    IS_FREE_THREADED,
     NDARRAY_DATA,
     NDARRAY_DTYPE,
     NDARRAY_FLAGS,
@@ -33,6 +34,7 @@ _NO_INDEX = -1  # torch's number of the CPU among CPUs
 _DTYPES = ("float32", "int64", "uint8", "float64", "bfloat16", "bool")
 _TENSOR_BYTES = 192  # of what a handle points to
 _PLAIN_KEYS = ("ADInplaceOrView", "CPU", "AutogradCPU", "AutocastCPU", "CUDA", "AutogradCUDA", "AutocastCUDA")
+_LOCAL_COUNT, _IMMORTAL = 12, 2**32 - 1  # of ob_ref_local, in free-threaded CPython
 _CELL_CONTENT = HEADER  # of ob_ref
 _T_PYSSIZET, _READONLY = 19, 1
 _PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_TRAVERSE, _PY_TP_MEMBERS = 50, 52, 71, 72
@@ -112,6 +114,25 @@ def array_address(array: np.ndarray[Any, Any]) -> int:
 
 
 _is_ndarray_known = cache(ndarray_is_as_expected)
+
+
+def live_for_ever(value: object) -> None:
+    """Makes an object live until the process ends, as None does, where threads are free; elsewhere nothing happens.
+
+    Nobody counts references to it any more, so threads that use it do not wait for each other's counts.
+    """
+    if _are_counts_known():
+        ctypes.c_uint32.from_address(id(value) + _LOCAL_COUNT).value = _IMMORTAL
+
+
+@cache
+def _are_counts_known() -> bool:
+    """Whether objects of free threads have their owner's count where it is expected."""
+    if not IS_FREE_THREADED or not is_supported_python():
+        return False
+    fresh = object()
+    counts = [ctypes.c_uint32.from_address(id(value) + _LOCAL_COUNT).value for value in (None, True, fresh)]
+    return counts[:2] == [_IMMORTAL] * 2 and 0 < counts[2] < 8
 
 
 class TensorAccess(NamedTuple):

@@ -405,7 +405,8 @@ def _give_if_equal(f: Function, records: Lanes, record: Lanes) -> None:
     same_count = f.get(RECORD, record, "word_count").equals(f["count"])
     words = f.get(RECORD, record, "words")
     with f.when(same_structure & same_count), f.when(f.call("same_words", "i1", words, f["words"], f["count"])):
-        f.put(INDEX, records, "last", record)
+        with f.when(f.get(INDEX, records, "last").differs(record)):  # others read the same line of the cache
+            f.put(INDEX, records, "last", record)
         f.give(record)
 
 

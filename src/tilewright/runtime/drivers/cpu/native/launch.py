@@ -124,7 +124,8 @@ def _delete_bound(f: Function, bound: Lanes) -> None:
     kind = f.get(BOUND, bound, "type")
     f.call(system(f, "PyObject_GC_UnTrack"), "void", bound)
     f.call(system(f, "PyObject_GC_Del"), "void", bound)
-    release(f, kind)
+    if not IS_FREE_THREADED:  # there each thread counts types by itself, and a type that lives for ever need not know
+        release(f, kind)
 
 
 @native("i32", exported=True)

@@ -167,6 +167,7 @@ SYSTEM_FUNCTIONS = (
     "posix_memalign",
     "pthread_create",
     "pthread_getspecific",
+    "pthread_setspecific",
     "pthread_sigmask",
     "raise",
     "sched_yield",
@@ -222,6 +223,7 @@ TABLE = struct_of(
     failed="ptr",  # Python: (result, CUresult) → raises
     stuck="ptr",  # Python: (result, address of the launch record) → raises
     watched="i64",  # not 0: all launches go through Python, where hooks are called
+    lane_key="i64",  # the pthread key of a thread's own LANE, where threads are free
     lanes_lock="i32",  # 1 while a thread changes one of these lists, where threads are free
     lanes="ptr",  # free LANEs
     all_lanes="ptr",
@@ -256,6 +258,7 @@ LANE = struct_of(
     memory="ptr",  # scratch memory
     size="i64",
     next="ptr",  # free one
+    is_taken="i64",  # of a thread's own lane
     link="ptr",  # … of all
     owner="ptr",  # the thread that launched, by its thread pointer; null: no launch is under way
     launch="ptr",  # the launch record
