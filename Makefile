@@ -12,7 +12,7 @@ PYTEST_OPTIONS ?=
 # that takes 8 seconds, mostly for what nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long test-cpus test-arm64 test-pythons test-314 test-314t test-installs check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo docs test test-long test-cpus test-arm64 test-windows test-pythons test-314 test-314t test-installs check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,9 @@ test-cpus: .venv/installed
 
 test-arm64: .venv/installed
 	tests/machines/arm64.sh $(PYTEST_OPTIONS)
+
+test-windows: .venv/installed
+	tests/machines/windows.sh $(PYTEST_OPTIONS)
 
 test-pythons: .venv/installed
 	tests/machines/pythons.sh $(PYTEST_OPTIONS)
@@ -45,6 +48,9 @@ check: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not spared" -x
+
+docs: .venv/docs
+	$(BIN)/python docs/site/build.py
 
 bench-gpu-static: .venv/installed
 	$(BIN)/python bench/gpu_static.py
@@ -69,6 +75,10 @@ bench: .venv/installed
 	@test -n "$(PYTHON)" || { echo "tilewright needs Python 3.11 or newer; found none (set PYTHON=...)" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
+	@touch $@
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'
 	@touch $@
 
 clean:

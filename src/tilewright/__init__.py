@@ -72,10 +72,13 @@ if TYPE_CHECKING:  # the names of _MODULES and _WHOLE_MODULES, for type checkers
 __version__ = "0.1.0"
 
 _MODULES = {
+    "OUT": "runtime.block_maps",
     "Autotuner": "runtime.tuning.autotuner",
     "Config": "runtime.tuning.config",
     "Finding": "runtime.findings",
     "Heuristics": "runtime.tuning.heuristics",
+    "Launch": "runtime.tuning.together",
+    "RayExecutor": "runtime.ray_executor",
     "SimulationError": "backends.ptxsim.errors",
     "SanitizerError": "runtime.findings",
     "aggregate": "language.aggregates",
@@ -85,8 +88,10 @@ _MODULES = {
     "compile": "runtime.compile",
     "heuristics": "runtime.tuning.heuristics",
     "initialized": "runtime.unwritten",
+    "map_blocks": "runtime.block_maps",
     "set_allocator": "runtime.allocation",
     "simulate": "runtime.drivers.simulated.gpu",
+    "tune": "runtime.tuning.together",
     "uninitialized": "runtime.unwritten",
     "vectorize": "vectorizing.function",
 }
@@ -99,6 +104,7 @@ _lazy: dict[str, Any] = {}
 """The names that were asked for, with their values."""
 
 __all__ = [
+    "OUT",
     "ASTSource",
     "ArgumentError",
     "AsyncCompileMode",
@@ -119,8 +125,10 @@ __all__ = [
     "InterpreterError",
     "JITFunction",
     "KernelInterface",
+    "Launch",
     "MockTensor",
     "OutOfResources",
+    "RayExecutor",
     "ReadOnlyError",
     "SanitizerError",
     "SimulationError",
@@ -138,10 +146,12 @@ __all__ = [
     "jit",
     "knobs",
     "language",
+    "map_blocks",
     "next_power_of_2",
     "reinterpret",
     "set_allocator",
     "simulate",
+    "tune",
     "uninitialized",
     "vectorize",
 ]

@@ -7,6 +7,7 @@ Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -77,6 +78,13 @@ def source_line(file: str, line: int) -> str:
     """Line number `line` of `file` without its end; empty if the file cannot be read."""
     lines = lines_of(file)
     return lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
+
+
+def shown_file(file: str) -> str:
+    """What a user calls a file: a cell of a notebook by its number, `Cell In[3]`, everything else by its path."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
+    return " ".join(named) if named else file
 
 
 def source_text(file: str) -> str:

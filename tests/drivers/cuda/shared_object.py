@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu import blob
-from tilewright.runtime.drivers.cpu.blob import MACHINES, ROUTINES, ObjectFile, Section, read_object
+from tilewright.runtime.drivers.cpu.blob import MACHINES, ObjectFile, Section, read_object
+from tilewright.runtime.drivers.cpu.routines import ROUTINES
 
 PAGE = 65536
 TABLES, CODE = PAGE, 4 * PAGE

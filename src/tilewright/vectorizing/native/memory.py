@@ -16,7 +16,7 @@ from tilewright.runtime.drivers.cpu.native.structs import IS_FREE_THREADED
 from tilewright.vectorizing.native.structs import BLOCK, MAX_BLOCKS, MAX_KEPT, TABLE
 from tilewright.vectorizing.native.table import outside, table_of
 
-_HUGE_PAGE, _PAGE, _LINE, _WANT_HUGE_PAGES = 1 << 21, 1 << 12, 64, 14
+_HUGE_PAGE, _PAGE, _LINE = 1 << 21, 1 << 12, 64
 
 
 def add_memory(module: Module) -> None:
@@ -32,14 +32,12 @@ def add_memory(module: Module) -> None:
 def _fresh(module: Module) -> None:
     """A new block for so many bytes, its line included; null if there is no memory."""
     f = module.function("fresh_block", "ptr", {"size": "i64"})
-    place = f.stack("ptr")
     is_large = f["size"] > 2 * _HUGE_PAGE
     alignment = f.choose(is_large, _HUGE_PAGE, _PAGE)
-    failed = f.call(outside(f, "posix_memalign"), "i32", place, alignment, f["size"])
-    f.give_when(failed.differs(0), 0)
-    block = f.load("ptr", place)
+    block = f.system.take_memory(f, alignment, f["size"])
+    f.give_when(block.equals(0), 0)
     with f.when(is_large):
-        f.call(outside(f, "madvise"), "i32", block, f["size"], f.constant("i32", _WANT_HUGE_PAGES))
+        f.system.want_huge_pages(f, block, f["size"])
     f.store(f["size"], block)
     f.give(block)
 
@@ -73,7 +71,7 @@ def _free(module: Module) -> None:
     table, start = table_of(f), f.at(f["memory"], -_LINE)
     size = f.load("i64", start)
     with f.when(size > MAX_KEPT):
-        f.call(outside(f, "free"), "void", start)
+        f.system.free_memory(f, start)
         f.give()
     _lock(f)
     block = f.variable("ptr", f.call("evict", "ptr"))
@@ -91,7 +89,7 @@ def _lock(f: Function) -> None:
     if IS_FREE_THREADED:
         with f.repeat() as spin:
             spin.leave_when(f.update("xchg", f.address(TABLE, table_of(f), "kept_lock"), 1, kind="i32").equals(0))
-            f.call(outside(f, "sched_yield"), "i32")
+            f.system.give_way(f)
 
 
 def _unlock(f: Function) -> None:
@@ -110,7 +108,7 @@ def _evict(module: Module) -> None:
     with f.when(size.differs(0)):
         f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") - size)
         f.put(BLOCK, block, "size", 0)
-        f.call(outside(f, "free"), "void", f.get(BLOCK, block, "address"))
+        f.system.free_memory(f, f.get(BLOCK, block, "address"))
     f.give(block)
 
 

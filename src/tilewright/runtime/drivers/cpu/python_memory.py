@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import os
 import sys
 from functools import cache, reduce
 from types import CellType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
@@ -24,8 +23,8 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     NDARRAY_FLAGS,
     OBJECT_TYPE,
 )
-from tilewright.support.executable_memory import c_library
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 _DESCRIPTOR_OFFSET = HEADER + 24  # of d_member and d_base in descriptor objects
 _DEFINITION_BYTES, _MEMBER_OFFSET = 24, 16  # of a PyMemberDef up to `offset`; a wrapperbase is longer
@@ -236,7 +235,7 @@ def _definition(owner: type, name: str, kind: type) -> int | None:
     if (_word(begin), _word(begin + 8)) != (id(owner), id(label)):
         return None
     definition = _word(begin + 24)
-    read = ctypes.string_at if kind in _known_kinds else read_memory
+    read = ctypes.string_at if kind in _known_kinds else SYSTEM.read_memory
     head = read(definition, _DEFINITION_BYTES)
     expected = name.encode() + b"\0"
     found = None if head is None else read(int.from_bytes(head[:8], sys.byteorder), len(expected))
@@ -248,19 +247,6 @@ def _definition(owner: type, name: str, kind: type) -> int | None:
 
 _known_kinds: set[type] = set()
 """Kinds of descriptors of which one was found to be as expected, so all are: a read through a pipe takes 10 µs."""
-
-
-def read_memory(address: int, size: int) -> bytes | None:
-    """The bytes at an address; None where this process has no memory, which would end it if it read there itself.
-
-    Args: size: at most a page, which a pipe always has room for.
-    """
-    reader, writer = os.pipe()
-    try:
-        return os.read(reader, size) if c_library().write(writer, address, size) == size else None
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 def _word(address: int) -> int:

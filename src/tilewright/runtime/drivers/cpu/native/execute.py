@@ -15,7 +15,6 @@ from contextlib import contextmanager
 
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
-from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONTROL,
@@ -47,10 +46,8 @@ _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch rec
 def _make_lane(f: Function) -> None:
     """A new lane, or null."""
     table = runtime(f)
-    place, size = f.stack("ptr"), f.constant("i64", LANE.size)
-    alignment = f.constant("i64", _LANE_ALIGNMENT)
-    f.give_when(f.call(system(f, "posix_memalign"), "i32", place, alignment, size).differs(0), 0)
-    lane = f.load("ptr", place)
+    lane = f.system.take_memory(f, f.constant("i64", _LANE_ALIGNMENT), f.constant("i64", LANE.size))
+    f.give_when(lane.equals(0), 0)
     for field in LANE.fields:
         f.put(LANE, lane, field, 0)
     for field in ("look", "wait"):
@@ -68,7 +65,7 @@ def _locked_lanes(f: Function) -> Iterator[None]:
     if IS_FREE_THREADED:
         with f.repeat() as spin:
             spin.leave_when(_exchanged(f, place, 1).equals(0))
-            f.call(system(f, "sched_yield"), "i32")
+            f.system.give_way(f)
     yield
     if IS_FREE_THREADED:
         f.store(f.constant("i32", 0), place, order="release")
@@ -98,11 +95,11 @@ def _take_lane(f: Function, size: I64) -> None:
 
 
 def _grow(f: Function, lane: Lanes) -> None:
-    f.call(system(f, "free"), "void", f.get(LANE, lane, "memory"))
-    place, alignment = f.address(LANE, lane, "memory"), f.constant("i64", _ARENA_ALIGNMENT)
+    f.system.free_memory(f, f.get(LANE, lane, "memory"))
+    made = f.system.take_memory(f, f.constant("i64", _ARENA_ALIGNMENT), f["size"])
+    f.put(LANE, lane, "memory", made)
     f.put(LANE, lane, "size", f["size"])
-    with f.when(f.call(system(f, "posix_memalign"), "i32", place, alignment, f["size"]).differs(0)):
-        f.put(LANE, lane, "memory", 0)
+    with f.when(made.equals(0)):
         f.put(LANE, lane, "size", 0)
         f.call("give_lane_back", "void", lane)
         f.give(0)
@@ -110,8 +107,11 @@ def _grow(f: Function, lane: Lanes) -> None:
 
 def _own_lane(f: Function) -> Lanes:
     """The lane that this thread keeps, or null: threads that shared a list of them would wait for each other."""
-    key = f.get(TABLE, runtime(f), "lane_key").to("i32")
-    return f.call(system(f, "pthread_getspecific"), "ptr", key)
+    return f.system.thread_word(f, _lane_key(f))
+
+
+def _lane_key(f: Function) -> Lanes:
+    return f.get(TABLE, runtime(f), "lane_key").to("i32")
 
 
 @native("void")
@@ -120,8 +120,7 @@ def _give_lane_back(f: Function, lane: Ptr) -> None:
     if IS_FREE_THREADED:
         own = _own_lane(f)
         with f.when(own.equals(0)):
-            key = f.get(TABLE, runtime(f), "lane_key").to("i32")
-            f.call(system(f, "pthread_setspecific"), "i32", key, lane)
+            f.system.set_thread_word(f, _lane_key(f), lane)
         with f.when(own.equals(0) | own.equals(lane)):
             f.put(LANE, lane, "is_taken", 0)
             f.give()
@@ -200,7 +199,7 @@ def _take_pool(f: Function, pool: Ptr, lane: Ptr, division: I64) -> None:
             f.put(POOL, pool, "user", me)
             f.give(1)
         loop.leave_when(division.differs(SINGLY) | f.get(POOL, pool, "user").equals(me))
-        f.call(system(f, "sched_yield"), "i32")
+        f.system.give_way(f)
         tick = f.load("i64", ticks, order="monotonic")
         with f.when(tick.differs(seen.value)):
             seen.set(tick)
@@ -300,7 +299,7 @@ def _begin(f: Function, lane: Lanes) -> None:
     f.store(lane, launch, LAUNCH_CONTROL)
     f.put(LANE, lane, "launch", launch)
     f.put(LANE, lane, "entry", f["entry"])
-    f.store(thread_pointer(f), f.address(LANE, lane, "owner"), order="monotonic")
+    f.store(f.system.thread_pointer(f), f.address(LANE, lane, "owner"), order="monotonic")
     watcher = f.load("i32", f.address(TABLE, runtime(f), "watcher"), order="monotonic")
     with f.when(watcher.differs(WATCHER_AWAKE)):
         f.call("rouse", "void")
