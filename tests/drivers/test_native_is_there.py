@@ -68,22 +68,21 @@ def test_this_machine_launches_natively_if_it_is_one_that_can() -> None:
         (sys.platform, platform.machine())
         in (("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64"), ("darwin", "arm64"))
         and sys.implementation.name == "cpython"
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and not sysconfig.get_config_var("Py_DEBUG")
     )
     assert launcher.is_native() is expected
 
 
 @pytest.mark.spared
-def test_free_threaded_python_is_refused_before_any_object_is_read(tmp_path: Path) -> None:
+def test_a_debug_build_is_refused_before_any_object_is_read(tmp_path: Path) -> None:
     """As far as an ordinary Python can play one: whoever reads an object's memory there ends the process."""
-    poison = "sys.abiflags += 't'\n"
+    poison = "sys.gettotalrefcount = int\n"
     poison += "import tilewright.runtime.drivers.cpu.python_memory as memory\n"
     poison += "def refuse(address): raise SystemExit('memory of an object was read')\n"
     poison += "memory._word = refuse\n"
     is_native, warned = outcome(tmp_path, poison)
     assert is_native == "False"
-    assert warned.count("free-threaded") == 1
+    assert warned.count("debug build") == 1
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_free_threaded_python_is_refused_before_any_object_is_read(tmp_path: Pat
 def test_no_layout_is_looked_for_where_objects_are_unknown(
     reader: object, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "abiflags", "t", raising=False)
+    monkeypatch.setattr(sys, "gettotalrefcount", int, raising=False)
     monkeypatch.setattr(python_memory, "_known_kinds", set())
     monkeypatch.setattr(python_memory, "_word", lambda address: pytest.fail("memory of an object was read"))
     assert callable(reader)

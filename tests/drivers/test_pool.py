@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -170,7 +171,8 @@ def test_the_gil_is_released_by_long_launches() -> None:
 
     def tick() -> None:
         nonlocal ticks
-        while not done.wait(0.001):
+        while not done.is_set():
+            time.sleep(0.001)
             ticks += 1
 
     thread = threading.Thread(target=tick)

@@ -19,6 +19,7 @@ from tilewright.runtime.drivers.cpu import process, python_memory
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, host_machine
+from tilewright.runtime.drivers.cpu.native.structs import HEADER
 from tilewright.runtime.drivers.cpu.native.text import runtime_text
 from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.support.system import SYSTEM
@@ -152,7 +153,7 @@ def test_slots_are_found_where_they_are() -> None:
     assert python_memory.slot_offset(list, "append") is None
 
 
-@pytest.mark.parametrize("place", [24, 32, 48, 56])
+@pytest.mark.parametrize("place", [HEADER + 8, HEADER + 16, HEADER + 32, HEADER + 40])
 def test_descriptors_that_are_laid_out_otherwise_are_left_alone(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_memory, "_known_kinds", set())
     monkeypatch.setattr(python_memory, "_DESCRIPTOR_OFFSET", place)

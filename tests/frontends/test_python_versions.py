@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+import tilewright.language as tl
+from tilewright.frontends import from_bytecode
 from tilewright.support.annotations import annotations_of, signature_of
 from tilewright.support.source import lines_of
 
@@ -100,3 +102,12 @@ def test_lines_of_a_file(tmp_path: Path) -> None:
     path.write_text("a = 1\nb = 2\n")
     assert lines_of(str(path)) == ["a = 1\n", "b = 2\n"]
     assert lines_of(str(tmp_path / "none.py")) == lines_of("<string>") == []
+
+
+def test_bytecode_of_a_version_that_was_not_tested_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_bytecode, "python_problem", lambda: "another one")
+    names: dict[str, Any] = {"tl": tl}
+    exec("def kernel(x):\n    tl.store(x, 1)\n", names)
+    version = rf"{sys.version_info[0]}\.{sys.version_info[1]}"
+    with pytest.raises(tw.Unsupported, match=f"the bytecode of Python {version} cannot be used in a kernel"):
+        tw.jit(frontend="bytecode")(names["kernel"])[(1,)](np.zeros(1, np.int32))

@@ -2,14 +2,14 @@
 # pythons.sh [OPTION OF PYTEST...]
 #
 # Runs the fast tests on other versions of Python, each in an environment of its own (interpreter.sh says where they
-# come from). VERSIONS="3.14 3.14t" chooses versions, TESTS files. A version that cannot be had is named and left out; if
+# come from). VERSIONS="3.13 3.14" chooses versions, TESTS files. A version that cannot be had is named and left out; if
 # there is none, the status is 3.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 read -ra tests <<< "${TESTS:-tests}"
 ran=0
 
-for version in ${VERSIONS:-3.12 3.13 3.14}; do
+for version in ${VERSIONS:-3.12 3.13 3.14 3.14t}; do
   if ! python=$(tests/machines/interpreter.sh "$version"); then
     echo "Python $version cannot be had here: its tests were not run" >&2
     continue

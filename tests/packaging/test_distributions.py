@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import tilewright
+from tilewright.support import tested_versions
 from tilewright.support.tested_versions import PYTHON, TESTED, python_problem, requirement
 from tilewright.tools.run_command import PACKAGE_PATH
 
@@ -116,3 +117,9 @@ def test_older_versions_of_python_are_refused(version: tuple[int, int]) -> None:
 def test_what_is_said_of_other_versions() -> None:
     assert [python_problem((3, minor)) for minor in (11, 12, 13, 14)] == [""] * 4
     assert python_problem((3, 15)) == "Tilewright was tested with Python 3.11 to 3.14, and this is 3.15"
+
+
+def test_a_version_of_python_that_was_not_tested_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tested_versions, "python_problem", lambda: "an unknown Python")
+    with pytest.warns(RuntimeWarning, match="an unknown Python"):
+        tested_versions.warn_of_python()

@@ -252,8 +252,10 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
     def _launches(self) -> NativeKernel:
         """The launches that need no Python any more."""
         if self._launcher is None:
-            parameters = list(map(_native_parameter, self.params))
-            self._launcher = NativeKernel(parameters, self._launch, self.pre_run_hooks)
+            parameters, lives_on = map(_native_parameter, self.params), "<locals>" not in self.fn.__qualname__
+            made = NativeKernel(list(parameters), self._launch, self.pre_run_hooks, lives_on=lives_on)
+            with self._compiling:  # there is one only, ever: native code uses it without asking for a reference
+                self._launcher = self._launcher or made
         return self._launcher
 
     def _specialized(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:

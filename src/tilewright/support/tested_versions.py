@@ -22,7 +22,7 @@ class Tested(NamedTuple):
 
 TESTED = {
     "llvmlite": Tested((0, 48), (0, 50)),
-    "ml_dtypes": Tested((0, 4), (0, 6)),
+    "ml_dtypes": Tested((0, 5), (0, 6)),
     "numpy": Tested((1, 26), (2, 5)),
 }
 """Versions by library; `pyproject.toml` has the oldest. llvmlite 0.48 is the first with LLVM 22, which we write for."""
@@ -38,6 +38,12 @@ def python_problem(version: tuple[int, int] = sys.version_info[:2]) -> str:
         return ""
     oldest, newest, this = (".".join(map(str, release)) for release in (*PYTHON, version))
     return f"Tilewright was tested with Python {oldest} to {newest}, and this is {this}"
+
+
+def warn_of_python() -> None:
+    """Give a RuntimeWarning if this Python was not tested."""
+    if problem := python_problem():
+        warnings.warn(problem, RuntimeWarning, stacklevel=2)
 
 
 def require(library: str, version: str) -> None:

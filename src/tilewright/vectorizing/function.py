@@ -26,7 +26,7 @@ import numpy as np
 from tilewright.language.callable import JITCallable
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.dependencies import hashing
-from tilewright.runtime.drivers.cpu.native.structs import poke
+from tilewright.runtime.drivers.cpu.native.structs import Memory
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.foreign import allowing
 from tilewright.runtime.tracebacks import shortened
@@ -37,7 +37,7 @@ from tilewright.vectorizing import arrays, dispatch, reductions
 from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
 from tilewright.vectorizing.errors import BadParameters
 from tilewright.vectorizing.kinds import WEAK_KINDS, Kind
-from tilewright.vectorizing.native.structs import LARGE, MAX_ARGUMENTS, STATE
+from tilewright.vectorizing.native.structs import LARGE, MAX_ARGUMENTS, RECORDS, STATE
 from tilewright.vectorizing.operands import Operand
 from tilewright.vectorizing.process import NativeSide, native_side
 from tilewright.vectorizing.records import array_record, can_stream, scalar_record, set_stream
@@ -203,18 +203,20 @@ class Vectorized(CapturedFunction, JITCallable):
         if not self._state or key in self._records_by_key or len(self._records) >= _MAX_RECORDS:
             return
         with self._lock:
+            if key in self._records_by_key:  # another thread was here first
+                return
             self._records_by_key[key] = record = make()
             self._records = [*self._records, record]
             self._publish()
 
     def _publish(self) -> None:
-        if not self._state:
+        native = _native()
+        if native is None:
             return
-        addresses = (ctypes.c_uint64 * max(1, len(self._records)))(*map(ctypes.addressof, self._records))
-        self._retired.append(addresses)
-        image = STATE.pack(records=ctypes.addressof(addresses), count=len(self._records))
-        place = STATE.fields["records"].offset
-        poke(self._state + place, image[place:])
+        addresses = struct.pack(f"<{len(self._records)}Q", *map(ctypes.addressof, self._records))
+        memory = Memory(RECORDS.pack(count=len(self._records)) + addresses)
+        self._retired.append(memory)
+        native.publish(self._state + STATE.fields["records"].offset, memory.address)
 
 
 _SCALAR_FUNCTION = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -20,9 +20,10 @@ import numpy as np
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.loader import NativeCodeError, host_machine
-from tilewright.runtime.drivers.cpu.native.structs import RUNTIME, poke
+from tilewright.runtime.drivers.cpu.native.structs import RUNTIME, Memory, poke
 from tilewright.runtime.drivers.cpu.process import (
     RUNTIME_IDENTITY,
+    THREADING,
     NativeRuntime,
     cached_blob,
     native_runtime,
@@ -53,6 +54,7 @@ from tilewright.vectorizing.native.structs import (
     NUMPY_MIN_FEATURES,
     NUMPY_SET_HANDLER,
     NUMPY_VERSION,
+    RECORDS,
     STATE,
     SYSTEM_FUNCTIONS,
     TABLE,
@@ -66,6 +68,7 @@ class NativeSide:
         type: the class of function objects.
         rows: the address of what the launcher runs.
         execute: runs programs: (entry, call, programs, scratch bytes, threads, cost) → 0 when there is no memory.
+        publish: writes an address for other threads, as of something that is complete.
     """
 
     def __init__(self, runtime: NativeRuntime, base: type, missed: Callable[..., Any]) -> None:
@@ -73,7 +76,7 @@ class NativeSide:
         machine = host_machine()
         folder = os.path.expanduser(knobs.cache.dir)
         blob = cached_blob(
-            f"vectorize-{machine}-{name}.blob", machine, folder, lambda: lazy_imports.calls_blob(machine)
+            f"vectorize-{machine}{THREADING}-{name}.blob", machine, folder, lambda: lazy_imports.calls_blob(machine)
         )
         self._table = allocate(TABLE.size)
         self.table = self._table
@@ -81,15 +84,21 @@ class NativeSide:
         self._code, self._symbols = code.address, blob.symbols
         self.rows = code.address + blob.symbols["rows"]
         self._call = code.address + blob.symbols["call_vectorized"]
-        self.execute = runtime.execute
+        self.execute, self.publish = runtime.execute, runtime.publish
         self._kept: list[object] = [base, missed]
         self._state = _round_up(base.__basicsize__)
         self._fill_table(runtime, missed)
         self.type = self._made_type(base)
+        os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
+        """The thread that held the lock may not be in the child of a fork."""
+        TABLE.write(self.table, "kept_lock", 0)
 
     def adopt(self, function: object) -> int:
         """Let a new object of the type be called; the address of its STATE."""
         state = id(function) + self._state
+        STATE.write(state, "records", _NO_RECORDS.address)
         STATE.write(state, "vectorcall", self._call)
         return state
 
@@ -148,6 +157,7 @@ def native_side(base: type, missed: Callable[..., Any]) -> NativeSide | None:
         return None
 
 
+_NO_RECORDS = Memory(RECORDS.pack(count=0))
 _IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 
 

@@ -315,8 +315,9 @@ def _llvm() -> Any:
     with importing:
         import llvmlite.binding
 
-        from tilewright.support.tested_versions import require
+        from tilewright.support.tested_versions import require, warn_of_python
 
+        warn_of_python()
         require("llvmlite", llvmlite.__version__)
         require("numpy", np.__version__)  # here, where it costs nothing in a process that compiles nothing
         llvmlite.binding.initialize_all_targets()

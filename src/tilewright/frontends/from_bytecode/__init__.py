@@ -7,6 +7,7 @@ say it; where not, values computed from constants alone are constants wherever o
 from __future__ import annotations
 
 import inspect
+import sys
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +19,7 @@ from tilewright.semantics.constexpr import constexpr
 from tilewright.support.annotations import annotations_of
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span, lines_of
+from tilewright.support.tested_versions import python_problem
 
 
 def read_function(python: FunctionType) -> hir.Function:
@@ -30,6 +32,9 @@ def read_function(python: FunctionType) -> hir.Function:
     location = FileLocation(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
     if code.co_flags & inspect.CO_VARKEYWORDS:
         raise located(UnsupportedSyntax("a parameter with `**`", "a kernel's parameters have names"), Span(*location))
+    if python_problem():  # its instructions may mean something else
+        version = ".".join(map(str, sys.version_info[:2]))
+        raise located(UnsupportedSyntax(f"the bytecode of Python {version}", "give the source text"), Span(*location))
     refuse_generators(code)
     refuse_assignments_outside(code)
     reader = Reader(code, lines_of(code.co_filename, python.__globals__))

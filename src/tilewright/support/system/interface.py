@@ -110,8 +110,12 @@ class System(ABC):
         """
 
     @abstractmethod
-    def new_thread_key(self) -> int:
+    def new_thread_key(self, at_end: int = 0) -> int:
         """A new key for a word that belongs to a thread.
+
+        Args:
+            at_end: the address of a C function that gets the word, if it is not null, when a thread ends; Windows calls
+                none.
 
         Raises:
             OSError: there are no more.

@@ -85,9 +85,9 @@ class Posix(System):
     def function(self, name: str) -> int:
         return ctypes.addressof(ctypes.c_char.in_dll(c_library(), name))
 
-    def new_thread_key(self) -> int:
+    def new_thread_key(self, at_end: int = 0) -> int:
         key = self.thread_key()
-        if c_library().pthread_key_create(ctypes.byref(key), None):
+        if c_library().pthread_key_create(ctypes.byref(key), at_end or None):
             raise OSError("the system has no more keys for what belongs to a thread")
         return key.value
 

@@ -104,7 +104,7 @@ class Windows(System):
                 return ctypes.cast(found, ctypes.c_void_p).value or 0
         raise ValueError(f"Windows has no function {name}")
 
-    def new_thread_key(self) -> int:
+    def new_thread_key(self, at_end: int = 0) -> int:
         key = int(_kernel().TlsAlloc())
         if key == _NO_MORE_KEYS:
             raise OSError("the system has no more keys for what belongs to a thread")

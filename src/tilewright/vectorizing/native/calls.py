@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Variable
-from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RAISED, RUNTIME
+from tilewright.runtime.drivers.cpu.native.structs import (
+    NDARRAY_DATA,
+    NDARRAY_DTYPE,
+    NDARRAY_FLAGS,
+    OBJECT_TYPE,
+    RAISED,
+    RUNTIME,
+)
 from tilewright.runtime.drivers.cpu.native.systems import MACHINES
 from tilewright.vectorizing.native.memory import add_memory
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
@@ -32,6 +39,7 @@ from tilewright.vectorizing.native.structs import (
     OUTPUT_UNFIT,
     OWN_MEMORY,
     RECORD,
+    RECORDS,
     RESULT_BOOL,
     RESULT_FLOAT,
     ROLE_ARRAY,
@@ -76,7 +84,7 @@ def _matches(module: Module) -> None:
     with f.counted(f.get(RECORD, f["record"], "count")) as index:
         key = _key(f, f["record"], index)
         argument = f.load("ptr", f["objects"], index * 8)
-        kind = f.variable("ptr", f.load("ptr", argument, 8))
+        kind = f.variable("ptr", f.load("ptr", argument, OBJECT_TYPE))
         with f.when(f.get(KEY, key, "role").equals(ROLE_ARRAY)):
             f.give_when(kind.value.differs(array_type), 0)
             kind.set(f.load("ptr", argument, NDARRAY_DTYPE))
@@ -216,7 +224,7 @@ def _fit(module: Module) -> None:
     parameters = {"record": "ptr", "objects": "ptr", "first": "ptr", "out": "ptr", "orders": "i64"}
     f = module.function("fit", "i64", parameters)
     record, first, out = f["record"], f["first"], f["out"]
-    is_array = f.load("ptr", out, 8).equals(f.get(TABLE, table_of(f), "array_type"))
+    is_array = f.load("ptr", out, OBJECT_TYPE).equals(f.get(TABLE, table_of(f), "array_type"))
     f.give_when(is_array.equals(0) | f.get(RECORD, record, "checks").differs(0), OUTPUT_UNFIT)
     flags = f.load("i32", out, NDARRAY_FLAGS).to("i64")
     is_ordered = (flags & f["orders"]).differs(0) & (flags & ARRAY_WRITEABLE).differs(0)
@@ -310,8 +318,8 @@ def _call(module: Module) -> None:
     out = f.call("output_among", "ptr", objects, positional, names)
     with f.when(names.equals(0) | out.differs(0)):
         records = f.get(STATE, state, "records")
-        with f.counted(f.get(STATE, state, "count")) as index:
-            record = f.load("ptr", records, index * 8)
+        with f.counted(f.get(RECORDS, records, "count")) as index:
+            record = f.load("ptr", records, index * 8 + RECORDS.size)
             has_as_many = f.get(RECORD, record, "count").equals(positional)
             with f.when(has_as_many), f.when(f.call("matches", "i1", record, objects)):
                 _run(f, record, out, failed, positional)

@@ -4,13 +4,15 @@ pages than a cheap function to fill them; and in whole cache lines, which are st
     large_array(rank, extents, dtype, fortran)      NumPy's empty, with our allocator in charge of this one array
 
 At most MAX_KEPT bytes in MAX_BLOCKS blocks are kept. Blocks start at a page (large ones at a huge page, if the system
-has some) with a line of 64 bytes that has their size. All of this runs with the GIL held.
+has some) with a line of 64 bytes that has their size. All of this runs with the GIL held or, where there is none, with
+a lock of its own.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import Function, Module
+from tilewright.runtime.drivers.cpu.native.structs import IS_FREE_THREADED
 from tilewright.vectorizing.native.structs import BLOCK, MAX_BLOCKS, MAX_KEPT, TABLE
 from tilewright.vectorizing.native.table import outside, table_of
 
@@ -44,13 +46,17 @@ def _allocate(module: Module) -> None:
     f = module.function("allocate", "ptr", {"context": "ptr", "size": "i64"}, exported=True)
     table = table_of(f)
     kept, wanted = f.get(TABLE, table, "kept"), f["size"] + _LINE
+    _lock(f)
     with f.counted(f.constant("i64", MAX_BLOCKS)) as index:
         block = f.at(kept, index * BLOCK.size)
         size = f.get(BLOCK, block, "size")
         with f.when((size >= wanted) & (size - size.shift_signed(2) <= wanted)):
             f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") - size)
             f.put(BLOCK, block, "size", 0)
-            f.give(f.at(f.get(BLOCK, block, "address"), _LINE))
+            found = f.get(BLOCK, block, "address")
+            _unlock(f)
+            f.give(f.at(found, _LINE))
+    _unlock(f)
     made = f.call("fresh_block", "ptr", wanted)
     f.give_when(made.equals(0), 0)
     f.give(f.at(made, _LINE))
@@ -67,6 +73,7 @@ def _free(module: Module) -> None:
     with f.when(size > MAX_KEPT):
         f.system.free_memory(f, start)
         f.give()
+    _lock(f)
     block = f.variable("ptr", f.call("evict", "ptr"))
     with f.repeat() as loop:
         loop.leave_when(f.get(TABLE, table, "kept_bytes") + size <= MAX_KEPT)
@@ -74,7 +81,20 @@ def _free(module: Module) -> None:
     f.put(BLOCK, block.value, "address", start)
     f.put(BLOCK, block.value, "size", size)
     f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") + size)
+    _unlock(f)
     f.give()
+
+
+def _lock(f: Function) -> None:
+    if IS_FREE_THREADED:
+        with f.repeat() as spin:
+            spin.leave_when(f.update("xchg", f.address(TABLE, table_of(f), "kept_lock"), 1, kind="i32").equals(0))
+            f.system.give_way(f)
+
+
+def _unlock(f: Function) -> None:
+    if IS_FREE_THREADED:
+        f.store(f.constant("i32", 0), f.address(TABLE, table_of(f), "kept_lock"), order="release")
 
 
 def _evict(module: Module) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.runtime.drivers.cpu.native.structs import struct_of
+from tilewright.runtime.drivers.cpu.native.structs import HEADER, struct_of
 
 C_FUNCTIONS = (
     "PyFloat_FromDouble",
@@ -19,9 +19,9 @@ C_FUNCTIONS = (
 """Functions of the Python library that native code calls."""
 
 SYSTEM_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
-    "linux": ("free", "madvise", "memcpy", "memset", "posix_memalign"),
-    "macos": ("free", "memcpy", "memset", "posix_memalign"),
-    "windows": ("_aligned_free", "_aligned_malloc", "memcpy", "memset"),
+    "linux": ("free", "madvise", "memcpy", "memset", "posix_memalign", "sched_yield"),
+    "macos": ("free", "memcpy", "memset", "posix_memalign", "sched_yield"),
+    "windows": ("SwitchToThread", "_aligned_free", "_aligned_malloc", "memcpy", "memset"),
 }
 """Functions of the system's libraries that native code calls, by the name of the system."""
 _EVERY_FUNCTION = sorted({name for names in SYSTEM_FUNCTIONS.values() for name in names})
@@ -37,6 +37,7 @@ MAX_BLOCKS, MAX_KEPT = 16, 1 << 28
 TABLE = struct_of(
     dict.fromkeys((*C_FUNCTIONS, *_EVERY_FUNCTION), "ptr"),
     kept="ptr",  # BLOCKs
+    kept_lock="i32",  # 1 while a thread looks for a place, where threads are free
     kept_bytes="i64",
     next_kept="i64",
     set_handler="ptr",  # NumPy: sets the allocator of new arrays
@@ -51,8 +52,11 @@ TABLE = struct_of(
     state="i64",  # the offset of STATE in a function object
 )
 
-STATE = struct_of(vectorcall="ptr", records="ptr", count="i64")
-"""The end of a function object: its vectorcall, and its RECORDs in an array of addresses."""
+STATE = struct_of(vectorcall="ptr", records="ptr")
+"""The end of a function object: its vectorcall and its RECORDS."""
+
+RECORDS = struct_of(count="i64")
+"""RECORDs, whose addresses follow; replaced as a whole, and never freed while there is the function."""
 
 MAX_ARGUMENTS = 16
 BUFFER = 512
@@ -101,8 +105,8 @@ CALL = struct_of(
 
 OPERAND = struct_of(address="ptr", stride="i64")
 
-FLOAT_VALUE = 16
-ARRAY_RANK, ARRAY_EXTENTS = 24, 32
+FLOAT_VALUE = HEADER
+ARRAY_RANK, ARRAY_EXTENTS = HEADER + 8, HEADER + 16
 ARRAY_C_ORDER, ARRAY_F_ORDER, ARRAY_WRITEABLE = 1, 2, 0x400
 OUTPUT_UNFIT, OUTPUT_IN_PLACE, OUTPUT_APART = 0, 1, 2
 NUMPY_VERSION, NUMPY_ARRAY_TYPE, NUMPY_EMPTY, NUMPY_FEATURES = 0, 2, 184, 211

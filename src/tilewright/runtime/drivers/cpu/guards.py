@@ -13,22 +13,21 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from tilewright.runtime.dependencies import ABSENT, Captured, UsedGlobals, is_immutable
+from tilewright.runtime.dependencies import ABSENT, Captured, UsedGlobals, is_immutable, same_value
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.native.structs import GUARD, Memory
+from tilewright.runtime.drivers.cpu.native.structs import GUARD, GUARDS, Memory
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.named_tuple import NamedTuple
 
 
 class Guards(NamedTuple):
-    """A table of GUARDs.
+    """GUARDS in memory.
 
     Attributes:
         objects: what they refer to, in order; two tables with the same objects are the same.
     """
 
     memory: Memory
-    size: int
     objects: tuple[object, ...]
 
     def is_same(self, other: Guards | None) -> bool:
@@ -38,28 +37,30 @@ class Guards(NamedTuple):
         return all(left is right for left, right in zip(self.objects, other.objects, strict=True))
 
 
-NO_GUARDS = Guards(Memory(b""), 0, ())
+NO_GUARDS = Guards(Memory(GUARDS.pack(count=0)), ())
 
 
 def guards_for(used: UsedGlobals) -> Guards | None:
-    """Guards for all values, as they are now; None when one of them cannot be guarded."""
+    """Guards for all values; None when one cannot be guarded, or is another one now (another thread may change it)."""
     if not used:
         return NO_GUARDS
     entries: list[tuple[int, object, object]] = []  # address of a word or 0, container and name, expected object
-    for (name, _), (_, namespace) in used.items():
-        found = list(_entries(name, namespace))
+    for (name, _), (compiled, namespace) in used.items():
+        found = list(_entries(name, namespace, compiled))
         if not found:
             return None
         entries += found
-    image = b"".join(_packed(*entry) for entry in entries)
+    image = GUARDS.pack(count=len(entries)) + b"".join(_packed(*entry) for entry in entries)
     places = (place if isinstance(place, tuple) else (place,) for _, place, _ in entries)
     objects = (*(part for place in places for part in place), *(expected for _, _, expected in entries))
-    return Guards(Memory(image), len(entries), objects)
+    return Guards(Memory(image), objects)
 
 
-def _entries(name: str, namespace: Any) -> Iterator[tuple[int, object, object]]:
+def _entries(name: str, namespace: Any, compiled: object) -> Iterator[tuple[int, object, object]]:
     """The comparisons for one name; none when that cannot be done."""
     value = namespace.get(name, ABSENT)
+    if value is not compiled and not same_value(value, compiled):
+        return
     inner = value.value if isinstance(value, constexpr) else value
     cell, slot = _offsets()
     if value is ABSENT or not is_immutable(inner) or cell is None or slot is None:

@@ -36,16 +36,26 @@ from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
-from tilewright.runtime.drivers.cpu.native.structs import NO_MEMORY, RECORD, SPARE, SPINS, STATE, STUCK, Memory, poke
+from tilewright.runtime.drivers.cpu.native.structs import (
+    LAYOUTS,
+    NO_MEMORY,
+    RECORD,
+    SPARE,
+    SPINS,
+    STATE,
+    STUCK,
+    Memory,
+    write_word,
+)
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
     PROGRAM,
     MapSlot,
     Parameter,
+    RecordIndex,
     RecordLayout,
     Slot,
     StuckPrograms,
-    enter,
     fills,
     forms,
     in_plain_forms,
@@ -113,25 +123,35 @@ class NativeKernel:
         slow_path: called with (grid, args, kwargs, miss) for every call that has no specialisation; what it returns or
             raises is what the caller of the kernel gets. A grid function that was already called comes as its result.
         hooks: while this list has entries, all calls go to the slow path, which has to call them.
+        lives_on: it and what its launches return may live as long as the process, if that lets free threads scale.
     """
 
     __slots__ = (
         "__weakref__",
         "_guards",
         "_hooks",
+        "_index",
         "_installed",
         "_keeps",
         "_layouts",
+        "_lives_on",
         "_parameters",
         "_records",
         "_retired",
         "_slow_path",
         "_state",
         "_state_memory",
-        "_table",
     )
 
-    def __init__(self, parameters: Sequence[Parameter], slow_path: SlowPath, hooks: list[Any] | None = None) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        slow_path: SlowPath,
+        hooks: list[Any] | None = None,
+        *,
+        lives_on: bool = False,
+    ) -> None:
+        self._lives_on = lives_on
         self._hooks = hooks
         self._guards = NO_GUARDS
         self._parameters = tuple(parameters)
@@ -143,8 +163,11 @@ class NativeKernel:
         self._layouts: list[RecordLayout] = []
         self._records: dict[tuple[int, bytes], Memory] = {}
         self._installed: dict[tuple[int, bytes], object] = {}
-        self._table = (ctypes.c_uint64 * 0)()
-        self._retired: list[object] = []
+        self._index, layouts = RecordIndex(), Memory(LAYOUTS.pack(count=0))
+        self._retired: list[object] = [layouts]
+        STATE.write(self._state, "records", self._index.address)
+        STATE.write(self._state, "layouts", layouts.address)
+        STATE.write(self._state, "guards", NO_GUARDS.memory.address)
         self._keeps: list[object] = []
 
     @property
@@ -189,6 +212,9 @@ class NativeKernel:
             with _Shared.lock:
                 self._keeps += [miss.keeps, words, (slots, maps), specialization.result]
                 self._keeps += specialization.keeps
+                if self._lives_on:
+                    python_memory.live_for_ever(self)
+                    python_memory.live_for_ever(specialization.result)
                 self._enter((miss.layout, miss.key), record)
                 self._installed[miss.layout, miss.key] = specialization.result
 
@@ -205,8 +231,7 @@ class NativeKernel:
             with _Shared.lock:
                 self._retired.append(self._guards)
                 self._guards = guards
-                place = STATE.fields["guards"].offset
-                poke(self._state + place, struct.pack("<Qq", guards.memory.address, guards.size))
+                self._publish("guards", guards.memory.address)
         return True
 
     def clear(self) -> None:
@@ -214,29 +239,31 @@ class NativeKernel:
         with _Shared.lock:
             self._retired += self._records.values()
             self._records, self._installed = {}, {}
-            self._publish()
+            self._index_anew()
 
     def _enter(self, key: tuple[int, bytes], record: Memory) -> None:
         is_new = key not in self._records
         self._retired.append(self._records.get(key))
         self._records[key] = record
-        if is_new and 2 * len(self._records) <= len(self._table):
-            enter(self._table, record)
+        if is_new and 2 * len(self._records) <= self._index.size:
+            publish(self._index.place_for(record), record.address)
         else:
-            self._publish()
+            self._index_anew()
 
-    def _publish(self) -> None:
-        """Makes a hash table of all records and lets native code see it, in one step."""
+    def _index_anew(self) -> None:
+        """Makes an index of all records and lets native code see it, in one step."""
         size = 8
         while size < 4 * len(self._records):
             size *= 2
-        table = (ctypes.c_uint64 * size)()
+        index = RecordIndex(size)
         for memory in self._records.values():
-            enter(table, memory)
-        self._retired.append(self._table)
-        self._table = table
-        place = STATE.fields["last"].offset
-        poke(self._state + place, struct.pack("<QQq", 0, ctypes.addressof(table), size - 1))
+            index.enter(memory)
+        self._retired.append(self._index)
+        self._index = index
+        self._publish("records", index.address)
+
+    def _publish(self, field: str, address: int) -> None:
+        publish(self._state + STATE.fields[field].offset, address)
 
     def _launch_slowly(self, grid: Any, /, *args: Any, **kwargs: Any) -> object:
         try:
@@ -272,23 +299,32 @@ class NativeKernel:
         return None if kept is None else Miss(bytes(words.bytes[: 16 * entries]), kept, layout.address)
 
     def _layout(self, positional: int, names: tuple[str, ...] | None) -> RecordLayout | None:
-        for layout in self._layouts:
-            if layout.positional == positional and layout.names == names:
-                return layout
-        if len(self._layouts) >= _MAX_LAYOUTS:
-            return None
+        found = self._known_layout(positional, names)
+        if found is not None or len(self._layouts) >= _MAX_LAYOUTS:
+            return found
         made = layout_for(self._parameters, positional, names)
-        if made is not None:
-            with _Shared.lock:
+        with _Shared.lock:  # another thread may have been here
+            found = self._known_layout(positional, names) or made
+            if made is not None and found is made:
                 self._add_layout(made)
-        return made
+        return found
+
+    def _known_layout(self, positional: int, names: tuple[str, ...] | None) -> RecordLayout | None:
+        known = (layout for layout in self._layouts if layout.positional == positional and layout.names == names)
+        return next(known, None)
 
     def _add_layout(self, layout: RecordLayout) -> None:
-        self._layouts.append(layout)
-        addresses = Memory(struct.pack(f"<{len(self._layouts)}Q", *(known.address for known in self._layouts)))
-        self._retired.append(addresses)
-        place = STATE.fields["layouts"].offset
-        poke(self._state + place, struct.pack("<Qq", addresses.address, len(self._layouts)))
+        self._layouts = [*self._layouts, layout]
+        addresses = struct.pack(f"<{len(self._layouts)}Q", *(known.address for known in self._layouts))
+        memory = Memory(LAYOUTS.pack(count=len(self._layouts)) + addresses)
+        self._retired.append(memory)
+        self._publish("layouts", memory.address)
+
+
+def publish(place: int, address: int) -> None:
+    """Writes the address of something new where native code looks for it: who sees it sees all that it refers to."""
+    write = write_word if _Shared.runtime is None else _Shared.runtime.publish  # without one, no native code runs
+    write(place, address)
 
 
 def _record(

@@ -28,6 +28,8 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
     C_FUNCTIONS,
     DESCRIPTOR_PARTS,
+    FREE_THREADED_FUNCTIONS,
+    IS_FREE_THREADED,
     JOB,
     LANE,
     NEW_FUNCTIONS,
@@ -52,6 +54,10 @@ RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 """The identity of the code that writes the runtime, and so of the layout of what Python shares with it."""
 
 
+THREADING = "-free-threaded" if IS_FREE_THREADED else ""
+"""The part of the names of blobs that tells for which objects of Python they are."""
+
+
 class NativeRuntime:
     """Everything native, once per process.
 
@@ -69,6 +75,7 @@ class NativeRuntime:
         self.classify = self.function("classify", ctypes.c_int, pointer, pointer, pointer, pointer)
         self.key_hash = self.function("key_hash", word, pointer, pointer, word)
         self.find_layout = self.function("find_layout", pointer, pointer, word, pointer)
+        self.publish = self.function("publish", None, pointer, pointer)
         self._kept: list[object] = []
         self._fill_table()
         self._fill_pool()
@@ -123,8 +130,13 @@ class NativeRuntime:
     def _fill_table(self) -> None:
         addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
         addresses |= system_functions(SYSTEM_FUNCTIONS[SYSTEM.name], NEW_FUNCTIONS.get(SYSTEM.name, ()))
+        if IS_FREE_THREADED:
+            python = ctypes.pythonapi
+            addresses |= {name: python_memory.function_address(python, name) for name in FREE_THREADED_FUNCTIONS}
         words = {**addresses, **_FOR_EVER, "pool": self.pool, "main_thread": SYSTEM.main_thread()}
         poke(self.table, TABLE.pack(**words, stream_key=SYSTEM.new_thread_key()))
+        if IS_FREE_THREADED:
+            self.set("lane_key", SYSTEM.new_thread_key(self.symbols["list_lane"]))
         if python_memory.ndarray_is_as_expected():
             self.set_object("type_ndarray", np.ndarray)
         self.set_object("bound_type", self._bound_type())
@@ -162,6 +174,7 @@ class NativeRuntime:
         for field in ("sleepers", "gate", "seats", "lock", "user", "workers"):
             POOL.write(self.pool, field, 0)
         self.set("watcher", WATCHER_ABSENT)
+        self.set("lanes_lock", 0)
         lane = TABLE.read(self.table, "all_lanes")
         while lane:
             LANE.write(lane, "owner", 0)
@@ -281,7 +294,7 @@ def runtime_blob(machine: str, folder: AnyPath) -> Blob:
     Raises:
         NativeCodeError: it has to be compiled and cannot be.
     """
-    name = f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
+    name = f"runtime-{machine}{THREADING}-{RUNTIME_IDENTITY[:16]}.blob"
     return cached_blob(name, machine, folder, partial(lazy_imports.native_runtime_blob, machine, BASE_CPUS[machine]))
 
 

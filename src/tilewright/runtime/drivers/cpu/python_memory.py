@@ -16,19 +16,26 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS
+from tilewright.runtime.drivers.cpu.native.structs import (
+    HEADER,
+    IS_FREE_THREADED,
+    NDARRAY_DATA,
+    NDARRAY_DTYPE,
+    NDARRAY_FLAGS,
+    OBJECT_TYPE,
+)
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.system import SYSTEM
 
-_TYPE_OFFSET = 8  # of ob_type
-_DESCRIPTOR_OFFSET = 40  # of d_member and d_base in descriptor objects
+_DESCRIPTOR_OFFSET = HEADER + 24  # of d_member and d_base in descriptor objects
 _DEFINITION_BYTES, _MEMBER_OFFSET = 24, 16  # of a PyMemberDef up to `offset`; a wrapperbase is longer
-_HANDLES = (16, 24)  # where tensors may have their handle
+_HANDLES = (HEADER, HEADER + 8)  # where tensors may have their handle
 _NO_INDEX = -1  # torch's number of the CPU among CPUs
 _DTYPES = ("float32", "int64", "uint8", "float64", "bfloat16", "bool")
 _TENSOR_BYTES = 192  # of what a handle points to
 _PLAIN_KEYS = ("ADInplaceOrView", "CPU", "AutogradCPU", "AutocastCPU", "CUDA", "AutogradCUDA", "AutocastCUDA")
-_CELL_CONTENT = 16  # of ob_ref
+_LOCAL_COUNT, _IMMORTAL = 12, 2**32 - 1  # of ob_ref_local, in free-threaded CPython
+_CELL_CONTENT = HEADER  # of ob_ref
 _T_PYSSIZET, _READONLY = 19, 1
 _PY_TP_CALL, _PY_TP_DEALLOC, _PY_TP_REPR, _PY_TP_TRAVERSE, _PY_TP_MEMBERS, _PY_TP_GETSET = 50, 52, 66, 71, 72, 73
 _DEFAULT, _HAVE_VECTORCALL, _HAVE_GC = 1 << 18, 1 << 11, 1 << 14
@@ -37,7 +44,7 @@ _kept: list[object] = []  # what types refer to for as long as the process lives
 
 
 def is_supported_python() -> bool:
-    """CPython with a GIL and without debug fields in every object."""
+    """CPython without debug fields in every object."""
     return not why_unsupported()
 
 
@@ -51,9 +58,7 @@ def why_unsupported() -> str:
         return f"this Python is {sys.implementation.name}, and objects are read as CPython lays them out"
     if hasattr(sys, "gettotalrefcount"):
         return "this is a debug build of CPython, whose objects have further fields"
-    if "t" in getattr(sys, "abiflags", ""):
-        return "this is a free-threaded CPython, whose objects begin with other fields"
-    if _word(id(_word) + _TYPE_OFFSET) != id(type(_word)):
+    if HEADER not in (16, 32) or _word(id(_word) + OBJECT_TYPE) != id(type(_word)):
         return "the objects of this CPython do not begin as is known"
     return ""
 
@@ -72,7 +77,7 @@ def slot_offset(owner: type, name: str) -> int | None:
     if definition is None:
         return None
     offset = _word(definition + _MEMBER_OFFSET)
-    return offset if offset % 8 == 0 and 16 <= offset <= owner.__basicsize__ - 8 else None
+    return offset if offset % 8 == 0 and HEADER <= offset <= owner.__basicsize__ - 8 else None
 
 
 def cell_offset() -> int | None:
@@ -109,6 +114,25 @@ def array_address(array: np.ndarray[Any, Any]) -> int:
 
 
 _is_ndarray_known = cache(ndarray_is_as_expected)
+
+
+def live_for_ever(value: object) -> None:
+    """Makes an object live until the process ends, as None does, where threads are free; elsewhere nothing happens.
+
+    Nobody counts references to it any more, so threads that use it do not wait for each other's counts.
+    """
+    if _are_counts_known():
+        ctypes.c_uint32.from_address(id(value) + _LOCAL_COUNT).value = _IMMORTAL
+
+
+@cache
+def _are_counts_known() -> bool:
+    """Whether objects of free threads have their owner's count where it is expected."""
+    if not IS_FREE_THREADED or not is_supported_python():
+        return False
+    fresh = object()
+    counts = [ctypes.c_uint32.from_address(id(value) + _LOCAL_COUNT).value for value in (None, True, fresh)]
+    return counts[:2] == [_IMMORTAL] * 2 and 0 < counts[2] < 8
 
 
 class TensorAccess(NamedTuple):

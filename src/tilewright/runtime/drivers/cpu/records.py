@@ -27,6 +27,7 @@ from typing import Any
 from tilewright.runtime.constants import is_fixed
 from tilewright.runtime.drivers.cpu.native.structs import (
     FILL,
+    INDEX,
     LAYOUT,
     MAP,
     RECORD,
@@ -36,6 +37,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     Role,
     Tag,
     Word,
+    write_word,
 )
 from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.support.named_tuple import NamedTuple
@@ -259,13 +261,31 @@ def _conversion(tag: int, kind: str) -> int | None:
     return Convert.TRUTH if kind in ("i1", "u1") else Convert.BITS
 
 
-def enter(table: ctypes.Array[ctypes.c_uint64], record: Memory) -> None:
-    """Puts a RECORD into an open hash table, which has room."""
-    mask = len(table) - 1
-    index = RECORD.read(record.address, "hash") & mask
-    while table[index]:
-        index = (index + 1) & mask
-    table[index] = record.address
+class RecordIndex:
+    """An INDEX in memory: RECORDs by their keys' hashes.
+
+    Args: size: entries, a power of two; at least one of them has to stay empty.
+    """
+
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
+        self._memory = Memory(INDEX.pack(mask=size - 1), INDEX.size + 8 * size)
+        self.address = self._memory.address
+
+    def place_for(self, record: Memory) -> int:
+        """The address of the empty entry where a RECORD belongs."""
+        mask = self.size - 1
+        number = RECORD.read(record.address, "hash") & mask
+        while self._entry(number):
+            number = (number + 1) & mask
+        return self.address + INDEX.size + 8 * number
+
+    def enter(self, record: Memory) -> None:
+        """Puts a RECORD into an index that native code does not have yet."""
+        write_word(self.place_for(record), record.address)
+
+    def _entry(self, number: int) -> int:
+        return ctypes.c_uint64.from_address(self.address + INDEX.size + 8 * number).value
 
 
 def launch_record(

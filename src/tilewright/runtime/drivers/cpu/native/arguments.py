@@ -15,7 +15,8 @@
     tensor descriptor                 class, 131072 + 6                            –
       array, shape, strides, block shape, padding and rounding follow, as a tuple's elements would
 
-Anything else has no key. All of this runs with the GIL held.
+Anything else has no key. All of this runs with the GIL held; where there is none, nothing that another thread could
+free is used without a reference of its own (`looked_up`, `numbers`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     DESCRIPTOR_PARTS,
     FREED,
+    INDEX,
+    IS_FREE_THREADED,
     KNOWN,
     LAYOUT,
+    LAYOUTS,
     NDARRAY_DATA,
     NDARRAY_DTYPE,
     NDARRAY_FLAGS,
     NDARRAY_KEY_FLAGS,
+    OBJECT_TYPE,
     RECORD,
     SOURCE,
     SPARE,
@@ -49,7 +54,7 @@ _HASH_FACTOR = -7046029254386353131  # 2**64 divided by the golden ratio
 
 def type_of(f: Function, value: Lanes) -> Lanes:
     """The type of a Python object."""
-    return f.load("ptr", value, 8)
+    return f.load("ptr", value, OBJECT_TYPE)
 
 
 def release(f: Function, value: Lanes) -> None:
@@ -64,6 +69,22 @@ def call_python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
         f.store(argument, place, 8 * index)
     count = f.constant("i64", len(arguments))
     return f.call(system(f, "PyObject_Vectorcall"), "ptr", function, place, count, f.constant("ptr", 0))
+
+
+def looked_up(f: Function, table: Lanes, key: Lanes) -> Lanes:
+    """What a dict has under a key, or null; to be dropped with `drop_found`, since another thread may replace it."""
+    if not IS_FREE_THREADED:
+        return f.call(system(f, "PyDict_GetItemWithError"), "ptr", table, key)
+    place = f.stack("ptr")
+    f.call(system(f, "PyDict_GetItemRef"), "i32", table, key, place)
+    return f.load("ptr", place)
+
+
+def drop_found(f: Function, found: Lanes) -> None:
+    """Ends the use of what `looked_up` gave."""
+    if IS_FREE_THREADED:
+        with f.when(found.differs(0)):
+            release(f, found)
 
 
 @native("ptr")
@@ -218,9 +239,11 @@ def _tuple(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: I6
     kind = type_of(f, argument)
     with f.when(kind.equals(f.get(TABLE, runtime(f), "type_descriptor"))):
         f.give(f.call("descriptor", "i32", argument, role, key, value, room))
-    form = f.call(system(f, "PyDict_GetItemWithError"), "ptr", f.get(TABLE, runtime(f), "number_forms"), kind)
+    form = looked_up(f, f.get(TABLE, runtime(f), "number_forms"), kind)
     with f.when(form.differs(0)):
-        f.give(f.call("foreign_number", "i32", argument, form, role, key, value))
+        known = f.call("foreign_number", "i32", argument, form, role, key, value)
+        drop_found(f, form)
+        f.give(known)
     f.give_when((f.call(system(f, "PyType_GetFlags"), "i64", kind) & TUPLE_SUBCLASS).equals(0), UNKNOWN)
     size = f.call(system(f, "PyTuple_Size"), "i64", argument)
     entries = f.variable("i64", 1)
@@ -239,7 +262,23 @@ def _tuple(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, room: I6
 
 @native("i32")
 def _numbers(f: Function, sequence: Ptr, role: I64, key: Ptr, value: Ptr, room: I64) -> None:
-    """A tuple or list of ints; gives how many entries it took, or UNKNOWN."""
+    """A tuple or list of ints, which another thread may change; gives how many entries it took, or UNKNOWN."""
+    rest = (role, key, value, room)
+    if IS_FREE_THREADED:
+        with f.when(type_of(f, sequence).equals(f.get(TABLE, runtime(f), "type_list"))):
+            fixed = f.call(system(f, "PyList_AsTuple"), "ptr", sequence)
+            with f.when(fixed.equals(0)):
+                f.call(system(f, "PyErr_Clear"), "void")
+                f.give(UNKNOWN)
+            found = f.call("numbers_in", "i32", fixed, *rest)
+            release(f, fixed)
+            f.give(found)
+    f.give(f.call("numbers_in", "i32", sequence, *rest))
+
+
+@native("i32")
+def _numbers_in(f: Function, sequence: Ptr, role: I64, key: Ptr, value: Ptr, room: I64) -> None:
+    """A tuple or list of ints that nobody changes."""
     table = runtime(f)
     kind = type_of(f, sequence)
     is_list = kind.equals(f.get(TABLE, table, "type_list"))
@@ -269,15 +308,17 @@ def _descriptor(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr, roo
         with f.when(part.equals(0)):
             f.call(system(f, "PyErr_Clear"), "void")
             f.give(UNKNOWN)
-        release(f, part)  # the descriptor has it
         place = entries.value
-        f.give_when(place >= room, UNKNOWN)
+        with f.when(place >= room):
+            release(f, part)
+            f.give(UNKNOWN)
         places = (f.at(key, place * 16), f.at(value, place * 8))
         role = roles.get(name, constant)
         if name in ("shape", "strides", "block_shape"):
             found = f.call("numbers", "i32", part, role, *places, room - place)
         else:
             found = f.call("argument", "i32", part, role, *places)
+        release(f, part)
         f.give_when(found.equals(UNKNOWN), UNKNOWN)
         entries.set(place + found.to("i64"))
     _give_key(f, type_of(f, argument).to("i64"), Word.TUPLE + len(DESCRIPTOR_PARTS), 0, entries.value.to("i32"))
@@ -343,28 +384,29 @@ def _key_hash(f: Function, layout: Ptr, words: Ptr, count: I64) -> None:
 @native("ptr", inlining=ALWAYS)
 def _find_record(f: Function, state: Ptr, layout: Ptr, words: Ptr, count: I64) -> None:
     """The RECORD with this layout and key, or null: the last hit first, then the hash table."""
-    last = f.get(STATE, state, "last")
+    records = f.get(STATE, state, "records")
+    last = f.get(INDEX, records, "last")
     with f.when(last.differs(0)):
-        _give_if_equal(f, last)
+        _give_if_equal(f, records, last)
     code = f.call("key_hash", "i64", layout, words, count)
-    mask, table = f.get(STATE, state, "mask"), f.get(STATE, state, "table")
-    f.give_when(table.equals(0), 0)
+    mask, table = f.get(INDEX, records, "mask"), f.at(records, INDEX.size)
     index = f.variable("i64", code & mask)
     with f.repeat() as loop:
         record = f.load("ptr", table, index.value * 8)
         loop.leave_when(record.equals(0))
         with f.when(f.get(RECORD, record, "hash").equals(code)):
-            _give_if_equal(f, record)
+            _give_if_equal(f, records, record)
         index.set((index.value + 1) & mask)
     f.give(0)
 
 
-def _give_if_equal(f: Function, record: Lanes) -> None:
+def _give_if_equal(f: Function, records: Lanes, record: Lanes) -> None:
     same_structure = f.get(RECORD, record, "layout").equals(f["layout"])
     same_count = f.get(RECORD, record, "word_count").equals(f["count"])
     words = f.get(RECORD, record, "words")
     with f.when(same_structure & same_count), f.when(f.call("same_words", "i1", words, f["words"], f["count"])):
-        f.put(STATE, f["state"], "last", record)
+        with f.when(f.get(INDEX, records, "last").differs(record)):  # others read the same line of the cache
+            f.put(INDEX, records, "last", record)
         f.give(record)
 
 
@@ -386,13 +428,13 @@ def _names_match(f: Function, layout: Ptr, positional: I64, names: Ptr) -> None:
 @native("ptr", exported=True)
 def _find_layout(f: Function, state: Ptr, positional: I64, names: Ptr) -> None:
     """The LAYOUT of a call, or null: the last one first, then all of them."""
-    last = f.get(STATE, state, "layout")
+    layouts = f.get(STATE, state, "layouts")
+    last = f.get(LAYOUTS, layouts, "last")
     with f.when(last.differs(0)), f.when(f.call("names_match", "i1", last, positional, names)):
         f.give(last)
-    layouts = f.get(STATE, state, "layouts")
-    with f.counted(f.get(STATE, state, "layout_count")) as index:
-        layout = f.load("ptr", layouts, index * 8)
+    with f.counted(f.get(LAYOUTS, layouts, "count")) as index:
+        layout = f.load("ptr", layouts, index * 8 + LAYOUTS.size)
         with f.when(f.call("names_match", "i1", layout, positional, names)):
-            f.put(STATE, state, "layout", layout)
+            f.put(LAYOUTS, layouts, "last", layout)
             f.give(layout)
     f.give(0)

@@ -10,12 +10,16 @@ get all threads that are allowed, and wait until the pool is free.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONTROL,
     DONE,
+    IS_FREE_THREADED,
     LANE,
     LAUNCH_CONTROL,
     NO_MEMORY,
@@ -34,32 +38,55 @@ _STEEPEST, _LITTLE = 4, 4096  # max measured cost that counts: this factor of th
 _PENANCE, _MAX_LOST = 16, 100  # launches run alone for this factor of the lost ticks; max that count, in `cold_ticks`
 _STRIDE = 128  # scratch of different threads is apart by a multiple of this
 _ARENA_ALIGNMENT = 64
+_LANE_ALIGNMENT = 128  # threads write their lanes all the time, and should not share lines of the cache
 _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits
 
 
 @native("ptr", inlining=RARE)
 def _make_lane(f: Function) -> None:
-    """A new lane, or null. With the GIL held."""
+    """A new lane, or null."""
     table = runtime(f)
-    lane = f.call(system(f, "malloc"), "ptr", f.constant("i64", LANE.size))
+    lane = f.system.take_memory(f, f.constant("i64", _LANE_ALIGNMENT), f.constant("i64", LANE.size))
     f.give_when(lane.equals(0), 0)
     for field in LANE.fields:
         f.put(LANE, lane, field, 0)
     for field in ("look", "wait"):
         f.put(LANE, lane, field, f.emit("ptr", f"getelementptr i8, ptr @{field}, i64 0"))
-    f.put(LANE, lane, "link", f.get(TABLE, table, "all_lanes"))
-    f.store(lane, f.address(TABLE, table, "all_lanes"), order="release")
+    with _locked_lanes(f):
+        f.put(LANE, lane, "link", f.get(TABLE, table, "all_lanes"))
+        f.store(lane, f.address(TABLE, table, "all_lanes"), order="release")
     f.give(lane)
+
+
+@contextmanager
+def _locked_lanes(f: Function) -> Iterator[None]:
+    """Lists of lanes change with the GIL held or, where there is none, a lock of their own, for a few instructions."""
+    place = f.address(TABLE, runtime(f), "lanes_lock")
+    if IS_FREE_THREADED:
+        with f.repeat() as spin:
+            spin.leave_when(_exchanged(f, place, 1).equals(0))
+            f.system.give_way(f)
+    yield
+    if IS_FREE_THREADED:
+        f.store(f.constant("i32", 0), place, order="release")
 
 
 @native("ptr")
 def _take_lane(f: Function, size: I64) -> None:
-    """A lane with at least `size` bytes of memory that nobody else uses, or null. With the GIL held."""
-    table = runtime(f)
-    lane = f.variable("ptr", f.get(TABLE, table, "lanes"))
-    with f.when(lane.value.differs(0)) as found:
-        f.put(TABLE, table, "lanes", f.get(LANE, lane.value, "next"))
-    with found.otherwise():
+    """A lane with at least `size` bytes of memory that nobody else uses, or null."""
+    table, lane = runtime(f), f.variable("ptr", 0)
+    if IS_FREE_THREADED:
+        lane.set(_own_lane(f))
+        with f.when(lane.value.differs(0)), f.when(f.get(LANE, lane.value, "is_taken").equals(0)):
+            f.put(LANE, lane.value, "is_taken", 1)
+            with f.when(f.get(LANE, lane.value, "size") < size):
+                _grow(f, lane.value)
+            f.give(lane.value)
+    with _locked_lanes(f):
+        lane.set(f.get(TABLE, table, "lanes"))
+        with f.when(lane.value.differs(0)):
+            f.put(TABLE, table, "lanes", f.get(LANE, lane.value, "next"))
+    with f.when(lane.value.equals(0)):
         lane.set(f.call("make_lane", "ptr"))
         f.give_when(lane.value.equals(0), 0)
     with f.when(f.get(LANE, lane.value, "size") < size):
@@ -78,11 +105,36 @@ def _grow(f: Function, lane: Lanes) -> None:
         f.give(0)
 
 
+def _own_lane(f: Function) -> Lanes:
+    """The lane that this thread keeps, or null: threads that shared a list of them would wait for each other."""
+    return f.system.thread_word(f, _lane_key(f))
+
+
+def _lane_key(f: Function) -> Lanes:
+    return f.get(TABLE, runtime(f), "lane_key").to("i32")
+
+
 @native("void")
 def _give_lane_back(f: Function, lane: Ptr) -> None:
+    """Makes a lane free; where threads are free, each keeps the first one that it had, until it ends."""
+    if IS_FREE_THREADED:
+        own = _own_lane(f)
+        with f.when(own.equals(0)):
+            f.system.set_thread_word(f, _lane_key(f), lane)
+        with f.when(own.equals(0) | own.equals(lane)):
+            f.put(LANE, lane, "is_taken", 0)
+            f.give()
+    f.call("list_lane", "void", lane)
+    f.give()
+
+
+@native("void", exported=True)
+def _list_lane(f: Function, lane: Ptr) -> None:
+    """Puts a lane where any thread finds it; what a thread that ends does with its own one."""
     table = runtime(f)
-    f.put(LANE, lane, "next", f.get(TABLE, table, "lanes"))
-    f.put(TABLE, table, "lanes", lane)
+    with _locked_lanes(f):
+        f.put(LANE, lane, "next", f.get(TABLE, table, "lanes"))
+        f.put(TABLE, table, "lanes", lane)
     f.give()
 
 
@@ -192,6 +244,9 @@ def _learn(f: Function, cost: Ptr, ticks: I64, took_part: I64, total: I64, work:
     f.give_when((ticks < 0) | (ticks > _MUCH // 4096))
     measured = ticks * _GRAIN * took_part // total
     old = f.load("i64", cost)
+    if IS_FREE_THREADED:  # threads that launch the same need not tell each other that it is little
+        least = f.get(TABLE, runtime(f), "gil_ticks")
+        f.give_when((old >= 0) & (work <= least) & (ticks <= least))
     with f.when(old < 0):
         f.store(measured, cost)
         f.give()

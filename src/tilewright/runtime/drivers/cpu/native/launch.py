@@ -9,7 +9,7 @@ execute            scratch, GIL, one thread or the pool; measures the cost for t
 from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
-from tilewright.runtime.drivers.cpu.native.arguments import call_python, release, type_of
+from tilewright.runtime.drivers.cpu.native.arguments import call_python, drop_found, looked_up, release, type_of
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I32, I64, RARE, Function, Ptr, Variable, native
 from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
@@ -17,7 +17,9 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     DONE,
     FILL,
     GUARD,
+    GUARDS,
     HEAP_TYPE,
+    IS_FREE_THREADED,
     LAUNCH_SLOTS,
     LAYOUT,
     NO_MEMORY,
@@ -54,21 +56,26 @@ def _bind(f: Function, kernel: Ptr, grid: Ptr) -> None:
     Who asks the collector for all objects finds the one that is kept, and it is left to them.
     """
     table = runtime(f)
-    bound = f.variable("ptr", f.get(TABLE, table, "free_bound"))
-    with f.when(bound.value.differs(0)):
-        f.put(TABLE, table, "free_bound", 0)
-        with f.when(f.get(BOUND, bound.value, "refcount").equals(1)):
-            for field in ("kernel", "grid"):
-                f.put(BOUND, bound.value, field, _retained(f, f[field]))
-            f.give(bound.value)
-        release(f, bound.value)
-    bound.set(f.call(system(f, "_PyObject_GC_New"), "ptr", f.get(TABLE, table, "bound_type")))
-    f.give_when(bound.value.equals(0), 0)
-    f.put(BOUND, bound.value, "vectorcall", f.emit("ptr", "getelementptr i8, ptr @call_bound, i64 0"))
+    if not IS_FREE_THREADED:
+        _give_kept(f, f.get(TABLE, table, "free_bound"))
+    bound = f.call(system(f, "_PyObject_GC_New"), "ptr", f.get(TABLE, table, "bound_type"))
+    f.give_when(bound.equals(0), 0)
+    f.put(BOUND, bound, "vectorcall", f.emit("ptr", "getelementptr i8, ptr @call_bound, i64 0"))
     for field in ("kernel", "grid"):
-        f.put(BOUND, bound.value, field, _retained(f, f[field]))
-    f.call(system(f, "PyObject_GC_Track"), "void", bound.value)
-    f.give(bound.value)
+        f.put(BOUND, bound, field, _retained(f, f[field]))
+    f.call(system(f, "PyObject_GC_Track"), "void", bound)
+    f.give(bound)
+
+
+def _give_kept(f: Function, bound: Lanes) -> None:
+    """Gives the bound object that is kept, if there is one that nobody else refers to."""
+    with f.when(bound.differs(0)):
+        f.put(TABLE, runtime(f), "free_bound", 0)
+        with f.when(f.get(BOUND, bound, "refcount").equals(1)):
+            for field in ("kernel", "grid"):
+                f.put(BOUND, bound, field, _retained(f, f[field]))
+            f.give(bound)
+        release(f, bound)
 
 
 @native("ptr", exported=True)
@@ -93,23 +100,32 @@ def _destroy_bound(f: Function, bound: Ptr) -> None:
 
     One that is kept is referred to by the table, so that the collector, which has it in its lists all the time, may
     look at it whenever it likes: putting it there and taking it away again would take longer than all the rest here.
+    None is kept where threads are free: each would want one of its own.
     What the object referred to goes last, since that may run any code, another launch included.
     """
     table = runtime(f)
     kernel, grid = f.get(BOUND, bound, "kernel"), f.get(BOUND, bound, "grid")
-    with f.when(f.get(TABLE, table, "free_bound").equals(0)) as keeps:
-        f.put(BOUND, bound, "kernel", 0)
-        f.put(BOUND, bound, "grid", 0)
-        f.put(BOUND, bound, "refcount", 1)
-        f.put(TABLE, table, "free_bound", bound)
-    with keeps.otherwise():
-        kind = f.get(BOUND, bound, "type")
-        f.call(system(f, "PyObject_GC_UnTrack"), "void", bound)
-        f.call(system(f, "PyObject_GC_Del"), "void", bound)
-        release(f, kind)
+    if IS_FREE_THREADED:
+        _delete_bound(f, bound)
+    else:
+        with f.when(f.get(TABLE, table, "free_bound").equals(0)) as keeps:
+            f.put(BOUND, bound, "kernel", 0)
+            f.put(BOUND, bound, "grid", 0)
+            f.put(BOUND, bound, "refcount", 1)
+            f.put(TABLE, table, "free_bound", bound)
+        with keeps.otherwise():
+            _delete_bound(f, bound)
     release(f, kernel)
     release(f, grid)
     f.give()
+
+
+def _delete_bound(f: Function, bound: Lanes) -> None:
+    kind = f.get(BOUND, bound, "type")
+    f.call(system(f, "PyObject_GC_UnTrack"), "void", bound)
+    f.call(system(f, "PyObject_GC_Del"), "void", bound)
+    if not IS_FREE_THREADED:  # there each thread counts types by itself, and a type that lives for ever need not know
+        release(f, kind)
 
 
 @native("i32", exported=True)
@@ -260,15 +276,17 @@ def _may_launch(f: Function, state: Ptr) -> None:
     with f.when(hooks.differs(0)), f.when(f.call(system(f, "PyList_Size"), "i64", hooks).differs(0)):
         f.give(0)
     guards = f.get(STATE, state, "guards")
-    with f.counted(f.get(STATE, state, "guard_count")) as index:
-        guard = f.at(guards, index * GUARD.size)
+    with f.counted(f.get(GUARDS, guards, "count")) as index:
+        guard = f.at(guards, index * GUARD.size + GUARDS.size)
         word = f.get(GUARD, guard, "word")
         found = f.variable("ptr", 0)
         with f.when(word.differs(0)) as in_memory:
             found.set(f.load("ptr", word))
         with in_memory.otherwise():
             namespace, name = f.get(GUARD, guard, "namespace"), f.get(GUARD, guard, "name")
-            found.set(f.call(system(f, "PyDict_GetItemWithError"), "ptr", namespace, name))
+            in_dict = looked_up(f, namespace, name)
+            drop_found(f, in_dict)  # only its address counts
+            found.set(in_dict)
         f.give_when(found.value.differs(f.get(GUARD, guard, "expected")), 0)
     f.give(1)
 
@@ -292,12 +310,24 @@ def _call_bound(f: Function, bound: Ptr, objects: Ptr, flags: I64, names: Ptr) -
         extents = f.variable("ptr", grid)
         with f.when(type_of(f, grid).differs(f.get(TABLE, runtime(f), "type_tuple"))):
             _call_grid(f, extents, state, layout)
+            if IS_FREE_THREADED:
+                _fix_list(f, extents)
         call = (kernel, state, layout, objects, positional, names)
         result = f.call("launch_over", "ptr", extents.value, *call)
         with f.when(extents.value.differs(grid)):
             release(f, extents.value)
         f.give(result)
     f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
+
+
+def _fix_list(f: Function, extents: Variable) -> None:
+    """A list, which other threads may change, as a tuple."""
+    found = extents.value
+    with f.when(type_of(f, found).equals(f.get(TABLE, runtime(f), "type_list"))):
+        extents.set(f.call(system(f, "PyList_AsTuple"), "ptr", found))
+        with f.when(found.differs(f.get(BOUND, f["bound"], "grid"))):
+            release(f, found)
+        f.give_when(extents.value.equals(0), 0)
 
 
 def _call_grid(f: Function, extents: Variable, state: Lanes, layout: Lanes) -> None:
@@ -384,10 +414,10 @@ def _make_plain(f: Function, layout: Ptr, values: Ptr) -> None:
         is_constant = (f.get(SOURCE, source, "role").to("i64") & Role.CONSTANT).differs(0)
         with f.when((index < 0).equals(0) & is_constant.equals(0)):
             value = f.load("ptr", values, index * 8)
-            forms = f.get(TABLE, table, "forms")
-            form = f.call(system(f, "PyDict_GetItemWithError"), "ptr", forms, type_of(f, value))
+            form = looked_up(f, f.get(TABLE, table, "forms"), type_of(f, value))
             with f.when(form.differs(0)):
                 converted = call_python(f, form, value)
+                drop_found(f, form)
                 with f.when(converted.differs(0)) as succeeded:
                     f.store(converted, values, index * 8)
                     made.set(made.value + 1)

@@ -51,6 +51,13 @@ def _now(f: Function) -> None:
     f.give(f.emit("i64", "call i64 @llvm.readcyclecounter()"))
 
 
+@native("void", exported=True)
+def _publish(f: Function, place: Ptr, address: Ptr) -> None:
+    """Writes an address for other threads, which see what was written before if they see it."""
+    f.store(address, place, order="release")
+    f.give()
+
+
 @native("void")
 def _work(f: Function, pool: Ptr, scratch: Ptr) -> None:
     """Claims chunks and runs them until none is left: one per thread of the size `first`, then smaller ones.

@@ -20,6 +20,18 @@ from tilewright.support.named_tuple import NamedTuple
 RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
 
+HEADER = object.__basicsize__
+"""Bytes in front of the fields of every object of Python: 16, and 32 where threads run without a global lock."""
+
+OBJECT_TYPE = HEADER - 8
+"""The place of an object's type, the last field of the header."""
+
+IS_FREE_THREADED = HEADER == 32
+"""Whether Python's threads may run at the same time, so that what they share is locked or never changes.
+
+`python_memory.py` looks whether objects are as these numbers say before any native code reads one.
+"""
+
 KNOWN, UNKNOWN = 1, 0
 """The number of key entries that an argument takes: one if it is known, none if not. Tuples take several."""
 
@@ -80,6 +92,11 @@ class Memory:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.bytes))
 
 
+def write_word(address: int, value: int) -> None:
+    """Writes eight bytes at a multiple of eight, which others see as a whole."""
+    ctypes.c_uint64.from_address(address).value = value
+
+
 def poke(address: int, data: bytes) -> None:
     """Writes bytes to memory while holding the GIL throughout, so that native code sees all of them or none."""
     _copy(address, data, len(data))
@@ -116,6 +133,7 @@ C_FUNCTIONS = (
     "PyEval_RestoreThread",
     "PyEval_SaveThread",
     "PyFloat_AsDouble",
+    "PyList_AsTuple",
     "PyList_GetItem",
     "PyList_Size",
     "PyLong_AsLongLong",
@@ -139,6 +157,9 @@ C_FUNCTIONS = (
 )
 """Functions of the Python library that native code calls."""
 
+FREE_THREADED_FUNCTIONS = ("PyDict_GetItemRef",)
+"""Those that it calls where threads are free, and that versions of Python before 3.13 do not have."""
+
 _POSIX_FUNCTIONS = (
     "free",
     "getpid",
@@ -146,6 +167,7 @@ _POSIX_FUNCTIONS = (
     "posix_memalign",
     "pthread_create",
     "pthread_getspecific",
+    "pthread_setspecific",
     "pthread_sigmask",
     "raise",
     "sched_yield",
@@ -172,6 +194,7 @@ SYSTEM_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "Sleep",
         "SwitchToThread",
         "TlsGetValue",
+        "TlsSetValue",
         "WaitOnAddress",
         "WakeByAddressAll",
         "WriteFile",
@@ -202,7 +225,7 @@ OBJECTS = (
 """Types and singletons that native code compares with, or gives."""
 
 TABLE = struct_of(
-    dict.fromkeys((*C_FUNCTIONS, *_EVERY_FUNCTION, *OBJECTS), "ptr"),
+    dict.fromkeys((*C_FUNCTIONS, *FREE_THREADED_FUNCTIONS, *_EVERY_FUNCTION, *OBJECTS), "ptr"),
     bound_type="ptr",  # the type of `kernel[grid]`
     free_bound="ptr",  # an object of it that nobody else refers to, without kernel and grid, to be used again
     missed="ptr",  # Python: (kernel, grid, values, names) → result, when there is no specialisation
@@ -230,6 +253,8 @@ TABLE = struct_of(
     failed="ptr",  # Python: (result, CUresult) → raises
     stuck="ptr",  # Python: (result, address of the launch record) → raises
     watched="i64",  # not 0: all launches go through Python, where hooks are called
+    lane_key="i64",  # the pthread key of a thread's own LANE, where threads are free
+    lanes_lock="i32",  # 1 while a thread changes one of these lists, where threads are free
     lanes="ptr",  # free LANEs
     all_lanes="ptr",
     watcher="i32",  # WATCHER_…; a thread may sleep on it
@@ -264,6 +289,7 @@ LANE = struct_of(
     memory="ptr",  # scratch memory
     size="i64",
     next="ptr",  # free one
+    is_taken="i64",  # of a thread's own lane
     link="ptr",  # … of all
     owner="ptr",  # the thread that launched, by its thread pointer; null: no launch is under way
     launch="ptr",  # the launch record
@@ -285,21 +311,27 @@ CODE = struct_of(begin="i64", end="i64", text="ptr", size="i64")
 CODES = struct_of(entries="ptr", count="i64")
 """All CODEs, in an array."""
 
-BOUND = struct_of(refcount="i64", type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
+_OBJECT = {"thread": "i64", "flags": "i64", "refcount": "i64"} if IS_FREE_THREADED else {"refcount": "i64"}
+BOUND = struct_of(_OBJECT, type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
 """`kernel[grid]`."""
 
 STATE = struct_of(
-    last="ptr",
-    table="ptr",
-    mask="i64",
-    layout="ptr",
-    layouts="ptr",
-    layout_count="i64",
+    records="ptr",  # an INDEX
+    layouts="ptr",  # LAYOUTS
+    guards="ptr",  # GUARDS
     hooks="ptr",  # a Python list: while it is not empty, launches go through Python
-    guards="ptr",
-    guard_count="i64",
 )
-"""The state of a kernel: RECORDs in an open hash table, LAYOUTs in an array, the last hit of both, and its GUARDs."""
+"""The state of a kernel. What its words point to is replaced as a whole, by one word, and never freed: a thread that
+reads it meanwhile goes on with what was there before."""
+
+INDEX = struct_of(last="ptr", mask="i64")
+"""RECORDs in an open hash table, whose addresses follow, and the one that was found last."""
+
+LAYOUTS = struct_of(last="ptr", count="i64")
+"""LAYOUTs, whose addresses follow, and the one that was found last."""
+
+GUARDS = struct_of(count="i64")
+"""GUARDs, which follow."""
 
 GUARD = struct_of(word="ptr", namespace="ptr", name="ptr", expected="ptr")
 """An object that has to be where it was: in the word at an address or, if that is null, in a dict under a name."""
@@ -452,7 +484,8 @@ class Convert:
 
 FREED = 1 << 40  # an address below this may be an offset into memory that is gone
 HEAP_TYPE, TUPLE_SUBCLASS = 1 << 9, 1 << 26  # in the flags of a class
-NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, NDARRAY_KEY_FLAGS = 16, 56, 64, 0x500  # aligned, writable
+NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS = HEADER, HEADER + 40, HEADER + 48
+NDARRAY_KEY_FLAGS = 0x500  # aligned, writable
 LAUNCH_GRID, LAUNCH_CONTROL, LAUNCH_SLOTS = 0, 16, 24
 OPEN = 1 << 32
 WATCHER_ABSENT, WATCHER_AWAKE, WATCHER_ASLEEP = 0, 1, 2

@@ -68,6 +68,10 @@ class NativeSystem(ABC):
     def thread_word(self, f: Function, key: Lanes) -> Lanes:
         """The word of this thread under a key of `System.new_thread_key`: a ptr."""
 
+    @abstractmethod
+    def set_thread_word(self, f: Function, key: Lanes, word: Lanes) -> None:
+        """Sets the word of this thread under a key."""
+
     # Memory
 
     @abstractmethod

@@ -72,6 +72,9 @@ class NativePosix(NativeSystem):
     def thread_word(self, f: Function, key: Lanes) -> Lanes:
         return f.call(f.outside("pthread_getspecific"), "ptr", key)
 
+    def set_thread_word(self, f: Function, key: Lanes, word: Lanes) -> None:
+        f.call(f.outside("pthread_setspecific"), "i32", key, word)
+
     def take_memory(self, f: Function, alignment: Lanes, size: Lanes) -> Lanes:
         place = f.stack("ptr")
         failed = f.call(f.outside("posix_memalign"), "i32", place, alignment, size)

@@ -60,6 +60,9 @@ class NativeWindows(NativeSystem):
     def thread_word(self, f: Function, key: Lanes) -> Lanes:
         return f.call(f.outside("TlsGetValue"), "ptr", key)
 
+    def set_thread_word(self, f: Function, key: Lanes, word: Lanes) -> None:
+        f.call(f.outside("TlsSetValue"), "i32", key, word)
+
     def take_memory(self, f: Function, alignment: Lanes, size: Lanes) -> Lanes:
         return f.call(f.outside("_aligned_malloc"), "ptr", size, alignment)
 
