@@ -250,7 +250,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
         if suffix == backend.binary_ext:
             if backend.assembly_ext:
                 stages[backend.assembly_ext] = partial(_assembly, stored, backend)
-            stages[suffix] = partial(stored.read, suffix)
+            stages[suffix] = partial(_text if backend.binary_is_text else _bytes_of, stored, suffix)
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
     artifact = Artifact(Stages(stages, backend.on_request), Metadata(facts), backend.binary_ext)
@@ -260,6 +260,10 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
 def _is_kept(stage: str, backend: BaseBackend) -> bool:
     """Whether a stage is stored: assembly can be made again, the texts too when only the binary is asked for."""
     return stage in _binaries(backend) or not (knobs.compilation.store_binary_only or stage == backend.assembly_ext)
+
+
+def _bytes_of(stored: StoredEntry, suffix: str) -> bytes:
+    return stored.read(suffix)
 
 
 def _text(stored: StoredEntry, suffix: str) -> str:
