@@ -27,7 +27,7 @@ from tilewright.runtime.cache.managers import get_dump_manager, get_override_man
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
-from tilewright.runtime.sources import Source, signature_text
+from tilewright.runtime.sources import Source, signature_text, text_of
 from tilewright.runtime.standalone_stages import StandaloneStages
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
@@ -183,7 +183,7 @@ def _content(path: str) -> Stage:
     with open(path, "rb") as file:
         content = file.read()
     try:
-        return content.decode()
+        return text_of(content)
     except UnicodeDecodeError:
         return content
 
