@@ -28,7 +28,10 @@ from distributed_costs import measured, modelled
 import tilewright as tw
 from tilewright.runtime.tuning.forked import usable_cpus
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+import matmul
+
 KERNELS, WORKERS = 200, 4
 
 KERNEL = """
@@ -93,9 +96,6 @@ def warm_starts(rounds: int) -> None:
 
 def tune_by(pool: Any) -> float:
     """Seconds of the first launch of an autotuned product with 24 configurations, nothing compiled."""
-    sys.path.insert(0, str(EXAMPLES))
-    import matmul
-
     tiles = product((16, 32, 64, 128), (32, 64, 128), (32, 64))
     configs = [tw.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP": 8}) for m, n, k in tiles]
     matmul.matmul_kernel.hash = None
@@ -111,46 +111,36 @@ def tune_by(pool: Any) -> float:
     return time.perf_counter() - begin
 
 
-def cpu_seconds(_: int) -> tuple[int, float]:
-    """This worker, and its CPU time so far."""
-    time.sleep(0.05)
-    return os.getpid(), time.process_time()
+def prepare(cache: str) -> None:
+    """Import what compiles, by compiling something, and keep what comes in the folder."""
+    with tempfile.TemporaryDirectory() as other, tw.knobs.cache.scope():
+        tw.knobs.cache.dir = other
+        first_kernel.warmup(np.float32, grid=(1,))
+    tw.knobs.cache.dir = cache
+
+
+@tw.jit
+def first_kernel(out):
+    tw.language.store(out, tw.language.sum(tw.language.arange(0, 16)))
+
+
+def cpu_seconds(pool: ProcessPoolExecutor) -> float:
+    """CPU time of all workers so far."""
+    stats = [Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split() for process in pool._processes]
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def in_turn(workers: int) -> tuple[float, float, float]:
     """The wall time of tuning by so many workers that are up; CPU time of this process, and of all workers."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        with tempfile.TemporaryDirectory() as warm, tw.knobs.cache.scope():
-            tw.knobs.cache.dir = warm
-            list(pool.map(prepare, range(8 * workers)))
-        before = dict(pool.map(cpu_seconds, range(8 * workers)))
-        with tempfile.TemporaryDirectory() as cache, tw.knobs.cache.scope():
-            tw.knobs.cache.dir = cache
-            list(pool.map(use, [cache] * 8 * workers))
-            begin = time.process_time()
-            wall = tune_by(pool)
-            here = time.process_time() - begin
-        after = dict(pool.map(cpu_seconds, range(8 * workers)))
-    return wall, here, sum(after.values()) - sum(before.values())
-
-
-def prepare(number: int) -> None:
-    """Import what compiles, by compiling something."""
+    context = get_context("spawn")
     with tempfile.TemporaryDirectory() as cache, tw.knobs.cache.scope():
         tw.knobs.cache.dir = cache
-        tw.vectorize(doubled).lowered("float32")
-        measured(1)
-        time.sleep(0.02)
-
-
-def doubled(a: Any) -> Any:
-    return a * 2
-
-
-def use(cache: str) -> None:
-    """Keep what is compiled in this folder."""
-    tw.knobs.cache.dir = cache
-    time.sleep(0.02)
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare, initargs=(cache,)) as pool:
+            for ready in [pool.submit(time.sleep, 0.5) for _ in range(workers)]:
+                ready.result()
+            before, begin = cpu_seconds(pool), time.process_time()
+            wall = tune_by(pool)
+            return wall, time.process_time() - begin, cpu_seconds(pool) - before
 
 
 def tuning(rounds: int) -> None:
@@ -163,11 +153,12 @@ def tuning(rounds: int) -> None:
     walls = f"{one[0]:.2f} s with 1 worker, {four[0]:.2f} s with {WORKERS}"
     print(f"autotuning 24 configurations, by the wall clock: {walls}")
     print(f"    on {usable_cpus()} CPUs: {one[0] / four[0]:.2f} times as fast")
-    here, there = min(t[1] for t in found[WORKERS]), min(t[2] for t in found[WORKERS])
-    alone = min(t[1] for t in found[1]) + min(t[2] for t in found[1])
-    best = alone / (here + there / usable_cpus())
-    print(f"    CPU time: {alone:.2f} s with 1 worker; {here:.2f} s here and {there:.2f} s in {WORKERS} workers")
-    print(f"    so {usable_cpus()} CPUs with nothing else to do give at least {best:.2f}")
+    shares = {}
+    for workers, times in found.items():
+        here, there = min(t[1] for t in times), min(t[2] for t in times)
+        shares[workers] = here + there / min(workers, usable_cpus())
+        print(f"    CPU time with {workers}: {here:.2f} s here, {there:.2f} s in the workers")
+    print(f"    so with nothing else to do: {shares[1] / shares[WORKERS]:.2f} times as fast")
 
 
 def costs(_: int) -> None:

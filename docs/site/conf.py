@@ -52,6 +52,10 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
     "secondary_sidebar_items": ["page-toc"],
 }
+toc_object_entries_show_parents = "hide"
+if tags.has("released"):  # noqa: F821 - Sphinx puts it here
+    html_theme_options["switcher"] = {"json_url": "../versions.json", "version_match": release}
+    html_theme_options["navbar_end"] = ["version-switcher", "theme-switcher"]
 html_sidebars = {"source/**": []}
 copybutton_exclude = ".linenos, .gp, .go"
 

@@ -21,7 +21,7 @@ from tilewright.tools.functions_table import HIDDEN, TOPICS
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 SENTENCE = re.compile(r"^(Returns|Yields): (.+)$")
-FIELDS = {"Args": "param", "Attributes": "param", "Returns": "returns", "Raises": "raises", "Yields": "yields"}
+FIELDS = {"Args": "param", "Attributes": "ivar", "Returns": "returns", "Raises": "raises", "Yields": "yields"}
 TOOLS = {
     "tw": (tw, "tilewright", "Kernels", "Decorators, compiled kernels, tuning, errors: `import tilewright as tw`."),
     "tw.testing": (
@@ -42,10 +42,9 @@ TOOLS = {
 def reference_pages() -> Iterator[tuple[str, str]]:
     """Pages of the site with their Markdown."""
     for prefix, (module, page, title, about) in TOOLS.items():
-        names = [n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType) and n != "knobs"]
         if prefix != "tw":
             about += "\n\n" + (inspect.getdoc(module) or "").partition("\n\n")[2]
-        yield f"reference/{page}.md", _page(title, about, ((name, prefix, getattr(module, name)) for name in names))
+        yield f"reference/{page}.md", f"# {title}\n\n{about}\n\n{_sections(prefix, module)}"
     for topic, (title, names) in language_topics().items():
         about = "Functions and classes that kernels may use: `import tilewright.language as tl`. " + INPUTS
         members = ((name, "tl", getattr(tl, name)) for name in names)
@@ -53,6 +52,22 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     methods = [name for name in vars(tl.tensor) if not name.startswith("_")]
     yield "reference/language-tensor.md", _tensor_page(methods)
     yield "reference/index.md", _index()
+
+
+def _sections(prefix: str, module: ModuleType) -> str:
+    """The names of a module: functions, classes, errors, and what else there is."""
+    sections: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors": [], "Constants": []}
+    for name in module.__all__:
+        found = getattr(module, name)
+        if not isinstance(found, ModuleType) and name != "knobs":
+            sections[_kind(found)].append(_entry(name, prefix, found))
+    return "\n".join(f"## {title}\n\n" + "\n".join(entries) for title, entries in sections.items() if entries)
+
+
+def _kind(found: Any) -> str:
+    if inspect.isclass(found):
+        return "Errors" if issubclass(found, BaseException) else "Classes"
+    return "Functions" if inspect.isroutine(found) else "Constants"
 
 
 def language_topics() -> dict[str, tuple[str, list[str]]]:
@@ -80,7 +95,9 @@ def _page(title: str, about: str, members: Iterator[tuple[str, str, Any]]) -> st
 
 def _entry(name: str, prefix: str, found: Any) -> str:
     if not (inspect.isclass(found) or inspect.isroutine(found)):
-        return f"````{{py:data}} {prefix}.{name}\n\n`{found!r}`\n````\n"
+        is_ours = type(found).__module__.startswith("tilewright.") and not isinstance(found, tl.dtype)
+        said = f"{inspect.getdoc(type(found))}\n\n" if is_ours else ""
+        return f"````{{py:data}} {prefix}.{name}\n\n{said}`{found!r}`\n````\n"
     if inspect.isclass(found) and issubclass(found, BaseException):
         return _directive("exception", f"{prefix}.{name}", "", found)
     kind = "class" if inspect.isclass(found) else "function"

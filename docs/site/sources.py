@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,4 +34,6 @@ def _text(file: str, path: Path) -> str:
 
 
 def _listing(file: str, children: list[Path]) -> str:
-    return f"# {file}\n\n" + "".join(f"- [{child.name}]({child.name}.md)\n" for child in children)
+    """A folder: a link to the page of each file, which need not be one of these here."""
+    pages = {child.name: os.path.relpath(page_of(f"{file}/{child.name}"), f"source/{file}") for child in children}
+    return f"# {file}\n\n" + "".join(f"- [{name}]({page})\n" for name, page in pages.items())

@@ -17,6 +17,7 @@ from browser import Browser, served
 pytestmark = [pytest.mark.needs_docs, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
+OUT = ROOT / "build" / "docs"
 PHONE, DESKTOP = 375, 1280
 SHOWN = [
     *("index", "overview", "architecture", "settings", "ops", "users/index", "search"),
@@ -29,15 +30,19 @@ SHOWN = [
 
 @pytest.fixture(scope="session")
 def site() -> Path:
-    """The folder of the pages, built as `make docs` does it, by one process after the other."""
-    out = ROOT / "build" / "docs"
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "lock").open("w") as lock:
+    """The folder of the pages, built as `make docs` does it."""
+    build()
+    return OUT / "html"
+
+
+def build(*options: str) -> None:
+    """Run the command, one process after the other."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with (OUT / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        command = [sys.executable, str(ROOT / "docs" / "site" / "build.py")]
+        command = [sys.executable, str(ROOT / "docs" / "site" / "build.py"), *options]
         built = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    return out / "html"
 
 
 class Html(HTMLParser):
@@ -143,6 +148,26 @@ def test_pages_fit_and_no_script_fails(browser: Browser, address: str, width: in
         assert (red < 100) == dark, name
         assert page.problems == [], name
         page.close()
+
+
+@pytest.mark.needs_chromium
+def test_versions_stand_beside_each_other(browser: Browser, tmp_path: Path) -> None:
+    """A page lists the other versions, and the page of the folder leads to the newest."""
+    older = tmp_path / "0.0.9"
+    older.mkdir()
+    (older / "index.html").write_text("<title>old</title>")
+    build("--release", str(tmp_path))
+    with served(tmp_path) as found:
+        page = browser.open(f"{found}/0.1.0/users/index.html")
+        listed = page.evaluate(
+            "new Promise(done => { const look = () => { const links = [...document.querySelectorAll("
+            "'.version-switcher__menu a')].map(a => [a.textContent, new URL(a.href).pathname]);"
+            "links.length ? done(links) : setTimeout(look, 50) }; look() })"
+        )
+        expected = {("0.0.9", "/0.0.9/users/index.html"), ("0.1.0", "/0.1.0/users/index.html")}
+        assert set(map(tuple, listed)) == expected
+        assert page.problems == []
+        assert 'content="0; url=0.1.0/index.html"' in (tmp_path / "index.html").read_text()
 
 
 @pytest.mark.needs_chromium

@@ -10,7 +10,14 @@ import tilewright
 from tilewright import gluon
 from tilewright.compat.gluon import TensorDescriptor
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia.hopper import async_copy, fence_async_shared, mbarrier, tma
+from tilewright.language.gluon.nvidia.hopper import (
+    async_copy,
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
 from tilewright.support.diagnostics import Unsupported
 
 RANDOM = np.random.default_rng(7)
@@ -130,6 +137,124 @@ def test_product_in_tensor_memory() -> None:
         kernel = programs.product_in_tensor_memory[(1,)](*arguments, 128, BLOCK=64)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=2e-2, atol=1e-1)
     assert "tcgen05.mma" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_warps_have_code_of_their_own(count: int) -> None:
+    x, out = random((1024,), np.float32), aligned((1024,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        kernel = programs.specialized[(1,)](described(x, [128], programs.LINE), out, count, BLOCK=128, STAGES=2)
+    np.testing.assert_array_equal(out, np.where(np.arange(1024) < 128 * count, x + 1, 0))
+    assert kernel.metadata.num_warps == 5
+
+
+@gluon.jit
+def fill(out, start, value):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    gl.store(out + start + gl.arange(0, 64, layout=layout), value + gl.num_warps())
+
+
+@gluon.jit
+def summed(x, y):
+    return x + y, x - y
+
+
+@gluon.jit
+def several_groups(out, x, y, turns):
+    for i in range(turns):
+        a, b = gl.warp_specialize(
+            [(summed, (x, y)), (fill, (out, i * 256, 10.0)), (fill, (out, i * 256 + 64, 20.0))], [1, 4]
+        )
+        gl.store(out + i * 256 + 128, a + i)
+        gl.store(out + i * 256 + 129, b + i)
+    if turns > 1:
+        gl.warp_specialize([(fill, (out, 1024, 30.0)), (fill, (out, 1088, 40.0))], [2])
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_groups_of_several_sizes_in_loops_and_branches(turns: int) -> None:
+    out, expected = aligned((1152,), np.float32), np.zeros(1152, np.float32)
+    with tilewright.simulate("cuda:90"):
+        kernel = several_groups[(1,)](out, 5.0, 3.0, turns)
+    for i in range(turns):
+        expected[i * 256 : i * 256 + 64], expected[i * 256 + 64 : i * 256 + 128] = 11, 24
+        expected[i * 256 + 128], expected[i * 256 + 129] = 8 + i, 2 + i
+    if turns > 1:
+        expected[1024:1088], expected[1088:] = 34, 42
+    np.testing.assert_array_equal(out, expected)
+    assert kernel.metadata.num_warps == 9
+
+
+@gluon.jit
+def load_operands(a, b, x, y, full, empty, steps, BLOCK: gl.constexpr, STAGES: gl.constexpr):
+    for step in range(steps):
+        slot, phase = step % STAGES, step // STAGES & 1
+        mbarrier.wait(empty.index(slot), phase ^ 1)
+        mbarrier.expect(full.index(slot), a.block_type.nbytes + b.block_type.nbytes)
+        tma.async_load(a, [0, step * BLOCK], full.index(slot), x.index(slot))
+        tma.async_load(b, [step * BLOCK, 0], full.index(slot), y.index(slot))
+
+
+@gluon.jit
+def multiply_operands(c, x, y, full, empty, steps, STAGES: gl.constexpr, WAITS: gl.constexpr):
+    sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    total = gl.zeros([64, 64], gl.float32, layout=sums)
+    for step in range(steps):
+        slot, phase = step % STAGES, step // STAGES & 1
+        if WAITS:
+            mbarrier.wait(full.index(slot), phase)
+        running = warpgroup_mma(x.index(slot), y.index(slot), total, is_async=True)
+        total = warpgroup_mma_wait(0, deps=(running,))
+        mbarrier.arrive(empty.index(slot), count=1)
+    i = gl.arange(0, 64, layout=gl.SliceLayout(1, sums))
+    j = gl.arange(0, 64, layout=gl.SliceLayout(0, sums))
+    gl.store(c + i[:, None] * 64 + j[None, :], total)
+
+
+@gluon.jit
+def specialized_product(a, b, c, steps, STAGES: gl.constexpr, WAITS: gl.constexpr):
+    x = gl.allocate_shared_memory(gl.float16, [STAGES, 64, 64], a.layout)
+    y = gl.allocate_shared_memory(gl.float16, [STAGES, 64, 64], b.layout)
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(STAGES):
+        mbarrier.init(full.index(i), count=1)
+        mbarrier.init(empty.index(i), count=1)
+    gl.warp_specialize(
+        [
+            (multiply_operands, (c, x, y, full, empty, steps, STAGES, WAITS)),
+            (load_operands, (a, b, x, y, full, empty, steps, 64, STAGES)),
+        ],
+        [1],
+        [24],
+    )
+
+
+def test_a_product_whose_operands_other_warps_load() -> None:
+    a, b, c = random((64, 256), np.float16), random((256, 64), np.float16), aligned((64, 64), np.float32)
+    arguments = [described(array, [64, 64], programs.ROWS) for array in (a, b)]
+    with tilewright.simulate("cuda:90"):
+        specialized_product[(1,)](*arguments, c, 4, STAGES=2, WAITS=True)
+        np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
+        with pytest.raises(tilewright.SimulationError):
+            specialized_product[(1,)](*arguments, c, 4, STAGES=2, WAITS=False)
+
+
+@gluon.jit
+def with_a_tile(out, tile):
+    gl.store(out + tile, 1.0)
+
+
+@gluon.jit
+def captures_a_tile(out):
+    tile = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [4], [0]))
+    gl.warp_specialize([(fill, (out, 0, 1.0)), (with_a_tile, (out, tile))], [4])
+
+
+def test_tiles_are_not_captured() -> None:
+    out = aligned((128,), np.float32)
+    with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match="capturing"):
+        captures_a_tile[(1,)](out)
 
 
 @gluon.jit

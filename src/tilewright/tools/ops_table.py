@@ -69,6 +69,7 @@ CPU_PASSES = {
 }
 """Ops that passes replace, and those that nests handle beside their tables ("yes")."""
 NVIDIA_PASSES = {
+    "gluon.set_auto_layout": "`resolve_auto_layouts`",
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.descriptor_gather": "`tma_lowering`",
     "tt.descriptor_load": "`tma_lowering`",
