@@ -49,6 +49,7 @@ if [ "${1-}" = --inside ]; then
   inside "$@"
 fi
 [ -e "$root/complete" ] || setup
+[ -z "${SETUP_ONLY-}" ] || exit 0
 unshare --user --map-root-user --mount true || { echo "no user namespaces here: nothing was run" >&2; exit 1; }
 exec unshare --user --map-root-user --mount --fork "$0" --inside -p no:cacheprovider -n "${WORKERS:-2}" \
   --dist worksteal -m "not slow and not spared" "$@" \

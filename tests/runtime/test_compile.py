@@ -142,7 +142,7 @@ def test_compile_and_launch_share_the_cache() -> None:
 def test_text_of_a_stage(stage: str, tmp_path: Path) -> None:
     path = tmp_path / f"add.{stage}"
     whole = compile(source())
-    path.write_text(str(whole.asm[stage]))
+    path.write_bytes(str(whole.asm[stage]).encode())
     kernel = compile(str(path))
     check(kernel)
     assert kernel.kernel == whole.kernel
@@ -155,6 +155,18 @@ def test_text_of_a_stage(stage: str, tmp_path: Path) -> None:
     out.flags.writeable = False
     with pytest.raises(tw.ReadOnlyError):
         kernel[(1,)](out, out, out, 100)
+
+
+@pytest.mark.parametrize("stage", ["ttir", "llir"])
+def test_lines_of_texts_may_end_as_on_windows(stage: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    paths = (tmp_path / f"add.{stage}", tmp_path / "a" / f"add.{stage}")
+    text = str(compile(source()).asm[stage]).encode()
+    for path, content in zip(paths, (text, text.replace(b"\n", b"\r\n")), strict=True):
+        path.write_bytes(content)
+    first, second = map(compile, paths)
+    assert first.asm[stage] == second.asm[stage]
+    check(second)
 
 
 def test_text_of_a_stage_from_the_cache(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.registry import make_backend
 from tilewright.runtime.parameters import kernel_params
 from tilewright.runtime.specialize import specialize
 
@@ -167,3 +169,15 @@ def test_type_is_tritons() -> None:
     found = specialize(Descriptor(np.ones((4, 64), np.float16), (4, 64)), kernel_params(doubled)[0])
 
     assert found.as_triton() == ("tensordesc<fp16[4, 64]>", None)
+
+
+def test_ptx_from_the_cache_is_text_where_nothing_assembles_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tilewright.backends.nvidia.backend.find_ptxas", lambda capability: None)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    make_backend.cache_clear()
+    for _ in range(2):  # compiled, then from the disk
+        x, out = np.arange(48 * 16, dtype=np.float32).reshape(48, 16), np.zeros((48, 16), np.float32)
+        with tw.simulate("cuda:90"):
+            tw.jit(made_by_each_program)[(6,)](x, out, 48)
+        np.testing.assert_array_equal(out, x + 1)
+    make_backend.cache_clear()

@@ -77,6 +77,7 @@ class BaseBackend(ABC):
     Attributes:
         target: the machine that it compiles for.
         binary_ext: the stage that holds the machine code.
+        binary_is_text: that stage is text, which something else assembles.
         assembly_ext: the stage that `assembly` gives, or "".
         module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
         registers: the number of vector registers of a program.
@@ -85,6 +86,7 @@ class BaseBackend(ABC):
     """
 
     binary_ext: str = ""
+    binary_is_text: bool = False
     assembly_ext: str = ""
     module_stages: frozenset[str] = frozenset({"ttir"})
     on_request: Mapping[str, tuple[str, Callable[[Any], str]]] = MappingProxyType({})

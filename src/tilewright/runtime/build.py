@@ -27,7 +27,7 @@ from tilewright.runtime.cache.managers import get_dump_manager, get_override_man
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
-from tilewright.runtime.sources import Source, signature_text
+from tilewright.runtime.sources import Source, signature_text, text_of
 from tilewright.runtime.standalone_stages import StandaloneStages
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
@@ -184,7 +184,7 @@ def _content(path: str) -> Stage:
     with open(path, "rb") as file:
         content = file.read()
     try:
-        return content.decode()
+        return text_of(content)
     except UnicodeDecodeError:
         return content
 
@@ -251,7 +251,7 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
         if suffix == backend.binary_ext:
             if backend.assembly_ext:
                 stages[backend.assembly_ext] = partial(_assembly, stored, backend)
-            stages[suffix] = partial(stored.read, suffix)
+            stages[suffix] = partial(_text if backend.binary_is_text else _bytes_of, stored, suffix)
         elif suffix != IMAGE:
             stages[suffix] = partial(_text, stored, suffix)
     artifact = Artifact(Stages(stages, backend.on_request), Metadata(facts), backend.binary_ext)
@@ -261,6 +261,10 @@ def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
 def _is_kept(stage: str, backend: BaseBackend) -> bool:
     """Whether a stage is stored: assembly can be made again, the texts too when only the binary is asked for."""
     return stage in _binaries(backend) or not (knobs.compilation.store_binary_only or stage == backend.assembly_ext)
+
+
+def _bytes_of(stored: StoredEntry, suffix: str) -> bytes:
+    return stored.read(suffix)
 
 
 def _text(stored: StoredEntry, suffix: str) -> str:

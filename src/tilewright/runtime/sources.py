@@ -148,6 +148,15 @@ class ASTSource:
         return lazy_imports.evaluate(self.fn, self.name, self.specs, options)
 
 
+def text_of(content: bytes) -> str:
+    """The text of a stage in a file, whose lines may end as on Windows.
+
+    Raises:
+        UnicodeDecodeError: it is no text.
+    """
+    return content.decode().replace("\r\n", "\n")
+
+
 class IRSource:
     """The text of a stage, from a file whose suffix names the stage.
 
@@ -174,7 +183,7 @@ class IRSource:
         self.path, self.ext = path, os.path.splitext(path)[1].removeprefix(".")
         with open(path, "rb") as file:
             content = file.read()
-        self.src: str | bytes = content if self.ext == backend.binary_ext else content.decode()
+        self.src: str | bytes = content if self.ext == backend.binary_ext else text_of(content)
         found = lazy_imports.describe_text(backend, self.ext, self.src, path)
         self.symbol, self.specs, self.signature = found.name, found.specs, found.signature
         self.options = found.options

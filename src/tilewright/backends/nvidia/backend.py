@@ -54,7 +54,7 @@ class NvidiaBackend(BaseBackend):
         self.device = targets.find(capability)
         self.ptxas = find_ptxas(capability)
         if self.ptxas is None:
-            self.binary_ext = "ptx"
+            self.binary_ext, self.binary_is_text = "ptx", True
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:

@@ -16,6 +16,8 @@ from tilewright.runtime.drivers.cpu.native.pool import runtime
 from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, JOB, LANE, POOL, TABLE
 
 UNKNOWN = -1
+_SAYING, _SAID = 1, 2  # bits of the TABLE's `has_said`
+_MOST_TURNS = 100_000  # that a thread gives to others, until the line of one of them is there
 _ROOM = 1024
 _MAX_TEXT = 256
 _PIECES = {
@@ -131,6 +133,20 @@ def _explain(f: Function, counter: I64, address: I64, is_own: I64) -> None:
     code = f.variable("ptr", f.call("code_at", "ptr", counter))
     with f.when(code.value.equals(0) & is_own.differs(0)):
         code.set(f.call("code_at", "ptr", entry.value))
-    with f.when(code.value.differs(0)), f.when(f.update("xchg", f.address(TABLE, table, "has_said"), 1).equals(0)):
-        f.call("say", "void", address, code.value, launch.value)
+    state = f.address(TABLE, table, "has_said")
+    with f.when(code.value.differs(0)):
+        with f.when(f.update("or", state, _SAYING).equals(0)) as first:
+            f.call("say", "void", address, code.value, launch.value)
+            f.update("or", state, _SAID)
+        with first.otherwise():
+            f.call("await_line", "void", state)
+    f.give()
+
+
+@native("void", inlining=RARE)
+def _await_line(f: Function, state: Ptr) -> None:
+    """Waits for a while until another thread has written its line: what follows may end the process."""
+    with f.counted(f.constant("i64", _MOST_TURNS)):
+        f.give_when((f.load("i64", state, order="acquire") & _SAID).differs(0))
+        f.system.give_way(f)
     f.give()

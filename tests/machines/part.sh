@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# part.sh
+#
+# The ten minutes of test-arm64 and test-windows that continuous integration has time for: the launcher, threads, faults,
+# what is asked of the system, and kernels of each kind. Says so where one of them cannot be run: without user namespaces
+# (and for AArch64 a binfmt_misc of their own, Linux 6.7), or where Debian's packages cannot be had.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+common=(tests/drivers/test_pool.py tests/drivers/test_process.py tests/drivers/test_native_is_there.py
+  tests/runtime/test_faults_of_any_system.py tests/support/test_system.py tests/exactness)
+
+namespaces() { unshare --user --map-root-user --mount "$@" 2>/dev/null; }
+
+if ! namespaces mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc; then
+  echo "AArch64 is not tested: no binfmt_misc of one's own here (user namespaces, Linux 6.7)"
+elif ! SETUP_ONLY=1 tests/machines/arm64.sh; then
+  echo "AArch64 is not tested: what it takes could not be had"
+else
+  TESTS="${common[*]} tests/runtime/test_access_violations.py" tests/machines/arm64.sh "$@"
+fi
+
+if ! namespaces true; then
+  echo "Windows is not tested: no user namespaces here"
+elif ! SETUP_ONLY=1 tests/machines/windows.sh; then
+  echo "Windows is not tested: what it takes could not be had"
+else
+  TESTS="${common[*]} tests/vectorize/test_calls.py" tests/machines/windows.sh "$@"
+fi
