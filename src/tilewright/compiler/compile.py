@@ -11,13 +11,12 @@ The pipeline can begin with the text of a stage, and text can take the place of 
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
-from tilewright.backends.base import BaseBackend, StageTable, options_facts
+from tilewright.backends.base import BaseBackend, Language, StageTable, options_facts
 from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
@@ -29,6 +28,7 @@ from tilewright.language.callable import JITCallable
 from tilewright.semantics.types import FP8_KINDS
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, presented
+from tilewright.support.system import SYSTEM
 from tilewright.transforms.pipeline import normalize_ttir
 
 _resting: list[object] = []
@@ -57,8 +57,7 @@ def _wake_in_child() -> None:
         gc.enable()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_wake_in_child)
+SYSTEM.when_forked(child=_wake_in_child)
 
 
 def compile_kernel(
@@ -98,7 +97,8 @@ def compile_kernel(
         named = {"name": name, "hash": digest, "target": vars(backend.target)}
         facts = {**PRESUMED, **options_facts(options), **named, "arguments": arguments}
         backend.prepare()
-        stages = stage_table(backend, options, dump_ir=dump_ir)
+        is_gluon = isinstance(origin, JITCallable) and origin.is_gluon()
+        stages = stage_table(backend, options, Language.GLUON if is_gluon else Language.TRITON, dump_ir=dump_ir)
         edit(stages)
         if isinstance(origin, JITCallable):
             entered, product = "source", evaluate(origin, name, signature, options)
@@ -146,6 +146,8 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         allow_globals=knobs.compilation.allow_non_constexpr_globals,
         capability=getattr(options, "capability", 0),
         warps=getattr(options, "num_warps", 1),
+        ctas=getattr(options, "num_ctas", 1),
+        target=f"cuda:{options.capability}" if kernel.is_gluon() else "",
         fp8_kinds=tuple(given["supported_fp8_dtypes"]),
         deprecated_fp8=tuple(given["deprecated_fp8_dot_operand_dtypes"]),
     )

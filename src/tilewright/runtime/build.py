@@ -12,7 +12,6 @@ is_like_any_other = PreparationCounter.count == before          # this call prep
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
@@ -33,6 +32,7 @@ from tilewright.runtime.standalone_stages import StandaloneStages
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import machine_name
 
 IMAGE = "image"
 
@@ -45,7 +45,7 @@ def current_target() -> GPUTarget:
 
 def cpu_target() -> GPUTarget:
     """This CPU, or what TILEWRIGHT_CPU names."""
-    return GPUTarget("cpu", knobs.tilewright.cpu or platform.machine(), 0)
+    return GPUTarget("cpu", knobs.tilewright.cpu or machine_name(), 0)
 
 
 def current_backend() -> BaseBackend:

@@ -22,6 +22,7 @@ from tilewright.runtime import lazy_imports
 from tilewright.runtime.dependencies import UsedGlobals, captured_values, dependencies, hashing, is_being_hashed
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
 from tilewright.semantics.constexpr import constexpr_type
+from tilewright.support.annotations import signature_of
 
 
 class CapturedFunction(KeyedCallable):
@@ -217,7 +218,7 @@ def stand_for(function: KeyedCallable, fn: FunctionType) -> None:
     """
     update_wrapper(cast("Callable[..., Any]", function), fn)
     vars(function).pop("__wrapped__")
-    vars(function)["__signature__"] = inspect.signature(fn)
+    vars(function)["__signature__"] = signature_of(fn)
 
 
 functions_by_name: WeakValueDictionary[str, CapturedFunction] = WeakValueDictionary()

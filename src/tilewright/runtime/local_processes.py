@@ -8,8 +8,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from tilewright.runtime.tuning.forked import can_fork, usable_cpus
+from tilewright.runtime.tuning.forked import can_fork
 from tilewright.support import knobs
+from tilewright.support.system import SYSTEM
 
 
 class LocalProcesses(ProcessPoolExecutor):
@@ -24,4 +25,4 @@ class LocalProcesses(ProcessPoolExecutor):
 def local_processes() -> LocalProcesses:
     """An executor of TILEWRIGHT_COMPILE_WORKERS processes, or of as many as CPUs that may be used."""
     context = get_context("fork" if can_fork() else "spawn")
-    return LocalProcesses(knobs.tilewright.compile_workers or usable_cpus(), mp_context=context)
+    return LocalProcesses(knobs.tilewright.compile_workers or SYSTEM.usable_cpus(), mp_context=context)

@@ -27,6 +27,7 @@ from tilewright.language.callable import JITCallable
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.dependencies import value_text
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.annotations import signature_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
 
@@ -36,11 +37,7 @@ class ASTSource:
 
     Attributes:
         name: its symbol in compiled code.
-        ext: the first stage that is made of it.
     """
-
-    language = Language.TRITON
-    ext = "ttir"
 
     def __init__(
         self,
@@ -64,7 +61,7 @@ class ASTSource:
         """
         if not all(isinstance(name, str) for name in signature):
             raise TypeError("Signature keys must be string")
-        declared = list(inspect.signature(fn.fn).parameters.values())
+        declared = list(signature_of(fn.fn).parameters.values())
         names = [parameter.name for parameter in declared]
         unknown = next((name for name in (*signature, *(constexprs or ())) if _is_unknown(name, names)), None)
         if unknown is not None:
@@ -72,6 +69,16 @@ class ASTSource:
         constants = {(names.index(key),) if isinstance(key, str) else key: v for key, v in (constexprs or {}).items()}
         known = _Known(constants, dict(attrs or {}))
         self._take(fn, fn.fn.__name__, tuple(_parameter(p, i, signature, known) for i, p in enumerate(declared)))
+
+    @property
+    def language(self) -> Language:
+        """The language that the kernel is written in."""
+        return Language.GLUON if self.fn.is_gluon() else Language.TRITON
+
+    @property
+    def ext(self) -> str:
+        """The first stage."""
+        return "glir" if self.fn.is_gluon() else "ttir"
 
     @classmethod
     def of(cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec]) -> ASTSource:
@@ -109,7 +116,7 @@ class ASTSource:
     @property
     def identity(self) -> str:
         """Differs whenever the function, or what it uses, does."""
-        return str(self.fn.cache_key)
+        return f"gluon-{self.fn.cache_key}" if self.fn.is_gluon() else str(self.fn.cache_key)
 
     def text(self) -> str:
         """The text of the function, or its bytecode where that is what is read."""
@@ -155,7 +162,9 @@ class IRSource:
         """Read a file.
 
         Args:
+            path: of the file: `kernel.ttir`.
             context: not used; Triton needs one here.
+            backend: the one of the machine.
 
         Raises:
             OSError: the file cannot be read.

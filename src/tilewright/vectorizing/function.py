@@ -15,7 +15,6 @@ earlier one run no Python at all (`native/`).
 from __future__ import annotations
 
 import ctypes
-import inspect
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -31,6 +30,7 @@ from tilewright.runtime.drivers.cpu.native.structs import poke
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.foreign import allowing
 from tilewright.runtime.tracebacks import shortened
+from tilewright.support.annotations import signature_of
 from tilewright.support.diagnostics import CompilationError
 from tilewright.support.locks import fork_safe_lock
 from tilewright.vectorizing import arrays, dispatch, reductions
@@ -232,7 +232,7 @@ def _plain(value: Any) -> Any:
 
 def _parameter_count(fn: FunctionType) -> int:
     """The number of arguments that a function takes."""
-    parameters = inspect.signature(fn).parameters.values()
+    parameters = signature_of(fn).parameters.values()
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             reason = f"`{parameter}` is no parameter with a place of its own"
@@ -266,9 +266,9 @@ def native() -> NativeSide:
 
 
 @overload
-def vectorize(fn: FunctionType, /, *, frontend: str = "auto") -> Vectorized: ...
+def vectorize(fn: Callable[..., Any], /, *, frontend: str = "auto") -> Vectorized: ...
 @overload
-def vectorize(*, frontend: str = "auto") -> Callable[[FunctionType], Vectorized]: ...
+def vectorize(*, frontend: str = "auto") -> Callable[[Callable[..., Any]], Vectorized]: ...
 
 
 def vectorize(fn: Any = None, /, *, frontend: str = "auto") -> Any:
@@ -281,6 +281,15 @@ def vectorize(fn: Any = None, /, *, frontend: str = "auto") -> Any:
     Raises:
         CompilationError: parameters that no position fills.
         ValueError: no such front end.
+
+    Example:
+        >>> @tw.vectorize
+        ... def clipped(x, limit):
+        ...     return limit if x > limit else x
+        >>> clipped(7, 5)
+        5
+        >>> clipped(np.arange(4), 2)
+        array([0, 1, 2, 2])
     """
     if fn is None:
         return lambda function: vectorize(function, frontend=frontend)

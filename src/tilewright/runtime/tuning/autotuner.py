@@ -366,6 +366,17 @@ def autotune(
 
     Raises:
         ValueError: an array's name is no parameter of the kernel.
+
+    Example:
+        >>> @tw.autotune(configs=[tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 256})], key=["n"])
+        ... @tw.jit
+        ... def fill(x_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x_ptr + i, 1.0, mask=i < n)
+        >>> x = np.zeros(1000)
+        >>> kernel = fill[lambda chosen: (tw.cdiv(1000, chosen["BLOCK"]),)](x, 1000)
+        >>> x.sum()
+        np.float64(1000.0)
     """
     return lambda fn: Autotuner(
         fn,

@@ -103,5 +103,16 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
 
     Example:
         `@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})` above `@jit`.
+
+    Example:
+        >>> @tw.heuristics({"BLOCK": lambda args: tw.next_power_of_2(args["n"])})
+        ... @tw.jit
+        ... def total(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.arange(0, BLOCK)
+        ...     tl.store(out_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0)))
+        >>> out = np.zeros(1)
+        >>> kernel = total[(1,)](np.ones(100), out, 100)
+        >>> out
+        array([100.])
     """
     return lambda fn: Heuristics(fn, fn.arg_names, values)

@@ -27,10 +27,11 @@ from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import summary, timed
 from tilewright.runtime.tuning.config import Config, Timings
-from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
+from tilewright.runtime.tuning.forked import Task, can_fork, share_out
 from tilewright.runtime.tuning.heuristics import Launchable
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
+from tilewright.support.system import SYSTEM
 
 PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """The errors by which a configuration does not suit the kernel; any other failure is reported."""
@@ -142,7 +143,7 @@ class Trials:
         if active_mode.get() is not None:
             self._compile_in_background(distinct)
             return
-        workers = knobs.tilewright.compile_workers or usable_cpus()
+        workers = knobs.tilewright.compile_workers or SYSTEM.usable_cpus()
         if workers < 2 or len(distinct) < 2 or not can_fork() or _must_compile_here():
             return
         run, args = self._kernel.run, self._call.args

@@ -169,8 +169,7 @@ class SimulatedGpu(Device):
         """
         kernel.loaded_on(self)
         memory = DeviceMemory()
-        named = zip(kernel.names, values, strict=True)
-        regions = Regions(memory, [(name, value) for name, value in named if isinstance(value, ArrayView)])
+        regions = Regions(memory, list(_arrays(kernel.names, values)))
         arguments = list(_arguments(kernel, values, regions))
         facts, clusters = kernel.metadata, kernel.metadata.num_ctas
         arguments += _scratch(memory, facts, grid[0] * grid[1] * grid[2] * clusters)
@@ -193,6 +192,15 @@ class SimulatedGpu(Device):
             raise DeviceAssertError(error.text, (x // clusters, y, z), (), _span(error.source)) from error
         finally:
             regions.copy_back()
+
+
+def _arrays(names: Sequence[str], values: Sequence[Any]) -> Iterator[tuple[str, ArrayView]]:
+    """The arrays that a launch passes, those of tensor maps among them."""
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, ArrayView):
+            yield name, value
+        elif isinstance(value, HostMap):
+            yield name.rpartition(".")[0], value.base
 
 
 def _span(place: SourcePlace | None) -> Span | None:
@@ -267,6 +275,17 @@ def simulate(target: str | int = "cuda:90", *, checks: bool = True) -> Iterator[
 
     Raises:
         ValueError: there is no such target.
+
+    Example:
+        >>> @tw.jit
+        ... def negate(x_ptr):
+        ...     i = tl.arange(0, 4)
+        ...     tl.store(x_ptr + i, -tl.load(x_ptr + i))
+        >>> x = np.arange(4.0)
+        >>> with tw.simulate("cuda:90"):
+        ...     kernel = negate[(1,)](x)
+        >>> x, "ptx" in kernel.asm
+        (array([-0., -1., -2., -3.]), True)
     """
     kind, _, number = str(target).rpartition(":")
     if kind not in ("", "cuda") or not number.isdecimal():
