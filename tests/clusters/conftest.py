@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import time
@@ -12,25 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tilewright import knobs
-from tilewright.runtime import waiting
-
-HERE = Path(__file__).parent
-SOURCES = HERE.parents[1] / "src"
-
-
-@contextmanager
-def shared_cache(folder: Path) -> Iterator[Path]:
-    """Let the folder be the cache of this process and of all that it starts; every warning comes anew."""
-    path = os.pathsep.join([str(HERE), str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with pytest.MonkeyPatch.context() as patch, knobs.cache.scope(), knobs.tilewright.scope():
-        patch.setenv("PYTHONPATH", path)
-        patch.setenv("TRITON_CACHE_DIR", str(folder))
-        patch.setenv("TILEWRIGHT_NUM_THREADS", "1")
-        patch.setattr(waiting, "_told", set())
-        with knobs.compilation.scope(), knobs.redis.scope():
-            yield folder
+from warming import shared_cache
 
 
 @contextmanager

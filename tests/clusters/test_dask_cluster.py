@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import socket
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,7 @@ import cluster_kernels
 import numpy as np
 import pytest
 from cluster_kernels import add, grid, scale, weighted
-from warming import NUMBERS, warm_up
+from warming import NUMBERS, shared_cache, warm_up
 
 import tilewright as tw
 import tilewright.language as tl
@@ -105,11 +109,61 @@ def test_a_worker_is_killed_while_it_computes(client: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:a worker was lost:RuntimeWarning")
-def test_the_scheduler_starts_anew(client: Any) -> None:
+def test_all_workers_start_anew(client: Any) -> None:
     """All that was submitted is cancelled; this process does it."""
     pool = client.get_executor()
     warm_up(pool, during=lambda: client.restart(timeout=120))
     assert warm_up(client.get_executor(), tuple(range(20, 24))) == [True] * 4, "the workers that came then help"
+
+
+class Cluster:
+    """A scheduler at a fixed address and a worker, each a process that the test may kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        where = ["--host", "127.0.0.1", "--port", str(self.port)]
+        own = ["--nthreads", "1", "--local-directory", str(self.folder)]
+        self._run("dask_scheduler", *where, "--no-dashboard", "--no-show")
+        self._run("dask_worker", self.address, *own, "--no-dashboard")
+
+    def _run(self, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
+        self.processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def kill(self) -> None:
+        for process in self.processes:
+            process.send_signal(signal.SIGKILL if process is self.processes[0] else signal.SIGTERM)
+        for process in self.processes:
+            process.wait(timeout=120)
+        self.processes = []
+
+
+def test_the_scheduler_is_killed_and_another_starts_at_its_address(tmp_path: Path) -> None:
+    import distributed
+
+    with shared_cache(tmp_path / "cache"):
+        cluster = Cluster(tmp_path)
+        cluster.start()
+        try:
+            with distributed.Client(cluster.address, timeout=120) as client:
+                client.wait_for_workers(1, timeout=120)
+                knobs.tilewright.worker_seconds = 5
+                with pytest.warns(RuntimeWarning, match="a worker was lost"):
+                    warm_up(client.get_executor(), tuple(range(30, 60)), during=cluster.kill)
+                cluster.start()
+                knobs.tilewright.worker_seconds = 120
+                with distributed.Client(cluster.address, timeout=120) as another:
+                    another.wait_for_workers(1, timeout=120)
+                    assert warm_up(another.get_executor(), (70, 71)) == [True] * 2
+        finally:
+            cluster.kill()
 
 
 def test_the_cluster_goes_away(client: Any) -> None:

@@ -1,17 +1,39 @@
-"""Kernels that an executor compiles, and what is seen of it here."""
+"""Kernels that an executor compiles, and what is seen of it here; the cache that all share."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from cluster_kernels import store
 
 import tilewright as tw
 from tilewright import knobs
+from tilewright.runtime import waiting
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parents[1] / "src"
 
 NUMBERS = tuple(range(2, 14))
 GRID = (1,)
+
+
+@contextmanager
+def shared_cache(folder: Path) -> Iterator[Path]:
+    """Let the folder be the cache of this process and of all that it starts; every warning comes anew."""
+    path = os.pathsep.join([str(HERE), str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with pytest.MonkeyPatch.context() as patch, knobs.cache.scope(), knobs.tilewright.scope():
+        patch.setenv("PYTHONPATH", path)
+        patch.setenv("TRITON_CACHE_DIR", str(folder))
+        patch.setenv("TILEWRIGHT_NUM_THREADS", "1")
+        patch.setattr(waiting, "_told", set())
+        with knobs.compilation.scope(), knobs.redis.scope():
+            yield folder
 
 
 def warm_up(pool: Any, numbers: tuple[int, ...] = NUMBERS, during: Any = None) -> list[bool]:

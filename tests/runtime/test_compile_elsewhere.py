@@ -139,8 +139,10 @@ class Changed(Elsewhere):
     ],
 )
 def test_a_worker_that_is_another_refuses(change: dict[str, Any], why: str, fresh: list[bool]) -> None:
-    with pytest.warns(RuntimeWarning, match=f"did not help with store: .*{why}.*this process does the work itself"):
+    text = f"did not help with store: .*{why}.*this process does the work itself"
+    with pytest.warns(RuntimeWarning, match=text) as told:
         run(Changed(**change))
+    assert len(told) == 1, "of three kernels"
     assert fresh == [False] * 3
 
 

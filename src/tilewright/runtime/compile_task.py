@@ -84,15 +84,16 @@ class CompileTask:
         except Exception as error:
             if error is self._failure:
                 raise
-            waiting.warn(f"a worker was lost ({type(error).__name__}: {error})")
+            waiting.warn(type(error).__name__, f"a worker was lost ({type(error).__name__}: {error})")
             return self.compile_here()
         if not isinstance(answer, Report):
             return cast("CompiledKernel", answer)
         if answer.status in (REFUSED, UNKEPT):
-            waiting.warn(f"{answer.worker} did not help with {self.compilation.source.name}: {answer.why}")
+            name = self.compilation.source.name
+            waiting.warn(answer.why, f"{answer.worker} did not help with {name}: {answer.why}")
         elif answer.status != FAILED and not self._is_here():
             where = "; set TRITON_CACHE_DIR to one folder on all machines, or TRITON_CACHE_MANAGER to a remote cache"
-            waiting.warn(f"{answer.worker} keeps kernels where this process does not find them{where}")
+            waiting.warn("elsewhere", f"{answer.worker} keeps kernels where this process does not find them{where}")
         return self.compile_here()
 
     def _is_here(self) -> bool:

@@ -74,8 +74,8 @@ def result(future: Future[Any], is_elsewhere: Callable[[], bool] = lambda: True)
 _told: set[str] = set()
 
 
-def warn(text: str) -> None:
-    """Say, once per process and text, that workers did not help."""
-    if text not in _told:
-        _told.add(text)
+def warn(reason: str, text: str) -> None:
+    """Say, once per process and reason, that workers did not help."""
+    if reason not in _told:
+        _told.add(reason)
         warnings.warn(f"{text}; this process does the work itself", RuntimeWarning, 2)

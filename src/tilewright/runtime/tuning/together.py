@@ -171,10 +171,10 @@ def _by_workers(launches: Sequence[Launch], executor: Executor) -> None:
         try:
             report = waiting.result(future)
         except Exception as error:  # noqa: BLE001 - whatever became of the worker
-            waiting.warn(f"a worker was lost ({type(error).__name__}: {error})")
+            waiting.warn(type(error).__name__, f"a worker was lost ({type(error).__name__}: {error})")
             report = None
         if isinstance(report, Report) and report.status in (REFUSED, UNKEPT):
-            waiting.warn(f"{report.worker} did not help with {name}: {report.why}")
+            waiting.warn(report.why, f"{report.worker} did not help with {name}: {report.why}")
         if tuning.key not in launch.kernel.cache and not _is_found(launch, tuning):
             _measure(launch, tuning)
 
@@ -205,7 +205,8 @@ class _Ranks:
                 self._measure_and_tell(launch, tuning)
         for launch, tuning, owner in work:
             if owner != self.rank and not self._is_told(launch, tuning, owner):
-                waiting.warn(f"rank {owner} did not tell what it measured of {launch.kernel.__name__}")
+                text = f"rank {owner} did not tell what it measured of {launch.kernel.__name__}"
+                waiting.warn(f"rank {owner}", text)
                 _measure(launch, tuning)
 
     def _peers(self) -> list[int]:
