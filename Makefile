@@ -12,7 +12,7 @@ PYTEST_OPTIONS ?=
 # that takes 8 seconds, mostly for what nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs test test-long test-cpus test-arm64 test-pythons test-314 test-314t check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo docs test test-long test-cpus test-arm64 test-windows test-pythons test-314 test-314t check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,9 @@ test-cpus: .venv/installed
 
 test-arm64: .venv/installed
 	tests/machines/arm64.sh $(PYTEST_OPTIONS)
+
+test-windows: .venv/installed
+	tests/machines/windows.sh $(PYTEST_OPTIONS)
 
 test-pythons: .venv/installed
 	tests/machines/pythons.sh $(PYTEST_OPTIONS)

@@ -27,10 +27,10 @@ def scale(x_ptr, n, factor, BLOCK: tl.constexpr):
 '''
 
 folder = Path(tempfile.mkdtemp())
-(folder / "kernels.py").write_text(SOURCE)
+(folder / "scaling.py").write_text(SOURCE)
 with contextlib.chdir(folder):
     sys.path.insert(0, str(folder))
-    from kernels import scale
+    from scaling import scale
 
 # %% [markdown]
 # ## For a signature
@@ -71,7 +71,7 @@ print(scale.warmup(tw.MockTensor(tl.float32), 100, 2.0, BLOCK=128, grid=(1,)).me
 # of several of them.
 
 # %%
-command = [sys.executable, "-m", "tilewright", "compile", "kernels.py", "-n", "scale"]
+command = [sys.executable, "-m", "tilewright", "compile", "scaling.py", "-n", "scale"]
 command += ["-s", "*fp32:16, i32, fp32, BLOCK=64", "-g", "(n + BLOCK - 1) / BLOCK"]
 subprocess.run(command, check=True, cwd=folder, capture_output=True)
 for file in sorted(folder.glob("scale*")):

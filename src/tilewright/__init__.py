@@ -12,8 +12,13 @@ double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 """
 
 import gc
+import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if sys.version_info < (3, 11):  # before anything is imported that such a Python cannot read
+    _version = ".".join(map(str, sys.version_info[:2]))
+    raise ImportError(f"Tilewright works with Python 3.11 to 3.14, and this is {_version}")
 
 _collects = gc.isenabled()
 gc.disable()  # next to nothing that is imported is garbage: not looking for it takes 3 ms less, NumPy's import included
@@ -47,6 +52,22 @@ try:
 finally:
     if _collects:
         gc.enable()
+
+if TYPE_CHECKING:  # the names of _MODULES and _WHOLE_MODULES, for type checkers and editors
+    from tilewright import cuda as cuda
+    from tilewright import testing as testing
+    from tilewright.backends.ptxsim.errors import SimulationError
+    from tilewright.language.aggregates import aggregate, aggregate_replace
+    from tilewright.language.standard import cdiv
+    from tilewright.runtime.allocation import set_allocator
+    from tilewright.runtime.compile import compile
+    from tilewright.runtime.drivers.simulated.gpu import simulate
+    from tilewright.runtime.findings import Finding, SanitizerError
+    from tilewright.runtime.tuning.autotuner import Autotuner, autotune
+    from tilewright.runtime.tuning.config import Config
+    from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
+    from tilewright.runtime.unwritten import initialized, uninitialized
+    from tilewright.vectorizing.function import vectorize
 
 __version__ = "0.1.0"
 

@@ -12,7 +12,7 @@ from pages import PAGES, ROOT, Program, links, programs, quotations
 from tilewright.tools import functions_table, ops_table, rules_table, settings_table
 
 PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
-FOLDERS = ("src", "tests", "docs", "examples", "bench")
+FOLDERS = ("src", "tests", "docs", "examples", "bench", "packaging")
 
 
 @pytest.mark.parametrize("program", programs(), ids=[program.name for program in programs()])

@@ -66,8 +66,18 @@ VECTORS = """module {
   }
 }
 """
+GLUON = """\
+#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+module {
+  tt.func public @f(%x: tensor<64xi32, #gluon.auto_encoding>, %y: tensor<64xi32, #gluon.coalesced_encoding>) {
+    %0 = gluon.set_auto_layout %x : tensor<64xi32, #gluon.auto_encoding> -> tensor<64xi32, #blocked>
+    tt.return
+  }
+}
+"""
 LATER_THAN_3_5 = ("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
 SAMPLES = {"every_op": EVERY_OP, "every_gpu_op": EVERY_GPU_OP, "clusters": CLUSTERS, "vectors": VECTORS}
+SAMPLES["gluon"] = GLUON
 
 
 @pytest.mark.parametrize("path", TRITON_TEXTS, ids=lambda path: path.name)

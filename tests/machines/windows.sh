@@ -3,14 +3,15 @@
 #
 # Runs tests on Windows' own Python under Wine, without being root and without changing this system. Wine and Python's
 # standard library are Debian's, unpacked into build/machines once; Python's DLL for Windows stands in a wheel that
-# brings it along for programs to take with them, and python.exe is written here. TESTS chooses the files; PYTHON=1 makes
-# the arguments Python's own instead of pytest's.
+# brings it along for programs to take with them, and python.exe is written here. windows.txt has the tests, TESTS chooses
+# others; PYTHON=1 makes the arguments Python's own instead of pytest's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/build/machines
 root=$here/wine
 windows=$here/windows
-read -ra tests <<< "${TESTS:-$(tr '\n' ' ' < tests/machines/windows.txt)}"
+mapfile -t chosen < <(grep -v '^#' tests/machines/windows.txt | grep .)
+read -ra tests <<< "${TESTS:-${chosen[*]}}"
 numpy=numpy==2.1.3 # newer ones call `crealf`, which Wine 10 lacks
 
 setup() {
@@ -70,4 +71,5 @@ fi
 unshare --user --map-root-user --mount true || { echo "no user namespaces here: nothing was run" >&2; exit 1; }
 run=(unshare --user --map-root-user --mount --fork "$0" --inside)
 if [ -n "${PYTHON-}" ]; then exec "${run[@]}" "$@"; fi
-exec "${run[@]}" -m pytest -p no:cacheprovider -m "not slow and not spared" "$@" "${tests[@]}"
+exec "${run[@]}" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" --dist worksteal -m "not slow and not spared" "$@" \
+  "${tests[@]}"

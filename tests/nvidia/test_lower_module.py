@@ -45,7 +45,7 @@ def lowered(text: str, capability: int = 80) -> Lowered:
 
 def test_a_vector_add_moves_sixteen_bytes_at_once() -> None:
     found = lowered(ADD)
-    assert found.facts == {"name": "add", "shared": 0}
+    assert found.facts == {"name": "add", "shared": 0, "num_warps": 4}
     assert found.text.count("ld.global.v4.b32") == 2  # 1024 elements over 128 threads, four each
     assert found.text.count("@$5 st.global.v4.b32 [ $0 + 0 ]") == 2
     assert "define ptx_kernel void @add(ptr addrspace(1) %arg0, ptr addrspace(1) %arg1, i32 %arg2, " in found.text

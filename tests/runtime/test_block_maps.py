@@ -193,6 +193,8 @@ class TestWithDask:
     def test_arrays_that_are_refused(self) -> None:
         da = optional_peers.module("dask.array")
         x = da.zeros(6, chunks=2)
+        with pytest.raises(tw.ArgumentError, match="a Array cannot be passed to a kernel; map_blocks launches kernels"):
+            spoil[(1,)](x, x)
         with pytest.raises(tw.ArgumentError, match="needs a Dask array among the arguments"):
             added(np.zeros(3), np.zeros(3))
         with pytest.raises(tw.ArgumentError, match="compute_chunk_sizes"):

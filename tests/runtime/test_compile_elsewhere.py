@@ -20,7 +20,8 @@ from executors import Elsewhere, Silent, become_another_cpu
 import tilewright as tw
 import tilewright.language as tl
 from tilewright import knobs
-from tilewright.runtime import waiting
+from tilewright.compiler import cache_key
+from tilewright.runtime import build, waiting
 from tilewright.runtime.compile_task import ArrivedTask
 from tilewright.support.diagnostics import CompileTimeAssertionFailure
 
@@ -231,3 +232,25 @@ def test_candidates_of_an_autotuned_kernel_are_compiled_elsewhere(fresh: list[bo
     np.testing.assert_array_equal(out, 2 * x)
     assert [report.status for report in pool.reports] == ["compiled"] * 5
     assert len(scaled.configs_timings) == 5
+
+
+# Caches that machines share, other targets
+
+
+def test_the_key_of_a_shared_cache_stands_for_contents() -> None:
+    """Files of the package have other dates on other machines."""
+    assert build.compiler_identity() == cache_key.COMPILER_IDENTITY
+    knobs.tilewright.cache_is_shared = True
+    assert build.compiler_identity() == cache_key.portable_identity() != cache_key.COMPILER_IDENTITY
+
+
+def test_kernels_for_gpus_are_compiled_elsewhere(fresh: list[bool]) -> None:
+    pool = Elsewhere()
+    out = np.zeros(1, np.int32)
+    with tw.simulate("cuda:90"):
+        with tw.AsyncCompileMode(pool):
+            store.warmup(np.int32, 3, grid=GRID)
+        store[GRID](out, 3)
+    assert out[0] == 3
+    assert [report.status for report in pool.reports] == ["compiled"]
+    assert fresh == [False, True]

@@ -50,16 +50,17 @@ def test_the_real_one_passes_and_is_noted(unproven: None, tmp_path: Path, monkey
     ("text", "reason"),
     [
         ("import sys; sys.exit('other numbers')", "ended with 1: other numbers"),
-        ("import os; os.kill(os.getpid(), 9)", "ended with -9: it said nothing"),
+        ("import os; os.abort()", "ended with -?[0-9]+: "),
         ("pass", "ended with 0: it said nothing"),
-        ("import time; time.sleep(60)", "did not end"),
+        ("import time; time.sleep(600)", "did not end"),
     ],
 )
 def test_one_that_fails_makes_kernels_run_in_python(
     unproven: None, text: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(monkeypatch, text)
-    monkeypatch.setattr(self_test, "_SECONDS", 2)
+    if "did not end" in reason:
+        monkeypatch.setattr(self_test, "_SECONDS", 2)
     with pytest.warns(RuntimeWarning, match=f"kernels run in Python, slowly: the self-test of .* {reason}"):
         kernel = tw.jit(doubled)
     assert isinstance(kernel, InterpretedFunction)

@@ -72,6 +72,7 @@ MEASURED: list[str] = []
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(waiting, "_told", set())
     MEASURED.clear()
+    scale.hash = None  # no kernel is in memory
     with knobs.cache.scope(), knobs.tilewright.scope(), knobs.autotuning.scope():
         knobs.cache.dir = str(tmp_path / "cache")
         knobs.autotuning.listener = lambda *, fn, cache_hit, **_: MEASURED.append(fn.__name__)
@@ -360,3 +361,19 @@ def test_ranks_of_torch_in_processes_with_folders_of_their_own(tmp_path: Path) -
     said = [process.communicate(timeout=120)[0].partition(" ") for process in ranks]
     assert [int(count) for count, _, _ in said] == [2, 2]
     assert said[0][2] == said[1][2], "both choose alike"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("is_here", [True, False])
+def test_tuning_in_the_block_of_a_mode(is_here: bool) -> None:
+    """The mode's executor compiles; processes that are forked in the block do not hand on what they are to do."""
+    tuned, pool = Tuned(), Elsewhere()
+    with tw.AsyncCompileMode(pool):
+        if is_here:
+            tw.tune(tuned.launches())
+        else:
+            with ProcessPoolExecutor(2, mp_context=get_context("fork")) as processes:
+                tw.tune(tuned.launches(), executor=processes)
+    assert len(pool.reports) >= len(CONFIGS) if is_here else not pool.reports
+    assert len(MEASURED) == (len(SIZES) if is_here else 0)
+    assert tuned.is_right()

@@ -52,10 +52,12 @@ def test_the_first_administrator_is_known_by_two_names() -> None:
     assert problem_of_rights("O:LAD:(A;;FA;;;LA)", ME) == f"it belongs to LA, not to {ME}"
 
 
-def test_links_and_files_are_no_folders_of_ours(tmp_path: Path) -> None:
+def test_links_and_files_are_no_folders_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path)
-    assert Windows().problem_of(tmp_path / "link") == "it is a link"
+    link = SimpleNamespace(st_mode=stat.S_IFLNK | 0o777)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", lambda folder: link)
+        assert Windows().problem_of(tmp_path) == "it is a link"
     assert Windows().problem_of(tmp_path / "file") == "it is not a folder"
     with pytest.raises(FileNotFoundError):
         Windows().problem_of(tmp_path / "absent")

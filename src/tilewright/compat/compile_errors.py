@@ -32,6 +32,7 @@ class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
 
 SENTENCES: dict[type[Diagnostic], str] = {
     semantic.AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
+    syntax.BoundNotScalar: "For {which} must be a scalar, got {type}",
     semantic.BadIndex: "unsupported tensor index: {index}",
     semantic.BlockTooNarrow: (
         "Descriptor block shape must have at least {least} bytes in the last dimension, and has {size}"
@@ -44,11 +45,14 @@ SENTENCES: dict[type[Diagnostic], str] = {
     semantic.NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",
     semantic.RangeNotPowerOfTwo: "arange's range must be a power of 2",
     semantic.ResultUnused: "The result of {function} is not being used. {advice}",
+    syntax.LoopTypeChange: "Loop-carried variable {name} has initial type {before} and {after} after one turn",
     syntax.ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
     semantic.SameAxisTwice: "duplicate axes, normalized axes = {positions}",
     semantic.ScaleFactorsDiffer: "Operands must have the same scale factor; (lhs: {left} vs rhs: {right})",
     semantic.StoreToConst: "Cannot store to a constant pointer",
     semantic.TooManyImpreciseSums: semantic.TooManyImpreciseSums.title,
+    semantic.BadBuffer: "{problem}",
+    semantic.WrongLayout: "{problem}",
     semantic.WrongOperandType: "invalid operands of type {type} for {operation}: expected {expected}",
 }
 """Diagnostics for which programs look for certain words."""

@@ -104,6 +104,8 @@ def run_parser(
     values, rest = bind(kernel_fn.fn.__name__, kernel_fn.params, tuple(args), dict(kwargs or {}))
     pairs = zip(values, kernel_fn.params, strict=True)
     specs = tuple(argument_spec(param.name, specialize(value, param)) for value, param in pairs)
+    if kernel_fn.is_gluon():
+        specs = lazy_imports.specs_for_target(specs, backend.target)
     options = backend.parse_options({"sanitize_overflow": False, **rest})
     return ModuleView(lazy_imports.evaluate(kernel_fn, kernel_fn.fn.__name__, specs, options))
 

@@ -1,31 +1,18 @@
-"""Host descriptors of Gluon: signatures name their layout. Kernels of Gluon are not compiled."""
+"""Host descriptors of Gluon, whose layout is part of a kernel's signature, and its kernels as sources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from tilewright.compat.bindings import ASTSource
 from tilewright.compat.tensor_descriptor import Descriptor
+from tilewright.semantics.shared_layouts import NVMMASharedLayout
 
 
-@dataclass(frozen=True)
-class NVMMASharedLayout:
-    """The layout of tiles in the shared memory of an NVIDIA GPU.
-
-    Attributes:
-        swizzle_byte_width: 0, 32, 64 or 128.
-        element_bitwidth: 8, 16, 32 or 64.
-        rank: axes of the tile.
-        transposed, fp4_padded, cga_layout: as Gluon has them.
-    """
-
-    swizzle_byte_width: int
-    element_bitwidth: int
-    rank: int = 2
-    transposed: bool = False
-    fp4_padded: bool = False
-    cga_layout: Sequence[Sequence[int]] = field(default_factory=list)
+class GluonASTSource(ASTSource):
+    """A kernel of Gluon for a signature."""
 
 
 @dataclass

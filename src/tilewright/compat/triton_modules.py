@@ -106,11 +106,71 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.compiler.make_launcher": {},  # empty in Triton, too
     "triton.errors": {"tilewright.support.diagnostics": "TritonError=TilewrightError"},
-    "triton.experimental": {},  # of Gluon, descriptors only
-    "triton.experimental.gluon": {},
-    "triton.experimental.gluon.language": {"tilewright.compat.gluon": "NVMMASharedLayout"},
-    "triton.experimental.gluon.language._layouts": {"tilewright.compat.gluon": "NVMMASharedLayout"},
-    "triton.experimental.gluon.nvidia": {},
+    "triton.experimental": {"triton.experimental": "gluon"},
+    "triton.experimental.gluon": {
+        "tilewright.language.aggregates": "aggregate aggregate_replace",
+        "tilewright.runtime.constexpr_function": "constexpr_function",
+        "tilewright.runtime.gluon": "jit",
+        "triton.experimental.gluon": "language nvidia",
+    },
+    "triton.experimental.gluon._runtime": {
+        "tilewright.compat.gluon": "GluonASTSource",
+        "tilewright.runtime.constexpr_function": "constexpr_function",
+        "tilewright.runtime.gluon": "GluonJITFunction jit",
+    },
+    "triton.experimental.gluon.language": {
+        "tilewright.language.gluon": "*",
+        "triton.experimental.gluon.language": "extra nvidia",
+    },
+    "triton.experimental.gluon.language._layouts": {
+        "tilewright.semantics.layout_values": (
+            "AutoLayout BlockedLayout CoalescedLayout DistributedLayout DistributedLinearLayout DotOperandLayout "
+            "NVMMADistributedLayout SliceLayout"
+        ),
+        "tilewright.semantics.shared_layouts": (
+            "NVMMASharedLayout PaddedSharedLayout SharedLayout SharedLinearLayout SwizzledSharedLayout"
+        ),
+    },
+    "triton.experimental.gluon.language.extra": {"triton.experimental.gluon.language.extra": "libdevice"},
+    "triton.experimental.gluon.language.extra.libdevice": {"tilewright.language.extra.libdevice": "*"},
+    "triton.experimental.gluon.language.nvidia": {
+        "triton.experimental.gluon.language.nvidia": "ampere blackwell hopper",
+    },
+    "triton.experimental.gluon.language.nvidia.ampere": {
+        "tilewright.language.gluon.nvidia.ampere": "mma_v2",
+        "triton.experimental.gluon.language.nvidia.ampere": "async_copy mbarrier",
+    },
+    "triton.experimental.gluon.language.nvidia.ampere.async_copy": {
+        "tilewright.language.gluon.nvidia.ampere.async_copy": "*",
+    },
+    "triton.experimental.gluon.language.nvidia.ampere.mbarrier": {
+        "tilewright.language.gluon.nvidia.ampere.mbarrier": "*",
+    },
+    "triton.experimental.gluon.language.nvidia.blackwell": {
+        "tilewright.language.gluon.nvidia.blackwell": "*",
+        "triton.experimental.gluon.language.nvidia.blackwell": "clc tma",
+    },
+    "triton.experimental.gluon.language.nvidia.blackwell.clc": {
+        "tilewright.language.gluon.nvidia.blackwell.clc": "*",
+    },
+    "triton.experimental.gluon.language.nvidia.blackwell.tma": {
+        "tilewright.language.gluon.nvidia.blackwell.tma": "*",
+    },
+    "triton.experimental.gluon.language.nvidia.hopper": {
+        "tilewright.language.gluon.nvidia.hopper": "*",
+        "triton.experimental.gluon.language.nvidia.hopper": "cluster mbarrier tma",
+    },
+    "triton.experimental.gluon.language.nvidia.hopper.cluster": {
+        "tilewright.language.gluon.nvidia.hopper.cluster": "*",
+    },
+    "triton.experimental.gluon.language.nvidia.hopper.mbarrier": {
+        "tilewright.language.gluon.nvidia.hopper.mbarrier": "*",
+    },
+    "triton.experimental.gluon.language.nvidia.hopper.tma": {
+        "tilewright.language.gluon.nvidia.hopper.tma": "*",
+    },
+    "triton.experimental.gluon.nvidia": {"triton.experimental.gluon.nvidia": "blackwell hopper"},
+    "triton.experimental.gluon.nvidia.blackwell": {"tilewright.compat.gluon": "TensorDescriptor"},
     "triton.experimental.gluon.nvidia.hopper": {"tilewright.compat.gluon": "TensorDescriptor"},
     "triton.knobs": {"tilewright.support.knobs": "*"},
     "triton.language": {

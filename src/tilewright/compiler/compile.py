@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
-from tilewright.backends.base import BaseBackend, StageTable, options_facts
+from tilewright.backends.base import BaseBackend, Language, StageTable, options_facts
 from tilewright.compiler.artifact import PRESUMED, Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.parameters import front_end_parameters
 from tilewright.compiler.signature import ArgumentSpec, run_time_arguments
@@ -97,7 +97,8 @@ def compile_kernel(
         named = {"name": name, "hash": digest, "target": vars(backend.target)}
         facts = {**PRESUMED, **options_facts(options), **named, "arguments": arguments}
         backend.prepare()
-        stages = stage_table(backend, options, dump_ir=dump_ir)
+        is_gluon = isinstance(origin, JITCallable) and origin.is_gluon()
+        stages = stage_table(backend, options, Language.GLUON if is_gluon else Language.TRITON, dump_ir=dump_ir)
         edit(stages)
         if isinstance(origin, JITCallable):
             entered, product = "source", evaluate(origin, name, signature, options)
@@ -145,6 +146,8 @@ def evaluate(kernel: JITCallable, name: str, signature: Sequence[ArgumentSpec], 
         allow_globals=knobs.compilation.allow_non_constexpr_globals,
         capability=getattr(options, "capability", 0),
         warps=getattr(options, "num_warps", 1),
+        ctas=getattr(options, "num_ctas", 1),
+        target=f"cuda:{options.capability}" if kernel.is_gluon() else "",
         fp8_kinds=tuple(given["supported_fp8_dtypes"]),
         deprecated_fp8=tuple(given["deprecated_fp8_dot_operand_dtypes"]),
     )

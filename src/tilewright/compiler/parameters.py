@@ -10,16 +10,25 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from tilewright.compiler.signature import DESCRIPTOR, TUPLE, ArgumentSpec, HostDescriptor
+from tilewright.compiler.signature import DESCRIPTOR, TUPLE, ArgumentSpec, GluonDescriptor, HostDescriptor
 from tilewright.frontends.signature import Parameter
 from tilewright.language.descriptors import host_descriptor
+from tilewright.semantics.errors import NotOnThisTarget
 from tilewright.semantics.tensor_descriptors import descriptor_type
+from tilewright.semantics.tma_descriptors import GluonTensor, tma_type
 from tilewright.semantics.types import block_type, dtype, pointer_type
+from tilewright.support.diagnostics import Unsupported
 
 
 def front_end_parameters(specs: Sequence[ArgumentSpec]) -> tuple[Parameter, ...]:
     """The parameters as the front end wants them."""
     return tuple(_parameter(spec.name, spec) for spec in specs)
+
+
+def gluon_descriptor(parts: Sequence[Any]) -> GluonTensor:
+    """The value of a descriptor that a host makes for Gluon."""
+    made, shape, strides, *_ = parts
+    return GluonTensor(made, shape, strides)
 
 
 @cache
@@ -48,10 +57,26 @@ def container_of(sequence: Any) -> Any:
     return host_descriptor if sequence is HostDescriptor else sequence
 
 
+def _gluon_map(spec: ArgumentSpec) -> Parameter:
+    """The descriptor itself of a descriptor that a host makes for Gluon.
+
+    Raises:
+        Unsupported: the device has no engine that moves blocks.
+    """
+    made, layout = spec.elements[0], spec.elements[-1].constant
+    if not made.type.startswith(DESCRIPTOR):
+        raise Unsupported(NotOnThisTarget("a tensor descriptor", "the device moves no blocks", "take sm_90"))
+    kind = language_type(made.type)
+    assert isinstance(kind, descriptor_type), f"{made.type} is no descriptor"
+    return Parameter("0", tma_type(kind.block, layout))
+
+
 def _parameter(name: str, spec: ArgumentSpec) -> Parameter:
     if spec.is_constant:
         return Parameter(name, constant=spec.constant)
     if spec.type == TUPLE:
         elements = tuple(_parameter(str(i), element) for i, element in enumerate(spec.elements))
+        if spec.sequence is GluonDescriptor:
+            return Parameter(name, elements=(_gluon_map(spec), *elements[1:]), container=gluon_descriptor)
         return Parameter(name, elements=elements, container=container_of(spec.sequence))
     return Parameter(name, language_type(spec.type), divisibility=spec.divisibility)

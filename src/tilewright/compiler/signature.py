@@ -25,6 +25,10 @@ class HostDescriptor(tuple[Any, ...]):
     """Stands for the class of a tuple: its parts are those of a tensor descriptor that was made on the host."""
 
 
+class GluonDescriptor(HostDescriptor):
+    """The same for Gluon: its parts are array (or tensor map), shape, strides, block shape, padding and layout."""
+
+
 class ArgumentSpec(NamedTuple):
     """One parameter of a kernel, as compiled.
 

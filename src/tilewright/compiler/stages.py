@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from tilewright.backends.base import BaseBackend, StageTable
+from tilewright.backends.base import BaseBackend, Language, StageTable
 from tilewright.compiler.artifact import Stage
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.dialects.tt_function import Func
@@ -25,19 +25,36 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import FloatType, PointerType, Type
 from tilewright.ir.verifier import verify
+from tilewright.semantics.errors import NotOnThisTarget
 from tilewright.support import knobs
+from tilewright.support.diagnostics import Unsupported
 from tilewright.transforms.pipeline import PASSES, dump, dump_after, optimize_ttir
 
 
-def stage_table(backend: BaseBackend, options: Any, *, dump_ir: bool = False) -> StageTable:
+def stage_table(
+    backend: BaseBackend, options: Any, language: Language = Language.TRITON, *, dump_ir: bool = False
+) -> StageTable:
     """Every stage by name, in order: the passes on TTIR, then what the back end puts there.
 
     Args:
+        language: that of the kernel; Gluon's have layouts from the beginning, and no TTIR.
         dump_ir: print the module before the passes on TTIR and after each one to stderr.
     """
     fuse = getattr(options, "enable_fp_fusion", True)  # other packages' options need not have it
+    if language is Language.GLUON:
+        return _gluon_stages(backend, options)
     stages: StageTable = {"ttir": partial(_optimized, fuse=fuse, dump_ir=dump_ir)}
     backend.add_stages(stages, options)
+    return stages
+
+
+def _gluon_stages(backend: BaseBackend, options: Any) -> StageTable:
+    stages: StageTable = {}
+    if "ttgir" not in backend.module_stages:
+        reason = f"its kernels name what GPUs have, and {backend.target.backend} is none"
+        help = "pass arrays of an NVIDIA GPU, or launch inside of `with tilewright.simulate('cuda:90')`"
+        raise Unsupported(NotOnThisTarget("Gluon", reason, help))
+    backend.add_stages(stages, options, Language.GLUON)
     return stages
 
 

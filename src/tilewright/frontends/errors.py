@@ -166,6 +166,13 @@ class BoundNotInteger(Diagnostic):
     step: str
 
 
+class BoundNotScalar(Diagnostic):
+    title: ClassVar[str] = "bounds and step of a loop must be scalars"
+    label: ClassVar[str] = "the {which} is {type}"
+    which: str
+    type: str
+
+
 class BoundNotConstant(Diagnostic):
     """tl.static_range, or a range in a comprehension, over values known only at run time."""
 

@@ -131,3 +131,38 @@ class Builder:
     def region_of_calls(self, call: Callable[[list[Value]], list[Value]]) -> Region:
         """Fail: no value is known yet that `call` could be called with."""
         raise AssertionError("only an emitter that runs now has values for a call")
+
+
+class PlacedBuilder(Builder):
+    """A builder whose constants stand where they are used, as Triton's do; passes bring them together."""
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+        *,
+        successors: Sequence[Block] = (),
+    ) -> list[Value]:
+        """Append an op of kind `name` and return its results; a constant that is repeated is one."""
+        if name == "tt.splat":
+            number = _number_of(operands[0])
+            if number is not None:
+                return [self.constant(number, result_types[0])]
+        return super().emit(name, operands, result_types, attributes, regions, successors=successors)
+
+    def constant(self, value: int | float, type: Type) -> Value:
+        """The number `value` as a scalar, or as a splat when `type` is a tensor."""
+        number = Number(canonical(value, type), type)
+        op = Op(literal_definition(), (), (type,), {"value": number}, location=self.location)
+        self.block.append(op)
+        return op.results[0]
+
+
+def _number_of(value: Value) -> int | float | None:
+    """The number that a value is known to be."""
+    op = value.op
+    found = op.attributes["value"] if op is not None and op.definition.constant else None
+    return found.value if isinstance(found, Number) else None

@@ -15,10 +15,11 @@ from typing import Any
 
 from tilewright.semantics.active import gpu_capability
 from tilewright.semantics.arithmetic import to_tensor
-from tilewright.semantics.broadcasting import broadcast_shapes, stretch
+from tilewright.semantics.broadcasting import common_type, stretch
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.errors import BadArgument
 from tilewright.semantics.math import inline_assembly
+from tilewright.semantics.types import AnyType, int32
 from tilewright.support.diagnostics import SemanticError
 from tilewright.support.locks import importing
 
@@ -43,7 +44,9 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
     results = list(kinds) if several else [kinds]
     text, registers, packed = str(unwrap(asm)), str(unwrap(constraints)), unwrap(pack)
     tiles = [to_tensor(value) for value in unwrap(args)]
-    shape: builtins.tuple[int, ...] = functools.reduce(broadcast_shapes, [tile.extents for tile in tiles], ())
+    scalar: AnyType = int32
+    like = functools.reduce(common_type, [tile.type for tile in tiles], scalar)
+    shape: builtins.tuple[int, ...] = like.shape
     if not isinstance(packed, int) or packed < 1 or packed & (packed - 1) or (shape and math.prod(shape) % packed):
         wanted = "a power of two that divides the number of elements"
         raise SemanticError(BadArgument("inline_asm_elementwise", "pack", packed, wanted))
@@ -53,5 +56,5 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
         with importing:
             from tilewright.language.ptx.run import computed
 
-        found = computed(text, registers.split(","), [stretch(tile, shape) for tile in tiles], results, packed)
+        found = computed(text, registers.split(","), [stretch(tile, like) for tile in tiles], results, packed)
     return builtins.tuple(found) if several else found[0]

@@ -44,6 +44,10 @@ class JITCallable(KeyedCallable):
     noinline: bool = False
     frontend: str = "auto"
 
+    def is_gluon(self) -> bool:
+        """Whether the function is a kernel of Gluon: its tiles have layouts."""
+        return False
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """The function; of an object in a kernel that Python runs, its method."""
         function: Any = self

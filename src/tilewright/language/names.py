@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 
-def _members(names: Mapping[str, str]) -> dict[str, Any]:
+def members(names: Mapping[str, str]) -> dict[str, Any]:
     """The objects that the names of modules stand for; `new=old` is called `old` in its module."""
     found: dict[str, Any] = {}
     for path, words in names.items():
@@ -24,7 +24,7 @@ def _members(names: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-CORE = _members(
+CORE = members(
     {
         "language.assembly": "inline_asm_elementwise",
         "language.debug": (
@@ -61,7 +61,7 @@ CORE = _members(
     }
 )
 """The names of `tl.core` and what they stand for."""
-ALL = CORE | _members(
+ALL = CORE | members(
     {
         "language": "core extra math random standard target_info",
         "language.control": "cond fori_loop scan while_loop",

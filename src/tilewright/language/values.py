@@ -19,7 +19,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.language.callable import KeyedCallable
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr, unwrap
-from tilewright.semantics.tile import Tile
+from tilewright.semantics.tile import Held, Tile
 from tilewright.semantics.types import AnyType, block_type, dtype
 from tilewright.support.named_tuple import NamedTuple
 
@@ -52,9 +52,10 @@ Structure: TypeAlias = "AnyType | Fixed | Sequence | Compound"
 
 def flatten(value: Any, handles: list[Value]) -> Structure:
     """Append the SSA values inside `value` to `handles`; returns how they sit in it."""
-    if isinstance(value, Tile):
+    if isinstance(value, Held):
         handles.append(value.handle)
-        return value.type
+        kind: Structure = value.type
+        return kind
     if isinstance(value, tuple):
         return Sequence(value.__class__, tuple(flatten(item, handles) for item in value))
     attributes = run_time_attributes(value)
@@ -84,7 +85,12 @@ def rebuild(layout: Structure, handles: Iterator[Value]) -> Any:
             {name: rebuild(item, handles) for name, item in zip(layout.names, layout.items, strict=True)}
         )
         return made
-    return Tile.concrete(next(handles), layout)
+    return holder_of(layout)(next(handles), layout)
+
+
+def holder_of(kind: Any) -> Any:
+    """The class of values of a type."""
+    return getattr(kind, "held_by", Tile.concrete)
 
 
 def make_tuple(container: type[tuple[Any, ...]], items: list[Any]) -> tuple[Any, ...]:
@@ -130,12 +136,12 @@ def is_compile_time(value: Any) -> bool:
     """Whether there is no tile inside `value`."""
     if isinstance(value, tuple):
         return all(map(is_compile_time, value))
-    return not isinstance(value, Tile) and run_time_attributes(value) is None
+    return not isinstance(value, Held) and run_time_attributes(value) is None
 
 
 def describe(value: Any) -> str:
     """The description of a value, for messages: the type of tiles, the value of constants."""
-    if isinstance(value, Tile):
+    if isinstance(value, Held):
         return str(value.type)
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))}{',' if len(value) == 1 else ''})"
@@ -157,7 +163,7 @@ def origin(handle: Value) -> str:
 
 def set_name(value: Any, name: str) -> None:
     """Let the SSA value of a tile carry the name of the variable that holds it first; constants are shared."""
-    if isinstance(value, Tile):
+    if isinstance(value, Held):
         handle = value.handle
         if handle.name is None and not (isinstance(handle.owner, Op) and handle.owner.definition.constant):
             handle.name = name

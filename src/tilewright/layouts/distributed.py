@@ -29,6 +29,25 @@ from tilewright.layouts.keys import (
 )
 
 
+class Open(Distributed):
+    """A layout that a pass is to fill in; the text is the name alone."""
+
+    def spell(self) -> str:
+        return f"#{self.name}"
+
+
+class Auto(Open):
+    """The layout of a tile of Gluon that follows from its uses."""
+
+    name: ClassVar[str] = "gluon.auto_encoding"
+
+
+class Coalesced(Open):
+    """The layout of a tile of Gluon that suits the access of memory which it takes part in."""
+
+    name: ClassVar[str] = "gluon.coalesced_encoding"
+
+
 class Blocked(Distributed):
     """Each thread holds a block, each warp a grid of those, each CTA a grid of those; repeated to fill the tile."""
 

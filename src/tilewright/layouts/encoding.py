@@ -120,7 +120,7 @@ def from_written(written: Written) -> Encoding:
     """The layout that `written` is."""
     kind = KINDS.get(written.name)
     if kind is None:
-        known = ", ".join(f"#{name}" for name in KINDS)
+        known = ", ".join(f"#{name}" for name in KINDS if name.startswith("tt"))
         raise LayoutError(f"#{written.name} is no layout; layouts are {known}", written.offset)
     return kind.from_written(current_spelling(written))
 

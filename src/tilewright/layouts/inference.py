@@ -18,6 +18,7 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked, DotOperand, GenericLinear, Linear, Slice
 from tilewright.layouts.encoding import Distributed, Encoding, Shared
 from tilewright.layouts.errors import LayoutError, demand
+from tilewright.layouts.keys import Bases
 from tilewright.layouts.linear_layout import LinearLayout, from_bases
 from tilewright.layouts.queries import equivalent, is_expensive_view, num_ctas, order
 from tilewright.layouts.shared import NvmmaShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
@@ -29,7 +30,15 @@ Shape = tuple[int, ...]
 def linear_encoding(layout: LinearLayout) -> Linear:
     """The attribute with this linear layout: `linear` where each bit is one step along one dimension."""
     rows = layout.bases
-    parts = tuple(rows[name] for name in ("register", "lane", "warp", "block"))
+    return linear_of_bases(*(rows[name] for name in ("register", "lane", "warp", "block")))
+
+
+def linear_of_bases(*parts: Bases) -> Linear:
+    """The attribute with these rows of register, lane, warp and block.
+
+    Raises:
+        LayoutError: they reach no whole tile.
+    """
     try:
         return Linear(*parts)
     except LayoutError:
@@ -260,3 +269,37 @@ def packed_fp4(layout: Distributed, shape: Shape, axis: int) -> Distributed:
 def _with_size(layout: Blocked, axis: int, size: int) -> Blocked:
     sizes = (*layout.size_per_thread[:axis], size, *layout.size_per_thread[axis + 1 :])
     return Blocked(sizes, layout.threads_per_warp, layout.warps_per_cta, layout.order, layout.cga)
+
+
+@cache
+def reshaped_memory(layout: Encoding, shape: Shape, result: Shape) -> Shared:
+    """The layout of a buffer of `shape` that is seen as one of shape `result`, every element where it is.
+
+    Raises:
+        LayoutError: the shapes have different numbers of elements.
+    """
+    demand(prod(shape) == prod(result), f"{shown(shape)} and {shown(result)} have different numbers of elements")
+    assert isinstance(layout, Shared), f"#{layout.name} is no layout of shared memory"
+    if shape == result:
+        return layout
+    outs = tuple(zip(dimension_names(len(result)), result, strict=True))
+    found = to_linear_layout(layout, shape).reshape_outs(outs)
+    if isinstance(layout, NvmmaShared):
+        flags = layout.transposed, layout.element_bit_width, layout.fp4_padded, len(result)
+        kept = _kept(layout, flags, result, found)
+        if kept is not None:
+            return kept
+    return SharedLinear(found.bases["offset"], found.bases["block"], layout.alignment)
+
+
+def _kept(
+    layout: NvmmaShared, flags: tuple[bool, int, bool, int], shape: Shape, wanted: LinearLayout
+) -> NvmmaShared | None:
+    """The layout of the same kind for tiles of `shape`, if it says the same."""
+    block = tuple(wanted.bases["block"])
+    try:
+        found = NvmmaShared(layout.swizzling_byte_width, *flags, tuple(map(tuple, block)))
+        same = to_linear_layout(found, shape) == wanted
+    except LayoutError:
+        return None
+    return found if same else None

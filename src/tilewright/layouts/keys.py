@@ -136,7 +136,7 @@ def demand_powers(values: Sequence[int], key: str) -> None:
 def demand_order(order: Sequence[int]) -> None:
     demand(
         sorted(order) == list(range(len(order))),
-        f"order must name every dimension from 0 to {len(order) - 1} once, not {spelled(tuple(order))}",
+        f"order must be a permutation of 0..(rank-1), but was {spelled(tuple(order))}",
     )
 
 

@@ -180,6 +180,8 @@ def block_steps(layout: Encoding) -> Bases:
 def cga_layout(layout: Encoding) -> Bases:
     """The division of a tile among the blocks of a cluster: the step of each bit of the block, in parts of the tile."""
     steps = block_steps(layout)
+    if not steps:
+        return ()
     # In a linear layout the smallest step along a dimension is one part: blocks have parts that follow one another.
     part = [min((row[axis] for row in steps if row[axis]), default=1) for axis in range(layout.rank)]
     return tuple(tuple(step // size for step, size in zip(row, part, strict=True)) for row in steps)

@@ -39,6 +39,11 @@ class MockTensor:
             strides.append(strides[-1] * size)
         return tuple(reversed(strides))
 
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        size: int = self.dtype.itemsize
+        return size
+
     @staticmethod
     def data_ptr() -> int:
         """An address that is a multiple of everything."""

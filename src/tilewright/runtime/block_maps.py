@@ -18,6 +18,7 @@ import numpy as np
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.specialize import DIVISIBILITY
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
 
@@ -113,10 +114,16 @@ def _text_of(kernel: Any) -> str:
 
 
 def _readable(block: Any, name: str) -> Array:
-    """The block in C order, not to be written: others may read it, and it may be computed only once."""
+    """The block in C order, not to be written: others may read it, and it may be computed only once.
+
+    Blocks that came over a wire lie anywhere; those that are not aligned are copied, which costs less than a kernel of
+    their own for each combination of arguments that happen to be aligned.
+    """
     if not isinstance(block, np.ndarray | np.generic):
         raise ArgumentError(f"a block for {name} is a {type(block).__name__}; map_blocks takes blocks of NumPy arrays")
     view = np.asarray(block, order="C").view()
+    if view.ctypes.data % DIVISIBILITY:
+        view = view.copy()
     view.flags.writeable = False
     return view
 

@@ -33,7 +33,14 @@ from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, accelera
 from tilewright.runtime.drivers.cpu.records import NO_DEFAULT, Parameter
 from tilewright.runtime.interpreted import InterpretedFunction, check_used
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
-from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, check_constants, kernel_params
+from tilewright.runtime.parameters import (
+    KernelInterface,
+    KernelParam,
+    LaunchGrid,
+    bind,
+    check_constants,
+    kernel_params,
+)
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, named_arrays, specialize
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
@@ -131,7 +138,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         self._compiling = fork_safe_lock()
         _functions.add(self)
 
-    def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
+    def __getitem__(self, grid: LaunchGrid) -> Callable[..., CompiledKernel]:
         """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
 
         After the first launch, a native function stands in for this one.
@@ -167,10 +174,6 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
     def create_binder(self) -> tuple[Any, ...]:
         """Compiled kernels, their keys, target, back end, and a function that specialises arguments."""
         return self._kernels, self._keys, current_target(), current_backend(), self._bound
-
-    def is_gluon(self) -> bool:
-        """Whether the function is written in Gluon."""
-        return False
 
     def repr(self, specialization: Specialization | None = None) -> str:
         """The symbol of the kernel in compiled code."""

@@ -56,6 +56,7 @@ specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
 kernel_html: Callable[..., str] = deferred("runtime.display.tabs", "kernel_html")
 run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
+gluon_parts = deferred("runtime.tensor_maps", "gluon_parts")
 
 
 def distrust() -> str:

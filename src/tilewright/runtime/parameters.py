@@ -164,10 +164,14 @@ def _annotation_type(annotation: str) -> str:
     return annotation if element in _TYPE_STRINGS else ""
 
 
+LaunchGrid = Sequence[Any] | Callable[[dict[str, Any]], Sequence[Any]]
+"""One to three extents, or a function that gives them for the arguments by name."""
+
+
 class KernelInterface:
     """Base of kernels and of what wraps them; subclasses implement `run`."""
 
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+    def __getitem__(self, grid: LaunchGrid) -> Callable[..., Any]:
         """A function that launches on `grid`: one to three extents, or a function of the arguments by name."""
 
         def launch(*args: Any, **kwargs: Any) -> Any:

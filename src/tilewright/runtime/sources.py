@@ -37,11 +37,7 @@ class ASTSource:
 
     Attributes:
         name: its symbol in compiled code.
-        ext: the first stage that is made of it.
     """
-
-    language = Language.TRITON
-    ext = "ttir"
 
     def __init__(
         self,
@@ -73,6 +69,16 @@ class ASTSource:
         constants = {(names.index(key),) if isinstance(key, str) else key: v for key, v in (constexprs or {}).items()}
         known = _Known(constants, dict(attrs or {}))
         self._take(fn, fn.fn.__name__, tuple(_parameter(p, i, signature, known) for i, p in enumerate(declared)))
+
+    @property
+    def language(self) -> Language:
+        """The language that the kernel is written in."""
+        return Language.GLUON if self.fn.is_gluon() else Language.TRITON
+
+    @property
+    def ext(self) -> str:
+        """The first stage."""
+        return "glir" if self.fn.is_gluon() else "ttir"
 
     @classmethod
     def of(cls, fn: JITCallable, name: str, specs: Sequence[ArgumentSpec]) -> ASTSource:
@@ -110,7 +116,7 @@ class ASTSource:
     @property
     def identity(self) -> str:
         """Differs whenever the function, or what it uses, does."""
-        return str(self.fn.cache_key)
+        return f"gluon-{self.fn.cache_key}" if self.fn.is_gluon() else str(self.fn.cache_key)
 
     def text(self) -> str:
         """The text of the function, or its bytecode where that is what is read."""

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec, HostDescriptor
+from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec, GluonDescriptor, HostDescriptor
 from tilewright.language.callable import KeyedCallable
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
@@ -69,7 +69,7 @@ class Specialized(NamedTuple):
             return CONSTEXPR, self.value
         if self.type != TUPLE:
             return self.type, self.key
-        if self.value.sequence is HostDescriptor:
+        if issubclass(self.value.sequence, HostDescriptor):
             base, _, _, block_shape, *_ = self.value.parts
             return f"tensordesc<{base.type.lstrip('*k')}{list(block_shape.value)}>", None
         parts = [part.as_triton() for part in self.value.parts]
@@ -143,17 +143,31 @@ def _specialize(value: Any, param: KernelParam) -> Specialized:
             return special(value, param)
     if hasattr(value, "block_shape") and hasattr(value, "strides"):
         return _descriptor(value, param)
-    raise ArgumentError(f"a {type(value).__name__} cannot be passed to a kernel")
+    kind = type(value)
+    hint = "; map_blocks launches kernels on its blocks" if kind.__module__.startswith("dask.") else ""
+    raise ArgumentError(f"a {kind.__name__} cannot be passed to a kernel{hint}")
 
 
 def _descriptor(value: Any, param: KernelParam) -> Specialized:
     """A tensor descriptor made on the host, of whatever class."""
     shape, strides = (tuple(map(operator.index, axes)) for axes in (value.shape, value.strides))
-    constants = (tuple(map(operator.index, value.block_shape)), str(value.padding))
-    parts = [_specialize(value.base, param), _tuple(shape, param), _tuple(strides, param)]
+    constants = [tuple(map(operator.index, value.block_shape)), str(value.padding)]
+    layout = getattr(value, "layout", None)
+    axes = [_tuple(shape, param), _tuple(strides, param)]
+    if layout is not None:
+        constants.append(layout)
+        axes = [_numbers("i32", shape), _numbers("i64", strides)]
+    parts = [_specialize(value.base, param), *axes]
     parts += [Specialized(CONSTEXPR, constant_key(constant), constant) for constant in constants]
-    key = (HostDescriptor, tuple((part.type, part.key) for part in parts))
-    return Specialized(TUPLE, key, TupleParts(tuple(parts), HostDescriptor, value))
+    sequence = HostDescriptor if layout is None else GluonDescriptor
+    key = (sequence, tuple((part.type, part.key) for part in parts))
+    return Specialized(TUPLE, key, TupleParts(tuple(parts), sequence, value))
+
+
+def _numbers(kind: str, values: tuple[int, ...]) -> Specialized:
+    """Numbers of one type, of which the compiler knows nothing else."""
+    parts = tuple(Specialized(kind, None, number) for number in values)
+    return Specialized(TUPLE, (tuple, tuple((part.type, part.key) for part in parts)), TupleParts(parts, tuple))
 
 
 def _bool(value: Any, param: KernelParam) -> Specialized:

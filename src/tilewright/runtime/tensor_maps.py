@@ -16,7 +16,14 @@ from itertools import takewhile
 from typing import Any
 
 from tilewright.backends.base import GPUTarget
-from tilewright.compiler.signature import DESCRIPTOR, TUPLE, ArgumentSpec, HostDescriptor, descriptor_type_string
+from tilewright.compiler.signature import (
+    DESCRIPTOR,
+    TUPLE,
+    ArgumentSpec,
+    GluonDescriptor,
+    HostDescriptor,
+    descriptor_type_string,
+)
 from tilewright.runtime.arrays import ArrayView, view_of
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.specialize import Specialized
@@ -90,6 +97,8 @@ def with_map(argument: Specialized) -> Specialized:
     parts = tuple(map(with_map, argument.value.parts))
     if argument.value.sequence is HostDescriptor:
         parts += tuple(_map_part(*parts, source=argument.value.source))
+    elif argument.value.sequence is GluonDescriptor:
+        parts = (*_map_part(*parts[:PARTS], source=argument.value.source), *parts[1:])
     key = (argument.value.sequence, tuple((part.type, part.key) for part in parts))
     return Specialized(TUPLE, key, argument.value._replace(parts=parts))
 
@@ -104,6 +113,8 @@ def spec_with_map(spec: ArgumentSpec) -> ArgumentSpec:
         element = base.type.removeprefix("*").removeprefix("k")
         if _can_move(element, block.constant, strides.elements[-1].constant, padding.constant):
             elements += (ArgumentSpec(f"{spec.name}.{PARTS}", descriptor_type_string(spec)),)
+    elif spec.sequence is GluonDescriptor:
+        elements = (ArgumentSpec(f"{spec.name}.0", descriptor_type_string(spec)), *elements[1:])
     return spec._replace(elements=elements)
 
 
@@ -145,6 +156,12 @@ def host_parts(descriptor: Any) -> list[Any]:
     padding = str(descriptor.padding)
     tensor = HostMap(view, shape, strides, padding == "nan", tf32)
     return [descriptor.base, shape, strides, tuple(descriptor.block_shape), padding, tensor]
+
+
+def gluon_parts(descriptor: Any) -> list[Any]:
+    """The values of a descriptor's parts as kernels of Gluon have them: the tensor map first."""
+    _, shape, strides, block, padding, tensor = host_parts(descriptor)
+    return [tensor, shape, strides, block, padding, descriptor.layout]
 
 
 def map_fields(name: str, tensor: HostMap, facts: Mapping[str, Any]) -> MapFields:

@@ -34,8 +34,11 @@ class Context(NamedTuple):
         checks_overflow: whether sums, differences and products of integers assert that they fit.
         in_python: Python runs the functions of the kernel.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
-        warps: how many warps a program has there.
+        warps: how many warps a program has there; in a worker of Gluon, how many the worker has.
+        worker_warps: how many warps the worker of Gluon that is evaluated has; 0 outside of workers.
+        ctas: how many CTAs a program has there.
         deprecated_fp8: 8-bit floats that `dot` warns of.
+        call_apart: as `call`, but the function becomes one of the module, and the call an op.
     """
 
     emitter: Emitter
@@ -47,7 +50,10 @@ class Context(NamedTuple):
     in_python: bool = False
     capability: int = 0
     warps: int = 1
+    ctas: int = 1
+    worker_warps: int = 0
     deprecated_fp8: tuple[str, ...] = ()
+    call_apart: Caller | None = None
 
 
 OUTSIDE = "tl functions work only inside a kernel: put @jit on the function and launch it"
@@ -60,6 +66,16 @@ def emitting_into(emitter: Emitter, **facts: Any) -> Iterator[Emitter]:
     token = _context.set(Context(emitter, **facts))
     try:
         yield emitter
+    finally:
+        _context.reset(token)
+
+
+@contextmanager
+def with_warps(count: int) -> Iterator[None]:
+    """What is evaluated to the end of the `with` is executed by so many warps."""
+    token = _context.set(context()._replace(warps=count, worker_warps=count))
+    try:
+        yield
     finally:
         _context.reset(token)
 

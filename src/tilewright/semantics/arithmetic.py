@@ -24,7 +24,7 @@ from tilewright.semantics.errors import (
 )
 from tilewright.semantics.promotion import dtype_of_number, number_as, promote
 from tilewright.semantics.tile import Tile, build, constant
-from tilewright.semantics.types import dtype, float8e4b15, float16, float32, int1, int64, pointer_type, shaped
+from tilewright.semantics.types import AnyType, dtype, float8e4b15, float16, float32, int1, int64, pointer_type
 from tilewright.support.diagnostics import NotSupported, SemanticError
 
 Pair = tuple[Tile, Tile]
@@ -107,9 +107,9 @@ def _arithmetic(name: str, operation: str, lhs: Any, rhs: Any, *, checked: bool)
 
 def _assert_fit(operation: str, a: Tile, b: Tile) -> None:
     kind = a.type.scalar
-    wide = shaped(int64, a.type.shape)
+    wide = a.type.with_element_ty(int64)
     exact = build(f"arith.{operation}i", [cast(a, int64).handle, cast(b, int64).handle], wide)
-    truths = shaped(int1, a.type.shape)
+    truths = a.type.with_element_ty(int1)
     bounds = (("sle", kind.get_int_max_value()), ("sge", kind.get_int_min_value()))
     below, above = (
         build("arith.cmpi", [exact.handle, constant(bound, wide).handle], truths, {"predicate": Keyword(predicate)})
@@ -320,8 +320,8 @@ def widened_bf16(tile: Tile) -> Tile:
     return cast(tile, float32) if tile.type.scalar.is_bf16() else tile
 
 
-def scalar_or_tile(value: Any, target: dtype, shape: tuple[int, ...]) -> Tile:
-    """`value` (number or tile) converted to elements of `target`; a number takes `shape` at once."""
+def scalar_or_tile(value: Any, target: dtype, like: AnyType) -> Tile:
+    """`value` (number or tile) converted to elements of `target`; a number takes the shape of `like` at once."""
     if isinstance(value, Tile):
         return cast(value, target)
-    return constant(number_as(unwrap(value), target), shaped(target, shape))
+    return constant(number_as(unwrap(value), target), like.with_element_ty(target))

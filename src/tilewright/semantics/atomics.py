@@ -10,15 +10,16 @@ from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics.arithmetic import and_, invert, scalar_or_tile, shr
-from tilewright.semantics.broadcasting import broadcast_to, stretch
+from tilewright.semantics.broadcasting import stretch
 from tilewright.semantics.casting import bitcast, cast
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.distributed import settled
 from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
 from tilewright.semantics.memory import as_pointer_to, check_writable, fitting_mask, pointee_of
 from tilewright.semantics.promotion import dtype_of_number
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import dtype, float32, int1, int32, int64, pointer_type, shaped, uint32, uint64
+from tilewright.semantics.types import AnyType, dtype, float32, int1, int32, int64, pointer_type, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 
 ORDERINGS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
@@ -39,9 +40,10 @@ def atomic_rmw(
     """
     element = _element(operation, pointer)
     _check_element(operation, element)
-    shape = pointer.type.shape
-    operand = _fitting(scalar_or_tile(value, element, shape), shape, "val")
-    chosen = fitting_mask(True if unwrap(mask) is None else unwrap(mask), shape)
+    pointer = settled(settled(pointer, value), mask)
+    like = pointer.type
+    operand = _fitting(scalar_or_tile(value, element, like), like, "val")
+    chosen = fitting_mask(True if unwrap(mask) is None else unwrap(mask), like)
     order = (_choice("sem", sem, ORDERINGS, "acq_rel"), _choice("scope", scope, SCOPES, "gpu"))
     if operation in ("max", "min") and element.floating:
         return _float_extremum(operation, pointer, operand, chosen, order)
@@ -57,14 +59,17 @@ def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scop
     element = _element("cas", pointer)
     if element.primitive_bitwidth not in (16, 32, 64):
         raise SemanticError(AtomicNotSupported("cas", element, "elements of 16, 32 or 64 bits"))
-    shape = pointer.type.shape
-    old = _fitting(scalar_or_tile(expected, element, shape), shape, "cmp")
-    new = _fitting(scalar_or_tile(value, element, shape), shape, "val")
+    pointer = settled(settled(pointer, value), expected)
+    like = pointer.type
+    old = _fitting(scalar_or_tile(expected, element, like), like, "cmp")
+    new = _fitting(scalar_or_tile(value, element, like), like, "val")
     attributes: dict[str, Attribute] = {
         "sem": _choice("sem", sem, ORDERINGS, "acq_rel"),
         "scope": _choice("scope", scope, SCOPES, "gpu"),
     }
-    result = build("tt.atomic_cas", [pointer.handle, old.handle, new.handle], shaped(element, shape), attributes)
+    result = build(
+        "tt.atomic_cas", [pointer.handle, old.handle, new.handle], pointer.type.with_element_ty(element), attributes
+    )
     return cast(result, _sign_of(value, element))
 
 
@@ -100,7 +105,7 @@ def polled(pointer: Any, expected: Any, *, sem: Any = None, scope: Any = None) -
     element = _element("poll", pointer, writes=False)
     if not element.integer or element.primitive_bitwidth not in (16, 32, 64):
         raise SemanticError(AtomicNotSupported("poll", element, "integers of 16, 32 or 64 bits"))
-    wanted = _fitting(scalar_or_tile(expected, element, pointer.type.shape), pointer.type.shape, "expected_value")
+    wanted = _fitting(scalar_or_tile(expected, element, pointer.type), pointer.type, "expected_value")
     order = _choice("sem", sem, LOAD_ORDERINGS, "acquire").name
     if element.primitive_bitwidth == NARROW:  # writes what is there already
         return compare("==", atomic_cas(pointer, wanted, wanted, sem=order, scope=scope), wanted)
@@ -128,10 +133,10 @@ def _check_element(operation: str, element: dtype) -> None:
         raise SemanticError(AtomicNotSupported(operation, element, expected))
 
 
-def _fitting(tile: Tile, shape: tuple[int, ...], name: str) -> Tile:
-    if tile.type.shape and not shape:
+def _fitting(tile: Tile, like: AnyType, name: str) -> Tile:
+    if tile.type.shape and not like.shape:
         raise SemanticError(TileThroughScalarPointer(name))
-    return stretch(tile, shape) if tile.type.shape else broadcast_to(tile, shape) if shape else tile
+    return stretch(tile, like)
 
 
 def _choice(name: str, value: Any, accepted: dict[str, str], default: str) -> Keyword:

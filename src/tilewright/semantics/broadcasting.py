@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from tilewright.ir.attributes import Number
 from tilewright.ir.types import i32
+from tilewright.semantics.distributed import aligned_shape, common_layout, distributed_type, settled
 from tilewright.semantics.errors import CannotBroadcastTo, NotBroadcastable
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import block_type
+from tilewright.semantics.types import AnyType, as_block, block_type
 from tilewright.support.diagnostics import SemanticError
 
 Shape = tuple[int, ...]
@@ -41,35 +42,49 @@ def broadcast_to(tile: Tile, shape: Shape) -> Tile:
     source = tile.type.shape
     if source == shape:
         return tile
-    result = block_type(tile.type.scalar, shape)
     if not source:
-        return build("tt.splat", [tile.handle], result)
+        return build("tt.splat", [tile.handle], block_type(tile.type.scalar, shape))
     if len(source) != len(shape) or any(a not in (1, b) for a, b in zip(source, shape, strict=True)):
         raise SemanticError(CannotBroadcastTo(source, shape))
-    return build("tt.broadcast", [tile.handle], result)
+    return build("tt.broadcast", [tile.handle], as_block(tile.type).stretched(shape))
 
 
-def stretch(tile: Tile, shape: Shape) -> Tile:
-    """`broadcast_to` which also adds leading axes."""
-    if tile.type.shape:
-        for _ in range(len(shape) - len(tile.type.shape)):
+def stretch(tile: Tile, like: AnyType) -> Tile:
+    """`tile` in the shape (and layout) of `like`, also with leading axes; a scalar is repeated.
+
+    Raises:
+        SemanticError: shapes or layouts do not fit.
+    """
+    if not tile.type.shape:
+        return build("tt.splat", [tile.handle], like.with_element_ty(tile.type.scalar)) if like.shape else tile
+    if tile.type.layout is not like.layout:
+        tile = settled(tile, common_layout(tile.type, like))
+    if tile.type.layout is None:
+        for _ in range(len(like.shape) - len(tile.type.shape)):
             tile = expand_dims(tile, 0)
-    return broadcast_to(tile, shape)
+    return broadcast_to(tile, like.shape)
 
 
 def broadcast(lhs: Tile, rhs: Tile) -> tuple[Tile, Tile]:
     """Both operands in their common shape."""
-    left, right = lhs.type.shape, rhs.type.shape
-    if left == right:
+    if lhs.type.shape == rhs.type.shape and lhs.type.layout is rhs.type.layout:
         return lhs, rhs
-    shape = broadcast_shapes(left, right)
-    return stretch(lhs, shape), stretch(rhs, shape)
+    like = common_type(lhs.type, rhs.type)
+    lhs, rhs = settled(lhs, like.layout), settled(rhs, like.layout)
+    return stretch(lhs, like), stretch(rhs, like)
+
+
+def common_type(left: AnyType, right: AnyType) -> AnyType:
+    """A type with the shape and layout that two operands agree on, and with any elements."""
+    if not left.shape or not right.shape:
+        return left if left.shape else right
+    if left.layout is None and right.layout is None:
+        return block_type(left.scalar, broadcast_shapes(left.shape, right.shape))
+    return distributed_type(left.scalar, aligned_shape(left.shape, right.shape), common_layout(left, right))
 
 
 def expand_dims(tile: Tile, axis: int) -> Tile:
     """`tile` with a new axis of extent 1 at position `axis` (0 … rank)."""
-    shape = tile.type.shape
-    result = block_type(tile.type.scalar, (*shape[:axis], 1, *shape[axis:]))
-    if not shape:
-        return build("tt.splat", [tile.handle], result)
-    return build("tt.expand_dims", [tile.handle], result, {"axis": Number(axis, i32)})
+    if not tile.type.shape:
+        return build("tt.splat", [tile.handle], block_type(tile.type.scalar, (1,)))
+    return build("tt.expand_dims", [tile.handle], as_block(tile.type).expanded(axis), {"axis": Number(axis, i32)})

@@ -24,7 +24,6 @@ from tilewright.semantics.types import (
     int32,
     int64,
     pointer_type,
-    shaped,
 )
 from tilewright.support.diagnostics import SemanticError
 
@@ -47,7 +46,7 @@ def cast(tile: Tile, target: AnyType, *, rounding: str | None = None) -> Tile:
         return tile
     if rounding is not None:
         _check_rounding(source, wanted, rounding)
-    result = shaped(wanted, tile.type.shape)
+    result = tile.type.with_element_ty(wanted)
     if isinstance(source, pointer_type) or isinstance(wanted, pointer_type):
         return _cast_pointer(tile, source, wanted, result)
     if source.floating:
@@ -70,7 +69,7 @@ def bitcast(tile: Tile, target: AnyType) -> Tile:
     source, wanted = tile.type.scalar, target.scalar
     if source is wanted:
         return tile
-    result = shaped(wanted, tile.type.shape)
+    result = tile.type.with_element_ty(wanted)
     if source.ir is wanted.ir:
         return retyped(tile, result)
     if isinstance(source, pointer_type) != isinstance(wanted, pointer_type):
@@ -87,7 +86,7 @@ def is_nonzero(tile: Tile) -> Tile:
     source = tile.type.scalar
     zero = constant(0.0 if source.floating else 0, tile.type)
     name, predicate = ("arith.cmpf", "une") if source.floating else ("arith.cmpi", "ne")
-    return build(name, [tile.handle, zero.handle], shaped(int1, tile.type.shape), {"predicate": Keyword(predicate)})
+    return build(name, [tile.handle, zero.handle], tile.type.with_element_ty(int1), {"predicate": Keyword(predicate)})
 
 
 def _check_rounding(source: dtype, wanted: dtype, rounding: str) -> None:

@@ -14,7 +14,7 @@ from tilewright.semantics.arithmetic import common_operands, to_bool, to_tensor
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.errors import NoCommonType
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import int1, pointer_type, shaped
+from tilewright.semantics.types import int1, pointer_type
 from tilewright.support.diagnostics import SemanticError
 
 # relation: predicate of floats, of signed, of unsigned integers
@@ -33,7 +33,7 @@ def compare(relation: str, lhs: Any, rhs: Any) -> Tile:
     a, b = common_operands(lhs, rhs, operation=relation)
     kind = a.type.scalar
     of_floats, signed, unsigned = PREDICATES[relation]
-    result = shaped(int1, a.type.shape)
+    result = a.type.with_element_ty(int1)
     if kind.floating:
         return build("arith.cmpf", [a.handle, b.handle], result, {"predicate": of_floats})
     return build("arith.cmpi", [a.handle, b.handle], result, {"predicate": signed if kind.signed else unsigned})

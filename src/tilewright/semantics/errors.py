@@ -198,6 +198,40 @@ class MustBeWhole(Diagnostic):
     kind: str
 
 
+class WrongLayout(Diagnostic):
+    """A layout of Gluon that does not fit; the sentences are Triton's."""
+
+    title = "the layouts do not fit"
+    label = "{problem}"
+    help = "gl.convert_layout(x, layout) moves a tile to another layout; `{package} layout` draws them"
+    problem: str
+
+
+class LayoutsInConflict(Diagnostic):
+    title = "the uses of a tile want different layouts"
+    label = "found conflicting encodings for value: {left} and {right}"
+    help = "gl.convert_layout(x, layout) moves a tile to another layout; `{package} layout` draws them"
+    left: str
+    right: str
+
+
+class LayoutUnknown(Diagnostic):
+    title = "nothing says what layout a tile has"
+    label = "a tile of {element} keeps {layout}"
+    help = "{advice}"
+    element: str
+    layout: str
+    advice: str
+
+
+class BadBuffer(Diagnostic):
+    """A buffer that cannot be used like this; the sentences are Triton's."""
+
+    title = "the buffer cannot be used like this"
+    label = "{problem}"
+    problem: str
+
+
 class BadArgument(Diagnostic):
     title = "`{function}` does not accept {name} = {value}"
     label = "expected {expected}"

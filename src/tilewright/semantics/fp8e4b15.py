@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir.literals import float_from_bits
 from tilewright.ir.types import FLOATS
 from tilewright.semantics.tile import Tile, build, constant
-from tilewright.semantics.types import AnyType, float8e4b15, float16, int8, int16, shaped
+from tilewright.semantics.types import AnyType, float8e4b15, float16, int8, int16
 
 LARGEST_HALF = 0x3F00
 """1.75 as fp16, the largest number that a conversion gives."""
@@ -61,7 +61,7 @@ def code_of(number: float) -> int:
 
 
 def _like(tile: Tile, element: AnyType) -> AnyType:
-    return shaped(element.scalar, tile.type.shape)
+    return tile.type.with_element_ty(element.scalar)
 
 
 def _with_constant(name: str, tile: Tile, number: int) -> Tile:

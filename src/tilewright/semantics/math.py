@@ -26,12 +26,12 @@ from tilewright.semantics.arithmetic import (
     typed_operands,
     widened_bf16,
 )
-from tilewright.semantics.broadcasting import broadcast_shapes, stretch
+from tilewright.semantics.broadcasting import common_type, stretch
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
 from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import AnyType, block_type, dtype, float32, float64, int32, int64, uint32, uint64
+from tilewright.semantics.types import AnyType, dtype, float32, float64, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 
 WIDE_FLOATS = (float32, float64)
@@ -117,10 +117,9 @@ def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
         raise SemanticError(WrongOperandType("clamp", kind, "numbers"))
     if tiles and numbers:
         kind = promote(kind, reduce(promote, numbers), right_is_number=True)
-    shapes: list[tuple[int, ...]] = [value.type.shape if isinstance(value, Tile) else () for value in values]
-    shape = reduce(broadcast_shapes, shapes)
-    alike = [scalar_or_tile(value, kind, shape) for value in values]
-    return tuple(stretch(tile, shape) if shape else tile for tile in alike)
+    types = [value.type for value in values if isinstance(value, Tile)]
+    like = reduce(common_type, types) if types else kind
+    return tuple(stretch(scalar_or_tile(value, kind, like), like) for value in values)
 
 
 def extern(symbol: str, values: Sequence[Any], *, result: dtype | None = None, library: str = "libdevice") -> Tile:
@@ -141,11 +140,9 @@ def inline_assembly(
     Only GPUs have assembly of their own; of any text but the clock the kernel is one for a GPU.
     """
     tiles = [to_tensor(value) for value in values]
-    shape: tuple[int, ...] = ()
-    for tile in tiles:
-        shape = broadcast_shapes(shape, tile.extents)
-    tiles = [stretch(tile, shape) for tile in tiles]
-    types: list[AnyType] = [block_type(kind, shape) if shape else kind for kind in results]
+    like = reduce(common_type, [tile.type for tile in tiles]) if tiles else int32
+    tiles = [stretch(tile, like) for tile in tiles]
+    types = [like.with_element_ty(kind) for kind in results]
     attributes: dict[str, Attribute] = {
         "asm_string": text,
         "constraints": constraints,

@@ -18,6 +18,7 @@ from tilewright.semantics.arithmetic import scalar_or_tile, to_tensor
 from tilewright.semantics.broadcasting import broadcast_to, stretch
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.distributed import settled
 from tilewright.semantics.errors import (
     BadArgument,
     MaskNotBoolean,
@@ -30,7 +31,7 @@ from tilewright.semantics.errors import (
     TileThroughScalarPointer,
 )
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import block_type, dtype, int1, int8, pointer_type, shaped
+from tilewright.semantics.types import AnyType, block_type, dtype, int1, int8, pointer_type
 from tilewright.support.diagnostics import SemanticError
 
 LOAD_CACHES = {".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv"}
@@ -57,7 +58,7 @@ def load(
     Raises:
         SemanticError: no pointer, a mask that does not fit, an option that does not exist.
     """
-    attributes = _hints("load", LOAD_CACHES, cache_modifier, eviction_policy)
+    attributes = cache_hints("load", LOAD_CACHES, cache_modifier, eviction_policy)
     if volatile:
         attributes["isVolatile"] = True
     mask, other = unwrap(mask), unwrap(other)
@@ -70,13 +71,14 @@ def load(
     is_boolean = kind is int1
     if is_boolean:
         pointer, kind = as_byte_pointer(pointer), int8
-    shape = pointer.type.shape
+    pointer = settled(pointer, mask)
+    like = pointer.type
     operands = [pointer.handle]
     if mask is not None:
-        operands.append(fitting_mask(mask, shape).handle)
+        operands.append(fitting_mask(mask, like).handle)
         if other is not None:
-            operands.append(_fitting(_elements(other, kind, shape), shape, "other").handle)
-    loaded = build("tt.load", operands, shaped(kind, shape), attributes)
+            operands.append(_fitting(_elements(other, kind, like), like, "other").handle)
+    loaded = build("tt.load", operands, like.with_element_ty(kind), attributes)
     return cast(loaded, int1) if is_boolean else loaded
 
 
@@ -94,7 +96,7 @@ def store(
     Raises:
         SemanticError: no pointer or a const one, shapes that do not fit, an option that does not exist.
     """
-    attributes = _hints("store", STORE_CACHES, cache_modifier, eviction_policy)
+    attributes = cache_hints("store", STORE_CACHES, cache_modifier, eviction_policy)
     mask = unwrap(mask)
     kind = pointee_of(pointer, "store")
     check_writable(pointer)
@@ -105,10 +107,11 @@ def store(
     if kind is int1:
         pointer, kind = as_byte_pointer(pointer), int8
         value = cast(to_tensor(value), int1)
-    shape = pointer.type.shape
-    operands = [pointer.handle, _fitting(_elements(value, kind, shape), shape, "value").handle]
+    pointer = settled(settled(pointer, value), mask)
+    like = pointer.type
+    operands = [pointer.handle, _fitting(_elements(value, kind, like), like, "value").handle]
     if mask is not None:
-        operands.append(fitting_mask(mask, shape).handle)
+        operands.append(fitting_mask(mask, like).handle)
     active().emit("tt.store", operands, (), attributes)
 
 
@@ -146,8 +149,8 @@ def as_byte_pointer(pointer: Tile) -> Tile:
     return as_pointer_to(pointer, int8)
 
 
-def fitting_mask(mask: Any, shape: tuple[int, ...]) -> Tile:
-    """`mask` as booleans of `shape`.
+def fitting_mask(mask: Any, like: AnyType) -> Tile:
+    """`mask` as booleans in the shape of `like`.
 
     Raises:
         SemanticError: it has other elements, or another shape.
@@ -156,21 +159,19 @@ def fitting_mask(mask: Any, shape: tuple[int, ...]) -> Tile:
         known = unwrap(mask)
         if not isinstance(known, bool):
             raise SemanticError(MaskNotBoolean(to_tensor(known).type.scalar))
-        return scalar_or_tile(known, int1, shape)
+        return scalar_or_tile(known, int1, like)
     if mask.type.scalar is not int1:
         raise SemanticError(MaskNotBoolean(mask.type.scalar))
-    return _fitting(mask, shape, "mask")
+    return _fitting(mask, like, "mask")
 
 
-def _fitting(tile: Tile, shape: tuple[int, ...], name: str) -> Tile:
-    if tile.type.shape == shape:
-        return tile
-    if not shape:
+def _fitting(tile: Tile, like: AnyType, name: str) -> Tile:
+    if tile.type.shape and not like.shape:
         raise SemanticError(TileThroughScalarPointer(name))
-    return stretch(tile, shape)
+    return stretch(tile, like)
 
 
-def _hints(function: str, caches: dict[str, str], cache: Any, eviction: Any) -> Attributes:
+def cache_hints(function: str, caches: dict[str, str], cache: Any, eviction: Any) -> Attributes:
     """The attributes of the cache and eviction arguments."""
     cache, eviction = unwrap(cache), unwrap(eviction)
     attributes: Attributes = {}
@@ -236,13 +237,13 @@ def _store_block(
     if mask is not None:
         raise SemanticError(NotForBlockPointers("mask", pointer.type))
     _describe_bounds(kind, boundary_check, "", attributes)
-    tile = broadcast_to(_elements(value, kind.element_ty, kind.shape), kind.shape)
+    tile = broadcast_to(_elements(value, kind.element_ty, kind), kind.shape)
     active().emit("tt.store", [pointer.handle, tile.handle], (), attributes)
 
 
-def _elements(value: Any, kind: dtype, shape: tuple[int, ...]) -> Tile:
+def _elements(value: Any, kind: dtype, like: AnyType) -> Tile:
     """A number or tile as elements of `kind`; an integer is none of an 8-bit float."""
     number = unwrap(value)
     if isinstance(number, int) and kind.is_fp8():
         raise SemanticError(NoWayBetween(f"the integer {number}", kind))
-    return scalar_or_tile(value, kind, shape)
+    return scalar_or_tile(value, kind, like)

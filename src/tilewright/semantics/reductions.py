@@ -16,13 +16,14 @@ from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import i32
 from tilewright.semantics.active import active, call_function
 from tilewright.semantics.arithmetic import to_tensor
-from tilewright.semantics.broadcasting import broadcast_shapes, stretch
+from tilewright.semantics.broadcasting import common_type, stretch
 from tilewright.semantics.casting import cast
-from tilewright.semantics.errors import BadArgument, CombineChangesType, NoSingleTruth, ShapesDiffer
+from tilewright.semantics.distributed import distributed_type
+from tilewright.semantics.errors import BadArgument, CombineChangesType, NoSingleTruth, ShapesDiffer, WrongLayout
 from tilewright.semantics.memory import fitting_mask
 from tilewright.semantics.shapes import checked_axis, constant_int, reshape
 from tilewright.semantics.tile import Tile
-from tilewright.semantics.types import block_type, dtype, int32, shaped
+from tilewright.semantics.types import as_block, block_type, dtype, int32
 from tilewright.support.diagnostics import SemanticError
 
 Tiles = tuple[Tile, ...]
@@ -39,12 +40,12 @@ def reduce(inputs: Sequence[Tile], axis: Any, combine: Any) -> Tiles:
     if not tiles[0].type.shape:
         raise SemanticError(BadArgument("reduce", "input", tiles[0].type, "a tile"))
     if axis is None:
-        tiles = tuple(reshape(tile, prod(tile.type.shape), allow_reorder=True) for tile in tiles)
+        tiles = tuple(
+            reshape(tile, prod(tile.type.shape), allow_reorder=tile.type.layout is None) for tile in tiles
+        )
         axis = 0
-    shape = tiles[0].type.shape
-    position = checked_axis(axis, len(shape))
-    rest = (*shape[:position], *shape[position + 1 :])
-    results = [shaped(tile.type.scalar, rest) for tile in tiles]
+    position = checked_axis(axis, len(tiles[0].type.shape))
+    results = [as_block(tile.type).reduced(position) for tile in tiles]
     region = _combine_region("tt.reduce.return", tiles, combine)
     attributes: dict[str, Attribute] = {"axis": Number(position, i32)}
     handles = active().emit("tt.reduce", [t.handle for t in tiles], [r.ir for r in results], attributes, [region])
@@ -78,13 +79,14 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
     """
     if not inputs:
         raise SemanticError(BadArgument("map_elementwise", "args", "()", "at least one tile"))
-    shape = functools.reduce(broadcast_shapes, [tile.type.shape for tile in inputs])
+    like = functools.reduce(common_type, [tile.type for tile in inputs])
+    shape = like.shape
     if not shape and pack == 1:
         answer = call_function(function, inputs)
         return tuple(map(to_tensor, answer)) if isinstance(answer, tuple) else to_tensor(answer)
     if not isinstance(pack, int) or pack < 1 or pack & (pack - 1) or (shape or (1,))[-1] % pack:
         raise SemanticError(BadArgument("map_elementwise", "pack", pack, "a power of two that divides the last axis"))
-    tiles = [stretch(tile, shape) for tile in inputs]
+    tiles = [stretch(tile, like) for tile in inputs]
     elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
     answers: list[Any] = []
     region, found = _region_of("tt.map_elementwise.return", elements, function, tiles, answers)
@@ -95,7 +97,7 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
     kinds = [found[number : number + pack] for number in range(0, len(found), pack)]
     if any(group != [group[0]] * pack or group[0].shape for group in kinds):
         raise SemanticError(CombineChangesType(_listed(found), f"{pack} of each result"))
-    results = [shaped(group[0].scalar, shape) for group in kinds]
+    results = [like.with_element_ty(group[0].scalar) for group in kinds]
     attributes: dict[str, Attribute] = {"pack": Number(pack, i32)}
     operands, types = [t.handle for t in tiles], [r.ir for r in results]
     handles = active().emit("tt.map_elementwise", operands, types, attributes, [region])
@@ -103,14 +105,17 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
     return mapped if isinstance(answers[0], tuple) else mapped[0]
 
 
-def histogram(tile: Tile, bins: Any, mask: Tile | None = None) -> Tile:
-    """The counts of 0 … bins - 1 in a one-dimensional tile of integers."""
+def histogram(tile: Tile, bins: Any, mask: Tile | None = None, *, layout: Any = None) -> Tile:
+    """The counts of 0 … bins - 1 in a one-dimensional tile of integers; in Gluon in the layout that it names."""
     if len(tile.type.shape) != 1 or not tile.type.scalar.integer:
         raise SemanticError(BadArgument("histogram", "input", tile.type, "a one-dimensional tile of integers"))
     if tile.type.scalar.primitive_bitwidth < 32:
         tile = cast(tile, int32)  # the op takes its elements as signed numbers
-    operands = [tile.handle] if mask is None else [tile.handle, fitting_mask(mask, tile.type.shape).handle]
-    result = block_type(int32, (constant_int(bins, "num_bins"),))
+    operands = [tile.handle] if mask is None else [tile.handle, fitting_mask(mask, tile.type).handle]
+    shape = (constant_int(bins, "num_bins"),)
+    if tile.type.layout is not None and layout is None:
+        raise SemanticError(WrongLayout("histogram requires a destination layout"))
+    result = block_type(int32, shape) if layout is None else distributed_type(int32, shape, layout)
     return Tile.concrete(active().emit("tt.histogram", operands, (result.ir,))[0], result)
 
 

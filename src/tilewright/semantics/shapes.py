@@ -18,6 +18,7 @@ from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast, broadcast_to, expand_dims
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.distributed import distributed_type
 from tilewright.semantics.errors import (
     AxisOutOfRange,
     BadArgument,
@@ -33,7 +34,7 @@ from tilewright.semantics.errors import (
 )
 from tilewright.semantics.promotion import number_as
 from tilewright.semantics.tile import Tile, build, constant
-from tilewright.semantics.types import block_type, dtype, int32, pointer_type, shaped, uint64
+from tilewright.semantics.types import as_block, block_type, dtype, int32, pointer_type, shaped, uint64
 from tilewright.support.diagnostics import SemanticError
 
 Shape = tuple[int, ...]
@@ -91,15 +92,17 @@ def _grid_axis(axis: Any) -> Keyword:
     return AXES[position]
 
 
-def arange(start: Any, end: Any) -> Tile:
-    """int32 values start … end - 1; their number must be a power of two."""
+def arange(start: Any, end: Any, layout: Any = None) -> Tile:
+    """int32 values start … end - 1; their number must be a power of two. In Gluon the tile has a layout."""
     first, last = constant_int(start, "start"), constant_int(end, "end")
     if not 0 <= first < last <= 2**31:
         raise SemanticError(BadArgument("arange", "start, end", f"({first}, {last})", "0 <= start < end <= 2**31"))
     if last - first & last - first - 1:
         raise SemanticError(RangeNotPowerOfTwo(first, last))
     attributes: dict[str, Attribute] = {"start": Number(first, i32), "end": Number(last, i32)}
-    return build("tt.make_range", [], block_type(int32, (last - first,)), attributes)
+    shape = (last - first,)
+    kind = block_type(int32, shape) if layout is None else distributed_type(int32, shape, layout)
+    return build("tt.make_range", [], kind, attributes)
 
 
 def full(shape: Any, value: Any, element: Any) -> Tile:
@@ -146,10 +149,10 @@ def reshape(value: Any, shape: Any, *, allow_reorder: bool = False) -> Tile:
         raise SemanticError(NumelDiffers(tile.type.shape, extents))
     if not extents:
         return unsplat(tile)
-    result = block_type(tile.type.scalar, extents)
     if not tile.type.shape:
-        return build("tt.splat", [tile.handle], result)
-    return build("tt.reshape", [tile.handle], result, {"allow_reorder": True} if allow_reorder else None)
+        return build("tt.splat", [tile.handle], block_type(tile.type.scalar, extents))
+    attributes: dict[str, Attribute] | None = {"allow_reorder": True} if allow_reorder else None
+    return build("tt.reshape", [tile.handle], as_block(tile.type).reshaped(extents), attributes)
 
 
 def expand(value: Any, axis: Any) -> Tile:
@@ -177,7 +180,7 @@ def permute(tile: Tile, order: Any) -> Tile:
         raise SemanticError(BadPermutation(axes, rank))
     if axes == tuple(range(rank)):
         return tile
-    result = block_type(tile.type.scalar, tuple(tile.type.shape[axis] for axis in axes))
+    result = as_block(tile.type).permuted(axes)
     return build("tt.trans", [tile.handle], result, {"order": DenseArray(i32, axes)})
 
 
@@ -198,8 +201,7 @@ def join(lhs: Any, rhs: Any) -> Tile:
         one = block_type(a.type.scalar, (1,))
         pair = join(build("tt.splat", [a.handle], one), build("tt.splat", [b.handle], one))
         return reshape(pair, (2,))
-    result = block_type(a.type.scalar, (*a.type.shape, 2))
-    return build("tt.join", [a.handle, b.handle], result)
+    return build("tt.join", [a.handle, b.handle], as_block(a.type).joined())
 
 
 def split(tile: Tile) -> tuple[Tile, Tile]:
@@ -210,7 +212,7 @@ def split(tile: Tile) -> tuple[Tile, Tile]:
     if len(shape) == 1:
         first, second = split(reshape(tile, (1, 2)))
         return unsplat(first), unsplat(second)
-    half = block_type(tile.type.scalar, shape[:-1])
+    half = as_block(tile.type).halved()
     first_handle, second_handle = active().emit("tt.split", [tile.handle], (half.ir, half.ir))
     return Tile.concrete(first_handle, half), Tile.concrete(second_handle, half)
 
@@ -241,7 +243,7 @@ def gather(source: Tile, index: Tile, axis: Any) -> Tile:
     others = [*shape[:position], *shape[position + 1 :]]
     if len(shape) != len(wanted) or others != [*wanted[:position], *wanted[position + 1 :]]:
         raise SemanticError(ShapesDiffer("gather", source.type, index.type))
-    result = block_type(source.type.scalar, wanted)
+    result = index.type.with_element_ty(source.type.scalar)
     return build("tt.gather", [source.handle, index.handle], result, {"axis": Number(position, i32)})
 
 

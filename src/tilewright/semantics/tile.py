@@ -1,11 +1,12 @@
 """`Tile`: a typed handle, the value every operation takes and returns; `build` makes one from a new op.
 
 The language's `tensor` is a `Tile` with operators and methods; semantics make instances of it through
-`Tile.concrete` without knowing it.
+`Tile.concrete` without knowing it. What else is one SSA value, such as a buffer in shared memory, is a `Held`, too.
 """
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, ClassVar
 
 from tilewright.ir.attributes import Attribute
@@ -14,20 +15,31 @@ from tilewright.semantics.active import active
 from tilewright.semantics.types import AnyType, dtype
 
 
-class Tile:
-    """A value of the kernel: a tile, or a scalar (which has the shape `()`).
+class Held:
+    """One SSA value of the kernel, with its type in the language.
 
     Attributes:
         handle: the value in the IR.
-        type: its type in the language, which knows more than `handle.type`: the sign of integers, `const`.
+        type: its type in the language, which has `ir`, its type in the IR, and `mangle()`.
     """
 
     __slots__ = ("handle", "type")
-    concrete: ClassVar[type[Tile]]
+    type: Any
 
-    def __init__(self, handle: Value, type: AnyType) -> None:
+    def __init__(self, handle: Value, type: Any) -> None:
         self.handle = handle
         self.type = type
+
+
+class Tile(Held):
+    """A value of the kernel: a tile, or a scalar (which has the shape `()`).
+
+    The type knows more than `handle.type`: the sign of integers, `const`.
+    """
+
+    __slots__ = ()
+    type: AnyType
+    concrete: ClassVar[builtins.type[Tile]]
 
     def __init_subclass__(cls) -> None:
         Tile.concrete = cls

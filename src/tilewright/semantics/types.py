@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from math import prod
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from tilewright.ir.types import FLOATS, FloatType, IntType, PointerType, TensorType, Type, none
 from tilewright.semantics.errors import EmptyShape, ExtentNotPowerOfTwo, TileTooLarge
@@ -58,6 +58,8 @@ class dtype:  # noqa: N801 - Triton's name
         *STANDARD_FP_TYPES,
     ]
     OTHER_TYPES: ClassVar[list[str]] = ["void"]
+    layout: ClassVar[Any] = None
+    """None: a scalar is in all threads."""
 
     __slots__ = (
         "_kind",
@@ -266,6 +268,8 @@ class block_type:  # noqa: N801 - Triton's name
 
     __slots__ = ("element_ty", "ir", "name", "numel", "scalar", "shape")
     _interned: ClassVar[dict[tuple[dtype, tuple[int, ...]], block_type]] = {}
+    layout: ClassVar[Any] = None
+    """Which thread holds which element; None where the compiler decides."""
     element_ty: dtype
     scalar: dtype
     shape: tuple[int, ...]
@@ -322,6 +326,34 @@ class block_type:  # noqa: N801 - Triton's name
         """The tile of the same shape with other elements."""
         return block_type(scalar_ty, self.shape)
 
+    def stretched(self, shape: tuple[int, ...]) -> block_type:
+        """The type after extents of 1 became those of `shape`."""
+        return block_type(self.element_ty, shape)
+
+    def expanded(self, axis: int) -> block_type:
+        """The type with a new axis of extent 1 at position `axis`."""
+        return block_type(self.element_ty, (*self.shape[:axis], 1, *self.shape[axis:]))
+
+    def reshaped(self, shape: tuple[int, ...]) -> block_type:
+        """The type of the same elements in another shape."""
+        return block_type(self.element_ty, shape)
+
+    def permuted(self, axes: tuple[int, ...]) -> block_type:
+        """The type whose axis i is axis `axes[i]` of this one."""
+        return block_type(self.element_ty, tuple(self.shape[axis] for axis in axes))
+
+    def joined(self) -> block_type:
+        """The type of two such tiles side by side on a new last axis."""
+        return block_type(self.element_ty, (*self.shape, 2))
+
+    def halved(self) -> block_type:
+        """The type of each half along the last axis, which has two elements."""
+        return block_type(self.element_ty, self.shape[:-1])
+
+    def reduced(self, axis: int) -> AnyType:
+        """The type after one axis became a single element."""
+        return shaped(self.element_ty, (*self.shape[:axis], *self.shape[axis + 1 :]))
+
     def mangle(self) -> str:
         return f"{self.scalar.mangle()}S{'_'.join(map(str, self.shape))}S"
 
@@ -352,6 +384,12 @@ def check_shape(shape: tuple[int, ...]) -> None:
             raise SemanticError(ExtentNotPowerOfTwo(shape, axis, extent))
     if prod(shape) > MAX_TILE_ELEMENTS:
         raise SemanticError(TileTooLarge(shape, prod(shape), MAX_TILE_ELEMENTS))
+
+
+def as_block(kind: AnyType) -> block_type:
+    """The type of a tile, which `kind` must be."""
+    assert isinstance(kind, block_type), f"{kind} is no tile"
+    return kind
 
 
 def shaped(element: dtype, shape: tuple[int, ...]) -> AnyType:

@@ -21,6 +21,7 @@ TYPE_BITS = {
     **dict.fromkeys(("f16", "bf16", "e4m3x2", "e5m2x2", "ue8m0x2", "e2m3x2", "e3m2x2", "e2m1x4"), 16),
     **dict.fromkeys(("f32", "tf32", "f16x2", "bf16x2", "u16x2", "s16x2", "e4m3x4", "e5m2x4", "e2m3x4", "e3m2x4"), 32),
     **dict.fromkeys(("f64", "f32x2"), 64),
+    "b128": 128,
 }
 """Bits of a value of each type of scalar instructions; those with `x2` and `x4` are several in one register."""
 

@@ -90,6 +90,8 @@ def interpreter() -> Iterator[Line]:
     problem = python_memory.why_unsupported()
     if problem:
         yield Line(WRONG, "Python", f"{name}: {problem}", "take a usual build of CPython: launches are slow in others")
+    elif untested := tested_versions.python_problem():
+        yield Line(NOTE, "Python", f"{name}: {untested}", "if something fails, try one of these")
     else:
         yield Line(OK, "Python", name)
 

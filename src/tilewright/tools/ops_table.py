@@ -53,6 +53,8 @@ CPU_PASSES = {
     "cpu.accumulate": "`lower_nests`",
     "cpu.dot": "`lower_nests`",
     "cpu.nest": "`lower_nests`",
+    "scf.parallel": "`unroll_and_jam`",
+    "scf.reduce": "`unroll_and_jam`",
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.assert": "`expand_reports`",
     "tt.dot": "`fuse_loops`",
@@ -67,6 +69,7 @@ CPU_PASSES = {
 }
 """Ops that passes replace, and those that nests handle beside their tables ("yes")."""
 NVIDIA_PASSES = {
+    "gluon.set_auto_layout": "`resolve_auto_layouts`",
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.descriptor_gather": "`tma_lowering`",
     "tt.descriptor_load": "`tma_lowering`",

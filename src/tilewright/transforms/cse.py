@@ -57,6 +57,9 @@ def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashab
     added: list[Hashable] = []
     for op in block:
         if op.definition.terminator:
+            for region in op.regions:  # the code of other warps
+                for inner in region.blocks:
+                    _merge_in_block(inner, {}, {})
             continue
         if is_dead(op):
             op.erase()

@@ -89,7 +89,7 @@ class Target(NamedTuple):
     def costs(self) -> cpu_costs.CpuCosts:
         """The figures that choices are made by."""
         if self.neon:
-            return cpu_costs.NEON
+            return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
         if not self.has_avx512f:
             return cpu_costs.X86
         return cpu_costs.ZEN4 if self.tune == "znver4" and self.vector_bits == 512 else cpu_costs.AVX512
@@ -138,6 +138,10 @@ ARM_CPUS = {
 }
 
 
+WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
+"""Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
+
+
 def host_target(override: str | None = None) -> Target:
     """The target for this process, or for the CPU named `override`, which may be of another architecture.
 
@@ -175,7 +179,8 @@ def _detected_host() -> Target:
     if machine == "aarch64":
         if SYSTEM.name == "macos":
             return _named("apple-m1")
-        return _arm("neoverse-n1", tuple(host_arm().features))
+        found = host_arm().features
+        return _arm("neoverse-v1" if "bf16" in found else "neoverse-n1", tuple(found))
     if machine != "x86-64":
         raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
     try:

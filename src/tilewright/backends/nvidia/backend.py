@@ -81,10 +81,14 @@ class NvidiaBackend(BaseBackend):
         nvptx.start()
 
     def add_stages(self, stages: StageTable, options: CudaOptions, language: Language = Language.TRITON) -> None:
-        """TTIR → TTGIR → LLVM IR → PTX → cubin."""
+        """TTIR (or Gluon's program) → TTGIR → LLVM IR → PTX → cubin."""
         own = self._compiling_for(options.capability or self.device.capability)
-        stages["ttir"] = own.make_ttir
-        stages["ttgir"] = partial(own.make_ttgir, options=options)
+        if language is Language.GLUON:
+            stages["glir"] = lambda module, metadata: module
+            stages["ttgir"] = partial(own.make_ttgir_of_gluon, options=options)
+        else:
+            stages["ttir"] = own.make_ttir
+            stages["ttgir"] = partial(own.make_ttgir, options=options)
         stages["llir"] = partial(own.make_llir, options=options)
         stages["ptx"] = partial(own.make_ptx, options=options)
         if own.ptxas is not None:
@@ -105,6 +109,10 @@ class NvidiaBackend(BaseBackend):
     def make_ttgir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_ttgir`."""
         return _pipeline().make_ttgir(module, metadata, options, self.device)
+
+    def make_ttgir_of_gluon(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
+        """See `pipeline.make_ttgir_of_gluon`."""
+        return _pipeline().make_ttgir_of_gluon(module, metadata, options)
 
     def make_llir(self, module: Any, metadata: dict[str, Any], options: CudaOptions) -> Any:
         """See `pipeline.make_llir`."""

@@ -40,6 +40,7 @@ from tilewright.transforms.gpu.allocate_memory import (
 )
 from tilewright.transforms.gpu.combine_select_if import nested_selects
 from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs_in_threads
+from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.tile_ops import target_of
@@ -70,6 +71,16 @@ def make_ttgir(module: Op, facts: dict[str, Any], options: CudaOptions, device: 
         module.attributes["ttg.maxnreg"] = Number(options.maxnreg, i32)
     shape = TtgirOptions(device.capability, options.num_warps, options.num_ctas, options.num_stages)
     _run(module, ttgir_passes(shape), facts)
+    facts["tensordesc_meta"] = tensor_map_facts(module)
+    return module
+
+
+def make_ttgir_of_gluon(module: Op, facts: dict[str, Any], options: CudaOptions) -> Op:
+    """The stage `ttgir` of Gluon: what the front end evaluated → TTGIR, in place."""
+    if options.maxnreg is not None:
+        module.attributes["ttg.maxnreg"] = Number(options.maxnreg, i32)
+    _run(module, GLUON_PASSES, facts)
+    facts["stored"] = sorted(stored_arguments(module))
     facts["tensordesc_meta"] = tensor_map_facts(module)
     return module
 

@@ -9,6 +9,7 @@ A register is one array over all lanes; arrays are never changed in place, so `m
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
@@ -41,6 +42,7 @@ class Machine:
         parameters: the bytes of the parameter space.
         grid, block, cluster: extents of the launch.
         ctas: the coordinates of this batch's CTAs; whole clusters side by side.
+        pending: the CTAs of each cluster of later batches; who takes one out does its work.
         shared: bytes of shared memory per CTA, static ones included.
         checks: watch for races.
         watcher: watches global memory, for all batches of a launch; None: nobody does.
@@ -67,6 +69,7 @@ class Machine:
         block: Extents,
         cluster: Extents,
         ctas: Sequence[Extents],
+        pending: deque[list[Extents]],
         shared: int,
         checks: bool,
         watcher: GlobalShadow | None,
@@ -75,6 +78,7 @@ class Machine:
     ) -> None:
         self.code, self.memory, self.symbols, self.parameters = code, memory, symbols, parameters
         self.grid, self.block, self.cluster, self.output, self.checks = grid, block, cluster, output, checks
+        self.pending = pending
         self.threads = block[0] * block[1] * block[2]
         self.warps_per_cta = -(-self.threads // WARP)
         self.padded = self.warps_per_cta * WARP

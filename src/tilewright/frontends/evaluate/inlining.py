@@ -34,10 +34,10 @@ from tilewright.frontends.evaluate.explain import called_from
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.tiles import TileDomain, TileFrame, known
 from tilewright.ir.attributes import Attribute, FileLocation, Number, Symbol
-from tilewright.ir.builder import Builder
+from tilewright.ir.builder import Builder, PlacedBuilder
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
-from tilewright.ir.types import FunctionType, Type, i1
+from tilewright.ir.types import FunctionType, Type, i1, i32
 from tilewright.language.aggregates import FIELDS
 from tilewright.language.callable import JITCallable
 from tilewright.language.values import (
@@ -50,7 +50,7 @@ from tilewright.language.values import (
     set_name,
 )
 from tilewright.language.values import Sequence as TupleLayout
-from tilewright.semantics.active import emitting_into
+from tilewright.semantics.active import context, emitting_into
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import CompilationError
@@ -87,12 +87,13 @@ def call_kernel_function(
     frame.mark(location)
     handles: list[Value] = []
     layouts = {name: flatten(value, handles) for name, value in bound.items()}
-    key = (callee.fn, tuple(_key(layout) for layout in layouts.values()))
+    warps = context().worker_warps
+    key = (callee.fn, warps, tuple(_key(layout) for layout in layouts.values()))
     found = domain.functions.get(key)
     if found is None:
         domain.functions[key] = RecursionTooDeep(function.name)
         try:
-            found = _specialise(domain, function, layouts, [h.type for h in handles], noinline=noinline)
+            found = _specialise(domain, function, layouts, [h.type for h in handles], warps, noinline=noinline)
         except CompilationError as error:
             raise called_from(error, location) from error.__cause__
         domain.functions[key] = found
@@ -181,19 +182,29 @@ def _check_scalars(frame: TileFrame, function: hir.Function, bound: dict[str, An
 
 
 def _specialise(
-    domain: TileDomain, function: hir.Function, layouts: dict[str, Structure], types: list[Type], *, noinline: bool
+    domain: TileDomain,
+    function: hir.Function,
+    layouts: dict[str, Structure],
+    types: list[Type],
+    warps: int,
+    *,
+    noinline: bool,
 ) -> Specialised:
-    """Evaluate `function` for arguments of these layouts into a new function of the module."""
+    """Evaluate `function` for arguments of these layouts, and so many warps, into a new function of the module."""
     if domain.depth >= MAX_DEPTH:
         raise CompilationError(RecursionTooDeep(function.name))
-    symbol = _unique(_mangled(function.python, layouts.values()), domain.symbols)
+    is_worker = bool(warps)
+    name = _mangled(function.python, layouts.values()) + (f"_NW{warps}" if is_worker else "")
+    symbol = _unique(name, domain.symbols)
     block = Block(types)
     op = function_op(function, symbol, block, public=False, noinline=noinline)
+    if is_worker:
+        op.attributes["ttg.num-warps"] = Number(warps, i32)
     domain.module.append(op)
     domain.depth += 1
     arguments = iter(block.args)
     names = {name: rebuild(layout, arguments) for name, layout in layouts.items()}
-    result = evaluate_into(domain, function, block, names)
+    result = evaluate_into(domain, function, block, names, warps)
     domain.depth -= 1
     handles: list[Value] = []
     layout = flatten(result, handles)
@@ -221,17 +232,36 @@ def finish_function(op: Func, results: Sequence[Value]) -> None:
     op.type = FunctionType(inputs, outputs)
 
 
-def evaluate_into(domain: TileDomain, function: hir.Function, block: Block, names: dict[str, Any]) -> Any:
-    """Evaluate a function whose parameters have the values `names` into `block`; what it returns."""
+def evaluate_into(
+    domain: TileDomain, function: hir.Function, block: Block, names: dict[str, Any], warps: int = 0
+) -> Any:
+    """Evaluate a function whose parameters have the values `names` into `block`; what it returns.
+
+    Args:
+        warps: how many execute it; 0 for those of the program.
+    """
     for name, value in names.items():
         set_name(value, name)
-    frame = Frame(domain, function, (Builder if function.annotated else SeeingBuilder)(block), names)
+    options = domain.options
+    frame = Frame(domain, function, _builder(block, annotated=function.annotated, is_gluon=bool(options.target)), names)
 
     def call(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return call_in_place(frame, callee, arguments, keywords)
 
-    with emitting_into(frame.emitter, call=call, **domain.options.facts()):
+    def call_apart(callee: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        place = frame.emitter.location
+        assert isinstance(place, FileLocation), "functions of their own are called from a place in the program"
+        return call_kernel_function(frame, callee, list(arguments), dict(keywords), place)
+
+    facts = options.facts() | {"worker_warps": warps, "warps": warps or options.warps}
+    with emitting_into(frame.emitter, call=call, call_apart=call_apart, **facts):
         return frame.evaluate()
+
+
+def _builder(block: Block, *, annotated: bool, is_gluon: bool) -> Builder:
+    if is_gluon:
+        return PlacedBuilder(block)
+    return Builder(block) if annotated else SeeingBuilder(block)
 
 
 def _unique(symbol: str, taken: set[str]) -> str:

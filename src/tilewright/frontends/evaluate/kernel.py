@@ -22,9 +22,8 @@ from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region
 from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
-from tilewright.language.values import describe, is_compile_time, make_tuple
+from tilewright.language.values import describe, holder_of, is_compile_time, make_tuple
 from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import located
 
 
@@ -64,7 +63,21 @@ def evaluate_kernel(
     if not is_compile_time(result):
         raise located(KernelReturnsValue(describe(result)), span_of(_return_location(function)))
     finish_function(kernel, ())
-    return Op.create("builtin.module", regions=[Region([module])], location=function.location)
+    made = Op.create("builtin.module", regions=[Region([module])], location=function.location)
+    made.attributes.update(module_attributes(domain.options))
+    return made
+
+
+def module_attributes(options: EvaluateOptions) -> dict[str, Attribute]:
+    """What a module of Gluon says of the device; nothing in the tile language, where passes add it."""
+    if not options.target:
+        return {}
+    return {
+        "ttg.num-ctas": Number(options.ctas, i32),
+        "ttg.num-warps": Number(options.warps, i32),
+        "ttg.target": options.target,
+        "ttg.threads-per-warp": Number(32, i32),
+    }
 
 
 def bind_parameters(
@@ -99,7 +112,7 @@ def _value(parameter: Parameter, name: str, block: Block, attributes: list[dict[
     assert parameter.type is not None, f"parameter {name} has neither a type nor a value"
     divisibility: dict[str, Attribute] = {"tt.divisibility": Number(parameter.divisibility, i32)}
     attributes.append(divisibility if parameter.divisibility > 1 else {})
-    return Tile.concrete(block.add_argument(parameter.type.ir, name), parameter.type)
+    return holder_of(parameter.type)(block.add_argument(parameter.type.ir, name), parameter.type)
 
 
 def _return_location(function: hir.Function) -> Any:

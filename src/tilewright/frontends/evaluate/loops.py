@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tilewright import language as tl
 from tilewright.frontends import hir
-from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, NotIterable, TooManyTurns
+from tilewright.frontends.errors import BoundNotConstant, BoundNotInteger, BoundNotScalar, NotIterable, TooManyTurns
 from tilewright.frontends.evaluate.carried import Carried, Turn, forget, settle
 from tilewright.frontends.evaluate.tiles import TileFrame, hints, known
 from tilewright.ir.attributes import FileLocation
@@ -85,6 +85,9 @@ def _mirrored(low: Tile, high: Tile, counter: Tile) -> Tile:
 def _bounds(frame: TileFrame, bounds: tl.range, location: FileLocation) -> tuple[Tile, Tile, Tile, dtype]:
     """Start, end and (positive) step as scalars of one integer type, and that type."""
     limits = [unwrap(limit) for limit in (bounds.start, bounds.end, bounds.step)]
+    for which, limit in zip(("lower bound", "upper bound", "step"), limits, strict=True):
+        if isinstance(limit, Tile) and limit.extents:
+            raise frame.fail(BoundNotScalar(which, describe(limit)), location)
     kinds = [limit.type if isinstance(limit, Tile) else dtype_of_number(limit) for limit in limits]
     if not all(isinstance(kind, dtype) and kind.integer for kind in kinds):
         raise frame.fail(BoundNotInteger(*map(describe, limits)), location)

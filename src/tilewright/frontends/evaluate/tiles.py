@@ -53,7 +53,8 @@ class EvaluateOptions:
         imprecise_sums: how many fp8 products `tl.dot` may add with low precision when the program does not say.
         allow_globals: ordinary globals may be read, but for arrays; whoever compiles notices changes of them.
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
-        warps: how many warps a program has there.
+        warps, ctas: how many warps and CTAs a program has there.
+        target: the device, for Gluon, whose modules name it; "" for the tile language.
         fp8_kinds: the 8-bit floats that may be used.
         deprecated_fp8: those of them that `tl.dot` warns of.
     """
@@ -65,6 +66,8 @@ class EvaluateOptions:
     allow_globals: bool = False
     capability: int = 0
     warps: int = 1
+    ctas: int = 1
+    target: str = ""
     fp8_kinds: tuple[str, ...] = FP8_KINDS
     deprecated_fp8: tuple[str, ...] = ()
 
@@ -77,6 +80,7 @@ class EvaluateOptions:
             "checks_overflow": self.debug and self.sanitize_overflow,
             "capability": self.capability,
             "warps": self.warps,
+            "ctas": self.ctas,
             "deprecated_fp8": self.deprecated_fp8,
         }
 

@@ -47,6 +47,7 @@ from tilewright.semantics.broadcasting import stretch
 from tilewright.semantics.tile import Tile
 from tilewright.semantics.types import (
     bfloat16,
+    block_type,
     dtype,
     float16,
     float32,
@@ -335,7 +336,7 @@ def stretched(tile: Any, shape: tuple[int, ...], pack: int) -> Any:
     """A value that is the same for all packs, in the shape of those tiles."""
     if tile.extents or not shape:
         return tile
-    return stretch(tile, shape if pack == 1 else (math.prod(shape) // pack,))
+    return stretch(tile, block_type(tile.type.scalar, shape if pack == 1 else (math.prod(shape) // pack,)))
 
 
 def merged(tiles: Sequence[Any], shape: Sequence[int]) -> Any:

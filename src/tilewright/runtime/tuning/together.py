@@ -21,7 +21,7 @@ from typing import Any
 
 from tilewright.backends.llvm.machine import host_identity
 from tilewright.runtime import waiting
-from tilewright.runtime.async_compile import AsyncCompileMode
+from tilewright.runtime.async_compile import AsyncCompileMode, active_mode
 from tilewright.runtime.build import compiler_identity, cpu_target
 from tilewright.runtime.cache.remote import opened, sealed
 from tilewright.runtime.compile_task import COMPILED, FAILED, FOUND, REFUSED, UNKEPT, Report, pickled, worker_name
@@ -85,9 +85,10 @@ def tune(
 def _here(launches: Sequence[Launch]) -> None:
     """Compile all candidates side by side, then measure one launch after the other."""
     missing = [(launch, tuning) for launch in launches if not _is_found(launch, tuning := _tuning(launch))]
-    with AsyncCompileMode(ignore_errors=True):
-        for launch, _ in missing:
-            launch.kernel.warmup(*launch.args, grid=launch.grid, **launch.kwargs)
+    if active_mode.get() is None:  # in the block of another mode its executor compiles the candidates
+        with AsyncCompileMode(ignore_errors=True):
+            for launch, _ in missing:
+                launch.kernel.warmup(*launch.args, grid=launch.grid, **launch.kwargs)
     for launch, tuning in missing:
         _measure(launch, tuning)
 
@@ -141,6 +142,7 @@ class ArrivedTuneTask:
 
     def __call__(self) -> Report:
         begin = perf_counter()
+        active_mode.set(None)  # a process that was forked in the block of a mode has it, and nobody who compiles
         try:
             status, why = self._outcome()
         except Exception as error:  # noqa: BLE001 - who waits measures itself, and meets the same error

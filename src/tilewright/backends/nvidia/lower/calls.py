@@ -24,6 +24,7 @@ from tilewright.backends.nvidia.lower.lowerer import (
     Lowering,
     struct,
 )
+from tilewright.backends.nvidia.lower.warp_groups import WarpGroups, warps_of_block
 from tilewright.dialects.tt_function import Call, Return
 from tilewright.dialects.ttg_attributes import OFFSET
 from tilewright.ir.attributes import Number
@@ -58,7 +59,11 @@ def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
         w.describe(function, name)
         for value, arguments in bound:
             lowerer.bind(value, [argument for _, argument in arguments])
+        if lowerer.is_kernel and warps_of_block([function], 0):
+            lowerer.groups = WarpGroups(lowerer, warps_of_block([function], lowerer.target.num_warps))
         write_blocks(lowerer, function.region)
+        if lowerer.groups is not None:
+            lowerer.groups.finish()
         if result == "void":
             w.start_block(EXIT)
             for write in lowerer.at_exit:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tilewright.analysis.axis_lattice import AxisInfo
 from tilewright.backends.llvm.spelling import element_of
@@ -78,6 +78,18 @@ class LoweredDescriptor(Protocol):
         """The same descriptor, made of other values."""
 
 
+class Group(NamedTuple):
+    """Warps that execute a part of a kernel together.
+
+    Attributes:
+        first_thread: the number of their first thread in the block.
+        barrier: the number of their barrier.
+    """
+
+    first_thread: int
+    barrier: int
+
+
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 Lowering: TypeAlias = "Callable[[Lowerer, Any], None]"
@@ -114,6 +126,8 @@ class Lowerer:
         shared_base: the start of the function's shared memory.
         joins: the blocks of the function that jumps have named so far; see `control.py`.
         at_exit: these write what a kernel does last.
+        group: the warps that execute what is written now; None where all warps of the block do.
+        groups: writes the code of other warps, in kernels that have some; see `warp_groups.py`.
     """
 
     def __init__(self, module: Module, function: Func) -> None:
@@ -122,6 +136,8 @@ class Lowerer:
         self.shared_base = SHARED
         self.joins: dict[Block, Any] = {}
         self.at_exit: list[Callable[[], None]] = []
+        self.group: Group | None = None
+        self.groups: Any = None
         self._values: dict[Value, list[str]] = {}
         self._buffers: dict[Value, Any] = {}
         self._once: dict[object, str] = {}
@@ -199,8 +215,21 @@ class Lowerer:
         return self.once(register, lambda: self.w.call("i32", f"llvm.nvvm.read.ptx.sreg.{register}", []))
 
     def thread(self) -> str:
-        """The number of this thread in its block."""
-        return self.special("tid.x")
+        """The number of this thread in its block, or among the warps that execute this code."""
+        first = 0 if self.group is None else self.group.first_thread
+        if not first:
+            return self.special("tid.x")
+        return self.once("thread", lambda: self.w.emit(f"sub i32 {self.special('tid.x')}, {first}"))
+
+    @contextmanager
+    def acting(self, group: Group, target: Target) -> Iterator[None]:
+        """What is written to the end of the `with` is executed by other warps; `target` says how many they are."""
+        outer = self.group, self.target, self._once
+        self.group, self.target, self._once = group, target, {}
+        try:
+            yield
+        finally:
+            self.group, self.target, self._once = outer
 
     def lane(self) -> str:
         """The number of this thread in its warp."""
@@ -273,8 +302,15 @@ class Lowerer:
         return self.shared(scratch_offset(op))
 
     def barrier(self) -> None:
-        """All threads of the block wait for each other, and see what the others wrote."""
+        """All threads that execute this wait for each other, and see what the others wrote."""
+        if self.group is not None:
+            self.barrier_of(self.group.barrier, self.target.threads)
+            return
         self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
+
+    def barrier_of(self, number: int, threads: int) -> None:
+        """So many threads wait for each other at this barrier."""
+        self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", [("i32", str(number)), ("i32", str(threads))])
 
     # ---- code ----
 

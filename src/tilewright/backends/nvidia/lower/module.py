@@ -21,8 +21,9 @@ from tilewright.backends.llvm import machine
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.calls import write_function
-from tilewright.backends.nvidia.lower.lowerer import SHARED, Lowerer, Module, Target
+from tilewright.backends.nvidia.lower.lowerer import SHARED, WARP, Lowerer, Module, Target
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
+from tilewright.backends.nvidia.lower.warp_groups import warps_of_block
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import SHARED_BYTES
 from tilewright.ir.attributes import Number
@@ -79,12 +80,14 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
     state = Module(
         w, options.target, LOWERINGS, analyze_axis_info(module), {f.symbol: llvm_name(f) for f in functions}
     )
+    warps = warps_of_block(functions, options.target.num_warps)
     w.define(SHARED[1:], "external addrspace(3) global [0 x i8], align 16")
     for function in functions:
-        write_function(Lowerer(state, function), _kernel_attributes(options))
+        write_function(Lowerer(state, function), _kernel_attributes(options, warps))
     kernel = next((f.symbol for f in functions if is_public(f)), "")
+    facts = {"name": kernel, "shared": bytes_of_shared, "num_warps": warps, **_global_scratch(module)}
     header = f'target triple = "{TRIPLE}"\n'
-    return Lowered(header + w.render(), {"name": kernel, "shared": bytes_of_shared, **_global_scratch(module)})
+    return Lowered(header + w.render(), facts)
 
 
 def _global_scratch(module: Op) -> dict[str, int]:
@@ -120,9 +123,9 @@ def _machine(target: Target) -> machine.Target:
     )
 
 
-def _kernel_attributes(options: LowerOptions) -> str:
+def _kernel_attributes(options: LowerOptions, warps: int) -> str:
     target = options.target
-    found = [f'"nvvm.reqntid"="{target.threads}"']
+    found = [f'"nvvm.reqntid"="{warps * WARP}"']
     if target.num_ctas > 1:
         found.append(f'"nvvm.cluster_dim"="{target.num_ctas},1,1"')
     if options.max_registers:

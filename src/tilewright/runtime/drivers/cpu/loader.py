@@ -34,8 +34,12 @@ def host_machine() -> str:
 
 
 def machine_of(architecture: str, system: str) -> str:
-    """The name of a processor and a system together. Linux, which came first, goes without saying."""
-    return architecture if system == "linux" else f"{architecture}-{system}"
+    """The name of a processor and a system together.
+
+    Linux, which came first, goes without saying; what no other system runs on is Linux's.
+    """
+    name = f"{architecture}-{system}"
+    return name if name in BASE_CPUS else architecture
 
 
 class NativeCodeError(Exception):

@@ -193,8 +193,9 @@ def launch(
         ends = accumulate(map(len, slots), initial=ctypes.addressof(memory))
         places = (c_void_p * len(slots))(*islice(ends, len(slots)))
         for value in values:
-            if isinstance(value, ArrayView):
-                _wait_for_owner(gpu, value, handle)
+            array = value.base if isinstance(value, HostMap) else value
+            if isinstance(array, ArrayView):
+                _wait_for_owner(gpu, array, handle)
         driver.call("cuLaunchKernelEx", ctypes.addressof(config), function, places, None)
 
 
@@ -324,6 +325,8 @@ def _wait_for_owner(gpu: Gpu, view: ArrayView, stream: int) -> None:
 
 
 _DEFAULT_STREAMS, _NO_TIMING = {0, 1}, 2
+GLUON_MAP = ".0"
+"""The end of the name of a tensor map in a descriptor of Gluon: its first part, where others have their array."""
 
 
 def specialization(
@@ -337,7 +340,9 @@ def specialization(
     is_elsewhere = any(isinstance(value, ArrayView) and not value.memory.startswith(CUDA_MEMORY) for value in values)
     needs_memory = metadata.profile_scratch_size or (metadata.global_scratch_size and _may_overlap(metadata))
     get_stream = 0 if stream is not None else _stream_function()
-    if is_elsewhere or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
+    named = zip(kernel.names, values, strict=True)
+    is_gluon = any(isinstance(value, HostMap) and name.endswith(GLUON_MAP) for name, value in named)
+    if is_gluon or is_elsewhere or needs_memory or get_stream is None or not _HALVES.keys().isdisjoint(kernel.types):
         return None
     record = _Record.of(kernel, gpu, stream)
     if record.shape is None:

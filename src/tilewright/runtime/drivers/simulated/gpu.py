@@ -169,8 +169,7 @@ class SimulatedGpu(Device):
         """
         kernel.loaded_on(self)
         memory = DeviceMemory()
-        named = zip(kernel.names, values, strict=True)
-        regions = Regions(memory, [(name, value) for name, value in named if isinstance(value, ArrayView)])
+        regions = Regions(memory, list(_arrays(kernel.names, values)))
         arguments = list(_arguments(kernel, values, regions))
         facts, clusters = kernel.metadata, kernel.metadata.num_ctas
         arguments += _scratch(memory, facts, grid[0] * grid[1] * grid[2] * clusters)
@@ -193,6 +192,15 @@ class SimulatedGpu(Device):
             raise DeviceAssertError(error.text, (x // clusters, y, z), (), _span(error.source)) from error
         finally:
             regions.copy_back()
+
+
+def _arrays(names: Sequence[str], values: Sequence[Any]) -> Iterator[tuple[str, ArrayView]]:
+    """The arrays that a launch passes, those of tensor maps among them."""
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, ArrayView):
+            yield name, value
+        elif isinstance(value, HostMap):
+            yield name.rpartition(".")[0], value.base
 
 
 def _span(place: SourcePlace | None) -> Span | None:

@@ -119,6 +119,11 @@ def _wait_for(lowerer: Lowerer, accumulators: Sequence[_Words], pendings: int) -
         accumulator.values = [next(found) for _ in accumulator.values]
 
 
+def _flag(text: str) -> str:
+    """A truth value as an instruction takes it: known ones as numbers."""
+    return {"true": "1", "false": "0"}.get(text, text)
+
+
 class _Mma:
     """A product being written."""
 
@@ -167,7 +172,7 @@ class _Mma:
         if self._partial_sums:
             self._add_partial_sums()
             return
-        flag = "" if self.flag is None else self.lowerer.scalar(self.flag)
+        flag = "" if self.flag is None else _flag(self.lowerer.scalar(self.flag))
         for at, accumulator in self.accumulators.items():
             use = "0" if self.from_zero else flag or "1"
             for k in range(0, self._k, self.depth):

@@ -232,8 +232,8 @@ def _launch_known(f: Function, record: Ptr, values: Ptr, launch: Ptr, total: I64
         f.give(f.call("launch_on_device", "ptr", record, values, launch, total))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
-    nobody = f.constant("ptr", 0)
-    done = f.call("execute_for", "i32", entry, launch, total, scratch, threads, cost, nobody)
+    listener = f.get(RECORD, record, "listener")
+    done = f.call("execute_for", "i32", entry, launch, total, scratch, threads, cost, listener)
     with f.when(done.differs(DONE)):
         f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), launch, done))
     f.give(_retained(f, f.get(RECORD, record, "result")))

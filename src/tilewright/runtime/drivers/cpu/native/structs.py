@@ -327,9 +327,10 @@ RECORD = struct_of(
     device="ptr",
     maps="ptr",
     map_count="i64",
+    listener="ptr",
 )
 """A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch; `device`: a
-DEVICE, null on the CPU; `maps`: MAPs, one after the other."""
+DEVICE, null on the CPU; `maps`: MAPs, one by one; `listener`: a CONTROL, null for code that reports nothing."""
 
 MAP = struct_of(
     apart=4,

@@ -1,0 +1,185 @@
+"""`ttg.warp_specialize`: other code for other warps of the block.
+
+    entry:      br i1 %is_worker, label %wait, label %main
+    main:       …                                                   the kernel, by the first warps
+                store what partitions capture, and the op's number; all meet
+                the default region
+                all meet; …
+                store NO_MORE; all meet
+    wait:       all meet; %number = load; switch on it and on the warp: to the code of a partition, to %idle or %leave
+    partition:  load what is captured; its code, by its own warps; br %idle
+    idle:       all meet; br %wait
+
+Warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the kernel.
+Partitions with more warps come first, so that groups of four warps stay groups of the hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilewright.backends.llvm.sections import Section
+from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.legality import refused
+from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Group, Lowerer, Lowering, scratch_offset
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
+from tilewright.ir.core import Op, Value
+from tilewright.ir.types import TensorType
+
+ALL_WARPS, FIRST_OF_PARTITIONS = 1, 2
+"""Numbers of barriers: of the whole block, and from which on partitions have theirs; the kernel's warps have 0."""
+NO_MORE = 255
+WARPS_IN_KEY = 32
+SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, SHARED_POINTER: 4}
+"""Bytes of a captured value by its LLVM type; others have eight."""
+
+
+def first_warps(counts: Sequence[int], own: int) -> list[int]:
+    """The first warp of each partition, behind the kernel's own warps."""
+    order = sorted(range(len(counts)), key=lambda number: -counts[number])
+    found, start = [0] * len(counts), own
+    for number in order:
+        found[number], start = start, start + counts[number]
+    return found
+
+
+def warps_of_block(functions: Sequence[Func], own: int) -> int:
+    """The number of warps that a block needs for all partitions of its functions."""
+    ops = [op for function in functions for op in function.walk() if isinstance(op, WarpSpecialize)]
+    return own + max((sum(op.partition_warps) for op in ops), default=0)
+
+
+class WarpGroups:
+    """The groups of a kernel while it is written."""
+
+    def __init__(self, lowerer: Lowerer, warps: int) -> None:
+        self._lowerer, self._warps = lowerer, warps
+        self._own = lowerer.target.num_warps
+        self._numbers: dict[Op, int] = {}
+        self._cases: list[str] = []
+        w = lowerer.w
+        self._wait, self._idle, self._leave = map(w.fresh_label, ("wait", "idle", "leave"))
+        lowerer.group = Group(0, 0)
+        is_worker = w.emit(f"icmp uge i32 {lowerer.special('tid.x')}, {self._own * WARP}")
+        main = w.fresh_label("main")
+        w.do(f"br i1 {is_worker}, label %{self._wait}, label %{main}")
+        self._choice = self._waiting()
+        w.start_block(main)
+        lowerer.at_exit.append(self._end)
+
+    def _waiting(self) -> Section:
+        """The code of warps that wait for work; gives where the choice goes, once all of it is known."""
+        w = self._lowerer.w
+        w.start_block(self._wait)
+        self._meet()
+        number = w.emit(f"load volatile i8, {SHARED_POINTER} {self._state()}")
+        warp = w.emit(f"lshr i32 {w.call('i32', 'llvm.nvvm.read.ptx.sreg.tid.x', [])}, 5")
+        self._key = w.emit(f"mul i32 {w.emit(f'zext i8 {number} to i32')}, {WARPS_IN_KEY}")
+        self._key = w.emit(f"add i32 {self._key}, {warp}")
+        choice = w.open_section()
+        w.start_block(self._idle)
+        self._meet()
+        w.do(f"br label %{self._wait}")
+        w.start_block(self._leave)
+        w.do("ret void")
+        return choice
+
+    def _state(self) -> str:
+        lowerer = self._lowerer
+        offset = scratch_offset(lowerer.function)
+        return f"getelementptr (i8, {SHARED_POINTER} {lowerer.shared_base}, i32 {offset})"
+
+    def _meet(self) -> None:
+        self._lowerer.barrier_of(ALL_WARPS, self._warps * WARP)
+
+    def _tell(self, number: int) -> None:
+        """Let the waiting warps know what to do."""
+        self._lowerer.w.do(f"store volatile i8 {number}, {SHARED_POINTER} {self._state()}")
+
+    def _end(self) -> None:
+        self._tell(NO_MORE)
+        self._meet()
+
+    def finish(self) -> None:
+        """All code is known: write where waiting warps go."""
+        workers, key = range(self._own, self._warps), NO_MORE * WARPS_IN_KEY
+        leaving = [f"i32 {key + warp}, label %{self._leave}" for warp in workers]
+        cases = " ".join([*self._cases, *leaving])
+        self._choice.parts.append(f"  switch i32 {self._key}, label %{self._idle} [ {cases} ]")
+
+    def specialize(self, op: WarpSpecialize) -> None:
+        """Write an op and the code of its partitions."""
+        lowerer, w = self._lowerer, self._lowerer.w
+        number = self._numbers.setdefault(op, len(self._numbers))
+        partitions = partitions_of(op)
+        for value in partitions.captures:
+            if isinstance(value.type, TensorType):
+                raise refused(op, f"capturing {value.type}", "other warps hold other parts of a tile: store it")
+        handed = self._hand_over(op, partitions.captures)
+        self._tell(number)
+        default = w.fresh_label("default")
+        self._meet()
+        w.do(f"br label %{default}")
+        for index, first in enumerate(first_warps(op.partition_warps, self._own)):
+            label, count = w.fresh_label("partition"), op.partition_warps[index]
+            warps = range(first, first + count)
+            self._cases += [f"i32 {number * WARPS_IN_KEY + warp}, label %{label}" for warp in warps]
+            w.start_block(label)
+            group = Group(first * WARP, FIRST_OF_PARTITIONS + index)
+            with lowerer.acting(group, replace(lowerer.target, num_warps=count)):
+                body = partitions.regions[index].block
+                self._take(body.args, partitions.captures, handed, scratch_offset(op) if partitions.captures else 0)
+                lowerer.block(body)
+            w.do(f"br label %{self._idle}")
+        w.start_block(default)
+        lowerer.block(op.default)
+        self._meet()
+        for result, value in zip(op.results, op.default.terminator.operands, strict=True):
+            lowerer.alias(result, value)
+
+    def _hand_over(self, op: Op, captures: Sequence[Value]) -> list[int | None]:
+        """Store what partitions capture; the offset of each part, None for what they know anyway."""
+        lowerer = self._lowerer
+        parts = [part for value in captures for part in lowerer.parts(value)]
+        offsets: list[int | None] = [None] * len(parts)
+        place = 0
+        for number in sorted(range(len(parts)), key=lambda number: -_size(parts[number])):
+            type, value = parts[number]
+            if value.startswith("%") and not value.startswith("%arg"):
+                offsets[number] = place
+                address = lowerer.shared(scratch_offset(op) + place)
+                lowerer.w.do(f"store {type} {value}, {SHARED_POINTER} {address}")
+                place += _size(parts[number])
+        return offsets
+
+    def _take(
+        self, arguments: Sequence[Value], captures: Sequence[Value], offsets: Sequence[int | None], start: int
+    ) -> None:
+        """Load what was stored from byte `start` on."""
+        lowerer, rest = self._lowerer, iter(offsets)
+        for argument, capture in zip(arguments, captures, strict=True):
+            names = [self._loaded(part, next(rest), start) for part in lowerer.parts(capture)]
+            lowerer.bind_parts(argument, capture, names)
+
+    def _loaded(self, part: Typed, offset: int | None, start: int) -> str:
+        type, value = part
+        if offset is None:
+            return value
+        lowerer = self._lowerer
+        address = lowerer.shared(start + offset)
+        return lowerer.w.emit(f"load {type}, {SHARED_POINTER} {address}")
+
+
+def _size(part: Typed) -> int:
+    return SIZES.get(part[0], 8)
+
+
+def _specialize(lowerer: Lowerer, op: WarpSpecialize) -> None:
+    if lowerer.groups is None:
+        raise refused(op, "ttg.warp_specialize in a function of its own", "a kernel itself gives work to other warps")
+    lowerer.groups.specialize(op)
+
+
+LOWERINGS: dict[str, Lowering] = {"ttg.warp_specialize": _specialize}

@@ -1,0 +1,39 @@
+"""From sm_100 on: tensor memory, products whose sums are there, and work taken over from clusters."""
+
+from tilewright.language.gluon.nvidia.ampere import async_copy, mma_v2
+from tilewright.language.gluon.nvidia.blackwell import clc, tma
+from tilewright.language.gluon.nvidia.blackwell.products import (
+    tcgen05_commit,
+    tcgen05_copy,
+    tcgen05_mma,
+    tcgen05_mma_barrier_count,
+    tcgen05_mma_scaled,
+)
+from tilewright.language.gluon.nvidia.blackwell.tensor_memory import (
+    allocate_tensor_memory,
+    tensor_memory_descriptor,
+    tensor_memory_descriptor_type,
+)
+from tilewright.language.gluon.nvidia.hopper import async_store, cluster, fence_async_shared, mbarrier
+from tilewright.semantics.shared_layouts import TensorMemoryLayout, TensorMemoryScalesLayout
+
+__all__ = [
+    "TensorMemoryLayout",
+    "TensorMemoryScalesLayout",
+    "allocate_tensor_memory",
+    "async_copy",
+    "async_store",
+    "clc",
+    "cluster",
+    "fence_async_shared",
+    "mbarrier",
+    "mma_v2",
+    "tcgen05_commit",
+    "tcgen05_copy",
+    "tcgen05_mma",
+    "tcgen05_mma_barrier_count",
+    "tcgen05_mma_scaled",
+    "tensor_memory_descriptor",
+    "tensor_memory_descriptor_type",
+    "tma",
+]

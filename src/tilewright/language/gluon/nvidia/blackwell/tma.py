@@ -1,0 +1,94 @@
+"""What the tensor memory accelerator of sm_100 can do besides: rows that indices name; see `hopper.tma`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.attributes import Attribute
+from tilewright.language.core import accept_semantic
+from tilewright.language.gluon.nvidia.hopper.tma import (
+    async_atomic_add,
+    async_atomic_and,
+    async_atomic_max,
+    async_atomic_min,
+    async_atomic_or,
+    async_atomic_xor,
+    async_copy_global_to_shared,
+    async_copy_shared_to_global,
+    async_load,
+    async_store,
+    make_tensor_descriptor,
+    store_wait,
+    tensor_descriptor,
+    tensor_descriptor_type,
+)
+from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.named_ops import emit_named
+
+__all__ = [
+    "async_atomic_add",
+    "async_atomic_and",
+    "async_atomic_max",
+    "async_atomic_min",
+    "async_atomic_or",
+    "async_atomic_xor",
+    "async_copy_global_to_shared",
+    "async_copy_shared_to_global",
+    "async_gather",
+    "async_load",
+    "async_scatter",
+    "async_store",
+    "make_tensor_descriptor",
+    "store_wait",
+    "tensor_descriptor",
+    "tensor_descriptor_type",
+]
+
+
+def async_gather(
+    tensor_desc: Any,
+    x_offsets: Any,
+    y_offset: Any,
+    barrier: Any,
+    result: Any,
+    pred: Any = True,
+    multicast: Any = False,
+) -> None:
+    """Begin to copy parts of the rows `x_offsets`, from column `y_offset` on, to a buffer; a barrier counts the bytes.
+
+    Args:
+        tensor_desc: a descriptor of blocks of one row.
+        x_offsets: a one-dimensional tile of rows.
+        y_offset: the first column.
+        barrier, result: the barrier and the buffer.
+        pred: whether to.
+        multicast: all CTAs of a cluster get it.
+    """
+    operands = {
+        "desc": tensor_desc,
+        "x_offsets": x_offsets,
+        "y_offset": to_tensor(unwrap(y_offset)),
+        "barrier": barrier,
+        "result": result,
+        "pred": to_tensor(pred),
+    }
+    attributes: dict[str, Attribute] = {"multicast": True} if unwrap(multicast) else {}
+    emit_named("ttng.async_tma_gather", operands, (), attributes)
+
+
+def async_scatter(tensor_desc: Any, x_offsets: Any, y_offset: Any, src: Any) -> None:
+    """Begin to copy a buffer to parts of the rows `x_offsets`, from column `y_offset` on.
+
+    Args:
+        tensor_desc: a descriptor of blocks of one row.
+        x_offsets: a one-dimensional tile of rows.
+        y_offset: the first column.
+        src: the buffer, which must stay as it is until `store_wait`.
+    """
+    offset = to_tensor(unwrap(y_offset))
+    operands = {"desc": tensor_desc, "x_offsets": x_offsets, "y_offset": offset, "src": src}
+    emit_named("ttng.async_tma_scatter", operands)
+
+
+accept_semantic(globals())

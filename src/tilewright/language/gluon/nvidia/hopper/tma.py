@@ -1,0 +1,140 @@
+"""Blocks of tensors moved by the tensor memory accelerator, between global and shared memory.
+
+    tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
+    fence_async_shared()                         # what the program wrote to `smem` is there for the engine
+    tma.async_store(desc, [i, j], smem)
+    tma.store_wait(0)                            # until the engine has read `smem`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
+from tilewright.ir.types import i32
+from tilewright.language.core import accept_semantic
+from tilewright.semantics.active import active
+from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.buffers import require
+from tilewright.semantics.constexpr import unwrap, unwrap_all
+from tilewright.semantics.distributed import checked
+from tilewright.semantics.layout_values import plain
+from tilewright.semantics.named_ops import emit_named
+from tilewright.semantics.shapes import constant_shape
+from tilewright.semantics.shared_layouts import NVMMASharedLayout
+from tilewright.semantics.tma_descriptors import GluonTensor, as_scalar, made_descriptor, tma_type
+from tilewright.semantics.types import block_type, int32
+
+__all__ = [
+    "async_atomic_add",
+    "async_atomic_and",
+    "async_atomic_max",
+    "async_atomic_min",
+    "async_atomic_or",
+    "async_atomic_xor",
+    "async_copy_global_to_shared",
+    "async_copy_shared_to_global",
+    "async_load",
+    "async_store",
+    "make_tensor_descriptor",
+    "store_wait",
+    "tensor_descriptor",
+    "tensor_descriptor_type",
+]
+tensor_descriptor, tensor_descriptor_type = GluonTensor, tma_type
+
+
+def coordinates(coord: Any) -> list[Any]:
+    """Offsets as int32 scalars."""
+    return [as_scalar(offset, int32) for offset in unwrap_all(coord)]
+
+
+def async_load(
+    tensor_desc: Any, coord: Any, barrier: Any, result: Any, pred: Any = True, multicast: Any = False
+) -> None:
+    """Begin to copy the block at `coord` to a buffer; a barrier counts its bytes.
+
+    Args:
+        tensor_desc: the descriptor.
+        coord: one offset per axis; what lies outside the tensor becomes padding.
+        barrier, result: the barrier and the buffer.
+        pred: whether to.
+        multicast: all CTAs of a cluster get it.
+    """
+    operands = {
+        "desc": tensor_desc,
+        "coord": coordinates(coord),
+        "barrier": barrier,
+        "result": result,
+        "pred": to_tensor(pred),
+    }
+    attributes: dict[str, Attribute] = {"isVolatile": False}
+    if unwrap(multicast):
+        attributes["multicast"] = True
+    emit_named("ttng.async_tma_copy_global_to_local", operands, (), attributes)
+
+
+def async_store(tensor_desc: Any, coord: Any, src: Any) -> None:
+    """Begin to copy a buffer to the block at `coord`; what lies outside the tensor is dropped.
+
+    Args:
+        tensor_desc: the descriptor.
+        coord: one offset per axis.
+        src: the buffer, which must stay as it is until `store_wait`.
+    """
+    operands = {"desc": tensor_desc, "coord": coordinates(coord), "src": src}
+    emit_named("ttng.async_tma_copy_local_to_global", operands)
+
+
+async_copy_global_to_shared, async_copy_shared_to_global = async_load, async_store
+
+
+def _combining(kind: str) -> Callable[..., None]:
+    def function(tensor_desc: Any, coord: Any, src: Any) -> None:
+        operands = {"desc": tensor_desc, "coord": coordinates(coord), "src": src}
+        emit_named("ttng.async_tma_reduce", operands, (), {"kind": Keyword(kind)})
+
+    function.__name__ = function.__qualname__ = f"async_atomic_{kind}"
+    function.__doc__ = f"Begin to combine the block at `coord` with a buffer, by `{kind}`; see `async_store`."
+    return function
+
+
+async_atomic_add, async_atomic_min, async_atomic_max = _combining("add"), _combining("min"), _combining("max")
+async_atomic_and, async_atomic_or, async_atomic_xor = _combining("and"), _combining("or"), _combining("xor")
+
+
+def store_wait(pendings: Any, read_only: Any = True) -> None:
+    """Wait until at most `pendings` copies from buffers are on their way.
+
+    Args:
+        pendings: how many.
+        read_only: wait only until their buffers were read; else until others can see what was written.
+    """
+    attributes: dict[str, Attribute] = {"pendings": Number(unwrap(pendings), i32)}
+    if unwrap(read_only):
+        attributes["read_only"] = UNIT
+    active().emit("ttng.async_tma_store_wait", (), (), attributes)
+
+
+def make_tensor_descriptor(
+    base: Any, shape: Any, strides: Any, block_shape: Any, layout: Any, padding_option: Any = "zero"
+) -> GluonTensor:
+    """A descriptor of the tensor at `base`.
+
+    Args:
+        base: pointer to the first element.
+        shape, strides: one number per axis, strides in elements.
+        block_shape: what one copy moves; constants.
+        layout: that of blocks in shared memory, an `NVMMASharedLayout`.
+        padding_option: what loads give outside the tensor: `zero` or `nan`.
+    """
+    memory = unwrap(layout)
+    require(isinstance(memory, NVMMASharedLayout), f"Expected layout to be a NVMMASharedLayout, not {memory}")
+    block = block_type(base.type.scalar.element_ty, constant_shape(plain(block_shape), "block_shape"))
+    kind = checked(lambda: tma_type(block, memory))
+    made = made_descriptor(base, unwrap_all(shape), unwrap_all(strides), kind, unwrap(padding_option))
+    return GluonTensor(*made)
+
+
+accept_semantic(globals())

@@ -1,0 +1,58 @@
+"""The pipeline from Gluon's programs as the front end writes them to TTGIR as code is made from it.
+
+The order is that of Triton 3.9. Layouts are the program's: no pass here moves a tile to another one, so rules about
+conversions are left out.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.core import Op
+from tilewright.ir.pass_manager import Pass
+from tilewright.ir.rewriter import Rule
+from tilewright.transforms import arith_rules, control_flow_rules, conversion_rules, memory_rules, shape_rules
+from tilewright.transforms.canonicalize import FOLDS
+from tilewright.transforms.cse import loop_aware_cse
+from tilewright.transforms.functions import rewrite_functions
+from tilewright.transforms.gpu.combine_select_if import combine_select_if
+from tilewright.transforms.gpu.gluon_layouts import infer_coalesced_layouts, resolve_auto_layouts
+from tilewright.transforms.gpu.tma_lowering import tma_lowering
+from tilewright.transforms.inline import inline, symbol_dce
+from tilewright.transforms.structure_control_flow import structure_control_flow
+
+TWO_CTAS = "ttng.two-ctas"
+RULES: dict[str, tuple[Rule, ...]] = {
+    **arith_rules.RULES,
+    **control_flow_rules.RULES,
+    **memory_rules.RULES,
+    "tt.broadcast": shape_rules.RULES["tt.broadcast"],
+    "tt.expand_dims": shape_rules.RULES["tt.expand_dims"],
+}
+"""Rules after which every tile has the layout that it had."""
+OWN_FOLDS = {name: folds for name, folds in FOLDS.items() if name not in conversion_rules.FOLDS}
+
+
+def canonicalize_keeping_layouts(module: Op) -> bool:
+    """Bring every function into canonical form, with every tile in the layout that it has."""
+    return rewrite_functions(module, RULES, folds=OWN_FOLDS)
+
+
+def note_two_ctas(module: Op) -> bool:
+    """Let the module say whether its products are those of pairs of CTAs."""
+    module.attributes[TWO_CTAS] = any("two_ctas" in op.attributes for op in module.walk())
+    return True
+
+
+GLUON_PASSES = (
+    Pass("structure_control_flow", structure_control_flow, "early returns become conditions"),
+    Pass("inline", inline, "layouts that are to be found spread within one function"),
+    Pass("infer_coalesced_layouts", infer_coalesced_layouts, "memory decides first"),
+    Pass("resolve_auto_layouts", resolve_auto_layouts),
+    Pass("tma_lowering", tma_lowering, "descriptors that the kernel makes"),
+    Pass("canonicalize_keeping_layouts", canonicalize_keeping_layouts),
+    Pass("loop_aware_cse", loop_aware_cse),
+    Pass("canonicalize_keeping_layouts", canonicalize_keeping_layouts),
+    Pass("combine_select_if", combine_select_if),
+    Pass("symbol_dce", symbol_dce),
+    Pass("note_two_ctas", note_two_ctas),
+)
+"""The passes that turn Gluon's programs into TTGIR, in order."""

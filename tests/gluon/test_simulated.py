@@ -1,0 +1,337 @@
+"""Kernels of Gluon on simulated GPUs: results against NumPy's, and what the simulator says of mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import programs
+import pytest
+
+import tilewright
+from tilewright import gluon
+from tilewright.compat.gluon import TensorDescriptor
+from tilewright.gluon import language as gl
+from tilewright.language.gluon.nvidia.hopper import (
+    async_copy,
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from tilewright.support.diagnostics import Unsupported
+
+RANDOM = np.random.default_rng(7)
+
+
+class Tensor:
+    """An array as descriptors want it."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.__array_interface__ = array.__array_interface__
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.array.itemsize for step in self.array.strides)
+
+    def element_size(self) -> int:
+        return self.array.itemsize
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+
+def described(array: np.ndarray, block: list[int], layout: gl.NVMMASharedLayout) -> TensorDescriptor:
+    return TensorDescriptor.from_tensor(Tensor(array), block, layout)
+
+
+def aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Zeros that begin at a multiple of 16 bytes."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 16, np.uint8)
+    start = -memory.ctypes.data % 16
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def random(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    found = aligned(shape, dtype)
+    found[...] = RANDOM.standard_normal(shape)
+    return found
+
+
+@pytest.mark.parametrize("target", ["cuda:80", "cuda:90", "cuda:100", "cuda:120"])
+@pytest.mark.parametrize("n", [1, 511, 512, 1000])
+def test_copy(target: str, n: int) -> None:
+    x, out = random((1024,), np.float32), aligned((1024,), np.float32)
+    with tilewright.simulate(target):
+        programs.copy[(2,)](x, out, n, BLOCK=512)
+    np.testing.assert_array_equal(out, np.where(np.arange(1024) < n, x, 0))
+
+
+def test_rows_are_summed() -> None:
+    x, out = random((64, 32), np.float32), aligned((64,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        programs.row_sums[(1,)](x, out, 32, M=64, N=32)
+    np.testing.assert_allclose(out, x.sum(1), rtol=1e-4, atol=1e-5)
+
+
+def test_automatic_layouts() -> None:
+    x, out = random((64, 32), np.float32), aligned((64, 32), np.float32)
+    with tilewright.simulate("cuda:90"):
+        programs.automatic[(1,)](x, out, M=64, N=32)
+    np.testing.assert_allclose(out, ((x * 2 + 1) * 2 + 1) * 2 + 1, rtol=1e-5)
+
+
+def test_coalesced_layouts() -> None:
+    x, out = random((1000,), np.float32), aligned((1000,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        kernel = programs.coalesced[(2,)](x, out, 1000, BLOCK=512)
+    np.testing.assert_allclose(out, np.exp(x) + 1, rtol=1e-4)
+    assert "sizePerThread = [4]" in kernel.asm["ttgir"]
+
+
+def test_shared_memory_transposes() -> None:
+    x, out = random((64, 32), np.float32), aligned((32, 64), np.float32)
+    with tilewright.simulate("cuda:80"):
+        programs.transpose[(1,)](x, out, M=64, N=32)
+    np.testing.assert_array_equal(out, x.T)
+
+
+def test_asynchronous_copies() -> None:
+    x, out = random((1000,), np.float32), aligned((1000,), np.float32)
+    with tilewright.simulate("cuda:80"):
+        kernel = programs.pipelined_copy[(1,)](x, out, 1000, BLOCK=128, STAGES=3)
+    np.testing.assert_array_equal(out, x * 2)
+    assert "cp.async" in kernel.asm["ptx"]
+
+
+def test_product_by_warps() -> None:
+    a, b, c = random((64, 32), np.float16), random((32, 64), np.float16), aligned((64, 64), np.float32)
+    with tilewright.simulate("cuda:80"):
+        kernel = programs.product_by_warps[(1,)](a, b, c, M=64, N=64, K=32)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
+    assert "mma.sync" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("rows", [64, 100])
+def test_blocks_move_by_descriptors(rows: int) -> None:
+    x, out = random((rows, 128), np.float16), aligned((rows, 128), np.float16)
+    with tilewright.simulate("cuda:90"):
+        programs.copy_blocks[(2, 2)](x, out, rows, 128, ROWS=64, COLUMNS=64, LAYOUT=programs.ROWS)
+    np.testing.assert_array_equal(out, x * 2)
+
+
+def test_product_by_groups() -> None:
+    a, b, c = random((64, 128), np.float16), random((128, 64), np.float16), aligned((64, 64), np.float16)
+    with tilewright.simulate("cuda:90"):
+        arguments = [described(array, [64, 64], programs.ROWS) for array in (a, b, c)]
+        kernel = programs.product_by_groups[(1, 1)](*arguments, 128, BLOCK=64)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=2e-2, atol=5e-2)
+    assert "wgmma" in kernel.asm["ptx"]
+
+
+def test_product_in_tensor_memory() -> None:
+    a, b, c = random((128, 128), np.float16), random((128, 128), np.float16), aligned((128, 128), np.float16)
+    with tilewright.simulate("cuda:100"):
+        blocks = ([128, 64], [64, 128], [128, 128])
+        arguments = [described(array, block, programs.ROWS) for array, block in zip((a, b, c), blocks, strict=True)]
+        kernel = programs.product_in_tensor_memory[(1,)](*arguments, 128, BLOCK=64)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=2e-2, atol=1e-1)
+    assert "tcgen05.mma" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_warps_have_code_of_their_own(count: int) -> None:
+    x, out = random((1024,), np.float32), aligned((1024,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        kernel = programs.specialized[(1,)](described(x, [128], programs.LINE), out, count, BLOCK=128, STAGES=2)
+    np.testing.assert_array_equal(out, np.where(np.arange(1024) < 128 * count, x + 1, 0))
+    assert kernel.metadata.num_warps == 5
+
+
+@gluon.jit
+def fill(out, start, value):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    gl.store(out + start + gl.arange(0, 64, layout=layout), value + gl.num_warps())
+
+
+@gluon.jit
+def summed(x, y):
+    return x + y, x - y
+
+
+@gluon.jit
+def several_groups(out, x, y, turns):
+    for i in range(turns):
+        a, b = gl.warp_specialize(
+            [(summed, (x, y)), (fill, (out, i * 256, 10.0)), (fill, (out, i * 256 + 64, 20.0))], [1, 4]
+        )
+        gl.store(out + i * 256 + 128, a + i)
+        gl.store(out + i * 256 + 129, b + i)
+    if turns > 1:
+        gl.warp_specialize([(fill, (out, 1024, 30.0)), (fill, (out, 1088, 40.0))], [2])
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_groups_of_several_sizes_in_loops_and_branches(turns: int) -> None:
+    out, expected = aligned((1152,), np.float32), np.zeros(1152, np.float32)
+    with tilewright.simulate("cuda:90"):
+        kernel = several_groups[(1,)](out, 5.0, 3.0, turns)
+    for i in range(turns):
+        expected[i * 256 : i * 256 + 64], expected[i * 256 + 64 : i * 256 + 128] = 11, 24
+        expected[i * 256 + 128], expected[i * 256 + 129] = 8 + i, 2 + i
+    if turns > 1:
+        expected[1024:1088], expected[1088:] = 34, 42
+    np.testing.assert_array_equal(out, expected)
+    assert kernel.metadata.num_warps == 9
+
+
+@gluon.jit
+def load_operands(a, b, x, y, full, empty, steps, BLOCK: gl.constexpr, STAGES: gl.constexpr):
+    for step in range(steps):
+        slot, phase = step % STAGES, step // STAGES & 1
+        mbarrier.wait(empty.index(slot), phase ^ 1)
+        mbarrier.expect(full.index(slot), a.block_type.nbytes + b.block_type.nbytes)
+        tma.async_load(a, [0, step * BLOCK], full.index(slot), x.index(slot))
+        tma.async_load(b, [step * BLOCK, 0], full.index(slot), y.index(slot))
+
+
+@gluon.jit
+def multiply_operands(c, x, y, full, empty, steps, STAGES: gl.constexpr, WAITS: gl.constexpr):
+    sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    total = gl.zeros([64, 64], gl.float32, layout=sums)
+    for step in range(steps):
+        slot, phase = step % STAGES, step // STAGES & 1
+        if WAITS:
+            mbarrier.wait(full.index(slot), phase)
+        running = warpgroup_mma(x.index(slot), y.index(slot), total, is_async=True)
+        total = warpgroup_mma_wait(0, deps=(running,))
+        mbarrier.arrive(empty.index(slot), count=1)
+    i = gl.arange(0, 64, layout=gl.SliceLayout(1, sums))
+    j = gl.arange(0, 64, layout=gl.SliceLayout(0, sums))
+    gl.store(c + i[:, None] * 64 + j[None, :], total)
+
+
+@gluon.jit
+def specialized_product(a, b, c, steps, STAGES: gl.constexpr, WAITS: gl.constexpr):
+    x = gl.allocate_shared_memory(gl.float16, [STAGES, 64, 64], a.layout)
+    y = gl.allocate_shared_memory(gl.float16, [STAGES, 64, 64], b.layout)
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(STAGES):
+        mbarrier.init(full.index(i), count=1)
+        mbarrier.init(empty.index(i), count=1)
+    gl.warp_specialize(
+        [
+            (multiply_operands, (c, x, y, full, empty, steps, STAGES, WAITS)),
+            (load_operands, (a, b, x, y, full, empty, steps, 64, STAGES)),
+        ],
+        [1],
+        [24],
+    )
+
+
+def test_a_product_whose_operands_other_warps_load() -> None:
+    a, b, c = random((64, 256), np.float16), random((256, 64), np.float16), aligned((64, 64), np.float32)
+    arguments = [described(array, [64, 64], programs.ROWS) for array in (a, b)]
+    with tilewright.simulate("cuda:90"):
+        specialized_product[(1,)](*arguments, c, 4, STAGES=2, WAITS=True)
+        np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
+        with pytest.raises(tilewright.SimulationError):
+            specialized_product[(1,)](*arguments, c, 4, STAGES=2, WAITS=False)
+
+
+@gluon.jit
+def with_a_tile(out, tile):
+    gl.store(out + tile, 1.0)
+
+
+@gluon.jit
+def captures_a_tile(out):
+    tile = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [4], [0]))
+    gl.warp_specialize([(fill, (out, 0, 1.0)), (with_a_tile, (out, tile))], [4])
+
+
+def test_tiles_are_not_captured() -> None:
+    out = aligned((128,), np.float32)
+    with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match="capturing"):
+        captures_a_tile[(1,)](out)
+
+
+@gluon.jit
+def without_wait(x, out, BLOCK: gl.constexpr, WAITS: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    offsets = gl.arange(0, BLOCK, layout=layout)
+    buffer = gl.allocate_shared_memory(gl.float32, [BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    async_copy.async_load(buffer, x + offsets)
+    async_copy.commit_group()
+    if WAITS:
+        async_copy.wait_group(0)
+        gl.barrier()
+    gl.store(out + offsets, buffer.load(layout))
+
+
+def test_a_missing_wait_is_reported() -> None:
+    x, out = random((128,), np.float32), aligned((128,), np.float32)
+    with tilewright.simulate("cuda:80"):
+        without_wait[(1,)](x, out, BLOCK=128, WAITS=True)
+        np.testing.assert_array_equal(out, x)
+        with pytest.raises(Exception, match="without_wait"):
+            without_wait[(1,)](x, out, BLOCK=128, WAITS=False)
+
+
+@gluon.jit
+def without_fence(x, out, FENCES: gl.constexpr, LAYOUT: gl.constexpr):
+    target = tma.make_tensor_descriptor(out, [64, 64], [64, 1], [64, 64], LAYOUT)
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    i = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    j = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    buffer = gl.allocate_shared_memory(gl.float16, [64, 64], LAYOUT)
+    buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]))
+    if FENCES:
+        fence_async_shared()
+    tma.async_store(target, [0, 0], buffer)
+    tma.store_wait(0)
+
+
+def test_a_missing_fence_is_reported() -> None:
+    x, out = random((64, 64), np.float16), aligned((64, 64), np.float16)
+    with tilewright.simulate("cuda:90"):
+        without_fence[(1,)](x, out, FENCES=True, LAYOUT=programs.ROWS)
+        np.testing.assert_array_equal(out, x)
+        with pytest.raises(Exception, match="without_fence"):
+            without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS)
+
+
+@gluon.jit
+def never_arrives(out):
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=2)
+    mbarrier.arrive(bar, count=1)
+    mbarrier.wait(bar, 0)
+    gl.store(out, 1.0)
+
+
+def test_a_wait_without_end_is_reported() -> None:
+    out = aligned((1,), np.float32)
+    with tilewright.simulate("cuda:90"), pytest.raises(Exception, match="never_arrives"):
+        never_arrives[(1,)](out)
+
+
+def test_cpus_have_no_gluon() -> None:
+    x, out = random((512,), np.float32), aligned((512,), np.float32)
+    with pytest.raises(Unsupported, match="Gluon"):
+        programs.copy[(1,)](x, out, 512, BLOCK=512)
+
+
+def test_layouts_are_a_part_of_the_key() -> None:
+    x, out = random((64, 64), np.float16), aligned((64, 64), np.float16)
+    texts = set()
+    with tilewright.simulate("cuda:90"):
+        for width in (128, 64, 32):
+            columns, layout = width // 2, gl.NVMMASharedLayout(width, 16, 2)
+            grid = (1, 64 // columns)
+            kernel = programs.copy_blocks[grid](x, out, 64, 64, ROWS=64, COLUMNS=columns, LAYOUT=layout)
+            texts.add(kernel.asm["ttgir"])
+            np.testing.assert_array_equal(out, x * 2)
+            out[...] = 0
+    assert len(texts) == 3
