@@ -82,4 +82,4 @@ bench: .venv/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers .venv-triton .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build/docs .venv .venv-peers .venv-triton .pytest_cache .mypy_cache .ruff_cache .hypothesis

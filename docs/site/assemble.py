@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import jupytext
+import nbformat
 from links import ROOT, page_of, rewritten
 from reference import reference_pages
 from sources import source_pages
@@ -40,6 +41,7 @@ def assemble(folder: Path) -> None:
         pages[page_of(file)] = rewritten((ROOT / file).read_text(), file, page_of(file), linked)
     for file in _files(TUTORIALS):
         pages[page_of(file)] = _notebook(file, linked)
+        pages[file.removeprefix("docs/")] = (ROOT / file).read_text()  # to be downloaded
     pages[page_of(INDEX)] = "---\norphan: true\n---\n\n" + pages[page_of(INDEX)]  # its sections are pages, too
     pages |= dict(section_pages())
     pages |= dict(reference_pages())
@@ -71,11 +73,14 @@ def _notebook(file: str, linked: set[str]) -> str:
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     if "\nimport torch\n" in (ROOT / file).read_text() and find_spec("torch") is None:
         notebook.metadata["mystnb"] = {"execution_mode": "off"}
-        notebook.cells.insert(1, jupytext.reads(NO_TORCH, fmt="md").cells[0])
+        notebook.cells.insert(1, nbformat.v4.new_markdown_cell(NO_TORCH))
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         if cell.cell_type == "markdown":
             cell.source = rewritten(cell.source, file, page_of(file), linked)
+    name = Path(file).name
+    own_text = f"This page is a program: [{name}]({name}) runs as it is, with `python {file}`."
+    notebook.cells.append(nbformat.v4.new_markdown_cell(own_text, id="cell-program"))
     return str(jupytext.writes(notebook, fmt="ipynb"))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -38,8 +39,12 @@ def main() -> int:
     options = parser.parse_args()
     out = options.out.resolve()
     assemble(out / "pages")
+    configure_kernels(out / "ipython")
+    print("tutorials that have changed, or all where the package has, are run first: that takes a minute or two")
     if options.release is None:
-        return run_sphinx(out, "html")
+        status = run_sphinx(out, "html")
+        print(f"{'wrote' if status == 0 else 'not well:'} {out / 'html' / 'index.html'}")
+        return status
     listed = versions({options.version, *released(options.release)}, options.address)
     (out / "versions.json").write_text(listed)  # the theme looks there for it, as pages will later
     names = ["-t", "released", "-D", f"release={options.version}", "-D", f"version={options.version}"]
@@ -47,6 +52,14 @@ def main() -> int:
     if status == 0:
         put(out / "released", options.release, options.version, listed)
     return status
+
+
+def configure_kernels(folder: Path) -> None:
+    """Give the notebooks' kernels settings of their own, whatever the user's are; they report errors only."""
+    profile = folder / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.json").write_text('{"IPKernelApp": {"log_level": 40}}\n')
+    os.environ["IPYTHONDIR"] = str(folder)
 
 
 def run_sphinx(out: Path, made: str, *options: str) -> int:

@@ -111,6 +111,8 @@ def test_pages_load_nothing_from_elsewhere(pages: dict[Path, Html]) -> None:
 def test_tutorials_show_what_they_printed(site: Path) -> None:
     first = (site / "tutorials" / "first_kernel.html").read_text()
     assert "(4,) [0. 3. 6. 9.] 2997.0" in first
+    (program,) = (site / "_downloads").rglob("first_kernel.py")
+    assert program.read_text() == (ROOT / "docs" / "tutorials" / "first_kernel.py").read_text()
     assert "data:image/png" in (site / "tutorials" / "product.html").read_text() or list(site.rglob("*.png"))
 
 

@@ -20,6 +20,7 @@ def cases() -> list[object]:
     ]
 
 
+@pytest.mark.spared
 @pytest.mark.parametrize("path", cases())
 def test_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
