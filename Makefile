@@ -1,6 +1,6 @@
 # Everything from a fresh clone: each target first makes .venv with the newest supported Python on this machine.
 
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 WORKERS ?= 2
@@ -12,7 +12,7 @@ PYTEST_OPTIONS ?=
 # that takes 8 seconds, mostly for what nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-long test-cpus test-arm64 check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo docs test test-long test-cpus test-arm64 test-windows test-pythons test-314 test-314t check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -29,10 +29,25 @@ test-cpus: .venv/installed
 test-arm64: .venv/installed
 	tests/machines/arm64.sh $(PYTEST_OPTIONS)
 
+test-windows: .venv/installed
+	tests/machines/windows.sh $(PYTEST_OPTIONS)
+
+test-pythons: .venv/installed
+	tests/machines/pythons.sh $(PYTEST_OPTIONS)
+
+test-314: .venv/installed
+	VERSIONS=3.14 tests/machines/pythons.sh $(PYTEST_OPTIONS)
+
+test-314t: .venv/installed
+	VERSIONS=3.14t tests/machines/pythons.sh $(PYTEST_OPTIONS)
+
 check: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not spared" -x
+
+docs: .venv/docs
+	$(BIN)/python docs/site/build.py
 
 bench-gpu-static: .venv/installed
 	$(BIN)/python bench/gpu_static.py
@@ -57,6 +72,10 @@ bench: .venv/installed
 	@test -n "$(PYTHON)" || { echo "tilewright needs Python 3.11 or newer; found none (set PYTHON=...)" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[test]'
+	@touch $@
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'
 	@touch $@
 
 clean:

@@ -1,6 +1,9 @@
 """The table "GPU code": what kernels for NVIDIA's GPUs come to, beside Triton's, without a GPU.
 
-    TRITON_PYTHON=…/bin/python python bench/gpu_static.py [--only mm64] [--samples 5] [--counts]
+    TRITON_PYTHON=…/bin/python python bench/gpu_static.py [--library] [--only mm64] [--samples 5] [--counts]
+
+Its rows are the anchors of `gpu_static_kernels.py`, or, with --library, the kernels of `gpu_library`, which are written
+as libraries write theirs, for three compute capabilities each.
 
 Each kernel is compiled by both to cubin, in turns, and the least time counts. PTX of both goes through one assembler
 for registers and spills. TRITON_PYTHON names a Python that has Triton 3.9; its wheel has ptxas, too. A cell with two
@@ -22,7 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import gpu_static_kernels as kernels
+import gpu_library
 from gpu_static_counts import COMPARED, KINDS, body, counts, main_loop
 from gpu_static_kernels import ANCHORS, Anchor
 
@@ -34,6 +37,8 @@ from tilewright.backends.nvidia.tools import find_ptxas
 
 FRONT = ("begin", "ttir", "ttgir", "llir")
 """The steps before LLVM."""
+CAPABILITIES = (80, 90, 100)
+"""Those that kernels of libraries are compiled for."""
 BARS = {"registers": 1.05, "instructions": 1.0, "shared": 1.0, "time": 0.8, "before LLVM": 0.2}
 
 
@@ -72,7 +77,7 @@ class Triton:
         """One compilation: PTX, shared memory, seconds."""
         assert self.process.stdin
         assert self.process.stdout
-        self.process.stdin.write(json.dumps([anchor.name, 1]) + "\n")
+        self.process.stdin.write(json.dumps([anchor, 1]) + "\n")
         self.process.stdin.flush()
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
@@ -83,7 +88,7 @@ def compiled(anchor: Anchor) -> tuple[Any, float]:
     signature = {**anchor.types, **dict.fromkeys(anchor.constants, "constexpr")}
     attributes = {(list(anchor.types).index(name),): [["tt.divisibility", 16]] for name in anchor.aligned}
     start = time.perf_counter()
-    source = tilewright.ASTSource(getattr(kernels, anchor.kernel), signature, anchor.constants, attributes)
+    source = tilewright.ASTSource(gpu_library.function(anchor.kernel), signature, anchor.constants, attributes)
     options = {"num_warps": anchor.warps, "num_stages": anchor.stages}
     kernel = tilewright.compile(source, target=GPUTarget("cuda", anchor.capability, 32), options=options)
     return kernel, time.perf_counter() - start
@@ -180,6 +185,7 @@ def summary(pairs: list[tuple[Code, Code]]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
+    parser.add_argument("--library", action="store_true", help="kernels in the style of libraries")
     parser.add_argument("--samples", type=int, default=5, help="compilations by each side")
     parser.add_argument("--counts", action="store_true", help="also print every kind of instruction")
     asked = parser.parse_args()
@@ -197,7 +203,7 @@ def table(triton: Triton, asked: argparse.Namespace) -> None:
     """Print it, row by row."""
     print(HEAD)
     pairs = []
-    for anchor in ANCHORS:
+    for anchor in gpu_library.anchors(CAPABILITIES) if asked.library else ANCHORS:
         if not re.search(asked.only, anchor.name):
             continue
         try:

@@ -1,12 +1,12 @@
 """Triton's side of the table "GPU code": `gpu_static.py` runs this in a Python with Triton.
 
-For each line of the input, `[name of an anchor, samples]`, it prints a line: PTX, TTGIR, shared and scratch memory, and
-the least seconds from source to cubin of so many compilations.
+For each line of the input, `[fields of an anchor, samples]`, it prints a line: PTX, TTGIR, shared and scratch memory,
+and the least seconds from source to cubin of so many compilations.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import sys
@@ -18,20 +18,18 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, compile
 
-KERNELS = Path(__file__).with_name("gpu_static_kernels.py")
+BENCH = Path(__file__).parent
+FILES = (BENCH / "gpu_static_kernels.py", *sorted((BENCH / "gpu_library").glob("*.py")))
 
 
-def kernels(folder: Path) -> Any:
-    """The kernels, written for Triton."""
-    file = folder / "kernels.py"
-    file.write_text(KERNELS.read_text().replace("tilewright", "triton"))
-    spec = importlib.util.spec_from_file_location("kernels", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kernels"] = module
-    spec.loader.exec_module(module)
-    return module
+def library(folder: Path) -> Any:
+    """The package `gpu_library` with all kernels, written for Triton."""
+    for source in FILES:
+        file = folder / source.relative_to(BENCH)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(source.read_text().replace("tilewright", "triton"))
+    sys.path[0] = str(folder)  # in place of this script's folder, which has the same names
+    return importlib.import_module("gpu_library")
 
 
 def compiled(module: Any, anchor: Any) -> tuple[Any, float]:
@@ -39,7 +37,7 @@ def compiled(module: Any, anchor: Any) -> tuple[Any, float]:
     signature = {**anchor.types, **dict.fromkeys(anchor.constants, "constexpr")}
     attributes = {(list(anchor.types).index(name),): [["tt.divisibility", 16]] for name in anchor.aligned}
     start = time.perf_counter()
-    source = ASTSource(getattr(module, anchor.kernel), signature, anchor.constants, attributes)
+    source = ASTSource(module.function(anchor.kernel), signature, anchor.constants, attributes)
     options = {"num_warps": anchor.warps, "num_stages": anchor.stages}
     kernel = compile(source, target=GPUTarget("cuda", anchor.capability, 32), options=options)
     return kernel, time.perf_counter() - start
@@ -48,11 +46,11 @@ def compiled(module: Any, anchor: Any) -> tuple[Any, float]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"TRITON_CACHE_DIR": folder, "TRITON_ALWAYS_COMPILE": "1"}
-        module = kernels(Path(folder))
-        anchors = {anchor.name: anchor for anchor in module.ANCHORS}
+        module = library(Path(folder))
         for line in sys.stdin:
-            name, samples = json.loads(line)
-            results = [compiled(module, anchors[name]) for _ in range(samples)]
+            fields, samples = json.loads(line)
+            anchor = module.Anchor(*fields)
+            results = [compiled(module, anchor) for _ in range(samples)]
             kernel = results[0][0]
             answer = {
                 "ptx": kernel.asm["ptx"],

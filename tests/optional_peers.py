@@ -62,19 +62,30 @@ def has_libdevice() -> bool:
     return True
 
 
+SITE_MODULES = "sphinx", "myst_nb", "pydata_sphinx_theme", "sphinx_design", "sphinx_copybutton", "jupytext", "ipykernel"
+"""What the extra `docs` installs, but for matplotlib."""
+
 PEERS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_binutils": (has_program("readelf"), "no binutils on this machine"),
     "needs_cc": (has_program("cc"), "no C compiler (cc) on this machine"),
     "needs_chromium": (has_program(*BROWSERS), "no Chromium is installed"),
+    "needs_dask": (has_modules("dask", "distributed"), "Dask (dask[array], distributed) is not installed"),
+    "needs_docs": (has_modules(*SITE_MODULES, "matplotlib"), "the extra `docs` is not installed"),
     "needs_fla": (has_modules("fla", "einops"), "fla-core is not installed"),
     "needs_gdb": (has_program("gdb"), "no gdb on this machine"),
     "needs_gxx": (has_program("g++"), "no C++ compiler (g++) on this machine"),
     "needs_libdevice": (has_libdevice, "libdevice is not installed"),
     "needs_liger": (has_modules("liger_kernel"), "liger-kernel is not installed"),
     "needs_llvm_mc": (has_program("llvm-mc"), "no assembler of LLVM (llvm-mc) on this machine"),
+    "needs_mpi4py": (
+        lambda: has_modules("mpi4py")() and has_program("mpiexec")(),
+        "no mpi4py, or no mpiexec of Open MPI, on this machine",
+    ),
     "needs_matplotlib": (has_modules("matplotlib", "pandas"), "matplotlib and pandas are not installed"),
     "needs_nvdisasm": (has_nvdisasm, "nvdisasm is not installed"),
     "needs_ptxas": (has_ptxas, "ptxas is not installed"),
+    "needs_pyright": (has_modules("basedpyright"), "basedpyright is not installed"),
+    "needs_ray": (has_modules("ray"), "Ray is not installed"),
     "needs_redis": (has_program("redis-server"), "redis-server is not installed"),
     "needs_torch": (has_modules("torch"), "torch is not installed"),
     "needs_transformers": (has_modules("transformers"), "transformers is not installed"),
@@ -84,6 +95,7 @@ PEERS: dict[str, tuple[Callable[[], bool], str]] = {
         "TRITON_PYTHON names no interpreter with Triton 3.9",
     ),
     "needs_triton_tree": (lambda: "TRITON_TREE" in os.environ, "TRITON_TREE names no checkout of Triton"),
+    "needs_xarray": (has_modules("xarray"), "xarray is not installed"),
     "needs_valgrind": (has_program("valgrind"), "no valgrind on this machine"),
 }
 """By marker: whether the peer is here, and the reason that a test gives for skipping without it."""

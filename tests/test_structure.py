@@ -4,11 +4,13 @@
 2. Imports inside functions stand only in the files of `LAZY_IMPORTS`, each with its reason.
 3. No file is longer than 500 lines, no function longer than 60.
 4. Only `support/knob_kinds.py` reads the environment.
+5. Only `support/system` asks which system this is, and for what not every system has.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,8 +45,10 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 LAZY_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
     "runtime/lazy_imports.py": "the compiler: a process whose kernels come from the disk cache never imports it",
+    "runtime/ray_executor.py": "Ray, which need not be installed",
     "ir/literals.py": "ml_dtypes: 4 ms; numbers of floats without a format in `struct` are read and rounded by it",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
+    "support/system/posix.py": "grp and pwd: needed only where a group may write to a folder of ours",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
@@ -53,6 +57,30 @@ LAZY_IMPORTS = {
     "language/assembly.py": "what runs PTX without a GPU: programs without inline assembly do without it",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; the check of its version",
 }
+
+SYSTEM_FOLDER = "support/system/"
+MODULES_OF_SYSTEMS = frozenset({"fcntl", "grp", "mmap", "msvcrt", "platform", "pwd", "resource", "select"})
+NAMES_OF_SYSTEMS = frozenset(
+    {f"sys.{name}" for name in ("platform", "getwindowsversion")}
+    | {
+        f"os.{name}"
+        for name in (
+            *("name", "uname", "fork", "register_at_fork", "getuid", "geteuid", "getgid", "getegid", "cpu_count"),
+            *("sched_getaffinity", "process_cpu_count", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "pread", "pwrite"),
+            *("lockf", "kill", "chown", "fchmod", "umask", "setsid"),
+        )
+    }
+    | {f"ctypes.{name}" for name in ("WinDLL", "windll", "get_last_error", "get_errno")}
+    | {"signal.SIGKILL", "os.replace"}
+)
+MAY_ASK = re.compile("|".join(re.escape(name.partition(".")[2]) for name in NAMES_OF_SYSTEMS))
+ASKS_THE_SYSTEM = {
+    "compat/c_modules.py": "platform: the key of Triton's own folders of C modules, as Triton spells it",
+    "runtime/compile_task.py": "platform: the name of the host, for reports",
+    "runtime/tuning/forked.py": "fork, and what ends a child: called only where SYSTEM.can_fork",
+    "tools/doctor.py": "platform: the name of the Python",
+}
+"""Other files that ask for the system, each with its reason."""
 
 ENVIRONMENT = ("environ", "environb", "getenv", "getenvb")
 ENVIRONMENT_READER = "support/knob_kinds.py"
@@ -128,6 +156,26 @@ def environment_violations(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, "read the environment through support.knobs"
 
 
+def system_violations(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        asks = "ask for the system through support.system"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if f"{node.value.id}.{node.attr}" in NAMES_OF_SYSTEMS:
+                yield node.lineno, asks
+        elif isinstance(node, ast.Import):
+            if any(alias.name in MODULES_OF_SYSTEMS for alias in node.names):
+                yield node.lineno, asks
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            if node.module in MODULES_OF_SYSTEMS or names & NAMES_OF_SYSTEMS:
+                yield node.lineno, asks
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
+            owner, name = node.args
+            asked = f"{ast.unparse(owner)}.{name.value}" if isinstance(name, ast.Constant) else ""
+            if asked in NAMES_OF_SYSTEMS:
+                yield node.lineno, asks
+
+
 def violations(root: Path) -> Iterator[str]:
     """Every place under the package folder `root` that breaks a rule, as `path:line: what`."""
     for path in sorted(root.rglob("*.py")):
@@ -141,6 +189,10 @@ def violations(root: Path) -> Iterator[str]:
             found += lazy_import_violations(nodes)
         if relative.as_posix() != ENVIRONMENT_READER and any(name in text for name in ENVIRONMENT):
             found += environment_violations(tree)
+        place = relative.as_posix()
+        may_ask = MAY_ASK.search(text) or any(name in text for name in MODULES_OF_SYSTEMS)
+        if may_ask and not place.startswith(SYSTEM_FOLDER) and place not in ASKS_THE_SYSTEM:
+            found += system_violations(tree)
         lines = text.count("\n")
         if lines > MAX_FILE:
             found.append((MAX_FILE, f"{lines} lines (limit {MAX_FILE})"))
@@ -151,8 +203,8 @@ def test_structure() -> None:
     assert list(violations(PACKAGE)) == []
 
 
-def test_lazy_imports_lists_only_files_that_exist() -> None:
-    assert [name for name in LAZY_IMPORTS if not (PACKAGE / name).exists()] == []
+def test_lists_name_only_files_that_exist() -> None:
+    assert [name for name in {**LAZY_IMPORTS, **ASKS_THE_SYSTEM} if not (PACKAGE / name).exists()] == []
 
 
 PLANTED = {
@@ -169,6 +221,10 @@ PLANTED = {
     "inside a function": ("runtime/a.py", "def f():\n    import json\n", "2: import at the top"),
     "environment": ("ir/core.py", "import os\nx = os.environ['A']\n", "2: read the environment"),
     "imported environment": ("ir/core.py", "from os import getenv\n", "1: read the environment"),
+    "the system": ("runtime/a.py", "import sys\nx = sys.platform == 'linux'\n", "2: ask for the system"),
+    "a module of one system": ("runtime/a.py", "import fcntl\n", "1: ask for the system"),
+    "what one system has": ("ir/core.py", "import os\nx = hasattr(os, 'fork')\n", "2: ask for the system"),
+    "a name of one system": ("ir/core.py", "from os import O_NOFOLLOW\n", "1: ask for the system"),
     "long function": ("ir/core.py", "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
     "long file": ("ir/core.py", "x = 1\n" * 501, "501 lines"),
 }

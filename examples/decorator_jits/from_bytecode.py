@@ -22,11 +22,11 @@ def read(function: Callable[..., float]) -> Tree:
         match instruction.opname:
             case "RESUME" | "CACHE" | "NOP":
                 continue
-            case "LOAD_FAST":
+            case "LOAD_FAST" | "LOAD_FAST_BORROW":  # the second from 3.14 on
                 stack.append(names[instruction.argval])
-            case "LOAD_FAST_LOAD_FAST":  # 3.13
+            case "LOAD_FAST_LOAD_FAST" | "LOAD_FAST_BORROW_LOAD_FAST_BORROW":  # from 3.13 on, and 3.14
                 stack += [names[name] for name in instruction.argval]
-            case "LOAD_CONST" if isinstance(instruction.argval, int | float):
+            case "LOAD_CONST" | "LOAD_SMALL_INT" if isinstance(instruction.argval, int | float):
                 stack.append(Constant(float(instruction.argval)))
             case "STORE_FAST":
                 names[instruction.argval] = stack.pop()

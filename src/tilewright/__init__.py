@@ -12,8 +12,13 @@ double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 """
 
 import gc
+import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if sys.version_info < (3, 11):  # before anything is imported that such a Python cannot read
+    _version = ".".join(map(str, sys.version_info[:2]))
+    raise ImportError(f"Tilewright works with Python 3.11 to 3.14, and this is {_version}")
 
 _collects = gc.isenabled()
 gc.disable()  # next to nothing that is imported is garbage: not looking for it takes 3 ms less, NumPy's import included
@@ -48,13 +53,32 @@ finally:
     if _collects:
         gc.enable()
 
+if TYPE_CHECKING:  # the names of _MODULES and _WHOLE_MODULES, for type checkers and editors
+    from tilewright import cuda as cuda
+    from tilewright import testing as testing
+    from tilewright.backends.ptxsim.errors import SimulationError
+    from tilewright.language.aggregates import aggregate, aggregate_replace
+    from tilewright.language.standard import cdiv
+    from tilewright.runtime.allocation import set_allocator
+    from tilewright.runtime.compile import compile
+    from tilewright.runtime.drivers.simulated.gpu import simulate
+    from tilewright.runtime.findings import Finding, SanitizerError
+    from tilewright.runtime.tuning.autotuner import Autotuner, autotune
+    from tilewright.runtime.tuning.config import Config
+    from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
+    from tilewright.runtime.unwritten import initialized, uninitialized
+    from tilewright.vectorizing.function import vectorize
+
 __version__ = "0.1.0"
 
 _MODULES = {
+    "OUT": "runtime.block_maps",
     "Autotuner": "runtime.tuning.autotuner",
     "Config": "runtime.tuning.config",
     "Finding": "runtime.findings",
     "Heuristics": "runtime.tuning.heuristics",
+    "Launch": "runtime.tuning.together",
+    "RayExecutor": "runtime.ray_executor",
     "SimulationError": "backends.ptxsim.errors",
     "SanitizerError": "runtime.findings",
     "aggregate": "language.aggregates",
@@ -64,8 +88,10 @@ _MODULES = {
     "compile": "runtime.compile",
     "heuristics": "runtime.tuning.heuristics",
     "initialized": "runtime.unwritten",
+    "map_blocks": "runtime.block_maps",
     "set_allocator": "runtime.allocation",
     "simulate": "runtime.drivers.simulated.gpu",
+    "tune": "runtime.tuning.together",
     "uninitialized": "runtime.unwritten",
     "vectorize": "vectorizing.function",
 }
@@ -78,6 +104,7 @@ _lazy: dict[str, Any] = {}
 """The names that were asked for, with their values."""
 
 __all__ = [
+    "OUT",
     "ASTSource",
     "ArgumentError",
     "AsyncCompileMode",
@@ -98,8 +125,10 @@ __all__ = [
     "InterpreterError",
     "JITFunction",
     "KernelInterface",
+    "Launch",
     "MockTensor",
     "OutOfResources",
+    "RayExecutor",
     "ReadOnlyError",
     "SanitizerError",
     "SimulationError",
@@ -117,10 +146,12 @@ __all__ = [
     "jit",
     "knobs",
     "language",
+    "map_blocks",
     "next_power_of_2",
     "reinterpret",
     "set_allocator",
     "simulate",
+    "tune",
     "uninitialized",
     "vectorize",
 ]

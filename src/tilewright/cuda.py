@@ -48,6 +48,9 @@ def is_available() -> bool:
 def device(ordinal: int | None = None) -> CudaDevice:
     """A GPU by its number, or the current one: `name`, `model`, `capability`, `total_memory`, `properties()` …
 
+    Args:
+        ordinal: the number of the GPU, from 0; None is the current one.
+
     Raises:
         CudaError: there is no driver, or no such GPU.
     """
@@ -55,23 +58,47 @@ def device(ordinal: int | None = None) -> CudaDevice:
 
 
 def stream(ordinal: int | None = None) -> _Stream:
-    """A new stream of a GPU: `with stream: …` makes it the current one, and launches take it as `stream=`."""
+    """A new stream of a GPU: `with stream: …` makes it the current one, and launches take it as `stream=`.
+
+    Args:
+        ordinal: the number of the GPU, from 0; None is the current one.
+
+    Raises:
+        CudaError: there is no driver, or no such GPU.
+    """
     return _Stream(cuda_device(ordinal))
 
 
 def current_stream(ordinal: int | None = None) -> _Stream:
-    """The stream that launches and copies go to when they do not say."""
+    """The stream that launches and copies go to when they do not say.
+
+    Args:
+        ordinal: the number of the GPU, from 0; None is the current one.
+
+    Raises:
+        CudaError: there is no driver, or no such GPU.
+    """
     gpu = cuda_device(ordinal)
     return _Stream(gpu, current(gpu.ordinal))
 
 
 def event(ordinal: int | None = None) -> _Event:
-    """A new event of a GPU."""
+    """A new event of a GPU.
+
+    Args:
+        ordinal: the number of the GPU, from 0; None is the current one.
+
+    Raises:
+        CudaError: there is no driver, or no such GPU.
+    """
     return _Event(cuda_device(ordinal))
 
 
 def synchronize(ordinal: int | None = None) -> None:
     """Wait for all work of a GPU.
+
+    Args:
+        ordinal: the number of the GPU, from 0; None is the current one.
 
     Raises:
         CudaError: some of it failed.

@@ -1,9 +1,9 @@
 """Measuring and comparing kernels, under Triton's names.
 
-import tilewright as tw
+    import tilewright as tw
 
-milliseconds = tw.testing.do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))
-tw.testing.assert_close(out, x + y)
+    milliseconds = tw.testing.do_bench(lambda: add[grid](x, y, out, n, BLOCK=1024))
+    tw.testing.assert_close(out, x + y)
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def assert_close(x: Any, y: Any, atol: Any = None, rtol: Any = None, err_msg: st
 
     Raises:
         AssertionError: they differ; the message tells where and by how much.
+
+    Example:
+        >>> tw.testing.assert_close(np.array([1.0, 2.0]), np.array([1.0, 2.001]))
     """
     first, second = _as_numpy(x), _as_numpy(y)
     absolute = _tolerance(atol, DEFAULT_ATOL, x)

@@ -23,8 +23,12 @@ from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.kernel_imports import add_imports
 from tilewright.compat.torch_bridge import torch
+from tilewright.compat.torch_launches import launch_directly
+from tilewright.compat.torch_layouts import GRAPH, TILED, weigh_weights
 from tilewright.compat.torch_timing import CHOICES, SCHEDULER, fuse_untimed, leave_out_cpp, time_briefly
 from tilewright.compat.when_imported import when_imported
+from tilewright.runtime.drivers.cpu.launcher import set_num_threads
+from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
 
@@ -41,6 +45,8 @@ def tilewright(
 ) -> Any:
     """Compile a graph that Dynamo has captured.
 
+    Kernels run on as many threads as torch has now, unless `TILEWRIGHT_NUM_THREADS` gives a number.
+
     Args:
         graph: a `torch.fx.GraphModule`.
         inputs: its inputs, as tensors that have shapes and no data.
@@ -53,7 +59,10 @@ def tilewright(
     Raises:
         RuntimeError: the mode, or an option, is none of Inductor's.
     """
-    settings = {"cpu_backend": "triton", **(options or {})}
+    if not knobs.tilewright.num_threads:
+        set_num_threads(torch().get_num_threads())
+    on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
+    settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
     return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 
@@ -77,8 +86,10 @@ def show_triton() -> None:
     _forget_keys()
     _load_numbers()
     time_briefly(import_module(HEURISTICS))
+    launch_directly(import_module(HEURISTICS))
     when_imported(SCHEDULER, fuse_untimed)
     when_imported(CHOICES, leave_out_cpp)
+    when_imported(GRAPH, weigh_weights)
     add_imports()
 
 

@@ -309,3 +309,112 @@ print(torch.compile(lambda x: x.tanh() * 2, backend="tilewright")(torch.zeros(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="the workers are looked up in /proc")
 def test_killed_compile_workers(run: Run) -> None:
     assert run(KILLED) == ["[0.0, 0.0, 0.0]"]
+
+
+INDEXED = """
+import threading, torch
+
+def function(table, index):
+    return (table[index] * 2).sum(-1)
+
+compiled = torch.compile(function, backend="tilewright")
+table, index = torch.randn(100, 64), torch.randint(100, (50,))
+wrong = index.clone()
+wrong[7] = 100
+compiled(table, index)
+for _ in range(3):
+    try:
+        compiled(table, wrong)
+    except Exception as error:
+        print(type(error).__name__, "index out of bounds" in str(error))
+    torch.testing.assert_close(compiled(table, index), function(table, index))
+
+def call(passed, fails):
+    for _ in range(200):
+        try:
+            compiled(table, passed)
+            failed = False
+        except Exception:
+            failed = True
+        if failed is not fails:
+            mistakes.append(fails)
+
+mistakes = []
+threads = [threading.Thread(target=call, args=(wrong if fails else index, fails)) for fails in (False, True) * 2]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(mistakes)
+"""
+
+
+@pytest.mark.slow
+def test_wrong_indices_are_errors_of_the_launch_that_has_them(run: Run) -> None:
+    assert run(INDEXED) == ["DeviceAssertError True"] * 3 + ["[]"]
+
+
+HOOKED = """
+import torch
+
+@torch.compile(backend="tilewright")
+def function(x):
+    return x.exp() + 1
+
+x = torch.ones(64)
+function(x)
+from triton import knobs
+seen = []
+knobs.runtime.launch_enter_hook.add(lambda metadata: seen.append(metadata.get()["name"]))
+for _ in range(2):
+    function(x)
+print(len(seen), "exp" in seen[0])
+"""
+
+
+@pytest.mark.slow
+def test_hooks_of_launches_are_called(run: Run) -> None:
+    assert run(HOOKED) == ["2 True"]
+
+
+THREADS = """
+import torch
+from tilewright.runtime.drivers.cpu.process import native_runtime
+torch.set_num_threads(3)
+for count in (3, 1):
+    torch.set_num_threads(count)
+    torch.compile(lambda x: x + count, backend="tilewright")(torch.ones(4))
+    print(native_runtime().threads())
+"""
+
+
+@pytest.mark.slow
+def test_as_many_threads_as_torch_has(run: Run) -> None:
+    assert run(THREADS) == ["3", "1"]
+    assert run(THREADS, TILEWRIGHT_NUM_THREADS="2") == ["2", "2"]
+
+
+LAYOUTS = """
+import torch
+from torch._inductor.utils import run_and_get_code
+
+def kernels(function, *inputs):
+    with torch.no_grad():
+        found, code = run_and_get_code(torch.compile(function, backend="tilewright"), *inputs)
+        torch.testing.assert_close(found, function(*inputs), atol=1e-4, rtol=1e-4)  # sums of 576
+    return [line for line in "".join(code).splitlines() if not line.startswith("#")]
+
+def added(x, bias):
+    return x + bias[:, None]
+
+print(any("%" in line for line in kernels(added, torch.randn(3, 5, 32), torch.randn(3, 32))))
+for channels, side in ((64, 4), (3, 32)):
+    convolution = torch.nn.Conv2d(channels, channels, 3, padding=1)
+    print(any("triton_poi" in line for line in kernels(convolution, torch.randn(2, channels, side, side))))
+"""
+
+
+@pytest.mark.slow
+def test_loops_have_axes_and_small_images_stay_as_they_are(run: Run) -> None:
+    """Over one flat index, the first kernel would take remainders; `channels_last` images are made by kernels."""
+    assert run(LAYOUTS) == ["False", "False", "True"]

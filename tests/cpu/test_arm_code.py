@@ -29,3 +29,15 @@ def test_assembly(name: str) -> None:
     called = set(re.findall(r"^\s+bl\s+([\w.$]+)", text, re.MULTILINE))
     addressed = set(re.findall(r":(?:lo12|got|got_lo12):([\w.$]+)", text))
     assert called | addressed <= defined, "symbols that nothing defines"
+
+
+@pytest.mark.parametrize("cpu", ["neoverse-n1", "neoverse-v1", "apple-m1"])
+def test_the_loop_of_a_product_keeps_its_sums_in_registers(cpu: str) -> None:
+    """The loop with the most multiply-adds: enough sums for four pipes of four cycles, and nothing on the stack."""
+    backend = CpuBackend(GPUTarget("cpu", cpu, 0))
+    origin, options = ("ttir", ttir_of("matmul")), backend.parse_options({})
+    artifact = compile_kernel(origin, name="matmul", signature=(), digest="", backend=backend, options=options)
+    blocks = re.split(r"^\.?[\w$.]+:.*$", str(artifact.asm["asm"]), flags=re.MULTILINE)
+    hottest = max(blocks, key=lambda block: len(re.findall(r"\bfml[as]\b", block)))
+    assert len(set(re.findall(r"\bfmla\s+v(\d+)\.4s", hottest))) >= 16
+    assert "[sp" not in hottest

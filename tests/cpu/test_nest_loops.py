@@ -14,6 +14,7 @@ import tilewright.language as tl
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.context import Grid
 from tilewright.backends.cpu.nest.loops import lower_nest
+from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.cpu import Alloc, Nest, tile_of
@@ -24,6 +25,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import i64
+from tilewright.ir.verifier import verify
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
 
@@ -197,11 +199,15 @@ def test_loops_compute_what_the_kernel_says(kernel: Any, expected: Callable[...,
     module = lowered(kernel, target)
     x = np.random.default_rng(5).permutation(4 * N).astype(np.float32)[: 2 * N]
     wanted = [x.copy(), np.full(2 * N, -5.0, np.float32)]
-    interpreted, native = ([array.copy() for array in wanted] for _ in range(2))
+    given, native = ([array.copy() for array in wanted] for _ in range(2))
     expected(*wanted, n)
-    run_ir(module, [*interpreted, n])
-    for found, array in zip(interpreted, wanted, strict=True):
-        np.testing.assert_allclose(found, array, rtol=1e-6)
+    for step in (lambda module: None, unroll_and_jam):
+        step(module)
+        verify(module)
+        interpreted = [array.copy() for array in given]
+        run_ir(module, [*interpreted, n])
+        for found, array in zip(interpreted, wanted, strict=True):
+            np.testing.assert_allclose(found, array, rtol=1e-6)
     if target.runs_here():
         compiled(module, target)(*(array.ctypes.data for array in native), n)
         for found, array in zip(native, wanted, strict=True):

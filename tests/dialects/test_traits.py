@@ -56,8 +56,8 @@ def kinds(trait: type[Op]) -> set[str]:
 
 
 def test_loops_are_control_flow() -> None:
-    assert kinds(Loop) == {"scf.for", "scf.while"}
-    assert kinds(ControlFlow) == {"scf.for", "scf.while", "scf.if"}
+    assert kinds(Loop) == {"scf.for", "scf.parallel", "scf.while"}
+    assert kinds(ControlFlow) == {"scf.for", "scf.if", "scf.parallel", "scf.while"}
     assert not issubclass(If, Loop)
     assert issubclass(For, Loop)
 

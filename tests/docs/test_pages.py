@@ -12,7 +12,7 @@ from pages import PAGES, ROOT, Program, links, programs, quotations
 from tilewright.tools import functions_table, ops_table, rules_table, settings_table
 
 PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
-FOLDERS = ("src", "tests", "docs", "examples", "bench")
+FOLDERS = ("src", "tests", "docs", "examples", "bench", "packaging")
 
 
 @pytest.mark.parametrize("program", programs(), ids=[program.name for program in programs()])
@@ -74,7 +74,9 @@ def test_index_names_every_page_once() -> None:
     listed = [target for page, target in links() if page == index and not target.startswith("../")]
     entries = re.findall(r"^\d+\. \[(\S+)\]\((\S+)\): ", index.read_text(), re.MULTILINE)
     assert all(name == Path(target).name for name, target in entries)
-    assert sorted(set(listed)) == sorted(page.name for page in PAGES if page.parent == index.parent and page != index)
+    pages = [page for page in PAGES if page.parent == index.parent and page != index]
+    tutorials = (ROOT / "docs" / "tutorials").glob("*.py")
+    assert sorted(set(listed)) == sorted(str(page.relative_to(index.parent)) for page in (*pages, *tutorials))
     assert len({target for _, target in entries}) == len(entries)
 
 

@@ -10,9 +10,11 @@ import time
 import pytest
 
 from tilewright.backends.llvm.machine import compile_object, host_target
-from tilewright.runtime.drivers.cpu.blob import ROUTINES, Blob, LinkError, apply, link, read_object
-from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine
+from tilewright.runtime.drivers.cpu.blob import Blob, LinkError, apply, link, read_object
+from tilewright.runtime.drivers.cpu.loader import LoadedCode, host_machine, machine_of
+from tilewright.runtime.drivers.cpu.routines import ROUTINES
 from tilewright.support.executable_memory import map_code
+from tilewright.support.system import SYSTEM
 
 BOTH = ("x86-64-v3", "neoverse-n1")
 X86_ONLY = pytest.mark.skipif(host_machine() != "x86-64", reason="runs x86-64 code")
@@ -48,7 +50,7 @@ def called(blob: Blob, name: str, *arguments: int, pointers: dict[int, int] | No
 def test_exported_symbols_have_offsets(cpu: str) -> None:
     blob = linked(TABLE, cpu)
 
-    assert blob.machine == {"x86-64-v3": "x86-64", "neoverse-n1": "aarch64"}[cpu]
+    assert blob.machine == machine_of({"x86-64-v3": "x86-64", "neoverse-n1": "aarch64"}[cpu], SYSTEM.name)
     assert set(blob.symbols) == {"entry", "where"}
     assert struct.pack("<4q", 10, 20, 30, 40) in blob.image
 

@@ -17,6 +17,9 @@ from driver_kernels import ADD, COUNT, Jit, entry
 from tilewright.runtime.drivers.cpu import launcher
 from tilewright.runtime.drivers.cpu.launcher import is_native, run_grid, set_num_threads
 from tilewright.runtime.drivers.cpu.records import launch_record
+from tilewright.support.system import SYSTEM
+
+forks = pytest.mark.skipif(not SYSTEM.can_fork, reason="nothing is forked here")
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -49,7 +52,7 @@ done:
 def four_threads() -> Iterator[None]:
     set_num_threads(4)
     yield
-    set_num_threads(len(os.sched_getaffinity(0)))
+    set_num_threads(SYSTEM.usable_cpus())
 
 
 def counted(programs: int, *, work: int = 20, threads: int = 0) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -177,13 +180,14 @@ def test_the_gil_is_released_by_long_launches() -> None:
     done.set()
     thread.join()
 
-    assert ticks > 20
+    assert ticks > 6, "one between two launches, and at most one more at each end"
 
 
 def _in_child(queue: multiprocessing.Queue[bool]) -> None:
     queue.put(all((counted(64, work=1000) == 1).all() for _ in range(50)))
 
 
+@forks
 def test_the_pool_works_in_the_child_of_a_fork() -> None:
     assert (counted(64) == 1).all()
     context = multiprocessing.get_context("fork")
@@ -197,6 +201,7 @@ def test_the_pool_works_in_the_child_of_a_fork() -> None:
     assert (counted(64) == 1).all()
 
 
+@forks
 def test_fork_while_another_thread_launches() -> None:
     stop = threading.Event()
 

@@ -18,9 +18,10 @@ from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import process, python_memory
 from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
-from tilewright.runtime.drivers.cpu.loader import Blob, host_machine
+from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, host_machine
 from tilewright.runtime.drivers.cpu.native.text import runtime_text
 from tilewright.runtime.drivers.cpu.process import native_runtime
+from tilewright.support.system import SYSTEM
 
 SCRIPT = """
 import sys, time
@@ -52,7 +53,7 @@ def test_the_second_process_needs_no_llvm(tmp_path: Path) -> None:
 def good() -> Blob:
     """The blob of the runtime, which takes a while to compile."""
     machine = host_machine()
-    blob = lazy_imports.native_runtime_blob(machine, process._BASE_CPUS[machine])
+    blob = lazy_imports.native_runtime_blob(machine, BASE_CPUS[machine])
     assert blob is not None
     return blob
 
@@ -174,11 +175,11 @@ def test_memory_is_read_only_where_there_is_some() -> None:
     page = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     page[-5:] = b"whole"
     end = ctypes.addressof(ctypes.c_char.from_buffer(page)) + 2 * mmap.PAGESIZE
-    assert python_memory.read_memory(end - 5, 5) == b"whole"
-    assert python_memory.read_memory(8, 5) is None
+    assert SYSTEM.read_memory(end - 5, 5) == b"whole"
+    assert SYSTEM.read_memory(8, 5) is None
     mapped = {int(line.split("-")[0], 16) for line in Path("/proc/self/maps").read_text().splitlines()}
     if end not in mapped:
-        assert python_memory.read_memory(end - 5, 6) is None
+        assert SYSTEM.read_memory(end - 5, 6) is None
 
 
 def test_numpy_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:

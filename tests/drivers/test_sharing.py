@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from tilewright.runtime.drivers.cpu.launcher import is_native, set_num_threads
 from tilewright.runtime.drivers.cpu.native.structs import POOL, TABLE
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime
 from tilewright.runtime.drivers.cpu.records import launch_record
+from tilewright.support.system import SYSTEM
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
 
@@ -38,7 +38,7 @@ def runtime() -> Iterator[NativeRuntime]:
     yield found
     for field, value in before.items():
         found.set(field, value)
-    set_num_threads(len(os.sched_getaffinity(0)))
+    set_num_threads(SYSTEM.usable_cpus())
 
 
 def all_sleep(runtime: NativeRuntime) -> bool:

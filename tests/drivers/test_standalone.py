@@ -21,6 +21,9 @@ from tilewright.backends.llvm.machine import host_target
 from tilewright.runtime.compile import compile as compile_source
 from tilewright.runtime.drivers.cpu.standalone import LOOKS_AT_FAILURES, StandaloneError, kernel_object, launcher_object
 from tilewright.runtime.sources import ASTSource
+from tilewright.support.system import SYSTEM
+
+elf = pytest.mark.skipif(SYSTEM.name != "linux", reason="files that run without Python are for Linux")
 
 Launch = Callable[..., int]
 
@@ -54,6 +57,7 @@ def places(out_ptr, N: tl.constexpr, small, byte, wide, single, real, flag):
     tl.store(at + 5, tl.where(flag, 7, 8))
 
 
+@elf
 def test_a_grid_of_three_axes_with_numbers_of_every_kind(tmp_path: Path) -> None:
     types = ("*fp64", "constexpr", "i32", "u8", "i64", "fp32", "fp64", "u1")
     names = ("out_ptr", "N", "small", "byte", "wide", "single", "real", "flag")
@@ -82,6 +86,7 @@ def row_products(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("size", [64, 256])
+@elf
 def test_products_with_scratch_memory_on_several_threads(tmp_path: Path, size: int) -> None:
     x, y = (np.random.default_rng(seed).random((3, size, size), dtype=np.float32) for seed in (1, 2))
     outs = [np.zeros_like(x) for _ in range(4)]
@@ -118,6 +123,7 @@ def hailstones(x_ptr, out_ptr):
     tl.store(out_ptr + program, steps)
 
 
+@elf
 def test_a_loop_without_a_bound(tmp_path: Path) -> None:
     x, out = np.array([1, 6, 7, 27], np.int32), np.zeros(4, np.int32)
     launch = loaded(tmp_path, hailstones.warmup(x, out, grid=(1,)), ("*i32", "*i32"))
@@ -150,6 +156,7 @@ def test_a_kernel_that_checks_its_accesses_is_refused() -> None:
         compiled.asm["launcher.so"]
 
 
+@elf
 def test_kernels_of_other_processes_have_them(tmp_path: Path) -> None:
     """As those of compile workers."""
     x, out = np.array([6], np.int32), np.zeros(1, np.int32)
@@ -167,6 +174,7 @@ def takes(out_ptr, index_ptr, N: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0), at)
 
 
+@elf
 def test_a_launch_says_whether_an_assertion_failed_to_those_who_look(tmp_path: Path) -> None:
     """The programs before the one that fails have run; for callers that do not look, the process ends."""
     types = ("*i32", "*i32", "constexpr")
@@ -196,6 +204,7 @@ def talks(out_ptr):
     tl.store(out_ptr, 1)
 
 
+@elf
 def test_the_stages_of_a_kernel_are_made_on_request(tmp_path: Path) -> None:
     out = np.zeros((1, 64, 64), np.float32)
     compiled = row_products.warmup(out, out, out, N=64, grid=(1,))

@@ -33,7 +33,7 @@ DIRECTED = {f"{name}_{mode}" for name in ("add", "sub", "mul", "div", "fma", "rc
 SIZES = {"native": 512, "eager": 128, "ttir": 128, "80": 128, "90": 128}
 BLOCK = 128
 """Numbers of a program: the same for all ways, so that TTIR is that of the machine code, which is compiled once."""
-APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1}
+APPROXIMATE = {"exp2": 2, "erf": 4, "sqrt": 1, "rsqrt": 2, "log10": 2, "log1p": 1, "tanh": 2}
 """The bounds for functions of fp32 for which GPUs have instructions of limited accuracy, as Triton uses them."""
 QUICK = {"byte_perm", "double2ull_rd", "nextafter", "tgamma", "ull2float_ru"}
 FLUSHED = ("sqrt", "rsqrt", "exp2")

@@ -19,6 +19,7 @@ import pytest
 from evaluating import parameter, run_time
 
 import tilewright as tw
+from python_texts import as_in_3_11
 from tilewright.frontends import EvaluateOptions
 from tilewright.frontends.choice import make_ttir
 from tilewright.support.diagnostics import CompilationError
@@ -79,8 +80,8 @@ def _read(text: str, frontends: Iterable[str]) -> dict[str, str]:
 
 
 def _roughly(text: str) -> str:
-    """The message without columns, in which versions of Python differ."""
-    return re.sub(r" +\^+", " ^", re.sub(r"(\$FILE:\d+):\d+", r"\1", text))
+    """The message without columns, in which versions of Python differ, and with Python's own words as in 3.11."""
+    return as_in_3_11(re.sub(r" +\^+", " ^", re.sub(r"(\$FILE:\d+):\d+", r"\1", text)))
 
 
 @pytest.mark.parametrize("path", sorted(ERRORS.glob("*.py")), ids=lambda path: path.stem)

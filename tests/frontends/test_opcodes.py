@@ -93,6 +93,11 @@ BY_VERSION = {
         ((3, 13), 1, 1, [("call_spread", True)]),
         ((3, 14), None, None, [("call_spread", True)]),
     ],
+    "LOAD_SPECIAL": [
+        ((3, 14), 0, 0, [("special", "__enter__")]),
+        ((3, 14), 1, 1, [("special", "__exit__")]),
+        ((3, 14), 2, 2, [("refuse", "`async`")]),
+    ],
     "END_FOR": [((3, 12), None, None, []), ((3, 13), None, None, [("constant", None)])],
 }
 """Opcodes that mean something else, or come with another argument, from some version on."""

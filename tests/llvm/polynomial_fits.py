@@ -105,6 +105,11 @@ def expm1_twice_rest(r):
     return mpmath.expm1(2 * r) / r if r else mpf(2)
 
 
+def tanh_after_first(z):
+    x = mpmath.sqrt(z)
+    return (mpmath.tanh(x) / x - 1) / z if z else mpf(-1) / 3
+
+
 def erf_rest(z):
     x = mpmath.sqrt(z)
     return mpmath.erf(x) / x - 1 if z else 2 / mpmath.sqrt(mpmath.pi) - 1
@@ -169,6 +174,7 @@ FITS_IN_TURN = {
     "EXP_FLOAT": (exp_rest, "-0.3467", "0.3467", 4, lambda r: r**2),
     "EXP2_FLOAT": (exp2_rest, "-0.5", "0.5", 5, lambda r: r),
     "TANH_FLOAT": (tanh_rest, "0", mpf("0.95") ** 2, 6, lambda z: z),
+    "TANH_BELOW_HALF_FLOAT": (tanh_after_first, "0", mpf("0.55") ** 2, 3, lambda z: z),
     "EXPM1_TWICE_FLOAT": (expm1_twice_rest, "-0.1734", "0.1734", 5, lambda r: r),
     "ERF_NEAR_FLOAT": (erf_rest, "0", mpf("0.85") ** 2, 6, lambda z: 1),
     "ERFC_FROM_QUARTER_FLOAT": (

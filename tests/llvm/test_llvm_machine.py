@@ -60,7 +60,9 @@ def test_unknown_cpu_names_the_known_ones():
         ("x86-64-v4", cpu_costs.AVX512),
         ("icelake-server", cpu_costs.AVX512),
         ("znver4", cpu_costs.ZEN4),
-        ("neoverse-v1", cpu_costs.NEON),
+        ("neoverse-n1", cpu_costs.NEON),
+        ("neoverse-v1", cpu_costs.NEON_WIDE),
+        ("apple-m1", cpu_costs.NEON_WIDE),
     ],
 )
 def test_choices_are_made_by_the_row_of_the_cpu(cpu, costs):

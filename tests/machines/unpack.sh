@@ -3,7 +3,7 @@
 #
 # Downloads packages of Debian with all that they depend on and unpacks them into a folder, by an apt of its own: nothing
 # on this system changes, and nobody needs to be root. Packages come from where this system's own packages come from, or
-# from $MIRROR.
+# from $MIRROR. With `source` as the architecture, the last argument is the path of an archive in the mirror's pool.
 set -euo pipefail
 suite=$1 architecture=$2 folder=$(realpath -m "$3")
 shift 3
@@ -11,6 +11,14 @@ shift 3
 mirror=${MIRROR:-$(sed -nE 's/^(URIs:|deb( \[[^]]*\])?) +(https?:[^ ]*\/debian)\/?( .*)?$/\3/p' \
   /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)}
 [ -n "$mirror" ] || { echo "no mirror of Debian is known to this system: set MIRROR" >&2; exit 1; }
+
+if [ "$architecture" = source ]; then
+  mkdir -p "$folder"
+  /usr/lib/apt/apt-helper download-file "$mirror/pool/main/$1" "$folder.tar" >&2
+  tar --extract --directory "$folder" --strip-components 1 --no-same-owner --file "$folder.tar"
+  rm "$folder.tar"
+  exit
+fi
 
 root=$(realpath -m "$folder/../apt-$suite-$architecture")
 mkdir -p "$root"/{etc/preferences.d,etc/apt.conf.d,state/lists/partial,cache/archives/partial} "$folder"

@@ -79,7 +79,7 @@ def triton() -> Iterator[Callable[[str], dict[str, Any]]]:
 
         @cache
         def ask(name: str) -> dict[str, Any]:
-            asked.write(json.dumps([name, 1]) + "\n")
+            asked.write(json.dumps([anchor_of(name), 1]) + "\n")
             asked.flush()
             return dict(json.loads(answers.readline()))
 

@@ -15,9 +15,9 @@ from tilewright.tools.ops_table import NVIDIA_PASSES
 assert tilewright.dialects.__all__
 
 CONTAINERS = {"builtin.module", "tt.func"}
-REWRITTEN_BEFORE = {"builtin.unrealized_conversion_cast", *NVIDIA_PASSES}
+REWRITTEN_BEFORE = {"builtin.unrealized_conversion_cast", "gluon.set_auto_layout", *NVIDIA_PASSES}
 """Ops that the passes for a GPU always replace."""
-FOREIGN = ("amd", "cpu.", "vector.")
+FOREIGN = ("amd", "cpu.", "vector.", "scf.parallel", "scf.reduce")
 """Ops of other back ends."""
 
 

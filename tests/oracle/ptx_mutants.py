@@ -49,6 +49,7 @@ KINDS: dict[str, tuple[str, Callable[[re.Match[str]], str]]] = {
     "without commit of copies": (r"\s*(@!?%\w+ )?cp\.async\.commit_group.*", gone),
     "waits for one copy less": (r"(\s*cp\.async\.wait_group\s+)(\d+)(.*)", one_more),
     "without fence": (r"\s*fence\.proxy\.async.*", gone),
+    "without fence of products": (r"\s*wgmma\.fence.*", gone),
     "without wait for products": (r"\s*wgmma\.wait_group.*", gone),
     "without commit of products": (r"\s*wgmma\.commit_group.*", gone),
     "without wait at mbarrier": (r"\s*@!complete bra\.uni waitLoop;", gone),

@@ -111,7 +111,7 @@ def test_first_operands_in_tensor_memory() -> None:
         (product() + COMMIT + "st.shared.b32 [%r1], %r0;", "still reads"),
         (product() + WAIT, "deadlock"),
         (product() + COMMIT + FREE, "still uses"),
-        (product().replace("cta_group::1", "cta_group::2"), "unsupported"),
+        (product().replace("cta_group::1", "cta_group::2"), "has no pairs"),
     ],
 )
 def test_mistakes(body: str, said: str) -> None:
@@ -142,6 +142,60 @@ def test_copies_to_tensor_memory(name: str, width: int, rows: list[int]) -> None
     halves = image.reshape(2, 128, 4)
     table = np.concatenate(list(halves), axis=1)[:, : width // 4]
     assert (found == table[rows]).all()
+
+
+MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+PAIR = f"""
+mov.u32 %r48, %ctaid.x; mul.wide.u32 %d12, %r48, 6144; add.s64 %d0, %d0, %d12;
+mul.wide.u32 %d12, %r48, 8192; add.s64 %d1, %d1, %d12; setp.eq.u32 %p6, %r48, 0;
+{HEAD.replace("cta_group::1", "cta_group::2")} and.pred %p2, %p2, %p6;
+"""
+PAIR_COMMIT = (
+    "mov.b16 %h1, 3; @%p2 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    " [%r42], %h1;"
+)
+
+
+def of_pair(body: str) -> np.ndarray:
+    """The rows that two CTAs have read, one after the other; each has half of the rows of A and of the columns of B."""
+    heights = np.random.default_rng(2).standard_normal((2, ROWS, K)).astype(np.float16)
+    halves = zip(heights, np.split(B, 2), strict=True)
+    images = [np.concatenate([a.view(np.uint8).reshape(-1), b.view(np.uint8).reshape(-1)]) for a, b in halves]
+    padded = np.concatenate([np.resize(swizzled(image), 6144) for image in images])
+    loads = "".join(
+        f"ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d10+{2048 * number}];"
+        f"st.shared.v4.b32 [%r1+{2048 * number}], {{%r4, %r5, %r6, %r7}};"
+        for number in range(3)
+    )
+    text = kernel_text(PAIR.replace("LOADS", loads) + body + OUT, threads=128).replace("sm_90a", "sm_100a")
+    memory = DeviceMemory()
+    source, out = memory.copy_in(padded), memory.copy_in(np.zeros((256, 16), np.float32))
+    Launch(load(text), grid=(2, 1, 1), cluster=(2, 1, 1), shared=8448).run(memory, [source, out])
+    found: np.ndarray = memory.copy_out(out, (256, 16), np.float32)
+    return found - heights.reshape(256, K).astype(float) @ B.astype(float).T
+
+
+PAIR_PRODUCT = product().replace("cta_group::1", "cta_group::2").replace(str(form()), str(form(256)))
+PAIR_FREE = MEET + FREE.replace("cta_group::1", "cta_group::2")
+
+
+def test_products_of_pairs_of_ctas() -> None:
+    difference = of_pair(MEET + PAIR_PRODUCT + PAIR_COMMIT + WAIT + LOAD + PAIR_FREE)
+    assert np.abs(difference).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (PAIR_PRODUCT + PAIR_COMMIT + WAIT + LOAD + PAIR_FREE, "race"),
+        (MEET + PAIR_PRODUCT + PAIR_COMMIT.replace("%h1, 3", "%h1, 1") + WAIT + LOAD + PAIR_FREE, "deadlock"),
+        (MEET + PAIR_PRODUCT + PAIR_COMMIT + LOAD + PAIR_FREE, "in flight will write"),
+        (MEET + PAIR_PRODUCT.replace(str(form(256)), str(form(128))), "unsupported"),
+    ],
+)
+def test_mistakes_of_pairs_of_ctas(body: str, said: str) -> None:
+    with pytest.raises(SimulationError, match=said):
+        of_pair(body)
 
 
 def test_descriptors_of_products() -> None:

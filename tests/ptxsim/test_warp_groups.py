@@ -13,6 +13,7 @@ from tilewright.backends.ptxsim.mma import accumulator
 M, N, K = 64, 16, 16
 A = np.random.default_rng(0).standard_normal((M, K)).astype(np.float16)
 B = np.random.default_rng(1).standard_normal((N, K)).astype(np.float16)
+FENCE = "wgmma.fence.sync.aligned;"
 SECOND = 8192
 """The address of the second operand."""
 
@@ -104,7 +105,8 @@ def test_chains_signs_and_first_operands_in_registers() -> None:
     assert close(run(issued() + again + DONE, PLAIN), 3 * EXPECTED)
     assert close(run(issued(flags="1, -1, 1, 0, 0") + DONE, PLAIN), -EXPECTED)
     ones = "mov.b32 %r10, 0x3C003C00;"
-    product = f"{ones} mov.b64 %d21, {OTHER}; {FORM} {{D}}, {{%r10, %r10, %r10, %r10}}, %d21, 0, 1, 1, 0; {DONE}"
+    start = f"{ones} {FENCE} mov.b64 %d21, {OTHER};"
+    product = f"{start} {FORM} {{D}}, {{%r10, %r10, %r10, %r10}}, %d21, 0, 1, 1, 0; {DONE}"
     assert close(run(product, PLAIN), np.ones((M, K)) @ B.astype(float).T)
 
 
@@ -133,3 +135,22 @@ def test_mistakes(product: str, said: str) -> None:
 def test_missing_fence() -> None:
     with pytest.raises(SimulationError, match=r"no fence\.proxy\.async"):
         run(issued() + DONE, PLAIN, fence="")
+
+
+AGAIN = issued(flags="1, 1, 1, 0, 0")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"mov.b32 %r20, 0; {FENCE}", ""),
+        (FENCE, "mov.b32 %r2, %r27;"),
+        (FENCE, "mov.b32 %r20, 0;"),
+    ],
+)
+def test_registers_between_products_and_other_instructions(before: str, after: str) -> None:
+    """What threads do to registers of products is fenced off; products with the same sums need nothing between them."""
+    run(before + AGAIN + DONE + after + FENCE + AGAIN + AGAIN + DONE, PLAIN)
+    without = before.replace(FENCE, "") + AGAIN if not after else before + AGAIN + DONE + after + AGAIN
+    with pytest.raises(SimulationError, match=r"with no wgmma\.fence in between"):
+        run(without + DONE, PLAIN)

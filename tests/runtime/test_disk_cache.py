@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import pytest
 
 from tilewright import knobs
-from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache import folders
 from tilewright.runtime.cache.folders import file_stem, is_trusted, make_private, remove_leftovers, write_whole
 from tilewright.runtime.cache.managers import (
@@ -33,6 +32,7 @@ from tilewright.runtime.cache.managers import (
 )
 from tilewright.runtime.cache.store import Entry, damages, load, store
 from tilewright.support import knob_kinds
+from tilewright.support.system import posix
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is damaged:RuntimeWarning")
 
@@ -265,7 +265,7 @@ def test_a_folder_that_everybody_may_write_to_is_not_used(root: Path, folder: Pa
 def test_a_folder_that_a_group_may_write_to_is_not_used(
     root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy_imports, "is_own_group", lambda number: False)
+    monkeypatch.setattr(posix, "is_own_group", lambda number: False)
     root.chmod(0o770)
     refused(root, f"group {root.stat().st_gid} may write to it")
     assert stat.S_IMODE(root.stat().st_mode) == 0o770, "nothing is done to it"
@@ -274,7 +274,7 @@ def test_a_folder_that_a_group_may_write_to_is_not_used(
 def test_a_group_of_ours_alone_loses_the_right_to_write(
     root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy_imports, "is_own_group", lambda number: True)
+    monkeypatch.setattr(posix, "is_own_group", lambda number: True)
     root.chmod(0o775)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -298,7 +298,7 @@ def test_whose_a_group_is(group: Any, is_ours: bool, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pwd, "getpwuid", lambda user: SimpleNamespace(pw_name="me", pw_gid=7))
     known = {group[1]: SimpleNamespace(gr_name=group[0], gr_mem=group[2])} if group else {}
     monkeypatch.setattr(grp, "getgrgid", known.__getitem__)
-    assert lazy_imports.is_own_group(group[1] if group else 7) is is_ours
+    assert posix.is_own_group(group[1] if group else 7) is is_ours
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")

@@ -1,5 +1,7 @@
 """Diagnostics render as pictures with a caret, a call chain and help."""
 
+from __future__ import annotations
+
 import pickle
 from pathlib import Path
 

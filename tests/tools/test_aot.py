@@ -382,3 +382,37 @@ def test_const_where_no_specialization_stores() -> None:
     )
     header = link([Path("k.h")], Path("out"))[0].read_text()
     assert "k_default(TT_StreamTy tt_stream, TT_Pointer x, TT_ConstPointer y);" in header
+
+
+# Several signatures at once
+
+SIGNATURES = [f"*fp32:16, *fp32:16, *fp32:16, i32, BLOCK={block}" for block in (16, 32, 64, 128)]
+
+
+def test_several_signatures_are_compiled_by_workers(folder: Path) -> None:
+    """Each worker's kernel comes through the cache; the files are those that one call for each would write."""
+    hits: list[bool] = []
+    all_args = [CompileArgs(KERNELS, "add", text, "n / BLOCK", target="cpu:x86-64-v3:0") for text in SIGNATURES]
+    with knobs.compilation.scope():
+        knobs.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
+        made = compile_command.compile_kernels(all_args)
+    assert hits == [True] * 8, "found when the workers are done, and when the files are written"
+    contents = {file: file.read_bytes() for _, files in made for file in files}
+    assert len(contents) == 12
+    shutil.rmtree(folder / "cache")
+    assert [compile_command.compile_kernel(args) for args in all_args] == made
+    assert {file: file.read_bytes() for file in contents} == contents
+
+
+def test_the_command_takes_several_signatures(capsys: pytest.CaptureFixture[str]) -> None:
+    signatures = [part for signature in SIGNATURES[:2] for part in ("-s", signature)]
+    assert main(["compile", KERNELS, "-n", "add", "-g", "n / BLOCK", *signatures]) == 0
+    files = capsys.readouterr().out.split()
+    assert len(files) == 6
+    assert all(Path(file).exists() for file in files)
+
+
+def test_one_wrong_signature_of_several(capsys: pytest.CaptureFixture[str]) -> None:
+    signatures = ["-s", SIGNATURES[0], "-s", "*fp32, *fp32, *fp32, i32, BLOCK=3"]
+    assert main(["compile", KERNELS, "-n", "add", "-g", "1", *signatures]) == 1
+    assert "must be a power of two" in capsys.readouterr().err

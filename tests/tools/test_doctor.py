@@ -18,6 +18,7 @@ import tilewright.language as tl
 from tilewright.backends.llvm import machine
 from tilewright.runtime.drivers.cpu import launcher, process
 from tilewright.support import knobs, tested_versions
+from tilewright.support.system import SYSTEM
 from tilewright.tools import doctor
 from tilewright.tools.doctor import NOTE, OK, WRONG, Line
 from tilewright.tools.main import COMMANDS, main, parser
@@ -240,7 +241,7 @@ def test_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not launcher.is_native(), reason="there is no native launcher here")
 def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked, cpus, state in ((0, 4, OK), (4, 4, OK), (8, 4, NOTE), (1, 4, NOTE)):
-        monkeypatch.setattr(doctor, "usable_cpus", lambda cpus=cpus: cpus)
+        monkeypatch.setattr(type(SYSTEM), "usable_cpus", lambda self, cpus=cpus: cpus)
         monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", str(asked))
         assert line_of(doctor.launches, "thread pool").state == state
 

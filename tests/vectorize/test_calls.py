@@ -56,9 +56,9 @@ def test_defaults_may_be_arrays() -> None:
 
 def test_names_of_arguments_are_read_by_pythons_functions() -> None:
     """Tuples begin with other fields in other Pythons."""
-    loads = re.findall(r"(\w+) = getelementptr i8, ptr %p\.names\b", calls_text())
+    loads = re.findall(r"(\w+) = getelementptr i8, ptr %p\.names\b", calls_text("x86-64"))
     assert loads == []
-    assert calls_text().count("%p.names") > 5
+    assert calls_text("x86-64").count("%p.names") > 5
 
 
 def test_numpys_functions_are_those_that_are_known() -> None:
@@ -99,8 +99,8 @@ def test_functions_and_results_are_freed() -> None:
     made = tw.vectorize(function("a + b"))
     x = np.ones(100_000)
     made(x, x)
-    result = made(x, x)
-    assert sys.getrefcount(result) == 2
+    result, fresh = made(x, x), np.ones(1)
+    assert sys.getrefcount(result) == sys.getrefcount(fresh)
     before = sys.getrefcount(np.dtype(np.float64))
     for _ in range(50):
         made(x, x)

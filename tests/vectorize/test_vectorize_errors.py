@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from python_texts import as_in_3_11
 
 X = np.array([0.5, 1.5, -2.5])
 
@@ -20,7 +21,7 @@ def message(function: Any, frontend: str) -> str:
     try:
         result = tw.vectorize(function, frontend=frontend)(X)
     except (tw.TilewrightError, TypeError, RecursionError, RuntimeError) as error:
-        return f"{type(error).__name__}: {error}".replace(f"{Path(__file__).parent}/", "")
+        return as_in_3_11(f"{type(error).__name__}: {error}".replace(f"{Path(__file__).parent}/", ""))
     return f"no error: {result}"
 
 

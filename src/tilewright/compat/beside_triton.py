@@ -23,6 +23,7 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
+from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_timing import time_briefly
 from tilewright.runtime.build import current_backend
 
@@ -111,6 +112,7 @@ def _copy(name: str) -> ModuleType:
             vars(module)["Config"] = import_module(spec.name).Config
         if name == "triton_heuristics":
             time_briefly(module)
+            launch_directly(module)
     return sys.modules[own]
 
 

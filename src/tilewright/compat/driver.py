@@ -27,9 +27,9 @@ from tilewright.runtime.drivers.cuda import streams
 from tilewright.runtime.drivers.cuda.gpu import maximal_clusters, set_printf_memory
 from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES
 from tilewright.runtime.testing.measure import do_bench
-from tilewright.runtime.tuning.forked import usable_cpus
 from tilewright.support import knobs
 from tilewright.support.deprecation import warn_deprecated
+from tilewright.support.system import SYSTEM
 
 Benchmarker = Callable[..., Any]
 """A function that measures a call."""
@@ -202,7 +202,7 @@ class CpuUtilities:
         second-level cache: larger tiles work, but not fast. The others let computations for a GPU end well.
         """
         return {
-            "multiprocessor_count": usable_cpus(),
+            "multiprocessor_count": SYSTEM.usable_cpus(),
             "max_shared_mem": max(_second_level_cache(), MIN_TILE_BYTES),
             "max_num_regs": REGISTERS,
             "warpSize": 1,

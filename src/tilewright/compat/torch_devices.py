@@ -13,7 +13,6 @@ Only calls with a true answer on a CPU have a shim; a tensor on a GPU stays an e
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from typing import Any
 
 from tilewright.compat.driver import CpuDriver, CpuUtilities
 from tilewright.compat.when_imported import when_imported
+from tilewright.support.system import machine_name
 
 
 def capability(device: Any = None) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def machine_properties(device: Any = None) -> SimpleNamespace:
     """Figures of the machine that kernels run on, under torch's names: how many programs run at a time, and so on."""
     figures = CpuUtilities().get_device_properties()
     return SimpleNamespace(
-        name=platform.processor() or platform.machine(),
+        name=machine_name(),
         major=0,
         minor=0,
         multi_processor_count=figures["multiprocessor_count"],

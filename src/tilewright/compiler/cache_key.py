@@ -12,6 +12,7 @@ from functools import cache
 
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
@@ -62,7 +63,7 @@ def llvm_identity() -> str:
 
 
 def _version_digest(package: str) -> str:
-    opened = os.open(f"{package}/_version.py", os.O_RDONLY)
+    opened = os.open(f"{package}/_version.py", os.O_RDONLY | SYSTEM.open_flags)
     try:
         return hash_of(os.read(opened, 1 << 16)).hexdigest()
     finally:
@@ -82,21 +83,16 @@ def portable_identity(folder: str | os.PathLike[str] = PACKAGE) -> str:
 
 
 def _source_facts(root: str) -> list[object]:
-    """Name, size and date of each source file. Every process needs them: names inside an open folder are fast."""
+    """Name, size and date of each source file."""
     facts: list[object] = []
     folders = [root]
     for folder in folders:  # which grows on the way
         facts.append(folder[len(root) :])
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            for name in sorted(os.listdir(opened)):
-                if name.endswith(".py"):
-                    stat = os.stat(name, dir_fd=opened)
-                    facts += (name, stat.st_size, stat.st_mtime_ns)
-                elif "." not in name and name != "__pycache__":
-                    folders.append(f"{folder}/{name}")
-        finally:
-            os.close(opened)
+        for name, stat in SYSTEM.facts_of_files(folder, ".py"):
+            if stat is not None:
+                facts += (name, stat.st_size, stat.st_mtime_ns)
+            elif "." not in name and name != "__pycache__":
+                folders.append(f"{folder}/{name}")
     return facts
 
 

@@ -11,7 +11,6 @@ The pipeline can begin with the text of a stage, and text can take the place of 
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
@@ -29,6 +28,7 @@ from tilewright.language.callable import JITCallable
 from tilewright.semantics.types import FP8_KINDS
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, presented
+from tilewright.support.system import SYSTEM
 from tilewright.transforms.pipeline import normalize_ttir
 
 _resting: list[object] = []
@@ -57,8 +57,7 @@ def _wake_in_child() -> None:
         gc.enable()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_wake_in_child)
+SYSTEM.when_forked(child=_wake_in_child)
 
 
 def compile_kernel(

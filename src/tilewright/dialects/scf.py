@@ -1,4 +1,7 @@
-"""Structured control flow: `scf.for`, `scf.if`, `scf.while`, `scf.yield`, `scf.condition`."""
+"""Structured control flow: `scf.for`, `scf.if`, `scf.while`, `scf.yield`, `scf.condition`.
+
+`scf.parallel` and `scf.reduce` are loops whose turns may run in any order.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import ends_with, types_match, types_of
 from tilewright.dialects.traits import ControlFlow, Loop
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.declare import OPS, Effect, OpDefinition, declares
+from tilewright.ir.declare import OPS, Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import require
-from tilewright.ir.fields import Body, Operand, Operands, RegionOf
+from tilewright.ir.fields import Body, Operand, Operands, OptionalOperand, RegionOf
 from tilewright.ir.parser import Argument, Parser, Reference
 from tilewright.ir.printer import Printer
 from tilewright.ir.types import IndexType, IntType, Type, i1, index
@@ -47,12 +50,18 @@ def _initial_text(printer: Printer, arguments: list[Value], initial: list[Value]
 # scf.for %i = %a to %b step %c [iter_args(%x = %y) -> (T)] [: i32] { … } {…}
 
 
-def _parse_for(parser: Parser, definition: OpDefinition) -> Op:
+def _parse_bounds(parser: Parser) -> tuple[Reference, list[Reference]]:
+    """The induction variable, and the bounds with the step."""
     induction = parser.operand()
     bounds = []
     for word in ("=", "to", "step"):
         parser.expect(word)
         bounds.append(parser.operand())
+    return induction, bounds
+
+
+def _parse_for(parser: Parser, definition: OpDefinition) -> Op:
+    induction, bounds = _parse_bounds(parser)
     names: list[Reference] = []
     initial: list[Reference] = []
     carried: list[Type] = []
@@ -91,6 +100,67 @@ def _verify_for(op: Op) -> None:
     types_match(op, op.operands[3:], carried, "initial values")
     types_match(op, arguments, carried, "block arguments")
     types_match(op, ends_with(op, block, "scf.yield").operands, carried, "yielded values")
+
+
+# scf.parallel %i = %a to %b step %c [backwards %w] [-> (T)] : i64 { … scf.reduce(%x) : T { … } } {…}
+
+
+def _parse_parallel(parser: Parser, definition: OpDefinition) -> Op:
+    induction, bounds = _parse_bounds(parser)
+    backwards = [parser.operand()] if parser.keyword("backwards") else []
+    results = parser.result_types() if parser.optional("->") else []
+    parser.expect(":")
+    type = parser.type()
+    operands = parser.resolve_all(bounds + backwards, [type] * 3 + [i1] * len(backwards))
+    region = _closed(parser.region([Argument(induction, type)]))
+    return Op(definition, operands, results, parser.attributes(), [region])
+
+
+def _print_parallel(printer: Printer, op: Op) -> None:
+    block = op.regions[0].block
+    low, high, step, *backwards = (printer.value(value) for value in op.operands)
+    printer.write(f" {printer.value(block.args[0])} = {low} to {high} step {step}")
+    printer.write("".join(f" backwards {value}" for value in backwards))
+    printer.write(f" -> ({printer.types(op.results)})" if op.results else "")
+    printer.write(f" : {printer.type(block.args[0].type)} ")
+    printer.region(op.regions[0], entry_arguments=False, terminator=False)
+    printer.write(printer.attributes(op.attributes))
+
+
+def _verify_parallel(op: Op) -> None:
+    block = op.regions[0].block
+    require(len(block.args) == 1, op, "its block has an induction variable and nothing else")
+    induction = block.args[0].type
+    require(isinstance(induction, IntType), op, "the induction variable must be an integer")
+    require(
+        all(value.type is induction for value in op.operands[:3]), op, "bounds and induction variable differ in type"
+    )
+    require([value.type for value in op.operands[3:]] in ([], [i1]), op, "what says whether to run backwards is an i1")
+    reduced = [value.type for inner in block if inner.name == "scf.reduce" for value in inner.operands]
+    types_match(op, op.results, reduced, "results and reduced values")
+    types_match(op, ends_with(op, block, "scf.yield").operands, [], "yielded values")
+
+
+# scf.reduce(%a, %b) : vector<8xT>, vector<8xU> { ^bb0(%a0: T, %b0: U, %a1: T, %b1: U): … scf.reduce.return … : T, U }
+
+
+def _parse_reduce(parser: Parser, definition: OpDefinition) -> Op:
+    references: list[Reference] = []
+    parser.list(lambda: references.append(parser.operand()), "(", ")")
+    operands = parser.resolve_all(references, parser.colon_types())
+    return Op(definition, operands, (), {}, [parser.region()])
+
+
+def _print_reduce(printer: Printer, op: Op) -> None:
+    printer.write(f"({printer.values(op.operands)}) : {printer.types(op.operands)} ")
+    printer.region(op.regions[0])
+
+
+def _verify_reduce(op: Op) -> None:
+    block, reduced = op.regions[0].block, [value.type.scalar for value in op.operands]
+    require(op.parent is not None and op.parent.name == "scf.parallel", op, "stands in the body of a scf.parallel")
+    types_match(op, block.args, [*reduced, *reduced], "arguments of its region")
+    types_match(op, ends_with(op, block, "scf.reduce.return").operands, reduced, "values of its region")
 
 
 # scf.if %c [-> (T)] { … } [else { … }] {…}
@@ -235,6 +305,57 @@ class For(Loop):
     def yielded(self) -> list[Value]:
         """The values that a step hands on to the next one."""
         return self.body.terminator.operands
+
+
+@declares(
+    "scf.parallel",
+    regions=1,
+    effect=Effect.RECURSIVE,
+    parse=_parse_parallel,
+    print=_print_parallel,
+    verify=_verify_parallel,
+)
+class Parallel(Loop):
+    """A counted loop whose turns may run in any order, and several at once: none needs what another one does.
+
+    Its results are what the values of all turns, which `Reduce` ops in its body name, combine to, in any order; a loop
+    with results has one turn at least.
+
+    Attributes:
+        low, high, step: the bounds of the induction variable and its step.
+        backwards: an i1; where it holds, the last turn had better run first.
+        body: its block, whose argument is the induction variable.
+    """
+
+    __slots__ = ()
+    low, high, step = Operand(0), Operand(1), Operand(2)
+    backwards = OptionalOperand(3)
+    body = Body()
+
+    @property
+    def induction_variable(self) -> Value:
+        """The value that counts the steps."""
+        return self.body.args[0]
+
+    @property
+    def reductions(self) -> list[Reduce]:
+        """The ops that say what becomes of the values of all turns."""
+        return [op for op in self.body if isinstance(op, Reduce)]
+
+
+@declares("scf.reduce", regions=1, effect=Effect.WRITE, parse=_parse_reduce, print=_print_reduce, verify=_verify_reduce)
+class Reduce(Op):
+    """Combines `values` of one turn of the `Parallel` around with those of the others, lane by lane.
+
+    The function in its region combines two elements, as that of a `tt.reduce`.
+    """
+
+    __slots__ = ()
+    values = Operands()
+    combine = Body()
+
+
+declare("scf.reduce.return", results=0, terminator=True, **VALUES)
 
 
 @declares("scf.if", regions=2, effect=Effect.RECURSIVE, parse=_parse_if, print=_print_if, verify=_verify_if)

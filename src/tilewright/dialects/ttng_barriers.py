@@ -7,7 +7,16 @@ from tilewright.dialects.ttng_rules import verify_barriers, verify_cluster
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare, declares
-from tilewright.ir.fields import Flag, Integer, Marker, NamedOperands, Operand, OptionalNamedOperand, OptionalOperand
+from tilewright.ir.fields import (
+    Flag,
+    Integer,
+    Marker,
+    NamedOperands,
+    Operand,
+    OptionalNamedOperand,
+    OptionalOperand,
+    Word,
+)
 from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
@@ -186,12 +195,27 @@ declare("ttng.cluster_wait", synchronizes=True, verify=verify_cluster, **_ORDER,
 
 
 declare("ttng.clc_try_cancel_sync", **_ORDER, **assembly("{} : !response", "", "response"))
-declare(
+
+
+@declares(
     "ttng.clc_is_canceled",
     **assembly(" %clcResult{} : !clcResult -> !is_canceled", "clcResult", "is_canceled"),
 )
-declare(
+class ClcIsCanceled(Op):
+    """Whether the answer has a cluster."""
+
+    __slots__ = ()
+    answer = Operand(0)
+
+
+@declares(
     "ttng.clc_get_program_id",
     required=("dim",),
     **assembly(" %clcResult, @dim{} : !clcResult -> !result", "clcResult", "result"),
 )
+class ClcGetProgramId(Op):
+    """The number of the answer's cluster along axis `dim`, x, y or z."""
+
+    __slots__ = ()
+    answer = Operand(0)
+    dim = Word("dim")

@@ -16,7 +16,8 @@ Arithmetic on vectors is that of the dialects `arith`, `math` and `tt`. Where a 
 it is a vector of one lane. Vectors of pointers are read and written by `tt.load` and `tt.store`.
 
 On `scf.for` the attribute `vector.nonempty` says that there is a first turn, on `scf.if` `vector.unlikely` that the
-condition hardly ever holds. `alignment` is that of the address, in bytes; without it nothing is known.
+condition hardly ever holds, on `scf.parallel` `vector.unroll` how many turns had better be one. `alignment` is that of
+the address, in bytes; without it nothing is known.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ REDUCTIONS = ("or",)
 """The ways to join all lanes."""
 PLACELESS = ("arith.constant", "vector.alloca", "vector.step", "vector.table")
 """Ops that are the same wherever they stand."""
-NONEMPTY, UNLIKELY = "vector.nonempty", "vector.unlikely"
+NONEMPTY, UNLIKELY, UNROLL = "vector.nonempty", "vector.unlikely", "vector.unroll"
 
 
 class Load(Op):

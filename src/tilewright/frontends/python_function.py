@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import linecache
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 from tilewright.frontends.errors import NoSource
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
-from tilewright.support.source import Span, function_lines
+from tilewright.support.source import Span, function_lines, lines_of
 
 
 class Source(NamedTuple):
@@ -81,7 +80,7 @@ def is_python_builtin(name: str) -> bool:
 def _read(python: FunctionType) -> tuple[Source, SyntaxTree]:
     code = python.__code__
     file, first = code.co_filename, code.co_firstlineno
-    lines = linecache.getlines(file, python.__globals__)
+    lines = lines_of(file, python.__globals__)
     if len(lines) < first:
         raise CompilationError(NoSource(python.__name__, file))
     text = "".join(function_lines(code, lines))

@@ -57,7 +57,7 @@ def _diagnostic_of(error: Exception) -> Diagnostic | None:
         return None
     code, offset = frames[-1]
     changed = _CHANGES.get(dis.opname[code.co_code[offset]])
-    return UnsupportedSyntax(changed) if changed and "'tensor' object" in str(error) else None
+    return UnsupportedSyntax(changed) if changed and any(name in str(error) for name in _TRACED) else None
 
 
 class _Frame(NamedTuple):
@@ -96,6 +96,8 @@ def _user_places(error: Exception) -> list[FileLocation]:
 
 _OF_NAMED_TUPLES = ("_cls",)
 """The first parameter of the `__new__` that Python makes for them; they seem to belong to no file."""
+_TRACED = ("'tensor' object", "'Element' object")
+"""What Python calls tiles, and the numbers of vectorized functions, when they are changed."""
 _CHANGES = {
     "DELETE_ATTR": "`del` of anything but a variable",
     "DELETE_SUBSCR": "`del` of anything but a variable",

@@ -9,9 +9,10 @@ import numpy as np
 
 from tilewright.dialects.cpu import Accumulate
 from tilewright.dialects.numpy_types import numpy_dtype
-from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.scf import For, If, Parallel, While
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_program import AXES, ProgramId
+from tilewright.interpreter.folding import combine_lanes
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.ir.core import Op
 
@@ -24,6 +25,25 @@ def _for(machine: Interpreter, op: Accumulate | For, low: Any, high: Any, step: 
     for counter in range(int(low), int(high), int(step)):
         carried = machine.run_region(op.region, [dtype.type(counter), *carried])[1]
     return carried
+
+
+@executes("scf.parallel")
+def _parallel(machine: Interpreter, op: Parallel, low: Any, high: Any, step: Any, backwards: Any = False) -> Any:
+    """One turn after the other, in the order that the op prefers."""
+    counters, reductions = range(int(low), int(high), int(step)), op.reductions
+    combined: list[Any] = []
+    for counter in reversed(counters) if backwards else counters:
+        machine.run_block(op.body, [numpy_dtype(op.low.type).type(counter)])
+        new = [[machine.environment[value] for value in reduction.values] for reduction in reductions]
+        pairs = zip(reductions, combined, new, strict=True) if combined else ()
+        combined = [combine_lanes(machine, *pair) for pair in pairs] or new
+    assert combined or not reductions, "a loop with results has a turn"
+    return [value for values in combined for value in values]
+
+
+@executes("scf.reduce")
+def _reduce(machine: Interpreter, op: Op, *_: Any) -> Any:
+    """The loop around reads the values."""
 
 
 @executes("scf.if")

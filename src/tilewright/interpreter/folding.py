@@ -63,6 +63,13 @@ def _combine(machine: Interpreter, op: Fold, left: Tiles, right: Tiles) -> Tiles
     return _of_region(machine, op, [*left, *right], [tile.dtype for tile in left])
 
 
+def combine_lanes(machine: Interpreter, op: Op, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """The function in the region of `op` on two lists of vectors or numbers, lane by lane."""
+    lanes = [np.atleast_1d(value) for value in (*left, *right)]
+    found = _of_region(machine, op, lanes, [value.dtype for value in left])
+    return [value if np.ndim(like) else value[0] for value, like in zip(found, left, strict=True)]
+
+
 def _of_region(machine: Interpreter, op: Op, arguments: Tiles, kinds: Sequence[Any]) -> Tiles:
     """The region on each element of the arguments; `kinds` are the dtypes of its results."""
     (region,) = op.regions

@@ -7,7 +7,7 @@ Programs run one after the other, in order. Every address is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,20 @@ EXECUTED_IN = (accesses, assembly, buffers, control, folding, dots, reports, sca
 """The modules whose import enters the executors."""
 
 
-def run_ir(module: Op, arguments: Mapping[str, Any] | Sequence[Any], grid: Iterable[int] = (1, 1, 1)) -> None:
+def run_ir(
+    module: Op,
+    arguments: Mapping[str, Any] | Sequence[Any],
+    grid: Iterable[int] = (1, 1, 1),
+    *,
+    memory_of: Callable[[Extents], Memory] | None = None,
+) -> None:
     """Run every program of `grid`.
 
     Args:
         module: with one public tt.func, the kernel.
         arguments: for each parameter of the kernel an array (pointers) or a number, in order or by name.
         grid: one to three extents.
+        memory_of: the memory of a program, by its place in the grid, where it is not to be that of the arrays.
 
     Raises:
         OutOfBoundsError: a program touches memory outside of its arrays.
@@ -57,7 +64,8 @@ def run_ir(module: Op, arguments: Mapping[str, Any] | Sequence[Any], grid: Itera
     concrete = [_argument(p, v) for p, v in zip(parameters, values, strict=True)]
     extents = full_grid(grid)
     for program in programs(extents):
-        Interpreter(memory, program=program, grid=extents, functions=functions).call(kernel, concrete)
+        own = memory if memory_of is None else memory_of(program)
+        Interpreter(own, program=program, grid=extents, functions=functions).call(kernel, concrete)
 
 
 def full_grid(grid: Iterable[int]) -> Extents:

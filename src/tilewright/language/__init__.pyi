@@ -26,5 +26,9 @@ from tilewright.language.tuples import *
 from tilewright.semantics.constexpr import *
 from tilewright.semantics.types import *
 
+# Not those of the semantics, which files above import.
+from tilewright.language.operations import to_tensor as to_tensor  # isort: skip
+from tilewright.language.operations import where as where  # isort: skip
+
 TRITON_MAX_TENSOR_NUMEL: int
 __all__: list[str]

@@ -68,6 +68,10 @@ def aggregate(cls: Class) -> Class:
 def aggregate_replace(instance: Any, **changes: Any) -> Any:
     """A copy of an aggregate with other values in some fields.
 
+    Args:
+        instance: of a class with `@aggregate`.
+        changes: the new values by field.
+
     Raises:
         TypeError: `instance` is no aggregate, or has no such field.
     """

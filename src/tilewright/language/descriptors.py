@@ -61,7 +61,11 @@ HALVES = (float16, bfloat16)
 
 
 class tensor_descriptor:  # noqa: N801 - Triton's name
-    """A tensor of `shape` and `strides` (in elements) at `base`, moved in blocks of `block_shape`."""
+    """A tensor of `shape` and `strides` (in elements) at `base`, moved in blocks of `block_shape`.
+
+    Attributes:
+        padding: what a load gives outside of the tensor: `zero` or `nan`.
+    """
 
     def __init__(self, base: Any, shape: Any, strides: Any, block_shape: Any, padding: str = "zero") -> None:
         self.base = base

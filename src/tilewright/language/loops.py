@@ -21,6 +21,9 @@ from tilewright.support.diagnostics import SemanticError
 class range:  # noqa: N801 - Triton's name
     """A run-time loop `start … end` by `step`, with hints for the compiler.
 
+    Args:
+        arg1, arg2: the bounds, as for Python's `range`: the end alone, or start and end.
+
     Attributes:
         start, end, step: run-time or compile-time integers.
         num_stages, loop_unroll_factor, disallow_acc_multi_buffer, flatten, warp_specialize, disable_licm: hints.
@@ -68,7 +71,12 @@ def _hint(name: str, value: Any) -> Any:
 
 
 class static_range:  # noqa: N801 - Triton's name
-    """A loop that is unrolled at compile time; all bounds are constants."""
+    """A loop that is unrolled at compile time.
+
+    Args:
+        arg1, arg2: the bounds, constants: the end alone, or start and end.
+        step: a constant, 1 by default.
+    """
 
     def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
         first, last = (0, arg1) if unwrap(arg2) is None else (arg1, arg2)
@@ -80,7 +88,12 @@ class static_range:  # noqa: N801 - Triton's name
 
 
 class condition:  # noqa: N801 - Triton's name
-    """`while tl.condition(c, disable_licm=True)`: a loop condition with a hint."""
+    """`while tl.condition(c, disable_licm=True)`: a loop condition with a hint.
+
+    Args:
+        arg1: the condition, a scalar.
+        disable_licm: a hint: nothing moves out of the loop.
+    """
 
     def __init__(self, arg1: Any, disable_licm: bool = False) -> None:
         self.condition = arg1
@@ -91,7 +104,11 @@ class condition:  # noqa: N801 - Triton's name
 
 
 class async_task:  # noqa: N801 - Triton's name
-    """`with tl.async_task([0]): …` of Triton 3.5: which warps run the block; here all do, one block after the other."""
+    """`with tl.async_task([0]): …` of Triton 3.5: which warps run the block; here all do, one block after the other.
+
+    Args:
+        task_ids: numbers of groups of warps; they have no meaning here.
+    """
 
     def __init__(self, task_ids: Any) -> None:
         self.task_ids = unwrap_all(task_ids)

@@ -24,7 +24,15 @@ def _unary(name: str, op: str, doc: str, *accepted: dtype) -> Callable[[Any], An
         return unary_float(op, x, accepted=accepted or WIDE_FLOATS)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    kinds = " or ".join(kind.name for kind in accepted or WIDE_FLOATS)
+    function.__doc__ = f"""{doc}
+
+    Args:
+        x: a tile or scalar of {kinds}; others are converted first, with `x.to(tl.float32)`.
+
+    Raises:
+        SemanticError: elements of another type.
+    """
     return function
 
 
@@ -43,27 +51,49 @@ ceil = _unary("ceil", "math.ceil", "The smallest whole number that is not below 
 
 
 def abs(x: Any) -> Any:
-    """The value without its sign."""
+    """The value without its sign.
+
+    Args:
+        x: a tile or number; for the smallest integer of its type the result is that integer.
+    """
     return math_semantics.absolute(x)
 
 
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> Any:
-    """x / y of floats; `ieee_rounding` asks for the correctly rounded quotient, `approx` allows a rough one."""
+    """x / y of floats; `ieee_rounding` asks for the correctly rounded quotient, `approx` allows a rough one.
+
+    Args:
+        x, y: tiles or numbers of floats, which broadcast.
+        ieee_rounding: round correctly.
+        approx: a rough quotient is enough, on GPUs.
+    """
     return arithmetic.fdiv(x, y, rounded=bool(unwrap(ieee_rounding)), approximate=bool(unwrap(approx)))
 
 
 def div_rn(x: Any, y: Any) -> Any:
-    """The correctly rounded quotient of fp32 values."""
+    """The correctly rounded quotient of fp32 values.
+
+    Args:
+        x, y: tiles of fp32, which broadcast.
+    """
     return math_semantics.div_rn(x, y)
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once."""
+    """x * y + z, rounded once.
+
+    Args:
+        x, y, z: tiles or numbers, which broadcast and promote.
+    """
     return math_semantics.fma(x, y, z)
 
 
 def umulhi(x: Any, y: Any) -> Any:
-    """The high half of the product of 32- or 64-bit integers, taken as unsigned."""
+    """The high half of the product of 32- or 64-bit integers, taken as unsigned.
+
+    Args:
+        x, y: integer tiles, which broadcast.
+    """
     return math_semantics.umulhi(x, y)
 
 

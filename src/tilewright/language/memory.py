@@ -74,7 +74,15 @@ def store(
     cache_modifier: Any = "",
     eviction_policy: Any = "",
 ) -> None:
-    """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`."""
+    """Write `value`, converted to the element type, to `pointer` where `mask` holds.
+
+    Args:
+        pointer: a tile of pointers, a scalar pointer, or a block pointer.
+        value: a tile or number that broadcasts to the shape of `pointer`.
+        mask: where to store; elsewhere no memory is touched.
+        boundary_check: for block pointers, the axes that may leave the tensor.
+        cache_modifier, eviction_policy: hints.
+    """
     if isinstance(unwrap(boundary_check), str):
         warn_deprecated("cache_modifier as fourth argument of tl.store", "cache_modifier=…")
         boundary_check, cache_modifier, eviction_policy = (), boundary_check, cache_modifier or eviction_policy
@@ -89,13 +97,30 @@ def store(
 
 
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> Any:
-    """A pointer to a block of the tensor at `base`; `order` lists the axes from fastest to slowest in memory."""
+    """A pointer to a block of the tensor at `base`; `order` lists the axes from fastest to slowest in memory.
+
+    Args:
+        base: a scalar pointer.
+        shape: the extents of the tensor, numbers or scalars.
+        strides: the distances along its axes, in elements.
+        offsets: where the block begins.
+        block_shape: the extents of the block, powers of two.
+        order: a permutation of the axes, constants.
+
+    Returns:
+        A block pointer, for `tl.load`, `tl.store` and `tl.advance`.
+    """
     return block_pointers.make_block_ptr(base, shape, strides, offsets, block_shape, order)
 
 
 @must_use_result("a block pointer does not change: give the result to a variable")
 def advance(base: Any, offsets: Any) -> Any:
-    """The block pointer `base` moved by `offsets`; the result must be used, `base` stays."""
+    """The block pointer `base` moved by `offsets`; the result must be used, `base` stays.
+
+    Args:
+        base: a block pointer.
+        offsets: how far to go along each axis, in elements.
+    """
     return block_pointers.advance(base, offsets)
 
 
@@ -106,13 +131,7 @@ def _combining(operation: str, doc: str) -> Callable[..., Any]:
         return atomics.atomic_rmw(operation, pointer, val, mask, sem=sem, scope=scope)
 
     function.__name__ = function.__qualname__ = f"atomic_{operation}"
-    function.__doc__ = doc
-    return function
-
-
-atomic_add = _combining(
-    "add",
-    """Add `val` in memory; returns what was there before.
+    function.__doc__ = f"""{doc}
 
     Args:
         pointer: where, a tile of pointers or a scalar.
@@ -120,28 +139,56 @@ atomic_add = _combining(
         mask: which elements take part.
         sem: `acquire`, `release`, `acq_rel` (default) or `relaxed`.
         scope: `gpu` (default), `cta` or `sys`.
-    """,
-)
-atomic_max = _combining("max", "Keep the larger of memory and `val`; arguments as for `atomic_add`.")
-atomic_min = _combining("min", "Keep the smaller of memory and `val`; arguments as for `atomic_add`.")
-atomic_and = _combining("and", "`memory & val`; arguments as for `atomic_add`.")
-atomic_or = _combining("or", "`memory | val`; arguments as for `atomic_add`.")
-atomic_xor = _combining("xor", "`memory ^ val`; arguments as for `atomic_add`.")
-atomic_xchg = _combining("xchg", "Replace memory by `val`; arguments as for `atomic_add`.")
+
+    Returns:
+        What was in memory before, in the shape of `pointer`.
+    """
+    return function
+
+
+atomic_add = _combining("add", "Add `val` in memory; returns what was there before.")
+atomic_max = _combining("max", "Keep the larger of memory and `val`.")
+atomic_min = _combining("min", "Keep the smaller of memory and `val`.")
+atomic_and = _combining("and", "`memory & val`.")
+atomic_or = _combining("or", "`memory | val`.")
+atomic_xor = _combining("xor", "`memory ^ val`.")
+atomic_xchg = _combining("xchg", "Replace memory by `val`.")
 
 
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
-    """Write `val` where memory equals `cmp`; returns what was there before."""
+    """Write `val` where memory equals `cmp`; returns what was there before.
+
+    Args:
+        pointer: where, a tile of pointers or a scalar, to elements of 16, 32 or 64 bits.
+        cmp: what must be there.
+        val: what is written then.
+        sem, scope: as for `atomic_add`.
+    """
     return atomics.atomic_cas(pointer, cmp, val, sem=sem, scope=scope)
 
 
 def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
-    """Read memory atomically; `sem` is `acquire` (default) or `relaxed`."""
+    """Read memory atomically; `sem` is `acquire` (default) or `relaxed`.
+
+    Args:
+        pointer: where, a tile of pointers or a scalar.
+        mask: which elements take part.
+        sem: the order.
+        scope: as for `atomic_add`.
+    """
     return atomics.atomic_load(pointer, mask, sem=sem, scope=scope)
 
 
 def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
-    """Write memory atomically; `sem` is `release` (default) or `relaxed`."""
+    """Write memory atomically; `sem` is `release` (default) or `relaxed`.
+
+    Args:
+        pointer: where, a tile of pointers or a scalar.
+        val: what is written.
+        mask: which elements take part.
+        sem: the order.
+        scope: as for `atomic_add`.
+    """
     atomics.atomic_store(pointer, val, mask, sem=sem, scope=scope)
 
 

@@ -42,42 +42,82 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
 
 
 def to_tensor(x: Any) -> Any:
-    """A Python number as a scalar of the smallest type that holds it; tiles as they are."""
+    """A Python number as a scalar of the smallest type that holds it; tiles as they are.
+
+    Args:
+        x: a number, or a tile.
+    """
     return arithmetic.to_tensor(x)
 
 
 def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x + y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false."""
+    """`x + y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false.
+
+    Args:
+        x, y: tiles or numbers, which broadcast and promote.
+        sanitize_overflow: False: when debugging, integers may overflow here.
+    """
     return arithmetic.add(x, y, sanitize_overflow=bool(sanitize_overflow))
 
 
 def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x - y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false."""
+    """`x - y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false.
+
+    Args:
+        x, y: tiles or numbers, which broadcast and promote.
+        sanitize_overflow: False: when debugging, integers may overflow here.
+    """
     return arithmetic.sub(x, y, sanitize_overflow=bool(sanitize_overflow))
 
 
 def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
-    """`x * y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false."""
+    """`x * y`; when debugging, integers are asserted not to overflow unless `sanitize_overflow` is false.
+
+    Args:
+        x, y: tiles or numbers, which broadcast and promote.
+        sanitize_overflow: False: when debugging, integers may overflow here.
+    """
     return arithmetic.mul(x, y, sanitize_overflow=bool(sanitize_overflow))
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition` holds, else `y`; both are computed."""
+    """`x` where `condition` holds, else `y`; both are computed.
+
+    Args:
+        condition: a tile of truth values.
+        x, y: tiles or numbers; all three broadcast, and `x` and `y` promote.
+    """
     return comparison.where(condition, unwrap(x), unwrap(y))
 
 
 def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """The smaller element; `propagate_nan` decides about NaN."""
+    """The smaller element; `propagate_nan` decides about NaN.
+
+    Args:
+        x, y: tiles or numbers, which broadcast and promote.
+        propagate_nan: `tl.PropagateNan.ALL` gives NaN where either is NaN; NONE, the default, gives the number.
+    """
     return arithmetic.minimum(x, y, propagate_nan=_propagates(propagate_nan))
 
 
 def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """The larger element; `propagate_nan` decides about NaN."""
+    """The larger element; `propagate_nan` decides about NaN.
+
+    Args:
+        x, y: tiles or numbers, which broadcast and promote.
+        propagate_nan: `tl.PropagateNan.ALL` gives NaN where either is NaN; NONE, the default, gives the number.
+    """
     return arithmetic.maximum(x, y, propagate_nan=_propagates(propagate_nan))
 
 
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> Any:
-    """`x` kept between `min` and `max`."""
+    """`x` kept between `min` and `max`.
+
+    Args:
+        x: a tile of floats.
+        min, max: tiles or numbers, which broadcast.
+        propagate_nan: as for `tl.maximum`.
+    """
     return math.clamp(x, min, max, propagate_nan=_propagates(propagate_nan))
 
 
@@ -99,7 +139,16 @@ def dot(
     trans_a: Any = False,
     trans_b: Any = False,
 ) -> Any:
-    """The matrix product `input @ other + acc`; see `semantics.dot.dot` for the arguments.
+    """The matrix product `input @ other + acc`.
+
+    Args:
+        input, other: tiles M × K and K × N of one element type, or with the same extent in front, a batch.
+        acc: a tile M × N that the product is added to; 0 by default.
+        input_precision: for fp32: `ieee`, or `tf32`, `tf32x3` and their like, which a CPU computes as `ieee`.
+        allow_tf32: an older way to say it: True is `tf32`, False `ieee`.
+        max_num_imprecise_acc: for fp8 on some GPUs: after how many products sums are taken over to fp32.
+        out_dtype: the element type of the result: fp32 by default, for fp64 and integers fp64 and int32.
+        trans_a, trans_b: deprecated: `tl.trans` of the operand instead.
 
     What older Tritons had in their places still works, with a warning: `trans_a` and `trans_b` turn an operand, and a
     truth value as third or fourth argument is `allow_tf32`.
@@ -162,14 +211,33 @@ def _with_kept_axes(result: Tile, axis: Any, rank: int) -> Tile:
 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Callable[..., Any], reverse: Any = False) -> Any:
-    """All prefixes of a tile, or several at once, along `axis`, folded with `combine_fn`; suffixes with `reverse`."""
+    """All prefixes of a tile, or several at once, along `axis`, folded with `combine_fn`; suffixes with `reverse`.
+
+    Args:
+        input: a tile, or a tuple of tiles of equal shape.
+        axis: along which prefixes are formed.
+        combine_fn: takes as many left and right scalars as there are tiles and returns as many; it must be associative.
+        reverse: from the end to the beginning.
+
+    Returns:
+        A tile of the same shape, or a tuple of them.
+    """
     tiles = input if isinstance(input, (builtins.tuple, list)) else (input,)
     results = reductions.scan(tiles, unwrap(axis), combine_fn, reverse=bool(reverse))
     return tuple(results) if isinstance(input, (builtins.tuple, list)) else results[0]
 
 
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> Any:
-    """The counts of `0 … num_bins - 1` in a one-dimensional tile, where `mask` holds."""
+    """The counts of `0 … num_bins - 1` in a one-dimensional tile, where `mask` holds.
+
+    Args:
+        input: a tile of integers with one axis.
+        num_bins: a constant, a power of two.
+        mask: a tile of truth values: which elements count.
+
+    Returns:
+        An int32 tile of `num_bins` elements.
+    """
     return reductions.histogram(input, num_bins, unwrap(mask))
 
 

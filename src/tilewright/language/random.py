@@ -37,7 +37,19 @@ Four = tuple[Any, Any, Any, Any]
 
 
 def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
-    """`n_rounds` rounds on the counter (c0 … c3) under the key (k0, k1), all uint32 or all uint64."""
+    """`n_rounds` rounds on the counter (c0 … c3) under the key (k0, k1), all uint32 or all uint64.
+
+    Args:
+        c0, c1, c2, c3: the counter, uint32 or uint64 tiles and of one shape.
+        k0, k1: the key, of the same type.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+
+    Returns:
+        Four tiles of random bits.
+
+    Raises:
+        SemanticError: the counter is of another type.
+    """
     kind = c0.type.scalar
     if kind not in PHILOX:
         raise SemanticError(WrongOperandType("philox_impl", kind, "uint32 or uint64"))
@@ -59,7 +71,16 @@ def _sum(x: Any, number: int) -> Any:
 
 
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
-    """Four tiles of random bits from the 64-bit `seed` and the counter (c0 … c3), 32 or 64 bits wide like c0."""
+    """Four tiles of random bits from the 64-bit `seed` and the counter (c0 … c3), 32 or 64 bits wide like c0.
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        c0, c1, c2, c3: the counter, integer tiles of 32 or 64 bits and of one shape.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+
+    Raises:
+        SemanticError: the seed is no integer, or the counter has another width.
+    """
     given = to_tensor(seed)
     if not given.type.scalar.is_int():
         raise SemanticError(WrongOperandType("philox", given.type.scalar, "an integer seed"))
@@ -77,7 +98,13 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
 
 
 def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
-    """Four tiles of random bits per offset; the cheapest way to get random numbers."""
+    """Four tiles of random bits per offset; the cheapest way to get random numbers.
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        offset: integer tile; equal offsets give equal numbers.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+    """
     given = operations.to_tensor(offset)
     low = operations.cast(given, uint32)  # the counter is four words of 32 bits
     high = zero = low * 0
@@ -87,12 +114,28 @@ def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
 
 
 def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
-    """A tile of random bits in the shape of `offset`."""
+    """A tile of random bits in the shape of `offset`.
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        offset: integer tile; equal offsets give equal numbers.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+
+    Returns:
+        A uint32 tile.
+    """
     return randint4x(seed, offset, n_rounds)[0]
 
 
 def uint_to_uniform_float(x: Any) -> Any:
-    """Random bits as a number in [0, 1)."""
+    """Random bits as a number in [0, 1).
+
+    Args:
+        x: an integer tile of 32 or 64 bits.
+
+    Raises:
+        SemanticError: elements of another type.
+    """
     if x.type.scalar not in (uint32, int32, uint64, int64):
         raise SemanticError(WrongOperandType("uint_to_uniform_float", x.type.scalar, "an integer of 32 or 64 bits"))
     if x.type.scalar in (uint32, int32):
@@ -104,30 +147,58 @@ def uint_to_uniform_float(x: Any) -> Any:
 
 
 def rand(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
-    """fp32 numbers uniform in [0, 1), one per offset."""
+    """fp32 numbers uniform in [0, 1), one per offset.
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        offset: integer tile; equal offsets give equal numbers.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+    """
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
 def rand4x(seed: Any, offsets: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
-    """Four tiles of numbers uniform in [0, 1)."""
+    """Four tiles of numbers uniform in [0, 1).
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        offsets: integer tile; equal offsets give equal numbers.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+    """
     a, b, c, d = (uint_to_uniform_float(bits) for bits in randint4x(seed, offsets, n_rounds))
     return a, b, c, d
 
 
 def pair_uniform_to_normal(u1: Any, u2: Any) -> tuple[Any, Any]:
-    """Two normal numbers from two uniform ones, by Box and Muller."""
+    """Two normal numbers from two uniform ones, by Box and Muller.
+
+    Args:
+        u1, u2: fp32 tiles of numbers in [0, 1), of one shape.
+    """
     radius = math.sqrt(-2.0 * math.log(operations.maximum(1.0e-7, u1)))
     angle = 6.283185307179586 * u2
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
 def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
-    """fp32 numbers of the standard normal distribution, one per offset."""
+    """fp32 numbers of the standard normal distribution, one per offset.
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        offset: integer tile; equal offsets give equal numbers.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+    """
     first, second, _, _ = randint4x(seed, offset, n_rounds)
     return pair_uniform_to_normal(uint_to_uniform_float(first), uint_to_uniform_float(second))[0]
 
 
 def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
-    """Four tiles of numbers of the standard normal distribution."""
+    """Four tiles of numbers of the standard normal distribution.
+
+    Args:
+        seed: an integer of up to 64 bits; another seed gives other numbers.
+        offset: integer tile; equal offsets give equal numbers.
+        n_rounds: rounds of Philox; fewer are faster and less random.
+    """
     u1, u2, u3, u4 = rand4x(seed, offset, n_rounds)
     return *pair_uniform_to_normal(u1, u2), *pair_uniform_to_normal(u3, u4)

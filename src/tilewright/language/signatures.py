@@ -18,7 +18,12 @@ class const:  # noqa: N801 - Triton's name
 
 
 class tuple_type:  # noqa: N801 - Triton's name
-    """The type of a tuple: those of its values, possibly with names."""
+    """The type of a tuple: those of its values, possibly with names.
+
+    Attributes:
+        types: one for each value.
+        fields: the names of the values, or None.
+    """
 
     def __init__(self, types: Any, fields: Any = None) -> None:
         self.types = list(types)
@@ -48,6 +53,10 @@ _SIGNATURE_NAMES = {
 
 def str_to_ty(name: str, c: Any = None) -> AnyType | constexpr_type:
     """The type that a signature string means: `i32`, `*fp16`, `*ki8` (const pointer), `constexpr`.
+
+    Args:
+        name: as Triton spells types in signatures.
+        c: the value, for `constexpr`.
 
     Raises:
         ValueError: there is no such type.

@@ -20,13 +20,23 @@ from tilewright.support.diagnostics import SemanticError
 
 
 def flip(x: Any, dim: Any = None) -> Any:
-    """The elements in reverse order along `dim`, by default the last axis."""
+    """The elements in reverse order along `dim`, by default the last axis.
+
+    Args:
+        x: a tile of numbers.
+        dim: an axis.
+    """
     axis = _axis("flip", x, dim)
     return shaping.gather(x, xor(positions(x, axis), x.type.shape[axis] - 1), axis)
 
 
 def sort(x: Any, dim: Any = None, descending: Any = 0) -> Any:
     """The elements in order along `dim`, which must be the last axis.
+
+    Args:
+        x: a tile of numbers.
+        dim: the last axis, or None.
+        descending: the largest first.
 
     Raises:
         SemanticError: `dim` is another axis.
@@ -41,7 +51,13 @@ def sort(x: Any, dim: Any = None, descending: Any = 0) -> Any:
 
 
 def bitonic_merge(x: Any, dim: Any = None, descending: Any = 0) -> Any:
-    """A bitonic sequence in order along `dim`, which must be the last axis."""
+    """A bitonic sequence in order along `dim`, which must be the last axis.
+
+    Args:
+        x: a tile whose halves along the axis are in order, one of them backwards.
+        dim: the last axis, or None.
+        descending: the largest first.
+    """
     axis = _last_axis("bitonic_merge", x, dim)
     return _merge(x, axis, x.type.shape[axis], descending=bool(unwrap(descending)), alternating=False)
 
@@ -50,6 +66,15 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> Any:
     """The `k` largest elements (smallest unless `descending`) along the last axis, in order; k is a power of two.
 
     They come in 32 bits, as from `tl.max`, unless all are taken.
+
+    Args:
+        x: a tile of numbers.
+        k: a constant.
+        dim: the last axis, or None.
+        descending: False: the smallest instead.
+
+    Raises:
+        SemanticError: `dim` is another axis, or `k` is no power of two up to its extent.
     """
     axis = _last_axis("topk", x, dim)
     length, count = x.type.shape[axis], unwrap(k)

@@ -28,7 +28,15 @@ from tilewright.support.diagnostics import SemanticError
 
 
 def cdiv(x: Any, div: Any) -> Any:
-    """The quotient rounded up, for non-negative `x` and positive `div`."""
+    """The quotient rounded up, for non-negative `x` and positive `div`.
+
+    Args:
+        x, div: integers: numbers, or tiles that broadcast.
+
+    Example:
+        >>> tw.cdiv(1000, 256)
+        4
+    """
     x, div = unwrap(x), unwrap(div)
     if not isinstance(x, Tile) and not isinstance(div, Tile):
         return (x + div - 1) // div
@@ -36,7 +44,11 @@ def cdiv(x: Any, div: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Args:
+        x: a tile of fp32 or fp64.
+    """
     return 1 / (1 + math.exp(-x))
 
 
@@ -44,6 +56,12 @@ def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any 
     """exp(x) divided by its sum along `dim`, which is 0 by default; computed without overflow.
 
     The result has the shape of `x`, whatever `keep_dims` says.
+
+    Args:
+        x: a tile of fp32 or fp64.
+        dim: the axis of the sum.
+        keep_dims: accepted as Triton accepts it.
+        ieee_rounding: divide with correct rounding.
     """
     axis = checked_axis(0 if unwrap(dim) is None else dim, len(x.type.shape))
     inner = axis > 0  # leading axes come back by themselves when shapes meet
@@ -52,7 +70,12 @@ def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any 
 
 
 def ravel(x: Any, can_reorder: Any = False) -> Any:
-    """All elements on one axis."""
+    """All elements on one axis.
+
+    Args:
+        x: a tile.
+        can_reorder: the order of the elements does not matter.
+    """
     return shaping.reshape(x, [prod(x.type.shape)], can_reorder=can_reorder)
 
 
@@ -60,6 +83,14 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[An
     """The place of tile (i, j) of `size_i` x `size_j`, when tiles are visited in groups of `size_g` rows.
 
     Within a group tiles are visited column by column, so that neighbours in time share operands.
+
+    Args:
+        i, j: row and column in the usual order, integers or scalars.
+        size_i, size_j: the number of rows and of columns.
+        size_g: the rows of a group.
+
+    Returns:
+        The row and the column to compute instead.
     """
     linear = i * size_j + j
     tiles_per_group = size_g * size_j
@@ -70,35 +101,65 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[An
 
 
 def zeros(shape: Any, dtype: Any) -> Any:
-    """A tile of zeros."""
+    """A tile of zeros.
+
+    Args:
+        shape: extents, powers of two.
+        dtype: the element type.
+    """
     return shaping.full(shape, 0, dtype)
 
 
 def zeros_like(input: Any) -> Any:
-    """A tile of zeros with the shape and element type of `input`."""
+    """A tile of zeros with the shape and element type of `input`.
+
+    Args:
+        input: a tile.
+    """
     return shaping.full(input.type.shape, 0, input.type.scalar)
 
 
 def squeeze(x: Any, dim: Any) -> Any:
-    """`x` without its axis `dim` of extent 1."""
+    """`x` without its axis `dim` of extent 1.
+
+    Args:
+        x: a tile.
+        dim: an axis of extent 1.
+    """
     shape, axis = x.type.shape, checked_axis(dim, len(x.type.shape))
     return shaping.reshape(x, (*shape[:axis], *shape[axis + 1 :]))
 
 
 def unsqueeze(x: Any, dim: Any) -> Any:
-    """`x` with a new axis of extent 1 at `dim`."""
+    """`x` with a new axis of extent 1 at `dim`.
+
+    Args:
+        x: a tile.
+        dim: the place of the new axis in the result.
+    """
     return shaping.expand_dims(x, dim)
 
 
 def interleave(a: Any, b: Any) -> Any:
-    """The elements of both tiles in turns along the last axis."""
+    """The elements of both tiles in turns along the last axis.
+
+    Args:
+        a, b: tiles of equal shape and element type.
+    """
     pair = shaping.join(a, b)
     shape = pair.type.shape
     return pair if len(shape) == 1 else shaping.reshape(pair, (*shape[:-2], 2 * shape[-2]))
 
 
 def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> Any:
-    """The sum along `axis` (None: of everything), in `dtype`; integers below 32 bits add up in 32."""
+    """The sum along `axis` (None: of everything), in `dtype`; integers below 32 bits add up in 32.
+
+    Args:
+        input: a tile.
+        axis: which axis disappears; None folds all elements into a scalar.
+        keep_dims: keep the axis with extent 1.
+        dtype: the element type in which elements are added.
+    """
     return operations.reduce(_for_sums(input, dtype), axis, arithmetic.add, keep_dims)
 
 
@@ -112,6 +173,13 @@ def max(
     """The largest element along `axis` (None: of everything), as a tuple with its index if wanted.
 
     Elements below 32 bits are widened to fp32 or int32. Among equal elements the first one's index counts.
+
+    Args:
+        input: a tile.
+        axis: which axis disappears; None folds all elements into a scalar.
+        return_indices: return the tuple (value, index).
+        return_indices_tie_break_left: of equal elements the first one's index; False: of any.
+        keep_dims: keep the axis with extent 1.
     """
     if unwrap(return_indices):
         return _with_index(input, axis, ">", keep_dims, leftmost=bool(return_indices_tie_break_left))
@@ -125,39 +193,97 @@ def min(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """The smallest element along `axis`; like `max` in everything else."""
+    """The smallest element along `axis`; like `max` in everything else.
+
+    Args:
+        input: a tile.
+        axis: which axis disappears; None folds all elements into a scalar.
+        return_indices, return_indices_tie_break_left, keep_dims: as for `max`.
+    """
     if unwrap(return_indices):
         return _with_index(input, axis, "<", keep_dims, leftmost=bool(return_indices_tie_break_left))
     return operations.reduce(in_32_bits(input), axis, operations.minimum, keep_dims)
 
 
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
-    """The index of the largest element along `axis`."""
+    """The index of the largest element along `axis`.
+
+    Args:
+        input: a tile.
+        axis: which axis disappears.
+        tie_break_left: of equal elements the first one counts; False: any.
+        keep_dims: keep the axis with extent 1.
+
+    Returns:
+        An int32 tile or scalar.
+    """
     return _with_index(input, axis, ">", keep_dims, leftmost=bool(tie_break_left))[1]
 
 
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
-    """The index of the smallest element along `axis`."""
+    """The index of the smallest element along `axis`.
+
+    Args:
+        input: a tile.
+        axis: which axis disappears.
+        tie_break_left: of equal elements the first one counts; False: any.
+        keep_dims: keep the axis with extent 1.
+
+    Returns:
+        An int32 tile or scalar.
+    """
     return _with_index(input, axis, "<", keep_dims, leftmost=bool(tie_break_left))[1]
 
 
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:
-    """The exclusive or of integers along `axis`."""
+    """The exclusive or of integers along `axis`.
+
+    Args:
+        input: a tile of integers.
+        axis: which axis disappears; None folds all elements into a scalar.
+        keep_dims: keep the axis with extent 1.
+
+    Raises:
+        SemanticError: elements are no integers.
+    """
     return operations.reduce(_integers("xor_sum", input), axis, arithmetic.xor, keep_dims)
 
 
 def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> Any:
-    """The inclusive or of integers along `axis`."""
+    """The inclusive or of integers along `axis`.
+
+    Args:
+        input: a tile of integers.
+        axis: which axis disappears; None folds all elements into a scalar.
+        keep_dims: keep the axis with extent 1.
+
+    Raises:
+        SemanticError: elements are no integers.
+    """
     return operations.reduce(_integers("reduce_or", input), axis, arithmetic.or_, keep_dims)
 
 
 def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
-    """The running sum along `axis`; integers below 32 bits add up in 32."""
+    """The running sum along `axis`; integers below 32 bits add up in 32.
+
+    Args:
+        input: a tile.
+        axis: along which sums are formed.
+        reverse: from the end to the beginning.
+        dtype: the element type in which elements are added.
+    """
     return operations.associative_scan(_for_sums(widened_bf16(input), dtype), axis, arithmetic.add, reverse)
 
 
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> Any:
-    """The running product along `axis`; integers below 32 bits are multiplied in 32, as in Triton 3.9."""
+    """The running product along `axis`; integers below 32 bits are multiplied in 32, as in Triton 3.9.
+
+    Args:
+        input: a tile.
+        axis: along which products are formed.
+        reverse: from the end to the beginning.
+        dtype: the element type in which elements are multiplied.
+    """
     return operations.associative_scan(_for_sums(widened_bf16(input), dtype), axis, arithmetic.mul, reverse)
 
 

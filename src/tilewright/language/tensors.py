@@ -16,21 +16,27 @@ from tilewright.semantics.errors import NoSingleTruth
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
 
-Operator = Callable[[Any, Any], Any]
+Operator = Callable[["tensor", Any], "tensor"]
 
 
-def _reflected(operation: Operator) -> Operator:
-    def method(self: tensor, other: Any) -> Any:
+def _operators(operation: Callable[[Any, Any], Any]) -> list[Operator]:
+    """The method for `self + other`, and the one for `other + self`."""
+
+    def reflected(self: tensor, other: Any) -> Any:
         return operation(other, self)
 
-    return method
+    return [operation, reflected]
 
 
-def _comparison(relation: str) -> Operator:
+def _unary(operation: Callable[[Any], Any]) -> Callable[[tensor], tensor]:
+    return operation
+
+
+def _comparisons(relation: str) -> list[Operator]:
     def method(self: Any, other: Any) -> Any:
         return compare(relation, self, other)
 
-    return method
+    return _operators(method)
 
 
 class tensor(Tile):  # noqa: N801 - Triton's name
@@ -58,27 +64,27 @@ class tensor(Tile):  # noqa: N801 - Triton's name
         """The last two axes swapped."""
         return shapes.transpose(self)
 
-    __add__, __radd__ = arithmetic.add, _reflected(arithmetic.add)
-    __sub__, __rsub__ = arithmetic.sub, _reflected(arithmetic.sub)
-    __mul__, __rmul__ = arithmetic.mul, _reflected(arithmetic.mul)
-    __truediv__, __rtruediv__ = arithmetic.truediv, _reflected(arithmetic.truediv)
-    __floordiv__, __rfloordiv__ = arithmetic.floordiv, _reflected(arithmetic.floordiv)
-    __mod__, __rmod__ = arithmetic.mod, _reflected(arithmetic.mod)
-    __and__, __rand__ = arithmetic.and_, _reflected(arithmetic.and_)
-    __or__, __ror__ = arithmetic.or_, _reflected(arithmetic.or_)
-    __xor__, __rxor__ = arithmetic.xor, _reflected(arithmetic.xor)
-    __lshift__, __rlshift__ = arithmetic.shl, _reflected(arithmetic.shl)
-    __rshift__, __rrshift__ = arithmetic.shr, _reflected(arithmetic.shr)
-    __neg__ = arithmetic.minus
-    __pos__ = arithmetic.plus
-    __invert__ = arithmetic.invert
-    __not__ = arithmetic.logical_not
-    __lt__, __le__ = _comparison("<"), _comparison("<=")
-    __gt__, __ge__ = _comparison(">"), _comparison(">=")
-    __eq__ = _comparison("==")
-    __ne__ = _comparison("!=")
-    __rlt__, __rle__, __rgt__, __rge__ = (_reflected(_comparison(sign)) for sign in ("<", "<=", ">", ">="))
-    __req__, __rne__ = _reflected(_comparison("==")), _reflected(_comparison("!="))
+    __add__, __radd__ = _operators(arithmetic.add)
+    __sub__, __rsub__ = _operators(arithmetic.sub)
+    __mul__, __rmul__ = _operators(arithmetic.mul)
+    __truediv__, __rtruediv__ = _operators(arithmetic.truediv)
+    __floordiv__, __rfloordiv__ = _operators(arithmetic.floordiv)
+    __mod__, __rmod__ = _operators(arithmetic.mod)
+    __and__, __rand__ = _operators(arithmetic.and_)
+    __or__, __ror__ = _operators(arithmetic.or_)
+    __xor__, __rxor__ = _operators(arithmetic.xor)
+    __lshift__, __rlshift__ = _operators(arithmetic.shl)
+    __rshift__, __rrshift__ = _operators(arithmetic.shr)
+    __neg__ = _unary(arithmetic.minus)
+    __pos__ = _unary(arithmetic.plus)
+    __invert__ = _unary(arithmetic.invert)
+    __not__ = _unary(arithmetic.logical_not)
+    __lt__, __rlt__ = _comparisons("<")
+    __le__, __rle__ = _comparisons("<=")
+    __gt__, __rgt__ = _comparisons(">")
+    __ge__, __rge__ = _comparisons(">=")
+    __eq__, __req__ = _comparisons("==")  # type: ignore[assignment]  # element by element
+    __ne__, __rne__ = _comparisons("!=")  # type: ignore[assignment]
     __hash__ = object.__hash__
     __iter__ = None
     __getitem__ = shapes.index_tile

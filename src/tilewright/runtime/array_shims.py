@@ -17,6 +17,7 @@ class MockTensor:
 
     Attributes:
         dtype: a dtype of NumPy, torch or the language.
+        shape: its extents; one element by default.
     """
 
     def __init__(self, dtype: Any, shape: Sequence[int] | None = None) -> None:
@@ -118,6 +119,10 @@ def reinterpret(tensor: Any, dtype: Any) -> Any:
 
     Raises:
         TypeError: `tensor` is no array.
+
+    Example:
+        >>> tw.reinterpret(np.zeros(4, np.uint8), tl.float8e5).dtype
+        triton.language.float8e5
     """
     if isinstance(tensor, TensorWrapper):
         return tensor.base if dtype == tensor.base.dtype else TensorWrapper(tensor.base, dtype)

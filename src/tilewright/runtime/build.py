@@ -12,7 +12,6 @@ is_like_any_other = PreparationCounter.count == before          # this call prep
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
@@ -33,6 +32,7 @@ from tilewright.runtime.standalone_stages import StandaloneStages
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import machine_name
 
 IMAGE = "image"
 
@@ -45,7 +45,7 @@ def current_target() -> GPUTarget:
 
 def cpu_target() -> GPUTarget:
     """This CPU, or what TILEWRIGHT_CPU names."""
-    return GPUTarget("cpu", knobs.tilewright.cpu or platform.machine(), 0)
+    return GPUTarget("cpu", knobs.tilewright.cpu or machine_name(), 0)
 
 
 def current_backend() -> BaseBackend:
@@ -125,7 +125,6 @@ def cache_key(
         "globals" if knobs.compilation.allow_non_constexpr_globals else "",
         *(f"{name}={text!r}" for name, text in (replacements or {}).items()),
     )
-    is_shared = knobs.cache.manager_class is not None  # perhaps with machines where the files have other dates
     return CacheKey(
         function=source.identity,
         name=source.name,
@@ -133,9 +132,20 @@ def cache_key(
         target=backend.hash(),
         options=options_identity(options),
         changes="".join(changes),
-        compiler=portable_identity() if is_shared else COMPILER_IDENTITY,
+        compiler=compiler_identity(),
         llvm=llvm_identity(),
     )
+
+
+def compiler_identity() -> str:
+    """The identity of this package's sources; by content where machines share the cache."""
+    is_shared = knobs.cache.manager_class is not None or knobs.tilewright.cache_is_shared
+    return portable_identity() if is_shared else COMPILER_IDENTITY
+
+
+def digest_of(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> str:
+    """The digest under which `build` keeps a kernel: 64 hexadecimal digits; errors as of `build`."""
+    return _Job.of(source, backend, options).digest
 
 
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:

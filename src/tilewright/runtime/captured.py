@@ -14,13 +14,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, Self, cast
 from weakref import WeakValueDictionary
 
 from tilewright.language.callable import KeyedCallable
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.dependencies import UsedGlobals, captured_values, dependencies, hashing, is_being_hashed
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
 from tilewright.semantics.constexpr import constexpr_type
+from tilewright.support.annotations import signature_of
 
 
 class CapturedFunction(KeyedCallable):
@@ -178,11 +180,24 @@ class CapturedFunction(KeyedCallable):
     def _fn_name(self) -> str:
         return f"{self._original.__module__}.{self._original.__qualname__}"
 
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """The decorator that makes such a function of a plain one, and its options."""
+        return type(self), {}
+
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """By reference, as functions are; what torch's compile workers send has lost `fn`, and cannot run."""
-        if self.fn is not None:
-            return self.__qualname__
-        return _without_code, (type(self), {name: vars(self)[name] for name in PLAIN if name in vars(self)})
+        """By reference where other processes can import it, else by source; see `pickling.py`.
+
+        What torch's compile workers send has lost `fn`, and cannot run.
+        """
+        if self.fn is None:
+            return _without_code, (type(self), {name: vars(self)[name] for name in PLAIN if name in vars(self)})
+        return lazy_imports.reduced(self)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
 
 PLAIN = ("__name__", "__qualname__", "__module__", "fn", "repr", "params", "arg_names", "constexprs", "_src", "_hash")
@@ -203,7 +218,7 @@ def stand_for(function: KeyedCallable, fn: FunctionType) -> None:
     """
     update_wrapper(cast("Callable[..., Any]", function), fn)
     vars(function).pop("__wrapped__")
-    vars(function)["__signature__"] = inspect.signature(fn)
+    vars(function)["__signature__"] = signature_of(fn)
 
 
 functions_by_name: WeakValueDictionary[str, CapturedFunction] = WeakValueDictionary()

@@ -44,6 +44,14 @@ def compile(
         Unsupported: it uses something that the back end cannot compile.
         ParseError, VerificationError: a file does not have the text of its stage.
         BackendError: no back end compiles for `target`.
+
+    Example:
+        >>> @tw.jit
+        ... def one(x_ptr):
+        ...     tl.store(x_ptr, 1.0)
+        >>> kernel = tw.compile(tw.ASTSource(one, {"x_ptr": "*fp32"}))
+        >>> list(kernel.asm)
+        ['source', 'ttir', 'ttcir', 'llir', 'asm', 'obj']
     """
     backend = make_backend(target or build.current_target())
     source = IRSource(os.fspath(src), None, backend) if isinstance(src, str | os.PathLike) else src

@@ -141,13 +141,27 @@ def preloaded(text: str, function: Any, functions: Mapping[str, Any]) -> Compila
 
     Args:
         functions: kernels by `module:name`, which may be constants.
+
+    Raises:
+        RuntimeError: the text is about another kernel or another machine.
+    """
+    found = restored(text, function, functions)
+    target, here = found.target, current_target()
+    if target != here and (target.backend != CUDA_MEMORY or devices.chosen() is not devices.BY_ARGUMENTS):
+        raise RuntimeError(f"Specialization data is for {vars(target)} but trying to preload for {vars(here)}")
+    return found
+
+
+def restored(text: str, function: Any, functions: Mapping[str, Any]) -> Compilation:
+    """Like `preloaded`, for whatever machine the text is about.
+
+    Raises:
+        RuntimeError: the text is about another kernel.
     """
     data = json.loads(text)
     if data["name"] != function._fn_name:
         raise RuntimeError(f"Specialization data is for {data['name']} but trying to preload for {function._fn_name}")
-    target, here = GPUTarget(**data["target"]), current_target()
-    if target != here and (target.backend != CUDA_MEMORY or devices.chosen() is not devices.BY_ARGUMENTS):
-        raise RuntimeError(f"Specialization data is for {data['target']} but trying to preload for {vars(here)}")
+    target = GPUTarget(**data["target"])
     values = (_decoded(value, functions) for value in data["constant_vals"])
     constants = dict(zip(map(tuple, data["constant_keys"]), values, strict=True))
     attributes = dict(zip(map(tuple, data["attrs_keys"]), data["attrs_vals"], strict=True))

@@ -52,6 +52,18 @@ def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
 
     Args:
         fn: the function. What it calls has to be like it, or a plain function of the same program.
+
+    Example:
+        >>> @tw.constexpr_function
+        ... def half(n):
+        ...     return n // 2
+        >>> @tw.jit
+        ... def fill(x_ptr, N: tl.constexpr):
+        ...     tl.store(x_ptr + tl.arange(0, half(N)), 1.0)
+        >>> x = np.zeros(8)
+        >>> kernel = fill[(1,)](x, N=8)
+        >>> x.sum()
+        np.float64(4.0)
     """
     if isinstance(fn, ConstexprFunction):
         return fn
@@ -65,5 +77,9 @@ def next_power_of_2(n: Any) -> int:
 
     Raises:
         TypeError: `n` is not a whole number.
+
+    Example:
+        >>> tw.next_power_of_2(781)
+        1024
     """
     return 1 << max(operator.index(unwrap(n)) - 1, 0).bit_length()

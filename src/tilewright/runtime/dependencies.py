@@ -22,6 +22,7 @@ from tilewright.runtime.bytecode_names import Read, early_reads, global_reads
 from tilewright.runtime.foreign import is_installed, refuse_foreign
 from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.types import block_type, dtype
+from tilewright.support.annotations import annotations_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
@@ -221,7 +222,7 @@ class _Walk:
         self.globals: UsedGlobals = {}
 
     def function(self, python: FunctionType) -> None:
-        defaults = (python.__defaults__, python.__kwdefaults__, python.__annotations__)
+        defaults = (python.__defaults__, python.__kwdefaults__, annotations_of(python))
         self.add(_code_text(python.__code__), *map(value_text, defaults))
         for read in sorted(set(global_reads(python.__code__))):
             if read.name.isidentifier():  # others are of tools that rewrite code, as pytest does with `assert`

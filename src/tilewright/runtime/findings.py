@@ -39,6 +39,7 @@ class Finding(NamedTuple):
         check: `bounds`, `races` or `uninit`.
         lane: the index into its tile; () for a scalar.
         argument: the name of the argument that it went to; "" when the kernel has none that it may go to.
+        element, shape: the index of the element in that argument, and the extents of the argument.
         times: the number of tiles that failed this check at this place.
         other: for races the access of another program.
     """

@@ -17,9 +17,10 @@ import re
 import textwrap
 from types import CodeType, FunctionType
 
+from tilewright.support.annotations import annotations_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.source import function_lines
+from tilewright.support.source import function_lines, lines_of
 
 _DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 
@@ -47,7 +48,7 @@ def require_source(fn: FunctionType) -> None:
         ValueError: `fn` comes from `exec` or a prompt that keeps no text.
     """
     file = fn.__code__.co_filename
-    if file.startswith("<") and not linecache.getlines(file, fn.__globals__):
+    if file.startswith("<") and not lines_of(file, fn.__globals__):
         raise _no_source(fn)
 
 
@@ -72,13 +73,15 @@ def _lines_of(fn: FunctionType) -> list[str]:
     """The lines of `fn` in its file, without empty ones at the end."""
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    lines = lines_of(code.co_filename, fn.__globals__)
     if len(lines) >= code.co_firstlineno and not hasattr(fn, "__wrapped__"):
         found = function_lines(code, lines)
         while not found[-1].strip():
             found.pop()
         if not found[-1].lstrip().startswith("@") and _is_whole("".join(found)):
             return found
+    if not lines and not hasattr(fn, "__wrapped__"):
+        raise _no_source(fn)
     try:
         return inspect.getsourcelines(fn)[0]
     except (OSError, TypeError) as error:
@@ -112,7 +115,7 @@ def with_text(fn: FunctionType, text: str) -> FunctionType:
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in code.co_freevars)
     made = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, closure)
-    made.__kwdefaults__, made.__annotations__ = fn.__kwdefaults__, fn.__annotations__
+    made.__kwdefaults__, made.__annotations__ = fn.__kwdefaults__, annotations_of(fn)
     made.__qualname__, made.__module__, made.__doc__ = fn.__qualname__, fn.__module__, fn.__doc__
     return made
 

@@ -33,7 +33,14 @@ from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, accelera
 from tilewright.runtime.drivers.cpu.records import NO_DEFAULT, Parameter
 from tilewright.runtime.interpreted import InterpretedFunction, check_used
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
-from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, check_constants, kernel_params
+from tilewright.runtime.parameters import (
+    KernelInterface,
+    KernelParam,
+    LaunchGrid,
+    bind,
+    check_constants,
+    kernel_params,
+)
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, named_arrays, specialize
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
@@ -131,7 +138,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         self._compiling = fork_safe_lock()
         _functions.add(self)
 
-    def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
+    def __getitem__(self, grid: LaunchGrid) -> Callable[..., CompiledKernel]:
         """A function that launches the kernel on `grid`: one to three extents, or a function of the arguments.
 
         After the first launch, a native function stands in for this one.
@@ -173,6 +180,12 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         if self._repr is not None:
             return self._repr(specialization)
         return self.__name__.replace("<lambda>", "lambda_")  # not `fn`: torch takes that away before it pickles
+
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """`JITFunction`, and the options that `jit` was given."""
+        names = ("version", "launch_metadata", "do_not_specialize", "do_not_specialize_on_alignment", "debug")
+        options = {name: getattr(self, name) for name in (*names, "sanitize", "noinline", "frontend")}
+        return JITFunction, {"repr": self._repr, **options}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function from a kernel that runs in Python."""
@@ -297,8 +310,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             return None
         mode = active_mode.get()
         if mode is not None:
+            task = lazy_imports.compile_task(compilation, partial(_compiled, compilation))
             self._kernels[compilation.key] = future = mode.submit(
-                (self, compilation.key), partial(_compiled, compilation), partial(self._keep, compilation)
+                (self, compilation.key), task, partial(self._keep, compilation)
             )
             return future
         kernel = _compiled(compilation)
@@ -388,6 +402,16 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
     Raises:
         TypeError: `fn` is no function, or has parameters that a kernel cannot have.
         ValueError: `fn` has no source, and frontend="ast".
+
+    Example:
+        >>> @tw.jit
+        ... def double(x_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+        >>> x = np.arange(5.0)
+        >>> kernel = double[(1,)](x, 5, BLOCK=8)
+        >>> x
+        array([0., 2., 4., 6., 8.])
     """
     if fn is None:
         return lambda function: jit(function, interpret=interpret, **options)
@@ -395,7 +419,7 @@ def jit(fn: Any = None, *, interpret: bool | None = None, **options: Any) -> Any
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
-    if knobs.runtime.interpret if interpret is None else interpret:
+    if knobs.runtime.interpret or lazy_imports.distrust() if interpret is None else interpret:
         return InterpretedFunction(fn, debug=bool(options.get("debug")))
     options = {name: value for name, value in options.items() if value is not None}
     return JITFunction(fn, **options)

@@ -253,13 +253,32 @@ class CompiledKernel:
         if exit_:
             exit_(metadata)
 
+    def launches(self) -> tuple[NativeKernel, Any] | None:
+        """What launches as `run` on a CPU without hooks does, but faster.
+
+        Returns:
+            `native`, for `native[x, y, z](*args)`, and a `Listener`, which is None for a kernel that asserts nothing:
+            one thread launches at a time, and raises by `finish` if there are `failures` then. None for a kernel for a
+            GPU, and for one that prints, or checks its accesses.
+        """
+        if self._image is None or self.checks or not all("message" in site for site in self.reports):
+            return None
+        if not self.reports:
+            return self._launches(), None
+        listener = lazy_imports.listener(self.reports)
+        return self._native_kernel(listener), listener
+
     def _launches(self) -> NativeKernel:
         """The launches of this very kernel on a CPU, which need no Python once they are known."""
         if self._native is None:
-            self._native = NativeKernel(
-                list(map(_native_parameter, self.signature)), partial(_launch_values, ref(self))
-            )
+            self._native = self._native_kernel(None)
         return self._native
+
+    def _native_kernel(self, listener: Any) -> NativeKernel:
+        parameters, natives = list(map(_native_parameter, self.signature)), list[ref[NativeKernel]]()
+        native = NativeKernel(parameters, partial(_launch_values, ref(self), natives, listener))
+        natives.append(ref(native))
+        return native
 
     def launch(
         self,
@@ -383,21 +402,38 @@ class CompiledKernel:
 
         return launcher
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: source, stages and metadata, lines matched; see `display/tabs.py`."""
+        return lazy_imports.kernel_html(self)
+
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.hash[:12]})"
 
 
 def _launch_values(
-    weak: ref[CompiledKernel], grid: Any, args: Sequence[Any], kwargs: dict[str, Any], miss: Miss | None
+    weak: ref[CompiledKernel],
+    natives: Sequence[ref[NativeKernel]],
+    listener: Any,
+    grid: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    miss: Miss | None,
 ) -> None:
-    """A launch that the native launcher of a kernel, which the kernel owns, does not know."""
-    kernel = weak()
+    """A launch that one of `natives`, which the kernel or its caller owns, does not know; it will know the next one.
+
+    Args:
+        listener: who hears what the next launches report; None: nobody, and kernels that report are not known then.
+    """
+    kernel, native = weak(), natives[0]()
     assert kernel is not None, "it launches"
+    assert native is not None, "it called this"
     values = list(_run_time_values(kernel.signature, args))
     kernel.launch(grid_extents(grid, kwargs), values)
-    specialization = None if kernel.reports or kernel.checks else kernel.native_specialization(None, values, None)
+    known = not kernel.checks and (listener is not None or not kernel.reports)
+    specialization = kernel.native_specialization(None, values, None) if known else None
     if specialization is not None:
-        kernel._launches().install(miss, specialization._replace(result=None))
+        heard = {} if listener is None else {"listener": listener.address, "keeps": (listener,)}
+        native.install(miss, specialization._replace(result=None, **heard))
 
 
 def _native_parameter(spec: ArgumentSpec) -> Parameter:

@@ -5,7 +5,6 @@ A process whose kernels all come from the disk cache, and neither print nor asse
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.locks import importing
+from tilewright.support.system import SYSTEM
 
 
 def deferred(module: str, name: str) -> Callable[..., Any]:
@@ -36,10 +36,15 @@ def _imported(module: str, name: str) -> Any:
 compile_kernel: Callable[..., Artifact] = deferred("compiler.compile", "compile_kernel")
 evaluate = deferred("compiler.compile", "evaluate")
 describe_text = deferred("compiler.stages", "describe")
+compile_task = deferred("runtime.compile_task", "CompileTask")
+submit = deferred("runtime.waiting", "submit")
+local_processes = deferred("runtime.local_processes", "local_processes")
+mapped_blocks = deferred("runtime.dask_arrays", "mapped_blocks")
 note_stored = deferred("runtime.cache.upkeep", "note_stored")
 link: Callable[[bytes], Blob] = deferred("runtime.drivers.cpu.blob", "link")
 kernel_stage: Callable[..., bytes] = deferred("runtime.drivers.cpu.standalone", "kernel_stage")
 launcher_stage: Callable[..., bytes] = deferred("runtime.drivers.cpu.standalone", "launcher_stage")
+reduced: Callable[[Any], str | tuple[Any, ...]] = deferred("runtime.pickling", "reduced")
 deadlock = deferred("runtime.drivers.cpu.listener", "deadlock")
 listener = deferred("runtime.drivers.cpu.listener", "Listener")
 cuda_device = deferred("runtime.drivers.cuda.device", "cuda_device")
@@ -48,25 +53,15 @@ cuda_driver = deferred("runtime.drivers.cuda.library", "cuda_driver")
 gpu_times: Callable[..., list[float]] = deferred("runtime.drivers.cuda.streams", "milliseconds")
 for_target = deferred("runtime.tensor_maps", "with_maps")
 specs_for_target = deferred("runtime.tensor_maps", "specs_with_maps")
+kernel_html: Callable[..., str] = deferred("runtime.display.tabs", "kernel_html")
 run_checked = deferred("runtime.sanitizer", "run_checked")
 host_parts = deferred("runtime.tensor_maps", "host_parts")
 gluon_parts = deferred("runtime.tensor_maps", "gluon_parts")
 
 
-def is_own_group(number: int) -> bool:
-    """Whether a group is ours alone: it has our name, it is our first one, and it has no other members.
-
-    Many systems give each user such a group, which may write to their folders: that lets nobody else in.
-    """
-    with importing:
-        import grp
-        import pwd
-
-    try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
-    except KeyError:
-        return False
-    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+def distrust() -> str:
+    """See `self_test.failure`, which most systems do not need."""
+    return str(_imported("runtime.self_test", "failure")()) if SYSTEM.wants_proof else ""
 
 
 def busy_gpu() -> Any:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from tilewright.runtime.array_shims import MockTensor
 from tilewright.runtime.tracebacks import shortened
 from tilewright.semantics.types import pointer_type
+from tilewright.support.annotations import signature_of
 from tilewright.support.diagnostics import CompilationError, Diagnostic
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.source import Span
@@ -74,7 +75,7 @@ def kernel_params(
 ) -> tuple[KernelParam, ...]:
     """The parameters of `fn`; `*arguments`, which only calls from kernels can fill, is left out."""
     params = []
-    declared = inspect.signature(fn).parameters.values()
+    declared = signature_of(fn).parameters.values()
     named = [parameter for parameter in declared if parameter.kind is not parameter.VAR_POSITIONAL]
     for num, parameter in enumerate(named):
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -168,10 +169,14 @@ def _annotation_type(annotation: str) -> str:
     return annotation if element in _TYPE_STRINGS else ""
 
 
+LaunchGrid = Sequence[Any] | Callable[[dict[str, Any]], Sequence[Any]]
+"""One to three extents, or a function that gives them for the arguments by name."""
+
+
 class KernelInterface:
     """Base of kernels and of what wraps them; subclasses implement `run`."""
 
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+    def __getitem__(self, grid: LaunchGrid) -> Callable[..., Any]:
         """A function that launches on `grid`: one to three extents, or a function of the arguments by name."""
 
         def launch(*args: Any, **kwargs: Any) -> Any:

@@ -27,6 +27,7 @@ from tilewright.language.callable import JITCallable
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.dependencies import value_text
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.annotations import signature_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
 
@@ -60,7 +61,7 @@ class ASTSource:
         """
         if not all(isinstance(name, str) for name in signature):
             raise TypeError("Signature keys must be string")
-        declared = list(inspect.signature(fn.fn).parameters.values())
+        declared = list(signature_of(fn.fn).parameters.values())
         names = [parameter.name for parameter in declared]
         unknown = next((name for name in (*signature, *(constexprs or ())) if _is_unknown(name, names)), None)
         if unknown is not None:
@@ -161,7 +162,9 @@ class IRSource:
         """Read a file.
 
         Args:
+            path: of the file: `kernel.ttir`.
             context: not used; Triton needs one here.
+            backend: the one of the machine.
 
         Raises:
             OSError: the file cannot be read.

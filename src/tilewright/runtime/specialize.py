@@ -143,7 +143,9 @@ def _specialize(value: Any, param: KernelParam) -> Specialized:
             return special(value, param)
     if hasattr(value, "block_shape") and hasattr(value, "strides"):
         return _descriptor(value, param)
-    raise ArgumentError(f"a {type(value).__name__} cannot be passed to a kernel")
+    kind = type(value)
+    hint = "; map_blocks launches kernels on its blocks" if kind.__module__.startswith("dask.") else ""
+    raise ArgumentError(f"a {kind.__name__} cannot be passed to a kernel{hint}")
 
 
 def _descriptor(value: Any, param: KernelParam) -> Specialized:

@@ -16,13 +16,13 @@ import os
 from _thread import get_native_id
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_UN, flock
 from time import perf_counter_ns
 from typing import Any
 
 from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
+from tilewright.support.system import SYSTEM
 
 _OPENING, _CLOSING = b"[\n", b"\n]\n"
 
@@ -84,12 +84,11 @@ def add(name: str, category: str, begin: int, end: int, args: dict[str, Any]) ->
 
 def _append(path: str, event: bytes) -> None:
     """Write the event and the closing bracket over the closing bracket, in one go."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | SYSTEM.binary, 0o644)
     try:
-        flock(descriptor, LOCK_EX)
+        SYSTEM.lock(descriptor)
         end = _end_of_events(descriptor)
-        os.pwrite(descriptor, (b",\n" if end else _OPENING) + event + _CLOSING, end)
-        flock(descriptor, LOCK_UN)
+        SYSTEM.write_at(descriptor, (b",\n" if end else _OPENING) + event + _CLOSING, end)
     finally:
         os.close(descriptor)
 
@@ -97,10 +96,10 @@ def _append(path: str, event: bytes) -> None:
 def _end_of_events(descriptor: int) -> int:
     """The offset of the end of the last whole event, in bytes; 0 where there is none."""
     size = os.fstat(descriptor).st_size
-    tail = os.pread(descriptor, len(_CLOSING), max(0, size - len(_CLOSING)))
+    tail = SYSTEM.read_at(descriptor, len(_CLOSING), max(0, size - len(_CLOSING)))
     if tail == _CLOSING:
         return size - len(_CLOSING)
-    content = os.pread(descriptor, size, 0)  # something interrupted a write: events are lines
+    content = SYSTEM.read_at(descriptor, size, 0)  # something interrupted a write: events are lines
     end = len(content[: content.rfind(b"\n") + 1].rstrip(b",\n[ "))
     os.ftruncate(descriptor, end)
     return end

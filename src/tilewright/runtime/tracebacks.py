@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
 
 from tilewright.support import knobs
-from tilewright.support.diagnostics import CompilationError, SemanticError
-from tilewright.support.source import source_line
+from tilewright.support.diagnostics import CompilationError, SemanticError, TilewrightError, show_in_notebooks
+from tilewright.support.source import shown_file, source_line
 
 OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - pathlib takes long to import
 MAX_FRAMES = 3
@@ -37,14 +37,26 @@ def shortened(error: CompilationError) -> CompilationError:
 
     An exception of the program's own code stays its cause.
     """
-    if knobs.tilewright.full_traceback or knobs.compilation.front_end_debugging:
+    if _shows_all():
         return error
     error.__traceback__ = None
     if error.wording is None:  # otherwise it was put in other words for programs that look at its causes
         error.__cause__ = _from_program(error.__cause__)
     error.__suppress_context__ = True
-    vars(error)[RENDERER] = partial(_lines, error)
     return error
+
+
+def _shows_all() -> bool:
+    return bool(knobs.tilewright.full_traceback or knobs.compilation.front_end_debugging)
+
+
+def _notebook_text(error: TilewrightError) -> Callable[[], list[str]]:
+    if _shows_all():
+        raise AttributeError(RENDERER)
+    return partial(_lines, error)
+
+
+show_in_notebooks(_notebook_text)
 
 
 def _from_program(cause: BaseException | None) -> BaseException | None:
@@ -75,7 +87,7 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
         sys.stderr.write("\n".join([*lines(), ""]))
 
 
-def _lines(error: CompilationError) -> list[str]:
+def _lines(error: TilewrightError) -> list[str]:
     """The program's innermost frames, and what is wrong."""
     frames = [frame for frame in frames_of(error.__traceback__) if _is_programs(frame)]
     left_out = max(0, len(frames) - MAX_FRAMES)
@@ -84,9 +96,12 @@ def _lines(error: CompilationError) -> list[str]:
         lines.append(f"  … {left_out} more frames")
     for frame in frames[left_out:]:
         code, line = frame.tb_frame.f_code, frame.tb_lineno
-        lines.append(f'  File "{code.co_filename}", line {line}, in {code.co_name}')
+        shown = shown_file(code.co_filename)
+        place = f'File "{shown}"' if shown == code.co_filename else shown
+        lines.append(f"  {place}, line {line}, in {code.co_name}")
         lines.append(f"    {source_line(code.co_filename, line).strip()}")
-    text = str(error) if error.wording is None else error.wording.own
+    wording = getattr(error, "wording", None)
+    text = str(error) if wording is None else wording.own
     return [*lines, *f"{type(error).__name__}: {text}".splitlines(), *getattr(error, "__notes__", ())]
 
 

@@ -51,6 +51,15 @@ def uninitialized(array: Array) -> Array:
 
     Raises:
         ArgumentError: it is no array.
+
+    Example:
+        >>> @tw.jit
+        ... def read(x_ptr, out_ptr):
+        ...     tl.store(out_ptr, tl.load(x_ptr))
+        >>> x = tw.uninitialized(np.empty(1))
+        >>> read[(1,)](x, np.empty(1), sanitize="uninit")
+        Traceback (most recent call last):
+        tilewright.runtime.findings.SanitizerError: ...
     """
     extent = _extent(array)
     if not _set(extent, 0):

@@ -214,7 +214,11 @@ class dtype:  # noqa: N801 - Triton's name
 
 
 class pointer_type(dtype):  # noqa: N801 - Triton's name
-    """A pointer to `element_ty` (an element type, or a tile for block pointers); `const` forbids stores."""
+    """A pointer to `element_ty` (an element type, or a tile for block pointers); `const` forbids stores.
+
+    Attributes:
+        address_space: 1, which is global memory; other numbers are those of GPUs.
+    """
 
     __slots__ = ("address_space", "const", "element_ty")
     _pointers: ClassVar[dict[tuple[AnyType, int, bool], pointer_type]] = {}

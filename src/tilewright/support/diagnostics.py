@@ -36,7 +36,7 @@ from types import ModuleType
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.source import Span, display_width, source_line, source_text
+from tilewright.support.source import Span, display_width, shown_file, source_line, source_text
 
 
 class Exit(Enum):
@@ -170,6 +170,13 @@ class DeviceAssertionFailed(Diagnostic):
 class TilewrightError(Exception):
     """Base of every exception that the compiler raises on purpose."""
 
+    @property
+    def _render_traceback_(self) -> Callable[[], list[str]]:
+        """What IPython calls for the text of an exception; not there where the whole traceback is wanted."""
+        if not _notebook_texts or isinstance(self, InternalError):
+            raise AttributeError("_render_traceback_")
+        return _notebook_texts[0](self)
+
 
 class SemanticError(TilewrightError):
     """A diagnostic on its way to somebody who knows the place in the source."""
@@ -293,6 +300,15 @@ class InternalError(TilewrightError):
         return "\n".join(lines)
 
 
+NotebookText: TypeAlias = Callable[[TilewrightError], Callable[[], list[str]]]
+_notebook_texts: list[NotebookText] = []
+
+
+def show_in_notebooks(by: NotebookText) -> None:
+    """Have notebooks show of every error what `by` gives of it; AttributeError: the whole traceback."""
+    _notebook_texts[:] = [by]
+
+
 Presentation: TypeAlias = Callable[[CompilationError], CompilationError]
 _presentations: list[Presentation] = []
 
@@ -388,7 +404,7 @@ class _Fields:
 def place_lines(span: Span, label: str) -> list[str]:
     """The three lines of one place: where, the source line, the carets with `label`."""
     margin = " " * len(str(span.line))
-    where = f"{margin}--> {span.file}:{span.line}:{span.column}"
+    where = f"{margin}--> {shown_file(span.file)}:{span.line}:{span.column}"
     text = source_line(span.file, span.line)
     if not text:
         return [where, f"{margin} | {label}"] if label else [where]

@@ -300,10 +300,22 @@ class tilewright_knobs(base_knobs):
         "",
         "secret with which entries of a remote cache are signed, and without which they are refused",
     )
+    cache_is_shared = env_bool(
+        "TILEWRIGHT_CACHE_IS_SHARED",
+        description="machines share the cache folder: keys stand for the content of Tilewright's sources instead of "
+        "their dates (15 ms per process); so it always is with TRITON_CACHE_MANAGER",
+    )
+    worker_seconds = env_int(
+        "TILEWRIGHT_WORKER_SECONDS",
+        60,
+        "seconds without any answer of an executor's workers after which this process does their work itself",
+        least=1,
+    )
     compile_workers = env_int(
         "TILEWRIGHT_COMPILE_WORKERS",
         0,
-        "processes that compile the candidates of an autotuned kernel; 0: as many as CPUs that may be used",
+        "processes of this machine that compile, in `AsyncCompileMode()` and for an autotuned kernel; 0: as many as "
+        "CPUs that may be used",
         least=0,
     )
     bench_seconds = env_int(

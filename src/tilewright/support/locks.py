@@ -13,15 +13,16 @@ A forked child can take a `fork_safe_lock` although a thread that it does not ha
 
 from __future__ import annotations
 
-import os
 from _thread import RLock
 from collections.abc import Callable
 from weakref import WeakSet
 
-importing = RLock()
+from tilewright.support.import_lock import importing
+from tilewright.support.system import SYSTEM
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=importing.acquire, after_in_parent=importing.release, after_in_child=importing.release)
+__all__ = ["fork_safe_lock", "importing"]
+
+SYSTEM.when_forked(before=importing.acquire, parent=importing.release, child=importing.release)
 
 
 _made: WeakSet[RLock] = WeakSet()
@@ -48,5 +49,4 @@ def _free_all() -> None:
         repair()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_all)
+SYSTEM.when_forked(child=_free_all)

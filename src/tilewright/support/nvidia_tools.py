@@ -18,10 +18,10 @@ from functools import cache
 from tilewright.support.knob_kinds import base_knobs, env_base, getenv
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 TOOLKIT = "/usr/local/cuda"
 TRITON = os.path.join("triton", "backends", "nvidia")
-_SUFFIX = ".exe" if os.name == "nt" else ""
 
 
 class NvidiaTool(NamedTuple):
@@ -85,7 +85,7 @@ def programs(binary: str) -> Iterator[str]:
     if on_path:
         yield on_path
     for folder in _folders("bin"):
-        path = os.path.join(folder, binary + _SUFFIX)
+        path = os.path.join(folder, binary + SYSTEM.program_suffix)
         if os.access(path, os.X_OK):
             yield path
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tilewright.support.diagnostics import TilewrightError
+from tilewright.support.source import shown_file
 
 TYPE_BITS = {
     "pred": 1,
@@ -20,6 +21,7 @@ TYPE_BITS = {
     **dict.fromkeys(("f16", "bf16", "e4m3x2", "e5m2x2", "ue8m0x2", "e2m3x2", "e3m2x2", "e2m1x4"), 16),
     **dict.fromkeys(("f32", "tf32", "f16x2", "bf16x2", "u16x2", "s16x2", "e4m3x4", "e5m2x4", "e2m3x4", "e3m2x4"), 32),
     **dict.fromkeys(("f64", "f32x2"), 64),
+    "b128": 128,
 }
 """Bits of a value of each type of scalar instructions; those with `x2` and `x4` are several in one register."""
 
@@ -53,7 +55,7 @@ class SourcePlace:
     caller: SourcePlace | None = None
 
     def __str__(self) -> str:
-        here = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        here = f"{shown_file(self.file)}:{self.line}" + (f":{self.column}" if self.column else "")
         return f"{here}, called from {self.caller}" if self.caller else here
 
 

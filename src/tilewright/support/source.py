@@ -7,7 +7,8 @@ Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -62,14 +63,33 @@ class Span(NamedTuple):
         return self._replace(called_from=self.called_from.called(caller))
 
 
+def lines_of(file: str, names: Mapping[str, Any] | None = None) -> list[str]:
+    """The lines of a file; none if it cannot be read.
+
+    `<string>` has none: `exec` and `python -c` call every program so, and Python 3.13.0 keeps the lines of one of them.
+
+    Args:
+        names: the globals of its module, whose loader may have the text.
+    """
+    return [] if file == "<string>" else linecache.getlines(file, names)  # type: ignore[arg-type]  # it reads them only
+
+
 def source_line(file: str, line: int) -> str:
     """Line number `line` of `file` without its end; empty if the file cannot be read."""
-    return linecache.getline(file, line).rstrip()
+    lines = lines_of(file)
+    return lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
+
+
+def shown_file(file: str) -> str:
+    """What a user calls a file: a cell of a notebook by its number, `Cell In[3]`, everything else by its path."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
+    return " ".join(named) if named else file
 
 
 def source_text(file: str) -> str:
     """All of `file`; empty if it cannot be read."""
-    return "".join(linecache.getlines(file))
+    return "".join(lines_of(file))
 
 
 def function_lines(code: CodeType, lines: list[str]) -> list[str]:

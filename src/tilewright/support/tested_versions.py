@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from typing import NamedTuple
 
@@ -25,6 +26,18 @@ TESTED = {
     "numpy": Tested((1, 26), (2, 5)),
 }
 """Versions by library; `pyproject.toml` has the oldest. llvmlite 0.48 is the first with LLVM 22, which we write for."""
+
+
+PYTHON = Tested((3, 11), (3, 14))
+"""Versions of Python, as in `pyproject.toml`; the package itself refuses older ones when it is imported."""
+
+
+def python_problem(version: tuple[int, int] = sys.version_info[:2]) -> str:
+    """The problem of a version of Python; "" inside the tested range."""
+    if PYTHON.oldest <= version <= PYTHON.newest:
+        return ""
+    oldest, newest, this = (".".join(map(str, release)) for release in (*PYTHON, version))
+    return f"Tilewright was tested with Python {oldest} to {newest}, and this is {this}"
 
 
 def require(library: str, version: str) -> None:

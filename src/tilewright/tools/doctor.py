@@ -37,10 +37,10 @@ from tilewright.runtime.cache.folders import make_private, problem_of, write_who
 from tilewright.runtime.cache.upkeep import entries
 from tilewright.runtime.drivers.cpu import launcher, process, python_memory
 from tilewright.runtime.jit import jit
-from tilewright.runtime.tuning.forked import usable_cpus
 from tilewright.support import knobs, tested_versions
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.support.nvidia_tools import NvidiaTool
+from tilewright.support.system import SYSTEM
 from tilewright.tools.run_command import PACKAGE_PATH
 
 OK, NOTE, WRONG = "ok", "note", "wrong"
@@ -90,6 +90,8 @@ def interpreter() -> Iterator[Line]:
     problem = python_memory.why_unsupported()
     if problem:
         yield Line(WRONG, "Python", f"{name}: {problem}", "take a usual build of CPython: launches are slow in others")
+    elif untested := tested_versions.python_problem():
+        yield Line(NOTE, "Python", f"{name}: {untested}", "if something fails, try one of these")
     else:
         yield Line(OK, "Python", name)
 
@@ -224,7 +226,7 @@ def launches() -> Iterator[Line]:
 
 
 def _pool_line(threads: int) -> Line:
-    cpus, asked = usable_cpus(), knobs.tilewright.num_threads
+    cpus, asked = SYSTEM.usable_cpus(), knobs.tilewright.num_threads
     fact = f"{threads} threads on {cpus} CPUs"
     if asked > cpus:
         return Line(NOTE, "thread pool", fact, "TILEWRIGHT_NUM_THREADS asks for more threads than there are CPUs")

@@ -53,6 +53,8 @@ CPU_PASSES = {
     "cpu.accumulate": "`lower_nests`",
     "cpu.dot": "`lower_nests`",
     "cpu.nest": "`lower_nests`",
+    "scf.parallel": "`unroll_and_jam`",
+    "scf.reduce": "`unroll_and_jam`",
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.assert": "`expand_reports`",
     "tt.dot": "`fuse_loops`",

@@ -61,7 +61,7 @@ def requested(options: argparse.Namespace) -> tuple[JITFunction, list[ArgumentSp
     if not colon or not Path(file).is_file():
         raise UsageError(f"{options.kernel}: expected FILE.py:KERNEL with a file that exists")
     kernel = find_kernel(file, name)
-    constants = dict(_named_value(text) for text in options.constant)
+    constants = dict(named_value("-c", text) for text in options.constant)
     arguments = parse_signature(kernel, split_signature(options.signature or ""), constants, _guess)
     return kernel, [argument.spec for argument in arguments]
 
@@ -75,8 +75,9 @@ def _guess(param: KernelParam) -> ArgumentSpec:
     return ArgumentSpec(param.name, param.annotation_type) if param.annotation_type else guessed
 
 
-def _named_value(text: str) -> tuple[str, Any]:
+def named_value(option: str, text: str) -> tuple[str, Any]:
+    """The name and the value that `NAME=VALUE` gives, behind an option of the command line."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"-c {text}: expected NAME=VALUE")
+        raise UsageError(f"{option} {text}: expected NAME=VALUE")
     return name, value_of(value)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.backends.llvm.machine import Target, host_target
-from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
-from tilewright.runtime.build import PreparationCounter
+from tilewright.compiler.cache_key import CacheKey, llvm_identity
+from tilewright.runtime.build import PreparationCounter, compiler_identity
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.runtime.errors import ArgumentError
@@ -114,7 +114,6 @@ def current_target() -> Target:
 
 
 def _digest(function: CapturedFunction, request: Request) -> str:
-    is_shared = knobs.cache.manager_class is not None
     return CacheKey(
         function=function.cache_key,
         name=function.fn.__name__,
@@ -122,7 +121,7 @@ def _digest(function: CapturedFunction, request: Request) -> str:
         target=current_target().identity,
         options="",
         changes="vectorize",
-        compiler=portable_identity() if is_shared else COMPILER_IDENTITY,
+        compiler=compiler_identity(),
         llvm=llvm_identity(),
     ).digest
 

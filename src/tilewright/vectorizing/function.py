@@ -15,7 +15,6 @@ earlier one run no Python at all (`native/`).
 from __future__ import annotations
 
 import ctypes
-import inspect
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -31,9 +30,10 @@ from tilewright.runtime.drivers.cpu.native.structs import poke
 from tilewright.runtime.errors import ArgumentError
 from tilewright.runtime.foreign import allowing
 from tilewright.runtime.tracebacks import shortened
+from tilewright.support.annotations import signature_of
 from tilewright.support.diagnostics import CompilationError
 from tilewright.support.locks import fork_safe_lock
-from tilewright.vectorizing import arrays, reductions
+from tilewright.vectorizing import arrays, dispatch, reductions
 from tilewright.vectorizing.build import SCALAR, SPAN, Code, Request, build
 from tilewright.vectorizing.errors import BadParameters
 from tilewright.vectorizing.kinds import WEAK_KINDS, Kind
@@ -75,7 +75,8 @@ class Vectorized(CapturedFunction, JITCallable):
         """The function of numbers, or of each element of the broadcast of arrays.
 
         Args:
-            args: numbers, NumPy arrays, torch tensors on the CPU, objects with DLPack.
+            args: numbers, NumPy arrays, torch tensors on the CPU, objects with DLPack; arrays that take NumPy's ufuncs
+                over (Dask's, xarray's) compute it in their own way.
             out: an array for the result (or a tuple with one).
             where: elements for which this is false keep what `out` has.
             keywords: arguments by name.
@@ -91,9 +92,15 @@ class Vectorized(CapturedFunction, JITCallable):
         try:
             if out is None and where is True and all(value.__class__ in WEAK_KINDS for value in args):
                 return self._of_numbers(args)
+            if any(map(dispatch.computes_itself, (*args, target, where))):
+                return dispatch.call(self, args, out=target, where=where)
             return arrays.call(self, native(), args, out=target, where=where)
         except CompilationError as error:
             raise shortened(error) from error.__cause__
+
+    def maker(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """`vectorize`, and its options."""
+        return vectorize, {"frontend": self.frontend}
 
     def __repr__(self) -> str:
         return f"<vectorized {self.fn.__qualname__}{self.signature}>"
@@ -117,6 +124,7 @@ class Vectorized(CapturedFunction, JITCallable):
         Raises:
             ValueError: the function does not take two arguments; an axis without elements and no `initial`.
         """
+        dispatch.refuse((array, out), f"{self.fn.__name__}.reduce")
         try:
             return reductions.reduce(self, native(), array, axis, out=out, keepdims=keepdims, initial=initial)
         except CompilationError as error:
@@ -224,7 +232,7 @@ def _plain(value: Any) -> Any:
 
 def _parameter_count(fn: FunctionType) -> int:
     """The number of arguments that a function takes."""
-    parameters = inspect.signature(fn).parameters.values()
+    parameters = signature_of(fn).parameters.values()
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             reason = f"`{parameter}` is no parameter with a place of its own"
@@ -258,9 +266,9 @@ def native() -> NativeSide:
 
 
 @overload
-def vectorize(fn: FunctionType, /, *, frontend: str = "auto") -> Vectorized: ...
+def vectorize(fn: Callable[..., Any], /, *, frontend: str = "auto") -> Vectorized: ...
 @overload
-def vectorize(*, frontend: str = "auto") -> Callable[[FunctionType], Vectorized]: ...
+def vectorize(*, frontend: str = "auto") -> Callable[[Callable[..., Any]], Vectorized]: ...
 
 
 def vectorize(fn: Any = None, /, *, frontend: str = "auto") -> Any:
@@ -273,6 +281,15 @@ def vectorize(fn: Any = None, /, *, frontend: str = "auto") -> Any:
     Raises:
         CompilationError: parameters that no position fills.
         ValueError: no such front end.
+
+    Example:
+        >>> @tw.vectorize
+        ... def clipped(x, limit):
+        ...     return limit if x > limit else x
+        >>> clipped(7, 5)
+        5
+        >>> clipped(np.arange(4), 2)
+        array([0, 1, 2, 2])
     """
     if fn is None:
         return lambda function: vectorize(function, frontend=frontend)

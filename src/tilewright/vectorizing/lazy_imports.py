@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.loader import Blob
+from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob
 from tilewright.runtime.lazy_imports import deferred, native_blob
 
 compiled = deferred("vectorizing.compile", "compiled")
-_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
 
 
 def calls_blob(machine: str) -> Blob:
     """The native side of calls, compiled; errors as of `native_blob`."""
-    return native_blob("vectorizing.native.calls", "calls_text", _CPUS[machine])
+    return native_blob("vectorizing.native.calls", "calls_text", BASE_CPUS[machine], machine)

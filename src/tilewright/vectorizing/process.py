@@ -26,10 +26,12 @@ from tilewright.runtime.drivers.cpu.process import (
     NativeRuntime,
     cached_blob,
     native_runtime,
+    system_functions,
 )
 from tilewright.support import knobs
-from tilewright.support.executable_memory import allocate, c_library, map_code
+from tilewright.support.executable_memory import allocate, map_code
 from tilewright.support.hashing import hash_of
+from tilewright.support.system import SYSTEM
 from tilewright.vectorizing import lazy_imports
 from tilewright.vectorizing.native.structs import (
     ARRAY_EXTENTS,
@@ -94,8 +96,7 @@ class NativeSide:
     def _fill_table(self, runtime: NativeRuntime, missed: Callable[..., Any]) -> None:
         functions = numpy_functions()
         addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
-        system = c_library()
-        addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
+        addresses |= system_functions(SYSTEM_FUNCTIONS[SYSTEM.name])
         out = sys.intern("out")
         objects = {"missed": missed, "array_type": np.ndarray, "out": out, "true": True, "false": False}
         for value in objects.values():

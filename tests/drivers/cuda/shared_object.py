@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu import blob
-from tilewright.runtime.drivers.cpu.blob import MACHINES, ROUTINES, ObjectFile, Section, read_object
+from tilewright.runtime.drivers.cpu.blob import MACHINES, ObjectFile, Section, read_object
+from tilewright.runtime.drivers.cpu.routines import ROUTINES
 
 PAGE = 65536
 TABLES, CODE = PAGE, 4 * PAGE
 HEADER, SEGMENT, SYMBOL, ENTRY = (struct.Struct(form) for form in ("<16sHHIQQQIHHHHHH", "<IIQQQQQQ", "<IBBHQQ", "<QQ"))
-LOAD, DYNAMIC, READ, WRITE, EXECUTE = 1, 2, 4, 2, 1
+LOAD, DYNAMIC, STACK, READ, WRITE, EXECUTE = 1, 2, 0x6474E551, 4, 2, 1
 HASH, STRINGS, SYMBOLS, STRINGS_SIZE, SYMBOL_SIZE = 4, 5, 6, 10, 11
 DYNAMIC_BYTES = 6 * ENTRY.size
 FUNCTION = 1 << 4 | 2  # global, a function
@@ -133,6 +134,7 @@ def program_headers(machine: str, places: Places, tables: int) -> bytes:
         (LOAD, READ | EXECUTE, CODE, CODE, CODE, code, code, PAGE),
         (LOAD, READ | WRITE, *(places.written,) * 3, data, places.end - places.written, PAGE),
         (DYNAMIC, READ | WRITE, TABLES, TABLES, TABLES, DYNAMIC_BYTES, DYNAMIC_BYTES, 8),
+        (STACK, READ | WRITE, 0, 0, 0, 0, 0, 16),  # without it the stack must be executable, which glibc 2.41 refuses
     )
     identity = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     header = HEADER.pack(

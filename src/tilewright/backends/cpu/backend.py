@@ -10,7 +10,6 @@ A process whose kernels come from the disk cache needs this file, and never the 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from tilewright.backends.cpu.options import CpuOptions, parse_options
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
 from tilewright.support import knobs
 from tilewright.support.locks import importing
+from tilewright.support.system import machine_name
 
 _FAMILIES = {"x86_64": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
 _OLDEST = {"x86_64": "x86-64-v2", "aarch64": "aarch64"}
@@ -112,5 +112,5 @@ def machine_for(arch: str) -> Target:
     family = next((name for name, spellings in _FAMILIES.items() if arch.lower() in spellings), None)
     if family is None:
         return host_target(arch)
-    here = platform.machine().lower() in _FAMILIES[family]
+    here = machine_name().lower() in _FAMILIES[family]
     return host_target() if here else host_target(_OLDEST[family])

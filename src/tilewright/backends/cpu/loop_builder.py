@@ -46,12 +46,15 @@ class LoopBuilder(StructureBuilder):
         return self._once("vector.step", VectorType((lanes,), element))
 
     def _once(self, name: str, type: Type, attributes: dict[str, Attribute] | None = None) -> Value:
-        """The result of an op that has a place nowhere, with these attributes; it stands in front of all others."""
+        """The result of an op that has a place nowhere, with these attributes; it stands behind the constants."""
         key = name, type, repr(attributes)
         found = self._literals.get(key)
         if found is None:
             op = Op(OPS[name], (), (type,), attributes)
-            self.entry.insert(op, self.entry.first)
+            before = self.entry.first
+            while before is not None and before.definition.constant:
+                before = before.next
+            self.entry.insert(op, before)
             found = self._literals[key] = op.results[0]
         return found
 

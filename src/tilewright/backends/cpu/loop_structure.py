@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY, wide_type
-from tilewright.ir.attributes import UNIT, UNKNOWN, Location
+from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY, UNROLL, wide_type
+from tilewright.ir.attributes import UNIT, UNKNOWN, Location, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
@@ -141,6 +141,14 @@ class StructureBuilder:
         bounds = [self.number(low), self.number(high), self.number(step)]
         return LoopFrame(self, bounds, carried, {NONEMPTY: UNIT} if runs else {})
 
+    def parallel(
+        self, low: Operand, high: Operand, step: Operand, *, backwards: Value | None = None, unroll: int = 1
+    ) -> ParallelFrame:
+        """A loop whose turns may run in any order, `unroll` of them at once. See `ParallelFrame`."""
+        bounds = [self.number(low), self.number(high), self.number(step)]
+        attributes = {} if unroll == 1 else {UNROLL: Number(unroll, i64)}
+        return ParallelFrame(self, bounds if backwards is None else [*bounds, backwards], attributes)
+
     def branch(self, condition: Value, *, unlikely: bool = False) -> BranchFrame:
         """`if condition`. See `BranchFrame`."""
         return BranchFrame(self, condition, {UNLIKELY: UNIT} if unlikely else {})
@@ -200,6 +208,43 @@ class LoopFrame:
         types = [value.type for value in self.carried]
         op = Op(OPS["scf.for"], self._bounds, types, self._attributes, [Region((self.body,))])
         self.results = self.builder.append(op).results
+
+
+class ParallelFrame:
+    """An `scf.parallel` whose body is being built.
+
+    Attributes:
+        index: the counter.
+        results: what the values given to `reduce` combine to; after the loop.
+    """
+
+    __slots__ = ("_attributes", "_bounds", "_builder", "_elsewhere", "_types", "body", "index", "results")
+
+    def __init__(self, builder: StructureBuilder, bounds: list[Value], attributes: Any) -> None:
+        self._builder, self._bounds, self._attributes = builder, bounds, attributes
+        self.body = Block((i64,))
+        (self.index,) = self.body.args
+        self._types: list[Type] = []
+        self._elsewhere = builder.into(self.body)
+
+    def __enter__(self) -> Self:
+        self._elsewhere.__enter__()
+        return self
+
+    def reduce(self, values: Sequence[Value], combine: Region) -> None:
+        """Combine `values` of all turns by the function in the region, of which a copy is made."""
+        copy = Region()
+        combine.clone_into(copy, {}, {})
+        end = copy.block.terminator
+        copy.block.append(Op(OPS["scf.reduce.return"], end.operands))
+        end.erase()
+        self._builder.append(Op(OPS["scf.reduce"], values, (), None, [copy], (), self._builder.location))
+        self._types += [value.type for value in values]
+
+    def __exit__(self, *_: object) -> None:
+        self._elsewhere.__exit__()
+        op = Op(OPS["scf.parallel"], self._bounds, self._types, self._attributes, [Region((_closed(self.body),))])
+        self.results = self._builder.append(op).results
 
 
 class BranchFrame:

@@ -36,6 +36,7 @@ from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
+from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -160,14 +161,17 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
 
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
-    return (Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),)
+    return (
+        Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),
+        Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
+    )
 
 
 def loops(text: str, target: Target) -> str:
-    """The text of the vector loops that the text of ttcir becomes."""
+    """The text of the vector loops that the text of ttcir becomes, with locations where that has some."""
     module = parse_module(text)
     run_stage(module, loop_passes(target), {})
-    return print_op(module)
+    return print_op(module, locations="\n#loc" in text)
 
 
 def lower_to_loops(module: Op, target: Target) -> int:

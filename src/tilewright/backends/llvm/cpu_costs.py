@@ -66,3 +66,6 @@ X86 = CpuCosts(
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
 ZEN4 = AVX512._replace(splits_vectors=True)
 NEON = AVX512._replace(product_columns=4, streams_from=0)
+"""Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""
+NEON_WIDE = NEON._replace(chains=16)
+"""Four multiply-adds a cycle, each of four: Neoverse V1 and V2, Apple's."""

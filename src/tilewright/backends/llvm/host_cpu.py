@@ -15,8 +15,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 
-from tilewright.support.executable_memory import c_library, map_code
+from tilewright.support.executable_memory import map_code
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 
 class Registers(NamedTuple):
@@ -45,8 +46,9 @@ class HostCpu(NamedTuple):
 CpuId = Callable[[int, int], Registers]
 """Gives the registers for a leaf and a subleaf."""
 
-_CPUID = bytes.fromhex("53 89f8 89f1 4989d0 0fa2 418900 41895804 41894808 4189500c 5b c3")
-"""Code: `void (uint32_t leaf, uint32_t subleaf, uint32_t registers[4])`, in System V's calling convention."""
+_TAKE = {"windows": "89c8 89d1"}
+_CPUID = bytes.fromhex(f"53 {_TAKE.get(SYSTEM.name, '89f8 89f1 4989d0')} 0fa2 418900 41895804 41894808 4189500c 5b c3")
+"""Code: `void (uint32_t leaf, uint32_t subleaf, uint32_t registers[4])`, called as on Windows or as elsewhere."""
 _XGETBV = bytes.fromhex("31c9 0f01d0 c3")
 """Code: `uint32_t ()`, the states of registers that the system saves."""
 
@@ -151,9 +153,6 @@ def _family(signature: int) -> int:
 
 
 def host_arm() -> HostCpu:
-    """The AArch64 processor of this process; without features where the system has no auxiliary vector."""
-    read = getattr(c_library(), "getauxval", None)
-    if read is None:
-        return HostCpu("", 0, frozenset())
-    read.restype, read.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
-    return HostCpu("", 0, frozenset(name for name, (entry, bit) in ARM_BITS.items() if read(entry) >> bit & 1))
+    """The AArch64 processor of this process; without features where the system does not tell."""
+    words = {entry: SYSTEM.hardware_capabilities(entry) for entry, _ in ARM_BITS.values()}
+    return HostCpu("", 0, frozenset(name for name, (entry, bit) in ARM_BITS.items() if words[entry] >> bit & 1))

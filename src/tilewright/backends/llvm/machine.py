@@ -11,8 +11,6 @@ Objects are always ELF, position independent and of the small code model, also o
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 from _thread import RLock
 from functools import cache
@@ -24,9 +22,21 @@ from tilewright.backends.llvm import cpu_costs
 from tilewright.backends.llvm.host_cpu import X86_BITS, HostCpu, host_arm, host_x86
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM, architecture
 
-X86_TRIPLE = "x86_64-unknown-linux-gnu"
-ARM_TRIPLE = "aarch64-unknown-linux-gnu"
+TRIPLES = {
+    ("linux", "x86-64"): "x86_64-unknown-linux-gnu",
+    ("linux", "aarch64"): "aarch64-unknown-linux-gnu",
+    ("macos", "aarch64"): "aarch64-apple-macosx-elf",
+    ("windows", "x86-64"): "x86_64-pc-windows-msvc-elf",
+}
+"""LLVM's names of systems and processors. They settle the calling convention, which registers are the system's own (x18
+on Apple's), and whether large frames are probed page by page (on Windows); objects are ELF everywhere."""
+
+
+def triple_for(system: str, architecture: str) -> str:
+    """The triple; code for a processor that the system does not run on is Linux's, to look at."""
+    return TRIPLES.get((system, architecture)) or TRIPLES["linux", architecture]
 
 
 class LlvmError(Exception):
@@ -79,7 +89,7 @@ class Target(NamedTuple):
     def costs(self) -> cpu_costs.CpuCosts:
         """The figures that choices are made by."""
         if self.neon:
-            return cpu_costs.NEON
+            return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
         if not self.has_avx512f:
             return cpu_costs.X86
         return cpu_costs.ZEN4 if self.tune == "znver4" and self.vector_bits == 512 else cpu_costs.AVX512
@@ -128,6 +138,10 @@ ARM_CPUS = {
 }
 
 
+WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
+"""Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
+
+
 def host_target(override: str | None = None) -> Target:
     """The target for this process, or for the CPU named `override`, which may be of another architecture.
 
@@ -161,12 +175,13 @@ def _named(name: str) -> Target:
 
 @cache
 def _detected_host() -> Target:
-    machine = platform.machine().lower()
-    if machine in ("arm64", "aarch64"):
-        if platform.system() == "Darwin":
+    machine = architecture()
+    if machine == "aarch64":
+        if SYSTEM.name == "macos":
             return _named("apple-m1")
-        return _arm("neoverse-n1", tuple(host_arm().features))
-    if machine not in ("x86_64", "amd64"):
+        found = host_arm().features
+        return _arm("neoverse-v1" if "bf16" in found else "neoverse-n1", tuple(found))
+    if machine != "x86-64":
         raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
     try:
         cpu = host_x86()
@@ -198,7 +213,7 @@ def _tuning(cpu: HostCpu) -> str:
 
 def _x86(cpu: str, tune: str, features: tuple[str, ...]) -> Target:
     return Target(
-        triple=X86_TRIPLE,
+        triple=triple_for(SYSTEM.name, "x86-64"),
         cpu=cpu,
         tune=tune,
         features=tuple(sorted(features)),
@@ -216,7 +231,7 @@ def _x86(cpu: str, tune: str, features: tuple[str, ...]) -> Target:
 def _arm(tune: str, features: tuple[str, ...]) -> Target:
     # Apple reserves x18; not using it costs nothing elsewhere.
     return Target(
-        triple=ARM_TRIPLE,
+        triple=triple_for(SYSTEM.name, "aarch64"),
         cpu="generic",
         tune=tune,
         features=tuple(sorted((*features, "reserve-x18"))),
@@ -286,8 +301,8 @@ def verify_ir(text: str) -> None:
 _LOCK = RLock()
 """LLVM's command line options and its global context are process-wide."""
 
-if hasattr(os, "register_at_fork"):  # a fork waits until LLVM is idle, because a child could not go on there
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+# A fork waits until LLVM is idle, because a child could not go on there.
+SYSTEM.when_forked(before=_LOCK.acquire, parent=_LOCK.release, child=_LOCK.release)
 
 
 @cache

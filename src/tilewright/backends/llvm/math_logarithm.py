@@ -42,29 +42,35 @@ TWO_THIRDS_LOW = 3.700743415417188e-17
 
 def log(x: Lanes) -> Lanes:
     """The natural logarithm; 1 ulp."""
+    return _with_edges(x, log_of_positive(x))
+
+
+def log_of_positive(x: Lanes) -> Lanes:
+    """The natural logarithm of a positive finite number."""
     k = x.kind
     e, f = _decomposed(x)
     if k.element == "float":
         square = f * f
         table = TABLES["float"]
         rest = k.fma(square * f, k.polynomial(f, coefficients.LOG_FLOAT), e * table.ln2_low)
-        result = k.fma(e, table.ln2_high, f + k.fma(square, -0.5, rest))
-    else:
-        high, low = _log_parts(f)
-        result = k.fma(e, LN2_HIGH, high + k.fma(e, LN2_LOW, low))
-    return _with_edges(x, result)
+        return k.fma(e, table.ln2_high, f + k.fma(square, -0.5, rest))
+    high, low = _log_parts(f)
+    return k.fma(e, LN2_HIGH, high + k.fma(e, LN2_LOW, low))
 
 
 def log2(x: Lanes) -> Lanes:
     """The logarithm to base 2; 1 ulp, 3 in double."""
+    return _with_edges(x, log2_of_positive(x))
+
+
+def log2_of_positive(x: Lanes) -> Lanes:
+    """The logarithm to base 2 of a positive finite number."""
     k = x.kind
     e, f = _decomposed(x)
     if k.element == "float":
-        result = k.fma(f, k.polynomial(f, coefficients.LOG2_FLOAT), f) + e
-    else:
-        high, low = _log_parts(f)
-        result = k.fma(high + low, LOG2_E, e)
-    return _with_edges(x, result)
+        return k.fma(f, k.polynomial(f, coefficients.LOG2_FLOAT), f) + e
+    high, low = _log_parts(f)
+    return k.fma(high + low, LOG2_E, e)
 
 
 def log10(x: Lanes) -> Lanes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import marshal
-import os
 import re
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from threading import Lock
 from typing import Any
 
 from tilewright.backends.llvm.machine import LlvmError
+from tilewright.support.system import SYSTEM
 
 WORKER = str(Path(__file__).with_name("nvptx_worker.py"))
 IDLE_SECONDS = 600
@@ -167,8 +167,7 @@ def _end_all() -> None:
 
 
 atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+SYSTEM.when_forked(child=_forget)
 
 
 def _last_words(complaints: str) -> str:

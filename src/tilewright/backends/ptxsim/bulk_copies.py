@@ -320,7 +320,7 @@ def _decode_load(instruction: Instruction, code: Decoder) -> Run:
             piece, address = pieces(machine, lane), one(machine, barrier, lane)
             ctas = [int(machine.cta[lane])]
             if chosen is not None:
-                ctas = list(_named_ctas(machine, chosen, lane))
+                ctas = list(named_ctas(machine, chosen, lane))
                 piece = Piece(**{**vars(piece), "shared": piece.shared & _OFFSET})
                 address &= _OFFSET
             load_piece(machine, piece, lane, address, ctas)
@@ -328,7 +328,7 @@ def _decode_load(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-def _named_ctas(machine: Machine, chosen: Read, lane: int) -> Iterator[int]:
+def named_ctas(machine: Machine, chosen: Read, lane: int) -> Iterator[int]:
     """The CTAs of the lane's cluster that a mask names."""
     mask, first = one(machine, chosen, lane), int(machine.cta[lane]) // machine.cluster_size * machine.cluster_size
     if mask >> machine.cluster_size:

@@ -69,7 +69,9 @@ class KernelCode:
         global_unit: the same for global memory.
         own_registers: per function, its first step and its registers.
         suspects: registers that may be read before they are written.
+        accumulators, fragments: registers of products of warp groups, sums and first operands.
         threads: the extents that `.reqntid` asks for, or None.
+        takes_over: whether CTAs may take over the work of those that have not started.
     """
 
     name: str
@@ -85,4 +87,7 @@ class KernelCode:
     global_unit: int = 8
     own_registers: list[tuple[int, range]] = field(default_factory=list)
     suspects: frozenset[int] = frozenset()
+    accumulators: set[int] = field(default_factory=set)
+    fragments: set[int] = field(default_factory=set)
     threads: tuple[int, ...] | None = None
+    takes_over: bool = False

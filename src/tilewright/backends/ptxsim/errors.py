@@ -22,6 +22,7 @@ class SimulationError(TilewrightError, RuntimeError):
         instruction: its text.
         thread, cta: coordinates of the first thread that did it, and of its CTA.
         source: the place in the kernel's source.
+        waiting: of a deadlock, a line for each run of warps, with what they wait for.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class SimulationError(TilewrightError, RuntimeError):
         thread: tuple[int, int, int] | None = None,
         cta: tuple[int, int, int] | None = None,
         source: SourcePlace | None = None,
+        waiting: tuple[str, ...] = (),
     ) -> None:
         self.kind, self.text, self.line, self.instruction = kind, text, line, instruction
-        self.kernel, self.thread, self.cta, self.source = kernel, thread, cta, source
+        self.kernel, self.thread, self.cta, self.source, self.waiting = kernel, thread, cta, source, waiting
         super().__init__(self._message())
 
     def _message(self) -> str:
@@ -51,4 +53,5 @@ class SimulationError(TilewrightError, RuntimeError):
             lines.append(f"  PTX line {self.line}: {self.instruction}")
         if self.source:
             lines.append(f"  source: {self.source}")
+        lines += [f"  {line}" for line in self.waiting]
         return "\n".join(lines)

@@ -7,6 +7,7 @@ from tilewright.backends.ptxsim import (
     async_copies,
     atomics,
     bulk_copies,
+    cluster_launch,
     comparisons,
     control,
     conversions,
@@ -37,7 +38,7 @@ def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
 
 SCALARS = (integers, comparisons, conversions, moves, control)
 MEMORY = (accesses, async_copies, atomics, bulk_copies)
-THREADS = (cta_barriers, mbarriers, shuffles)
+THREADS = (cluster_launch, cta_barriers, mbarriers, shuffles)
 TILES = (mma, tcgen05, tensor_memory, wgmma)
 SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()
 HANDLERS: Handlers = dict(floats.HANDLERS)

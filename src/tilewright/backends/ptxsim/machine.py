@@ -9,8 +9,9 @@ A register is one array over all lanes; arrays are never changed in place, so `m
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tilewright.backends.ptxsim.shadow import Accessors, Clocks, GlobalShadow
 from tilewright.backends.ptxsim.shared import SharedMemory
 from tilewright.backends.ptxsim.uninitialized import UninitializedRegisters
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
+from tilewright.backends.ptxsim.waiting import Explain, who_waits
 
 WARP = 32
 PATIENCE = 4
@@ -28,6 +30,7 @@ PATIENCE = 4
 STALLED = 50
 """Max polls in vain per group, on average, before they are a deadlock: nothing else changes memory."""
 Extents = tuple[int, int, int]
+Follow: TypeAlias = Callable[[Step, Mask], None]
 _State = TypeVar("_State")
 
 
@@ -39,6 +42,7 @@ class Machine:
         parameters: the bytes of the parameter space.
         grid, block, cluster: extents of the launch.
         ctas: the coordinates of this batch's CTAs; whole clusters side by side.
+        pending: the CTAs of each cluster of later batches; who takes one out does its work.
         shared: bytes of shared memory per CTA, static ones included.
         checks: watch for races.
         watcher: watches global memory, for all batches of a launch; None: nobody does.
@@ -51,6 +55,7 @@ class Machine:
         warp, cta: per lane the warp and the CTA, both counted through the batch.
         alive: per lane, does it still run?
         instruction: the one that runs now, for messages.
+        followed, follow: `follow` is told of each step that touches these registers, and which lanes do it.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class Machine:
         block: Extents,
         cluster: Extents,
         ctas: Sequence[Extents],
+        pending: deque[list[Extents]],
         shared: int,
         checks: bool,
         watcher: GlobalShadow | None,
@@ -72,6 +78,7 @@ class Machine:
     ) -> None:
         self.code, self.memory, self.symbols, self.parameters = code, memory, symbols, parameters
         self.grid, self.block, self.cluster, self.output, self.checks = grid, block, cluster, output, checks
+        self.pending = pending
         self.threads = block[0] * block[1] * block[2]
         self.warps_per_cta = -(-self.threads // WARP)
         self.padded = self.warps_per_cta * WARP
@@ -106,6 +113,9 @@ class Machine:
         self._families: dict[Any, Any] = {}
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
+        self.at_deadlock: list[Explain] = []
+        self.followed = frozenset(code.accumulators | code.fragments) if checks else frozenset()
+        self.follow: Follow | None = None
 
     # ---- what instruction families use
 
@@ -172,6 +182,7 @@ class Machine:
         return SimulationError(
             kind,
             text,
+            waiting=who_waits(self) if kind == "deadlock" else (),
             line=instruction.line if instruction else 0,
             instruction=instruction.text if instruction else "",
             kernel=self.code.name,
@@ -296,6 +307,8 @@ class Machine:
             if watched:
                 self._refuse_unset(step, active, doing)
                 self._uninitialized.follow(step, doing, registers)
+            if self.follow is not None and not self.followed.isdisjoint(step.touches):
+                self.follow(step, doing)
             moves = step.run(self, doing)
             if moves is None:
                 at += 1

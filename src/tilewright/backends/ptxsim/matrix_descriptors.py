@@ -17,7 +17,7 @@ and `leading` and `stride` trade their parts where the matrix is transposed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -80,6 +80,10 @@ class InstructionDescriptor:
         """Bytes that an element has where it can be addressed."""
         return max(1, WIDTHS[self.first] // 8)
 
+    def share(self, count: int) -> InstructionDescriptor:
+        """The part of one of `count` CTAs: of the rows of the first operand, and of the columns of the second."""
+        return replace(self, rows=self.rows // count, columns=self.columns // count)
+
     def used_bytes(self, element: str) -> Array:
         """The mask of bytes in a row that instructions read: narrow elements leave the last of each sixteen unused."""
         return np.arange(STEP_BYTES) % PADDED < 2 * _NARROW_BITS.get(element, PADDED // 2)
@@ -95,14 +99,14 @@ class InstructionDescriptor:
         return read_elements(codes << np.uint8(2) if element == "e2m1" else codes, element)
 
 
-def instruction_descriptor(kind: str, bits: int) -> InstructionDescriptor | None:
-    """The form of these bits; None if it is not simulated."""
+def instruction_descriptor(kind: str, bits: int, *, pairs: bool = False) -> InstructionDescriptor | None:
+    """The form of these bits, for one CTA or a pair; None if it is not simulated."""
     scaled = kind.startswith("mx")
     types = ELEMENTS[kind]
     first, second = types.get(bits >> 7 & 7), types.get(bits >> 10 & (3 if kind.startswith("mxf4") else 7))
     result = "f32" if scaled else RESULTS.get(kind, {0: "f16", 1: "f32"}).get(bits >> 4 & 3)
     sparse, rows = bits >> 2 & 1, (bits >> 27 & 3) * 128 if scaled else (bits >> 24 & 31) * 16
-    if first is None or second is None or result is None or sparse or rows not in (64, 128):
+    if first is None or second is None or result is None or sparse or rows not in ((256,) if pairs else (64, 128)):
         return None
     return InstructionDescriptor(
         rows=rows,

@@ -21,6 +21,7 @@ from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.backends.ptxsim.waiting import Reasons
 from tilewright.support.ptx_syntax import Address, Instruction, Operand
 
 WIDTH = 8
@@ -76,7 +77,9 @@ class MBarriers:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.barriers: dict[Key, Barrier] = {}
+        self._waiting: dict[int, tuple[Key, int]] = {}
         machine.at_end.append(self.land_all)
+        machine.at_deadlock.append(self._explain)
 
     def at(self, key: Key, lane: int) -> Barrier:
         """The barrier that a lane uses.
@@ -170,13 +173,30 @@ class MBarriers:
         """Whether the phase of this parity has ended. If a warp looks in vain again, asynchronous instructions land."""
         barrier = self.at(key, lane)
         if barrier.phase % 2 != parity:
+            for warp in warps:
+                self._waiting.pop(warp, None)
             return True
         if warps & barrier.looked:
             self.land(barrier)
         else:
             barrier.looked |= warps
+        self._waiting |= dict.fromkeys(warps, (key, self.machine.at))
         self.machine.polled = True
         return False
+
+    def _explain(self) -> Reasons:
+        """What warps wait for that looked at an mbarrier in vain, and at no other one since."""
+        waiting = self._waiting.items()
+        return {warp: (at, self._missing(key, warp)) for warp, (key, at) in waiting if key in self.barriers}
+
+    def _missing(self, key: Key, warp: int) -> str:
+        machine, barrier = self.machine, self.barriers[key]
+        address = key - machine.shared.base(warp // machine.warps_per_cta)
+        name = f"the mbarrier at shared address {address:#x}" if address >= 0 else "an mbarrier of another CTA"
+        missing = [f"{barrier.pending} more of {barrier.count} arrivals"] if barrier.pending else []
+        if barrier.bytes:
+            missing.append(f"{barrier.bytes} more bytes" if barrier.bytes > 0 else f"{-barrier.bytes} bytes less")
+        return f"{name}, phase {barrier.phase} (parity {barrier.phase % 2}), wants {' and '.join(missing)}"
 
     def land(self, barrier: Barrier) -> None:
         """Let all asynchronous instructions that signal this barrier finish."""

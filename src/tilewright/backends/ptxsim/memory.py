@@ -7,8 +7,6 @@ memory.copy_out(address, (8,), np.float32)
 
 from __future__ import annotations
 
-import mmap
-import sys
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.ptxsim.value_types import Array
+from tilewright.support.system import SYSTEM
 
 BASE = 0x10_0000_0000
 """The address of the heap's first byte."""
 GAP = 1 << 18
 """Bytes between allocations that belong to none: a kernel that misses one does not hit the next."""
-NO_RESERVE = 0x4000
-"""Linux's MAP_NORESERVE, which older Pythons do not name: address space without a promise of memory."""
 VALID, INITIALISED, WRITTEN, WRITABLE = 1, 2, 4, 8
 """The map's bits for a byte: it belongs to an allocation, has a value, was stored by a kernel, may be stored to."""
 
@@ -47,8 +44,7 @@ class Fault:
 
 def reserve(size: int) -> Array:
     """`size` zero bytes that cost memory only where they are touched."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (NO_RESERVE if sys.platform == "linux" else 0)
-    return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
+    return np.frombuffer(SYSTEM.reserve(size), np.uint8)
 
 
 class DeviceMemory:

@@ -11,7 +11,7 @@ from tilewright.backends.ptxsim.accesses import WINDOW_SIZE, WINDOWS, space_of
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, applied, elementwise, items_of, simple
 from tilewright.backends.ptxsim.machine import Machine
-from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
+from tilewright.backends.ptxsim.value_types import TYPES, UNSIGNED, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, Sink, Vector
 
 
@@ -30,7 +30,7 @@ def _decode_unpack(instruction: Instruction, code: Decoder) -> Run:
     part = bits // len(items)
     read = code.source(source, f"b{bits}")
     writes = [code.target(item, f"b{part}") for item in items]
-    dtype = np.dtype(f"u{part // 8}")
+    dtype = UNSIGNED[part]
 
     def run(machine: Machine, active: Mask) -> None:
         parts = np.ascontiguousarray(read(machine)).view(dtype).reshape(-1, len(items))
@@ -46,7 +46,7 @@ def _decode_pack(instruction: Instruction, code: Decoder) -> Run:
     part = bits // len(items)
     reads = [code.source(item, f"b{part}") for item in items]
     write = code.target(instruction.destination, f"b{bits}")
-    dtype, whole = np.dtype(f"u{part // 8}"), np.dtype(f"u{bits // 8}")
+    dtype, whole = UNSIGNED[part], UNSIGNED[bits]
 
     def run(machine: Machine, active: Mask) -> None:
         parts = np.empty((machine.lanes, len(reads)), dtype)

@@ -14,6 +14,7 @@ A launch is a kernel of a program, a grid, and arguments:
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -276,6 +277,10 @@ BATCH = 4096
 """The approximate number of threads that run at a time; every batch has whole clusters."""
 
 
+RESIDENT = 4
+"""The part of the clusters that starts at once, one of so many, where those that run may take over the others."""
+
+
 def _print(text: str) -> None:
     sys.stdout.write(text)
 
@@ -319,7 +324,8 @@ class Launch:
         watcher, time = None, 1
         if self.checks:
             watcher = GlobalShadow(memory.used, code.global_unit, self.grid[0] * self.grid[1] * self.grid[2])
-        for ctas in self._batches():
+        pending = deque(self._clusters())
+        for ctas in self._batches(code, pending):
             machine = Machine(
                 code,
                 memory,
@@ -329,6 +335,7 @@ class Launch:
                 block=self._block(code.threads),
                 cluster=self.cluster,
                 ctas=ctas,
+                pending=pending,
                 shared=code.shared + self.shared,
                 checks=self.checks,
                 watcher=watcher,
@@ -348,15 +355,17 @@ class Launch:
             raise SimulationError("launch", f"the kernel wants {required} threads, not {(x, y, z)}")
         return x, y, z
 
-    def _batches(self) -> Iterator[list[Extents]]:
+    def _batches(self, code: KernelCode, pending: deque[list[Extents]]) -> Iterator[list[Extents]]:
+        """The CTAs to run at a time, taken out of the pending clusters; others may be taken out meanwhile."""
         if any(n % c for n, c in zip(self.grid, self.cluster, strict=True)):
             raise SimulationError("launch", f"the grid {self.grid} is no multiple of the cluster {self.cluster}")
-        block = self._block(self.program.kernel(self.kernel).threads)
-        clusters = list(self._clusters())
-        threads = block[0] * block[1] * block[2] * len(clusters[0]) if clusters else 1
+        block = self._block(code.threads)
+        threads = block[0] * block[1] * block[2] * len(pending[0]) if pending else 1
         step = max(1, BATCH // threads)
-        for start in range(0, len(clusters), step):
-            yield [cta for cluster in clusters[start : start + step] for cta in cluster]
+        if code.takes_over:
+            step = min(step, -(-len(pending) // RESIDENT))
+        while pending:
+            yield [cta for _ in range(min(step, len(pending))) for cta in pending.popleft()]
 
     def _clusters(self) -> Iterator[list[Extents]]:
         """The CTAs of every cluster, x fastest in both."""

@@ -4,22 +4,27 @@
     @%p1 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%r1], %rd1, %rd2, %r2, [%r3], [%r4], %p2;
     @%p1 tcgen05.cp.cta_group::1.warpx4.32x128b [%r3], %rd3;
     @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];
+    @%p1 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r5], 3;
 
 One thread issues them, and they run one after the other. Results are computed at once; until the mbarrier of a later
-commit is looked at, sums are pending, and operands in use. Not simulated: pairs of CTAs, sparse products, `.ws`, and
-masks of output rows.
+commit is looked at, sums are pending, and operands in use.
+
+A pair of CTAs, of ranks 2i and 2i + 1 in a cluster, computes 256 rows: each has half of the rows of A and of the sums,
+and half of the columns of B, at the same addresses. Not simulated: pairs with 128 rows or with scales, sparse products,
+`.ws`, and masks of output rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tilewright.backends.ptxsim.accesses import engine_has_read, engine_reads
-from tilewright.backends.ptxsim.bulk_copies import one
+from tilewright.backends.ptxsim.bulk_copies import named_ctas, one
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.matrix_descriptors import (
@@ -73,8 +78,8 @@ class TensorCore:
             for words in instruction.writes:
                 memory.count(words, -1, reads=False)
 
-    def commit(self, key: Key, lane: int) -> None:
-        """An mbarrier is to be told when all that a lane has issued has ended; earlier commits come first."""
+    def commit(self, keys: Sequence[Key], lane: int) -> None:
+        """Mbarriers are to be told when all that a lane has issued has ended; earlier commits come first."""
         mine = [flight for flight in self.flying if flight.lane == lane]
         commits = self.commits.setdefault(lane, [])
         earlier = list(commits)
@@ -83,10 +88,10 @@ class TensorCore:
             for commit in earlier:
                 commit.finish()
             self.end(mine, time)
-            del commits[: commits.index(pending) + 1]
+            commits[:] = [commit for commit in commits if commit not in earlier]
 
-        pending = self.machine.family(MBarriers).arrive_later(key, lane, land)
-        commits.append(pending)
+        later = [self.machine.family(MBarriers).arrive_later(key, lane, land) for key in keys]
+        commits.extend(later)
 
     def read_words(self, words: Words, flight: InFlight) -> Array:
         """Words that an instruction reads; those of instructions before it are there for it."""
@@ -127,6 +132,7 @@ class TensorCore:
 def matrix_bytes(
     core: TensorCore,
     bits: int,
+    cta: int,
     flight: InFlight,
     *,
     rows: int,
@@ -135,7 +141,7 @@ def matrix_bytes(
     transposed: bool,
     used: Array | None = None,
 ) -> Array:
-    """The bytes of a matrix in shared memory: (row, depth * size); of a row only the `used` ones are read."""
+    """The bytes of a matrix in a CTA's shared memory: (row, depth * size); of a row only the `used` ones are read."""
     machine, lane = core.machine, flight.lane
     descriptor = read_descriptor(bits, TENSOR_MEMORY_SWIZZLES)
     if descriptor is None:
@@ -143,7 +149,7 @@ def matrix_bytes(
     addresses = byte_addresses(descriptor, rows=rows, depth=depth, size=size, transposed=transposed)
     if int(addresses.max()) >= machine.shared.size:
         machine.fail("out of bounds", "the matrix reaches out of the CTA's shared memory", lane)
-    addresses = addresses + machine.shared.base(int(machine.cta[lane]))
+    addresses = addresses + machine.shared.base(cta)
     if used is None or used.all():
         return core.read_shared(addresses, flight)
     found = np.zeros(addresses.shape, np.uint8)
@@ -151,13 +157,24 @@ def matrix_bytes(
     return found
 
 
-def operand_bytes(
-    core: TensorCore, bits: int, form: InstructionDescriptor, flight: InFlight, *, rows: int, second: bool = False
+def operand_values(
+    core: TensorCore, bits: int, cta: int, form: InstructionDescriptor, flight: InFlight, *, second: bool = False
 ) -> Array:
-    """The bytes of an operand in shared memory: (row, bytes of the depth)."""
-    depth, used = STEP_BYTES // form.size, form.used_bytes(form.second if second else form.first)
-    turned = form.across[second]
-    return matrix_bytes(core, bits, flight, rows=rows, depth=depth, size=form.size, transposed=turned, used=used)
+    """An operand in a CTA's shared memory: (row or column, depth)."""
+    element, rows = (form.second, form.columns) if second else (form.first, form.rows)
+    used, size = form.used_bytes(element), form.size
+    raw = matrix_bytes(
+        core,
+        bits,
+        cta,
+        flight,
+        rows=rows,
+        depth=STEP_BYTES // size,
+        size=size,
+        transposed=form.across[second],
+        used=used,
+    )
+    return form.values(raw, element) * form.signs[second]
 
 
 def rows_of(count: int) -> Array:
@@ -168,8 +185,8 @@ def rows_of(count: int) -> Array:
 
 def decode_product(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.mma… [sums], a or [a], b, form{, [scales], [scales]}, goes on."""
-    if instruction.has("cta_group::2") or instruction.has("sp") or instruction.has("ws"):
-        raise SimulationError("unsupported", "pairs of CTAs, sparse products and .ws are not simulated")
+    if instruction.has("sp") or instruction.has("ws"):
+        raise SimulationError("unsupported", "sparse products and .ws are not simulated")
     kind = next(part.removeprefix("kind::") for part in instruction.parts if part.startswith("kind::"))
     sums, first, second, form, *rest = instruction.operands
     if any(isinstance(operand, Vector) for operand in rest):
@@ -180,41 +197,49 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
     scales = [code.address(operand) for operand in rest if isinstance(operand, Address)]
     goes_on = code.source(next(operand for operand in rest if not isinstance(operand, Address)), "pred")
     block = next((BLOCKS[part] for part in instruction.parts if part in BLOCKS), None)
+    is_pair = instruction.has("cta_group::2")
+    if is_pair and scales:
+        raise SimulationError("unsupported", "products with scales of pairs of CTAs are not simulated")
 
     def run(machine: Machine, active: Mask) -> None:
         core = machine.family(TensorCore)
         for lane in machine.active_lanes(active).tolist():
-            found = instruction_descriptor(kind, one(machine, shape, lane))
+            bits, ctas = one(machine, shape, lane), pair_of(machine, lane) if is_pair else (int(machine.cta[lane]),)
+            found = instruction_descriptor(kind, bits, pairs=is_pair)
             if found is None:
-                machine.fail("unsupported", f"the product {one(machine, shape, lane):#x} is not simulated", lane)
-            flight = InFlight(lane)
-            read = _first_in_tensor_memory if in_tensor_memory else _first_in_shared_memory
-            a = read(core, one(machine, left, lane), found, flight)
-            b = _second(core, one(machine, descriptor, lane), found, flight)
+                machine.fail("unsupported", f"the product {bits:#x} is not simulated", lane)
+            flight, part = InFlight(lane), found.share(len(ctas))
+            read = _first_in_tensor_memory if in_tensor_memory else operand_values
+            place, second = one(machine, left, lane), one(machine, descriptor, lane)
+            a = np.concatenate([read(core, place, cta, part, flight) for cta in ctas])
+            b = np.concatenate([operand_values(core, second, cta, part, flight, second=True) for cta in ctas])
             if scales:
                 places = [one(machine, address, lane) for address in scales]
                 a, b = _scaled(core, a, b, places, found, flight, block)
-            _accumulate(core, a, b, one(machine, to, lane), found, flight, adds=bool(one(machine, goes_on, lane)))
+            adds, address = bool(one(machine, goes_on, lane)), one(machine, to, lane)
+            for cta, rows in zip(ctas, np.split(multiply(a, b.T), len(ctas)), strict=True):
+                _accumulate(core, rows, cta, address, found, flight, adds=adds)
             core.flying.append(flight)
 
     return run
 
 
-def _first_in_shared_memory(core: TensorCore, bits: int, form: InstructionDescriptor, flight: InFlight) -> Array:
-    raw = operand_bytes(core, bits, form, flight, rows=form.rows)
-    return form.values(raw, form.first) * form.signs[0]
+def pair_of(machine: Machine, lane: int) -> tuple[int, int]:
+    """The two CTAs of a lane's pair."""
+    cta = int(machine.cta[lane])
+    if machine.cluster_size % 2:
+        text = f"a cluster of {machine.cluster_size} CTAs has no pairs"
+        machine.fail("launch", text, lane)
+    return cta & ~1, cta | 1
 
 
-def _second(core: TensorCore, bits: int, form: InstructionDescriptor, flight: InFlight) -> Array:
-    raw = operand_bytes(core, bits, form, flight, rows=form.columns, second=True)
-    return form.values(raw, form.second) * form.signs[1]
-
-
-def _first_in_tensor_memory(core: TensorCore, address: int, form: InstructionDescriptor, flight: InFlight) -> Array:
+def _first_in_tensor_memory(
+    core: TensorCore, address: int, cta: int, form: InstructionDescriptor, flight: InFlight
+) -> Array:
     row, column = split_address(address)
     rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(STEP_BYTES // 4)
     columns = column + np.arange(STEP_BYTES // 4) + 0 * rows
-    words = core.read_words((int(core.machine.cta[flight.lane]), rows, columns), flight)
+    words = core.read_words((cta, rows, columns), flight)
     return form.values(np.ascontiguousarray(words).view(np.uint8), form.first) * form.signs[0]
 
 
@@ -247,21 +272,28 @@ def _scales(
 
 
 def _accumulate(
-    core: TensorCore, a: Array, b: Array, address: int, form: InstructionDescriptor, flight: InFlight, *, adds: bool
+    core: TensorCore,
+    total: Array,
+    cta: int,
+    address: int,
+    form: InstructionDescriptor,
+    flight: InFlight,
+    *,
+    adds: bool,
 ) -> None:
+    """Add a CTA's rows of a product to its tensor memory, or put them there."""
     row, column = split_address(address)
-    rows = row + rows_of(form.rows)[:, None] + 0 * np.arange(form.columns)
+    rows = row + rows_of(len(total))[:, None] + 0 * np.arange(form.columns)
     columns = column + np.arange(form.columns) + 0 * rows
-    words = int(core.machine.cta[flight.lane]), rows, columns
-    total = multiply(a, b.T)
+    words = cta, rows, columns
     if adds:
         held = np.ascontiguousarray(core.read_words(words, flight)).view(np.uint8)
         flight.reads.pop()
         core.machine.family(TensorMemory).count(words, -1, reads=True)
         width = WIDTHS[form.result] // 8
-        total = total + read_elements(held.reshape(form.rows, form.columns, 4)[..., :width], form.result)[..., 0]
-    raw = finish(total, form.result, saturate=form.saturate).reshape(form.rows, form.columns, -1)
-    padded = np.zeros((form.rows, form.columns, 4), np.uint8)
+        total = total + read_elements(held.reshape(*total.shape, 4)[..., :width], form.result)[..., 0]
+    raw = finish(total, form.result, saturate=form.saturate).reshape(*total.shape, -1)
+    padded = np.zeros((*total.shape, 4), np.uint8)
     padded[..., : raw.shape[-1]] = raw
     core.write_words(words, padded.view(np.uint32)[..., 0], flight)
 
@@ -281,39 +313,50 @@ def decode_copy(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.cp… [words], descriptor: rows of 16 or 32 bytes, some of them for several warps."""
     parts = sorted(part for part in instruction.parts if part.endswith("b") or part.startswith("warpx"))
     form = COPIES.get(".".join(parts))
-    if form is None or instruction.has("cta_group::2") or any(part.startswith("b8x16") for part in instruction.parts):
+    if form is None or any(part.startswith("b8x16") for part in instruction.parts):
         raise SimulationError("unsupported", "this copy to tensor memory is not simulated")
     chosen, width = form
     place, descriptor = instruction.operands
     to, source = code.address(place), code.source(descriptor, "b64")
+    is_pair = instruction.has("cta_group::2")
 
     def run(machine: Machine, active: Mask) -> None:
         core = machine.family(TensorCore)
         for lane in machine.active_lanes(active).tolist():
             flight = InFlight(lane)
             bits, count = one(machine, source, lane), int(chosen.max()) + 1
-            raw = matrix_bytes(core, bits, flight, rows=count, depth=width, size=1, transposed=False)
-            words = np.ascontiguousarray(raw).view(np.uint32)[chosen]
             row, column = split_address(one(machine, to, lane))
             rows = row + _LANE[:, None] + 0 * np.arange(width // 4)
-            core.write_words((int(machine.cta[lane]), rows, column + np.arange(width // 4) + 0 * rows), words, flight)
+            for cta in pair_of(machine, lane) if is_pair else (int(machine.cta[lane]),):
+                raw = matrix_bytes(core, bits, cta, flight, rows=count, depth=width, size=1, transposed=False)
+                words = np.ascontiguousarray(raw).view(np.uint32)[chosen]
+                core.write_words((cta, rows, column + np.arange(width // 4) + 0 * rows), words, flight)
             core.flying.append(flight)
 
     return run
 
 
 def decode_commit(instruction: Instruction, code: Decoder) -> Run:
-    """tcgen05.commit… [mbarrier]: it is told when everything that the thread has issued has ended."""
-    if instruction.has("cta_group::2") or instruction.has("multicast::cluster"):
-        raise SimulationError("unsupported", "commits of pairs of CTAs are not simulated")
-    address = code.address(instruction.destination)
+    """tcgen05.commit… [mbarrier]{, mask}: it is told when everything that the thread has issued has ended.
+
+    With a mask, so are the mbarriers at its place in other CTAs of the cluster.
+    """
+    place, *masks = instruction.operands
+    address, mask = code.address(place), [code.source(operand, "b16") for operand in masks]
 
     def run(machine: Machine, active: Mask) -> None:
         core, lanes = machine.family(TensorCore), machine.active_lanes(active)
         for lane, key in zip(lanes.tolist(), located_barriers(machine, address(machine), lanes), strict=True):
-            core.commit(key, lane)
+            core.commit(_in_ctas(machine, key, mask, lane), lane)
 
     return run
+
+
+def _in_ctas(machine: Machine, key: Key, mask: Sequence[Read], lane: int) -> list[Key]:
+    """The mbarrier, or those at its place in the CTAs that the mask names."""
+    own = machine.shared.base(int(machine.cta[lane]))
+    ctas = [cta for chosen in mask for cta in named_ctas(machine, chosen, lane)]
+    return [key - own + int(machine.shared.base(cta)) for cta in ctas] if mask else [key]
 
 
 HANDLERS: Handlers = {"tcgen05.mma": decode_product, "tcgen05.cp": decode_copy, "tcgen05.commit": decode_commit}

@@ -144,10 +144,9 @@ def split_address(address: int) -> tuple[int, int]:
 
 
 def decode_allocate(instruction: Instruction, code: Decoder) -> Run:
-    """tcgen05.alloc… [where the address goes], columns."""
+    """tcgen05.alloc… [where the address goes], columns; each CTA of a pair allocates, and gets the same columns."""
     place, number = instruction.operands
     address, columns = code.address(place), code.source(number, "u32")
-    _one_cta(instruction)
 
     def run(machine: Machine, active: Mask) -> None:
         memory = machine.family(TensorMemory)
@@ -161,15 +160,9 @@ def decode_allocate(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-def _one_cta(instruction: Instruction) -> None:
-    if instruction.has("cta_group::2"):
-        raise SimulationError("unsupported", "tensor memory of pairs of CTAs is not simulated")
-
-
 def decode_free(instruction: Instruction, code: Decoder) -> Run:
     """tcgen05.dealloc… address, columns."""
     address, columns = (code.source(operand, "u32") for operand in instruction.operands)
-    _one_cta(instruction)
 
     def run(machine: Machine, active: Mask) -> None:
         for warp in machine.whole_warps(active):

@@ -27,7 +27,11 @@ Array: TypeAlias = Any
 Mask: TypeAlias = Any
 """One bool per lane; None stands for every lane of the machine."""
 
-UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(bool), **{n: np.dtype(f"u{n // 8}") for n in (8, 16, 32, 64)}}
+UNSIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(bool),
+    **{n: np.dtype(f"u{n // 8}") for n in (8, 16, 32, 64)},
+    128: np.dtype([("low", np.uint64), ("high", np.uint64)]),
+}
 """The NumPy types in which registers are stored, by their bits."""
 
 
@@ -58,7 +62,7 @@ def _type(name: str, bits: int) -> Type:
 
 
 _NUMPY = {"u": "u", "s": "i", "f": "f"}
-_NUMBERS = {f"{kind}{bits}" for kind in "busf" for bits in (8, 16, 32, 64)}
+_NUMBERS = {f"{kind}{bits}" for kind in "busf" for bits in (8, 16, 32, 64)} | {"b128"}
 TYPES: dict[str, Type] = {name: _type(name, bits) for name, bits in TYPE_BITS.items()}
 
 

@@ -7,8 +7,11 @@
 The result is computed when the product is issued, from what its operands hold then. Until a wait covers it the
 operands in shared memory are in use, and the registers of the accumulator hold a pattern that means nothing: a read
 before the wait is noticed in the results, and stores to the registers are lost. A product that goes on with the same
-accumulator finds the sums of the one before. Not simulated: sparse products, and that `wgmma.fence` orders the first
-product behind stores to registers.
+accumulator finds the sums of the one before.
+
+A product finds what threads stored to its registers only behind a `wgmma.fence`, and without one it writes sums that
+threads may still be reading: registers are unfenced at first, and once another instruction stores to them or, of
+accumulators, reads them. Not simulated: sparse products.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import engine_has_read, engine_reads, nothing
-from tilewright.backends.ptxsim.code import Run
+from tilewright.backends.ptxsim.accesses import engine_has_read, engine_reads
+from tilewright.backends.ptxsim.code import Run, Step
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, Write, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
@@ -81,6 +84,31 @@ class WarpGroupProducts:
         self.open: dict[int, list[Product]] = {}
         self.committed: dict[int, list[list[Product]]] = {}
         self.sums: dict[Accumulator, Sums] = {}
+        self._fenced = {register: np.zeros(machine.warps, bool) for register in machine.followed}
+        machine.follow = self._touch
+
+    def fence(self, first: int) -> None:
+        """What the group has done to registers comes before its next products."""
+        for fenced in self._fenced.values():
+            fenced[first : first + GROUP] = True
+
+    def _touch(self, step: Step, doing: Mask) -> None:
+        """Note that an instruction other than a product does something to registers of products."""
+        if step.instruction.opcode == "wgmma":
+            return
+        read = step.uses.reads & self.machine.code.accumulators
+        warps = slice(None) if doing is None else doing.reshape(-1, WARP).any(axis=1)
+        for register in (step.uses.writes | read) & self.machine.followed:
+            self._fenced[register][warps] = False
+
+    def check_fenced(self, first: int, registers: Sequence[int]) -> None:
+        """Refuse a product on registers that the group has used since its last fence."""
+        for register in registers:
+            fenced = self._fenced.get(register)
+            if fenced is not None and not fenced[first : first + GROUP].all():
+                lane = (first + int(fenced[first : first + GROUP].argmin())) * WARP
+                text = "a product takes registers that the warp has used, with no wgmma.fence in between"
+                self.machine.fail("race", text, lane)
 
     def current(self, key: Accumulator) -> Array | None:
         """The sums of a product in flight on the same registers; None if there is none.
@@ -200,10 +228,17 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
     read_first, read_second = _first_reader(first, form, code), _shared_reader(second, form, code, first=False)
     adds = code.source(goes_on, "pred")
     places = accumulator(ROWS // GROUP, form.columns)
+    sums, operands = (
+        [code.register(item.name) for item in items if isinstance(item, Register)]
+        for items in (items_of(result), first.items if isinstance(first, Vector) else ())
+    )
+    code.kernel.accumulators.update(sums)
+    code.kernel.fragments.update(operands)
 
     def run(machine: Machine, active: Mask) -> None:
         products = machine.family(WarpGroupProducts)
         for warp in warp_groups(machine, active):
+            products.check_fenced(warp, (*sums, *operands))
             key, warps = (warp, names), np.arange(warp, warp + GROUP)
             (a, held), (b, more) = read_first(machine, warp), read_second(machine, warp)
             total = multiply(a * form.signs[0], b.T * form.signs[1]).reshape(GROUP, ROWS // GROUP, form.columns)
@@ -214,8 +249,8 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
                 total = total + read_elements(np.ascontiguousarray(words).view(np.uint8), form.result)
             else:
                 products.current(key)
-            sums = finish(total, form.result, saturate=form.saturate).view(np.uint32)
-            products.issue(Product(key, [*held, *more]), sums, writes)
+            finished = finish(total, form.result, saturate=form.saturate).view(np.uint32)
+            products.issue(Product(key, [*held, *more]), finished, writes)
 
     return run
 
@@ -261,6 +296,11 @@ def _shared_reader(operand: Operand, form: Form, code: Decoder, *, first: bool) 
     return shared
 
 
+def fence(machine: Machine, active: Mask) -> None:
+    for first in warp_groups(machine, active):
+        machine.family(WarpGroupProducts).fence(first)
+
+
 def commit(machine: Machine, active: Mask) -> None:
     products = machine.family(WarpGroupProducts)
     for first in warp_groups(machine, active):
@@ -278,7 +318,7 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
 
 
 HANDLERS: Handlers = {
-    "wgmma.fence": nothing,
+    "wgmma.fence": command(fence),
     "wgmma.mma_async": decode_product,
     "wgmma.commit_group": command(commit),
     "wgmma.wait_group": decode_wait,

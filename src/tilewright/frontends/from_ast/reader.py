@@ -193,4 +193,5 @@ _DESCRIPTIONS: dict[type[ast.AST], str] = {
     ast.TryStar: "`try`",
     ast.Yield: "`yield`",
     ast.YieldFrom: "`yield`",
+    **{getattr(ast, name): "a template string" for name in ("TemplateStr",) if hasattr(ast, name)},  # from 3.14 on
 }

@@ -7,7 +7,6 @@ say it; where not, values computed from constants alone are constants wherever o
 from __future__ import annotations
 
 import inspect
-import linecache
 from types import FunctionType
 from typing import Any
 
@@ -16,8 +15,9 @@ from tilewright.frontends.from_bytecode.reader import Reader
 from tilewright.ir.attributes import FileLocation
 from tilewright.language.python_code import UnsupportedSyntax, refuse_assignments_outside, refuse_generators
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.annotations import annotations_of
 from tilewright.support.diagnostics import located
-from tilewright.support.source import Span
+from tilewright.support.source import Span, lines_of
 
 
 def read_function(python: FunctionType) -> hir.Function:
@@ -32,7 +32,7 @@ def read_function(python: FunctionType) -> hir.Function:
         raise located(UnsupportedSyntax("a parameter with `**`", "a kernel's parameters have names"), Span(*location))
     refuse_generators(code)
     refuse_assignments_outside(code)
-    reader = Reader(code, linecache.getlines(code.co_filename, python.__globals__))
+    reader = Reader(code, lines_of(code.co_filename, python.__globals__))
     parameters = parameters_of(python, location)
     body = reader.block(reader.function)
     return hir.Function(
@@ -49,7 +49,7 @@ def parameters_of(python: FunctionType, location: FileLocation) -> tuple[hir.Par
     if code.co_flags & inspect.CO_VARARGS:
         ordered.append((names[positional + named], True, False))
     ordered += [(name, False, True) for name in names[positional : positional + named]]
-    annotations = python.__annotations__
+    annotations = annotations_of(python)
     return tuple(
         hir.Parameter(name, _is_constexpr(annotations.get(name)), variadic, keyword_only, location)
         for name, variadic, keyword_only in ordered

@@ -11,8 +11,8 @@ The vocabulary (`arg` in parentheses):
     pop   copy, swap (n)   null   unary, binary, compare (function)   attribute, method (name)   subscript
     slice, tuple, list, map, string (n)   constant_map (n)   extend, append, merge (n)   to_tuple
     convert (code)   format (has a specification)   call (n, keywords)   call_named (n)   call_spread (with keywords)
-    enter   unpack (n)   unpack_star (before, after)   for → exit   jump → target   branch (what makes it jump) → target
-    return   assertion   raise   closure   function   refuse (what)
+    enter   special (__enter__ or __exit__)   unpack (n)   unpack_star (before, after)   for → exit   jump → target
+    branch (what makes it jump) → target   return   assertion   raise   closure   function   refuse (what)
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import dis
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -32,8 +33,12 @@ Made = Sequence[tuple[str, Any]]
 MATRIX_PRODUCT = "the operator `@`"
 _AFTER_3_12 = bool(sys.version_info >= (3, 13))
 _AFTER_3_13 = bool(sys.version_info >= (3, 14))
+WHILE_TESTS_TWICE = not _AFTER_3_13
+"""Whether the condition of a `while` stands in front of its loop, and again at the end; if not, it begins the loop."""
 _COMMON_CONSTANTS = (AssertionError, NotImplementedError, tuple, all, any)
 """The constants of LOAD_COMMON_CONSTANT by number (3.14)."""
+_SPECIAL_METHODS = ("__enter__", "__exit__")
+"""The methods of LOAD_SPECIAL by number (3.14); those behind them are of `async with`."""
 _LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5
 """Numbers of CALL_INTRINSIC_1 (3.12 and later)."""
 
@@ -97,6 +102,13 @@ def left_early(code: Sequence[BytecodeInstruction]) -> Iterator[tuple[str, Posit
             yield "continue", place
 
 
+def dropped(code: CodeType) -> Iterator[Positions]:
+    """The places of what leaves only an instruction without effect: from 3.14 on, a `break` of a `while`, too."""
+    for found in dis.get_instructions(code):
+        if found.opname == "NOP" and found.positions is not None:
+            yield Positions(*found.positions)
+
+
 _LEAVING = frozenset(("constant", "jump", "pop", "return"))
 """The instructions that a `break` consists of: the iterator is dropped; the end of the function may follow at once."""
 
@@ -106,8 +118,10 @@ def tried(code: CodeType) -> Positions | None:
     if not has_opcodes(code, ("PUSH_EXC_INFO",)):
         return None
     found = list(dis.get_instructions(code))
-    handlers = {i.offset for i in found if i.opname == "PUSH_EXC_INFO"}
-    if not handlers or any(i.opname in ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL") for i in found):
+    after = pairwise(i for i in found if i.opname != "CACHE")
+    of_with = "WITH_EXCEPT_START"  # how handlers of `with` go on
+    handlers = {i.offset for i, following in after if i.opname == "PUSH_EXC_INFO" and following.opname != of_with}
+    if not handlers:
         return None
     entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # `dis` has it, its stubs do not
     start = min((entry.start for entry in entries if entry.target in handlers), default=0)
@@ -187,6 +201,11 @@ def _common_constant(found: dis.Instruction) -> Made:
     return (("assertion", None) if constant is AssertionError else ("constant", constant),)
 
 
+def _load_special(found: dis.Instruction) -> Made:
+    number = found.arg or 0
+    return (("special", _SPECIAL_METHODS[number]),) if number < len(_SPECIAL_METHODS) else (("refuse", "`async`"),)
+
+
 BINARY: Mapping[str, Callable[..., Any]] = {
     "%": operator.mod,
     "&": operator.and_,
@@ -262,6 +281,7 @@ SUPPORTED: Mapping[str, Callable[[dis.Instruction], Made]] = {
     "LOAD_GLOBAL": _load_global,
     "LOAD_METHOD": _with("method"),
     "LOAD_SMALL_INT": _with("constant"),
+    "LOAD_SPECIAL": _load_special,
     "MAKE_FUNCTION": _with("function"),
     "POP_ITER": _fixed("pop"),
     "POP_TOP": _fixed("pop"),
@@ -298,7 +318,7 @@ _REFUSED: Mapping[str, str] = {
     "a bytecode instruction that compiled functions do not contain": (
         "ANNOTATIONS_PLACEHOLDER CALL_INTRINSIC_2 ENTER_EXECUTOR EXIT_INIT_CHECK INTERPRETER_EXIT JUMP "
         "JUMP_IF_FALSE JUMP_IF_TRUE JUMP_NO_INTERRUPT POP_BLOCK POP_EXCEPT PRINT_EXPR RERAISE RESERVED "
-        "SETUP_CLEANUP SETUP_FINALLY SETUP_WITH STORE_FAST_MAYBE_NULL"
+        "SETUP_CLEANUP SETUP_FINALLY SETUP_WITH STORE_FAST_MAYBE_NULL WITH_EXCEPT_START"
     ),
     "`async`": "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE",
     "a template string": "BUILD_INTERPOLATION BUILD_TEMPLATE",
@@ -313,7 +333,6 @@ _REFUSED: Mapping[str, str] = {
     ),
     "`match`": "GET_LEN MATCH_CLASS MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE",
     "`import`": "IMPORT_FROM IMPORT_NAME IMPORT_STAR",
-    "`with`": "LOAD_SPECIAL WITH_EXCEPT_START",
     "`super()`": "LOAD_SUPER_ATTR LOAD_SUPER_METHOD LOAD_ZERO_SUPER_ATTR LOAD_ZERO_SUPER_METHOD",
     "a dict comprehension": "MAP_ADD",
     "a set comprehension": "SET_ADD",

@@ -22,8 +22,10 @@ from tilewright.frontends import hir, operations
 from tilewright.frontends.from_bytecode.conditions import STATEMENTS, Condition, Conditions, Either, Group, Leaf, Not
 from tilewright.frontends.from_bytecode.flow import ENDINGS, Flow, Point, latch
 from tilewright.frontends.from_bytecode.opcodes import (
+    WHILE_TESTS_TWICE,
     BytecodeInstruction,
     Positions,
+    dropped,
     instructions_of,
     left_early,
     tried,
@@ -60,6 +62,11 @@ class Reader(StackMachine):
             self._where = self.location(place)
             if self.text.at(self.where, 0, len(word)) in ("", word):
                 self.refuse(f"`{word}`")
+        for place in dropped(self._function):
+            where = self.location(place)
+            if self.text.at(where, 0, where.end_column - where.column) == "break":
+                self._where = where
+                self.refuse("`break`")
         if (statement := tried(self._function)) is not None:
             self._where = self.location(statement)
             self.refuse("`try`")
@@ -345,8 +352,14 @@ class Reader(StackMachine):
         return str(self._code[at].arg)
 
     def _enters_while(self, at: Point) -> bool:
+        """Whether a branch to this point is the condition of a `while` in front of its loop."""
         loops = self._flow.loops
-        return at in loops and at not in self._open and self._code[self._flow.ending[at]].op != "for"
+        return (
+            WHILE_TESTS_TWICE
+            and at in loops
+            and at not in self._open
+            and self._code[self._flow.ending[at]].op != "for"
+        )
 
     def _is_end_of_while(self, group: Group) -> bool:
         """Whether a condition is the copy of a `while`'s condition at the end of its body."""
@@ -390,6 +403,7 @@ class Reader(StackMachine):
         number = self._flow.ending[header]
         members, where = self._flow.loops[header], self._where
         if self._code[number].op == "branch" and not self._has_statements(header, number):
+            where = self.location(self._code[number].positions)
             group = self._conditions.at(header, number, statement=False)
             ways = (group.then, group.orelse)
             inside = [way for way in ways if way in members or way == latch(header)]

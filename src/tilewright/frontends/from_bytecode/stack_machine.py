@@ -257,6 +257,13 @@ def _enter(machine: StackMachine, _: Any) -> None:
     machine.push_call(entering, Items([], set()), ())
 
 
+def _special(machine: StackMachine, name: str) -> None:
+    """3.14 for `enter`, one method at a time."""
+    machine.push_operation(operations.attribute, machine.pop(), machine.constant(name))
+    method = machine.pop()
+    machine.stack += [Exit(method) if name == "__exit__" else method, Empty]
+
+
 def _slice(machine: StackMachine, count: int) -> None:
     parts = machine.pops(count)
     if count > 2:
@@ -331,7 +338,7 @@ def _call(machine: StackMachine, arg: tuple[int, tuple[str, ...]]) -> None:
     if isinstance(callee, Made):
         machine.stack.append(machine.comprehension(callee.code, beside))
     elif isinstance(callee, Exit):
-        machine.push_call(callee.method, Items([beside, *values], set()), ())
+        machine.push_call(callee.method, Items([*values] if beside is None else [beside, *values], set()), ())
     elif isinstance(callee, Failure):
         machine.stack.append(Failure(beside if beside is not None else values[0] if values else None))
     else:
@@ -433,6 +440,7 @@ _HANDLERS: Mapping[str, Callable[[StackMachine, Any], None]] = {
     "pop": _pop,
     "refuse": StackMachine.refuse,
     "slice": _slice,
+    "special": _special,
     "store": _store,
     "string": lambda machine, count: machine.push_operation(operations.joined, *machine.pops(count)),
     "subscript": lambda machine, _: machine.push_operation(operator.getitem, *machine.pops(2)),

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
 import warnings
 from contextlib import suppress
 from typing import TypeAlias
 
-from tilewright.runtime import lazy_imports
+from tilewright.support.system import SYSTEM
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -60,31 +59,7 @@ def problem_of(folder: AnyPath) -> str | None:
     Raises:
         FileNotFoundError: it is not there.
     """
-    if not hasattr(os, "geteuid"):
-        return "this system does not say whose it is"
-    try:
-        link = os.lstat(folder)
-        found = os.stat(folder) if stat.S_ISLNK(link.st_mode) else link
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        return str(error)
-    return _problem(link, found)
-
-
-def _problem(link: os.stat_result, found: os.stat_result) -> str | None:
-    user = os.geteuid()
-    if not stat.S_ISDIR(found.st_mode):
-        return "it is not a folder"
-    if found.st_uid != user:
-        return f"it belongs to user {found.st_uid}, not to {user}"
-    if link.st_uid not in (user, 0):
-        return f"it is a link that belongs to user {link.st_uid}, not to {user}"
-    if found.st_mode & stat.S_IWOTH:
-        return "everybody may write to it"
-    if found.st_mode & stat.S_IWGRP and not lazy_imports.is_own_group(found.st_gid):
-        return f"group {found.st_gid} may write to it"
-    return None
+    return SYSTEM.problem_of(folder)
 
 
 def make_private(folder: AnyPath) -> None:
@@ -104,9 +79,7 @@ def make_private(folder: AnyPath) -> None:
             os.mkdir(folder, 0o700)
     if not is_trusted(folder):
         raise UntrustedFolderError(f"{folder} is not used: others may write to it")
-    mode = os.stat(folder).st_mode
-    if mode & stat.S_IWGRP:
-        os.chmod(folder, stat.S_IMODE(mode) & ~stat.S_IWGRP)
+    SYSTEM.make_private(folder)
 
 
 def warn_once(folder: AnyPath, problem: str) -> None:
@@ -133,14 +106,14 @@ def write_whole(path: AnyPath, content: bytes) -> None:
     temporary = f"{os.fspath(path)}.{os.getpid()}.{os.urandom(4).hex()}{TEMPORARY}"
     try:
         # Nothing of that name may be there, not even a link: it would lead the content elsewhere.
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SYSTEM.open_flags, 0o600)
         try:  # without a file object, which takes a tenth of the time
             rest = memoryview(content)
             while rest:
                 rest = rest[os.write(file, rest) :]
         finally:
             os.close(file)
-        os.replace(temporary, path)
+        SYSTEM.replace(temporary, path)
     except OSError:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -150,7 +123,7 @@ def write_whole(path: AnyPath, content: bytes) -> None:
 def holds(path: AnyPath, content: bytes) -> bool:
     """Whether `path` is a file, not a link, with exactly this content."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | SYSTEM.open_flags)
     except OSError:
         return False
     try:
@@ -178,13 +151,11 @@ def _is_abandoned(entry: os.DirEntry[str]) -> bool:
     hands of its writer is written again.
     """
     try:
-        os.kill(int(entry.name.split(".")[-3]), 0)
-    except ProcessLookupError:
-        return True
+        process = int(entry.name.split(".")[-3])
     except (ValueError, IndexError):
         return False
-    except OSError:
-        pass  # it is there, and belongs to somebody else
+    if not SYSTEM.is_running(process):
+        return True
     try:
         return time.time() - entry.stat(follow_symlinks=False).st_mtime > PATIENCE
     except FileNotFoundError:

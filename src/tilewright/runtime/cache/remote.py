@@ -85,8 +85,8 @@ class RemoteCacheManager(CacheManager):
         """
         if not self._is_local:
             content = data if isinstance(data, bytes) else str(data).encode()
-            sealed = _sealed(self._full_name(filename), content)
-            self._guarded(lambda backend: backend.put(filename, sealed))
+            message = sealed(self._full_name(filename), content)
+            self._guarded(lambda backend: backend.put(filename, message))
         return self._local.put(data, filename, binary=binary)
 
     def get_group(self, filename: str) -> dict[str, str] | None:
@@ -107,8 +107,8 @@ class RemoteCacheManager(CacheManager):
         """Note which files belong together; returns the path of the local note."""
         if not self._is_local:
             note = json.dumps({"child_paths": sorted(group)}).encode()
-            sealed = _sealed(self._full_name(GROUP + filename), note)
-            self._guarded(lambda backend: backend.put(GROUP + filename, sealed))
+            message = sealed(self._full_name(GROUP + filename), note)
+            self._guarded(lambda backend: backend.put(GROUP + filename, message))
         return self._local.put_group(filename, group)
 
     def _fetch(self, filenames: Sequence[str]) -> dict[str, bytes] | None:
@@ -116,8 +116,8 @@ class RemoteCacheManager(CacheManager):
         found = self._guarded(lambda backend: dict(backend.get(list(filenames))))
         if found is None:
             return None
-        opened = {name: _opened(self._full_name(name), found.get(name)) for name in filenames}
-        return {name: content for name, content in opened.items() if content is not None}
+        contents = {name: opened(self._full_name(name), found.get(name)) for name in filenames}
+        return {name: content for name, content in contents.items() if content is not None}
 
     def _keep(self, filename: str, content: bytes) -> str:
         """The path of a local copy, which is written unless it is there."""
@@ -196,13 +196,13 @@ def _has_content(path: str, content: bytes) -> bool:
         return False
 
 
-def _sealed(name: str, content: bytes) -> bytes:
+def sealed(name: str, content: bytes) -> bytes:
     """The content as it is sent: with a key, after a tag that only who has the key can make."""
     key = knobs.tilewright.cache_key
     return _SEAL + _tag(key, name, content) + content if key else content
 
 
-def _opened(name: str, received: object) -> bytes | None:
+def opened(name: str, received: object) -> bytes | None:
     """The content of what was received; None where it is not what was sent under this name by someone with our key."""
     if not isinstance(received, bytes):
         return None

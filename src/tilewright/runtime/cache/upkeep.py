@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tilewright.runtime.cache.folders import TEMPORARY, remove_leftovers
 from tilewright.support import knobs
+from tilewright.support.system import SYSTEM
 
 USAGE = "usage"
 UNIT = 1024
@@ -54,7 +55,7 @@ def note_stored(folder: str | os.PathLike[str], size: int) -> None:
 
 def _count(root: Path, size: int) -> int:
     """Add to `usage`; returns how many bytes were stored in all. A new file starts with what is there already."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | SYSTEM.open_flags
     usage = os.open(root / USAGE, flags, 0o600)
     try:
         units = size // UNIT + 1
@@ -74,11 +75,9 @@ def evict(root: Path, limit: int) -> int:
     Raises:
         OSError: the folder cannot be read.
     """
-    usage = os.open(root / USAGE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    usage = os.open(root / USAGE, os.O_RDWR | os.O_CREAT | SYSTEM.open_flags, 0o600)
     try:
-        try:
-            os.lockf(usage, os.F_TLOCK, 0)
-        except OSError:
+        if not SYSTEM.try_lock(usage):
             return 0
         clean(root)
         found = sorted(entries(root), key=lambda entry: entry.used)

@@ -162,6 +162,11 @@ def do_bench(
     Raises:
         TypeError: there never was such an option.
         ValueError: there is no such `return_mode`, or a quantile is not between 0 and 1.
+
+    Example:
+        >>> milliseconds = tw.testing.do_bench(lambda: np.ones(1000).sum(), warmup=1, rep=2)
+        >>> milliseconds > 0
+        True
     """
     for name in dropped:
         if name not in DROPPED_OPTIONS:

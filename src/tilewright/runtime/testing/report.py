@@ -133,7 +133,12 @@ class Table:
 
 
 class Mark:
-    """A function with the benchmarks that it is to be run for."""
+    """A function with the benchmarks that it is to be run for, as `perf_report` makes it.
+
+    Attributes:
+        fn: takes a size, the name of a line and the `args` of the benchmark; returns a number, or (value, low, high).
+        benchmarks: one, or several.
+    """
 
     def __init__(self, fn: Callable[..., Any], benchmarks: Benchmark | Sequence[Benchmark]) -> None:
         self.fn = fn
@@ -190,7 +195,19 @@ class Mark:
 
 
 def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callable[..., Any]], Mark]:
-    """Mark a function that measures one size of one implementation; `.run()` then measures all."""
+    """Mark a function that measures one size of one implementation; `.run()` then measures all.
+
+    Args:
+        benchmarks: one table and plot, or several.
+
+    Example:
+        >>> sums = tw.testing.Benchmark(x_names=["n"], x_vals=[10, 1000], line_arg="provider", line_vals=["numpy"],
+        ...                             line_names=["NumPy"], plot_name="sums", args={})
+        >>> @tw.testing.perf_report(sums)
+        ... def measure(n, provider):
+        ...     return tw.testing.do_bench(lambda: np.ones(n).sum(), warmup=1, rep=2)
+        >>> measure.run()
+    """
     return lambda fn: Mark(fn, benchmarks)
 
 

@@ -13,14 +13,14 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.backends.llvm.machine import host_target
-from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
+from tilewright.compiler.cache_key import llvm_identity
 from tilewright.runtime.arrays import view_of
-from tilewright.runtime.build import PreparationCounter
+from tilewright.runtime.build import PreparationCounter, compiler_identity
 from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
@@ -33,6 +33,18 @@ from tilewright.support.locks import fork_safe_lock
 
 Arguments = dict[str, Any]
 Key = tuple[Hashable, ...]
+class Tuning(NamedTuple):
+    """The tuning of one launch.
+
+    Attributes:
+        stored: where results are kept; None if they cannot be.
+    """
+
+    key: Key
+    configs: list[Config]
+    stored: StoredResults | None
+
+
 PLAIN = (int, float, bool, str, type(None))
 """Types of arguments that are no arrays."""
 
@@ -162,6 +174,33 @@ class Autotuner(KernelWrapper):
         self._report(key, best, hit)
         return best
 
+    def tuning(self, call: Call) -> Tuning:
+        """What there is to measure for a launch, and where its results are kept."""
+        with self._lock:
+            self.nargs = self._positional(call.args)
+            try:
+                configs = self.prune_configs({**call.kwargs, "grid": call.grid, "warmup": False})
+            finally:
+                self.nargs = None
+        key = self._key(call)
+        return Tuning(key, configs, self._stored(key, configs))
+
+    def settle(self, call: Call, tuning: Tuning, timings: Timings | None = None) -> Timings:
+        """Choose by `timings`, which others measured; without them, by what is measured now."""
+        with self._lock:
+            if timings is not None:
+                self._choose(tuning.key, timings)
+                return timings
+            _refuse_conflicts(tuning.configs, call)
+            PreparationCounter.count += 1
+            self.nargs = self._positional(call.args)
+            try:
+                self._measure(tuning.key, tuning.configs, call)
+            finally:
+                self.nargs = None
+            self._report(tuning.key, self.cache[tuning.key], False)
+            return self.configs_timings
+
     def _measure(self, key: Key, configs: Sequence[Config], call: Call) -> None:
         begin = perf_counter()
         if type(self)._bench is Autotuner._bench:
@@ -250,6 +289,18 @@ class Autotuner(KernelWrapper):
                 cache_hit=hit,
             )
 
+    def sendable(self) -> dict[str, Any]:
+        own = {"cache", "_known", "_lock", "restore_copies"}
+        own |= ({"pre_hook"} if not self.user_defined_pre_hook else set())
+        own |= ({"post_hook"} if not self.user_defined_post_hook else set())
+        return {name: value for name, value in super().sendable().items() if name not in own}
+
+    def arrive(self) -> None:
+        super().arrive()
+        vars(self).setdefault("pre_hook", self._prepare_arrays)
+        vars(self).setdefault("post_hook", self._restore_arrays)
+        self.cache, self._known, self.restore_copies, self._lock = {}, {}, {}, fork_safe_lock()
+
     # Arrays that trials change
 
     def _prepare_arrays(self, arguments: Arguments, reset_only: bool = False) -> None:
@@ -271,7 +322,7 @@ class Autotuner(KernelWrapper):
         if any(config.pre_hook for config in configs) or isinstance(self.kernel, InterpretedFunction):
             return None
         target = host_target(knobs.tilewright.cpu).identity
-        facts = [COMPILER_IDENTITY, llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]
+        facts = [compiler_identity(), llvm_identity(), target, self.kernel.cache_key, *map(repr, key)]
         return StoredResults(self.__name__, facts, configs)
 
     def _check_names(self) -> None:
@@ -315,6 +366,17 @@ def autotune(
 
     Raises:
         ValueError: an array's name is no parameter of the kernel.
+
+    Example:
+        >>> @tw.autotune(configs=[tw.Config({"BLOCK": 64}), tw.Config({"BLOCK": 256})], key=["n"])
+        ... @tw.jit
+        ... def fill(x_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x_ptr + i, 1.0, mask=i < n)
+        >>> x = np.zeros(1000)
+        >>> kernel = fill[lambda chosen: (tw.cdiv(1000, chosen["BLOCK"]),)](x, 1000)
+        >>> x.sum()
+        np.float64(1000.0)
     """
     return lambda fn: Autotuner(
         fn,

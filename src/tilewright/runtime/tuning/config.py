@@ -95,12 +95,16 @@ class StoredResults:
 
     Args:
         facts: everything that the timings depend on, as text: kernel, machine, compiler, key.
+
+    Attributes:
+        digest: of all that, candidates included.
     """
 
     def __init__(self, name: str, facts: Sequence[str], configs: Sequence[Config]) -> None:
         described = [*facts, *map(str, configs)]
         text = "".join(f"{len(part)}:{part}" for part in described)
-        self._manager = get_cache_manager(hash_of(text.encode()).hexdigest())
+        self.digest = hash_of(text.encode()).hexdigest()
+        self._manager = get_cache_manager(self.digest)
         self._file = f"{name[:150]}.autotune.json"
         self._key = list(facts)
         self._configs = list(configs)
@@ -111,18 +115,29 @@ class StoredResults:
         if path is None:
             return None
         try:
-            rows = json.loads(Path(path).read_bytes())["configs_timings"]
+            content = Path(path).read_bytes()
+        except OSError:
+            return None
+        return self.parse(content)
+
+    def parse(self, content: bytes) -> Timings | None:
+        """The timings of all candidates that a text from `text` has; None where it is something else."""
+        try:
+            rows = json.loads(content)["configs_timings"]
             known = {_described(facts): [float(time) for time in times] for facts, times in rows}
             return {config: known[_described(config.all_kwargs())] for config in self._configs}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
+
+    def text(self, timings: Timings) -> str:
+        """The timings as JSON."""
+        rows = [[{name: _plain(value) for name, value in c.all_kwargs().items()}, t] for c, t in timings.items()]
+        return json.dumps({"key": self._key, "configs_timings": rows})
 
     def save(self, timings: Timings) -> None:
         """Keep the timings; where that is not possible, the next process measures again."""
-        rows = [[{name: _plain(value) for name, value in c.all_kwargs().items()}, t] for c, t in timings.items()]
-        content = json.dumps({"key": self._key, "configs_timings": rows})
         with suppress(OSError):
-            self._manager.put(content, self._file, binary=False)
+            self._manager.put(self.text(timings), self._file, binary=False)
 
 
 def _described(facts: dict[str, object]) -> tuple[tuple[str, object], ...]:

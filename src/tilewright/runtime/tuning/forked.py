@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
+from tilewright.support.system import SYSTEM
+
 Task = Callable[[], object]
 
 _INDEX = struct.Struct("<H")
@@ -55,12 +57,7 @@ def share_out(
 
 def can_fork() -> bool:
     """Whether this system has what helpers need."""
-    return hasattr(os, "fork")
-
-
-def usable_cpus() -> int:
-    """The number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return SYSTEM.can_fork
 
 
 def _fork(work: Task) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tilewright.runtime.parameters import KernelInterface
+from tilewright.runtime.pickling import is_importable
 
 
 class Launchable(Protocol):
@@ -54,8 +55,19 @@ class KernelWrapper(KernelInterface):
         """The arguments by name."""
         return dict(zip(self.arg_names, args, strict=False)) | dict(kwargs)
 
-    def __reduce__(self) -> str:
-        return self.__qualname__  # by reference, as functions are
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By reference where other processes can import it, else by what it consists of."""
+        if is_importable(self):
+            return self.__qualname__
+        return _remade, (type(self), self.sendable())
+
+    def sendable(self) -> dict[str, Any]:
+        """The attributes that another process gets."""
+        return {name: value for name, value in vars(self).items() if name != "base_fn"}
+
+    def arrive(self) -> None:
+        """Set the other attributes, in the process that the kernel was sent to."""
+        self.base_fn = self.kernel.fn
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.__module__}:{self.__qualname__})"
@@ -76,6 +88,13 @@ class Heuristics(KernelWrapper):
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
 
 
+def _remade(kind: type[KernelWrapper], attributes: dict[str, Any]) -> KernelWrapper:
+    made = kind.__new__(kind)
+    vars(made).update(attributes)
+    made.arrive()
+    return made
+
+
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
     """Compute constants of a kernel from its other arguments.
 
@@ -84,5 +103,16 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
 
     Example:
         `@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})` above `@jit`.
+
+    Example:
+        >>> @tw.heuristics({"BLOCK": lambda args: tw.next_power_of_2(args["n"])})
+        ... @tw.jit
+        ... def total(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.arange(0, BLOCK)
+        ...     tl.store(out_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0)))
+        >>> out = np.zeros(1)
+        >>> kernel = total[(1,)](np.ones(100), out, 100)
+        >>> out
+        array([100.])
     """
     return lambda fn: Heuristics(fn, fn.arg_names, values)

@@ -22,14 +22,16 @@ from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from tilewright.backends.cpu.options import parse_options
+from tilewright.runtime.async_compile import FutureKernel, active_mode
 from tilewright.runtime.drivers.cpu.process import native_runtime
 from tilewright.runtime.errors import AutotunerError, OutOfResources
 from tilewright.runtime.testing.measure import summary, timed
 from tilewright.runtime.tuning.config import Config, Timings
-from tilewright.runtime.tuning.forked import Task, can_fork, share_out, usable_cpus
+from tilewright.runtime.tuning.forked import Task, can_fork, share_out
 from tilewright.runtime.tuning.heuristics import Launchable
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompileTimeAssertionFailure, PTXASError
+from tilewright.support.system import SYSTEM
 
 PASSED_OVER = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """The errors by which a configuration does not suit the kernel; any other failure is reported."""
@@ -137,8 +139,11 @@ class Trials:
 
     def _compile(self, configs: Sequence[Config]) -> None:
         """Compile all kernels into the disk cache, on all CPUs, where that is possible."""
-        workers = knobs.tilewright.compile_workers or usable_cpus()
         distinct = list({self._code_identity(config): config for config in configs}.values())
+        if active_mode.get() is not None:
+            self._compile_in_background(distinct)
+            return
+        workers = knobs.tilewright.compile_workers or SYSTEM.usable_cpus()
         if workers < 2 or len(distinct) < 2 or not can_fork() or _must_compile_here():
             return
         run, args = self._kernel.run, self._call.args
@@ -147,6 +152,16 @@ class Trials:
             share_out(
                 kernels, workers, progress.at, beside=native_runtime
             )  # it has to be compiled without a cache, too
+
+    def _compile_in_background(self, configs: Sequence[Config]) -> None:
+        """Compile by the executor of the `AsyncCompileMode` around this launch; failures show when they are tried."""
+        run, args = self._kernel.run, self._call.args
+        kernels = [run(*args, **self._keywords(config, warmup=True)) for config in configs]
+        with Progress(f"compiling {self._name}", len(kernels)) as progress:
+            for index, kernel in enumerate(kernels):
+                progress.at(index)
+                if isinstance(kernel, FutureKernel):
+                    kernel.result(ignore_errors=True)
 
     def _code_identity(self, config: Config) -> Hashable:
         """A key that is equal for configurations that give the same code."""

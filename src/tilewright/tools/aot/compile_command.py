@@ -4,7 +4,8 @@
     cc -c program.c add.*.c && cc *.o
 
 The object holds the machine code, the header declares `add_<digest>_<hints>(stream, x_ptr, y_ptr, out_ptr, n)`, the
-source defines it. `tilewright link` makes one function of several such specialisations. Options are Triton's.
+source defines it. `tilewright link` makes one function of several such specialisations. Options are Triton's, but that
+`-s` may be there several times: all CPUs compile then, or the workers of the executor that `compile_kernels` gets.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.backends.llvm.machine import UnknownCpuError
 from tilewright.compiler.artifact import Stage
+from tilewright.runtime.async_compile import AsyncCompileMode
 from tilewright.runtime.build import build, current_target
+from tilewright.runtime.compile_hooks import Compilation
+from tilewright.runtime.compile_task import CompileTask
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource
@@ -58,7 +64,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     command.add_argument("path", help="the file with the kernel; it is executed")
     command.add_argument("--kernel-name", "-n", default="", required=True, help="the kernel in it")
-    command.add_argument("--signature", "-s", required=True, help='types and constants: "*fp32:16, i32, i32:1, 128"')
+    text = 'types and constants: "*fp32:16, i32, i32:1, 128"; several of them are compiled side by side'
+    command.add_argument("--signature", "-s", required=True, action="append", help=text)
     command.add_argument("--grid", "-g", required=True, help='C expressions over the arguments: "n / 128 + 1, 1, 1"')
     command.add_argument("--target", "-t", help="cpu:ARCH:0, where ARCH may name a CPU; default: this machine")
     command.add_argument("--num-warps", "-w", type=int, default=1, help="part of the result's name")
@@ -68,17 +75,35 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile and print the files' names.
+    """Compile for each signature, and print the files' names.
 
     Raises:
         UsageError: an argument is not as it should be.
         CompilationError: the kernel is wrong.
     """
     given = {name: getattr(options, name) for name in CompileArgs.__dataclass_fields__}
-    _, files = compile_kernel(CompileArgs(**given))
-    for file in files:
-        print(file)
+    for _, files in compile_kernels([CompileArgs(**{**given, "signature": text}) for text in options.signature]):
+        for file in files:
+            print(file)
     return 0
+
+
+def compile_kernels(
+    all_args: Sequence[CompileArgs], executor: Executor | None = None
+) -> list[tuple[str, list[Path]]]:
+    """Compile kernels to files side by side.
+
+    Args:
+        all_args: one for each kernel and signature.
+        executor: its workers compile, into the cache; without it processes of this machine do.
+
+    Returns, raises: as `compile_kernel` for each of them.
+    """
+    if len(all_args) > 1:
+        with AsyncCompileMode(executor, ignore_errors=True) as mode:
+            for args in all_args:
+                _job(args).compile_by(mode)
+    return [compile_kernel(args) for args in all_args]
 
 
 def compile_kernel(args: CompileArgs) -> tuple[str, list[Path]]:
@@ -92,23 +117,70 @@ def compile_kernel(args: CompileArgs) -> tuple[str, list[Path]]:
         CompilationError: the kernel is wrong.
         OSError: a file cannot be written.
     """
+    job = _job(args)
+    compiled = job.compiled()
+    base = args.out_path or Path(job.out_name)
+    files = [base.with_name(f"{base.name}.{job.tag}.{ext}") for ext in ("h", "c", "kernel.o")]
+    stub = _stub(args, job.name, job.arguments, compiled, job.backend, files)
+    for file, content in zip(files, (header_text(stub), source_text(stub), compiled.asm["obj"]), strict=True):
+        file.write_bytes(_bytes(content))
+    return job.name, files
+
+
+class _Job(NamedTuple):
+    """One compilation.
+
+    Attributes:
+        name: of the C function.
+        tag: the part of it that tells specialisations apart.
+    """
+
+    kernel: JITFunction
+    arguments: list[Argument]
+    out_name: str
+    tag: str
+    backend: CpuBackend
+
+    @property
+    def name(self) -> str:
+        return f"{self.out_name}_{self.tag}"
+
+    @property
+    def source(self) -> ASTSource:
+        """The kernel under the symbol that the C function calls."""
+        specs = [argument.spec for argument in self.arguments]
+        return ASTSource.of(self.kernel, f"{self.name}_programs_from_to", specs)
+
+    def compile_by(self, mode: AsyncCompileMode) -> None:
+        """Let the workers of a mode compile into the cache."""
+        compilation = Compilation(self.kernel, self.name, self.source, _OPTIONS, True, self.backend.target)
+        mode.submit(self.name, CompileTask(compilation, partial(build, self.source, self.backend, _OPTIONS)), _ignore)
+
+    def compiled(self) -> CompiledKernel:
+        """The kernel; assertions are refused."""
+        compiled = build(self.source, self.backend, _OPTIONS)
+        if any("message" in site for site in compiled.reports):
+            name = self.kernel.fn.__name__
+            raise UsageError(f"{name} has assertions that are on: compiled ahead of time, nobody hears of them")
+        return compiled
+
+
+_OPTIONS: dict[str, Any] = {"sanitize": ()}
+
+
+def _ignore(kernel: CompiledKernel) -> None:
+    """Does nothing with a kernel: it is in the cache."""
+
+
+def _job(args: CompileArgs) -> _Job:
     kernel = find_kernel(args.path, args.kernel_name)
     arguments = parse_signature(kernel, split_signature(args.signature))
     out_name = args.out_name or args.kernel_name
     if not _NAME.fullmatch(out_name):
         raise UsageError(f"{out_name!r} cannot be the name of a C function")
-    digest = _digest(args)
     hints = [argument.hint for argument in arguments if argument.type]  # numbered as in C, where constants are left out
     suffix = "".join(f"{number}{'c' if hint == 1 else 'd'}" for number, hint in enumerate(hints) if hint)
-    name, tag = f"{out_name}_{digest}_{suffix}", f"{digest}_{suffix}"
-    backend = _backend(args.target)
-    compiled = _compiled(kernel, f"{name}_programs_from_to", arguments, backend)
-    base = args.out_path or Path(out_name)
-    files = [base.with_name(f"{base.name}.{tag}.{ext}") for ext in ("h", "c", "kernel.o")]
-    stub = _stub(args, name, arguments, compiled, backend, files)
-    for file, content in zip(files, (header_text(stub), source_text(stub), compiled.asm["obj"]), strict=True):
-        file.write_bytes(_bytes(content))
-    return name, files
+    return _Job(kernel, arguments, out_name, f"{_digest(args)}_{suffix}", _backend(args.target))
 
 
 def _digest(args: CompileArgs) -> str:
@@ -127,16 +199,6 @@ def _backend(target: str | None) -> CpuBackend:
         return CpuBackend(GPUTarget("cpu", arch, 0) if arch else current_target())
     except UnknownCpuError as error:
         raise UsageError(f"--target {target}: {error}") from None
-
-
-def _compiled(kernel: JITFunction, symbol: str, arguments: Sequence[Argument], backend: CpuBackend) -> CompiledKernel:
-    source = ASTSource.of(kernel, symbol, [argument.spec for argument in arguments])
-    compiled = build(source, backend, {"sanitize": ()})
-    if any("message" in site for site in compiled.reports):
-        raise UsageError(
-            f"{kernel.fn.__name__} has assertions that are on: compiled ahead of time, nobody hears of them"
-        )
-    return compiled
 
 
 def _stub(

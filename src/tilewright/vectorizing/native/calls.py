@@ -12,6 +12,7 @@ from __future__ import annotations
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import Function, Module, Variable
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS, RAISED, RUNTIME
+from tilewright.runtime.drivers.cpu.native.systems import MACHINES
 from tilewright.vectorizing.native.memory import add_memory
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
 from tilewright.vectorizing.native.structs import (
@@ -45,9 +46,9 @@ from tilewright.vectorizing.native.table import outside, table_of
 _NO_OFFSET_FLAG = 2**63 - 1
 
 
-def calls_text() -> str:
-    """LLVM IR of the native side of vectorized functions; it depends on nothing, so its blob can be cached."""
-    module = Module()
+def calls_text(machine: str) -> str:
+    """LLVM IR of the native side of vectorized functions for one of `MACHINES`; its blob can be cached."""
+    module = Module(MACHINES[machine], outside)
     module.declarations.append(f"@{RUNTIME} = externally_initialized constant ptr null")
     add_rows(module)
     _matches(module)

@@ -14,7 +14,7 @@ from tilewright.runtime.drivers.cpu.native.code import Function, Module
 from tilewright.vectorizing.native.structs import BLOCK, MAX_BLOCKS, MAX_KEPT, TABLE
 from tilewright.vectorizing.native.table import outside, table_of
 
-_HUGE_PAGE, _PAGE, _LINE, _WANT_HUGE_PAGES = 1 << 21, 1 << 12, 64, 14
+_HUGE_PAGE, _PAGE, _LINE = 1 << 21, 1 << 12, 64
 
 
 def add_memory(module: Module) -> None:
@@ -30,14 +30,12 @@ def add_memory(module: Module) -> None:
 def _fresh(module: Module) -> None:
     """A new block for so many bytes, its line included; null if there is no memory."""
     f = module.function("fresh_block", "ptr", {"size": "i64"})
-    place = f.stack("ptr")
     is_large = f["size"] > 2 * _HUGE_PAGE
     alignment = f.choose(is_large, _HUGE_PAGE, _PAGE)
-    failed = f.call(outside(f, "posix_memalign"), "i32", place, alignment, f["size"])
-    f.give_when(failed.differs(0), 0)
-    block = f.load("ptr", place)
+    block = f.system.take_memory(f, alignment, f["size"])
+    f.give_when(block.equals(0), 0)
     with f.when(is_large):
-        f.call(outside(f, "madvise"), "i32", block, f["size"], f.constant("i32", _WANT_HUGE_PAGES))
+        f.system.want_huge_pages(f, block, f["size"])
     f.store(f["size"], block)
     f.give(block)
 
@@ -67,7 +65,7 @@ def _free(module: Module) -> None:
     table, start = table_of(f), f.at(f["memory"], -_LINE)
     size = f.load("i64", start)
     with f.when(size > MAX_KEPT):
-        f.call(outside(f, "free"), "void", start)
+        f.system.free_memory(f, start)
         f.give()
     block = f.variable("ptr", f.call("evict", "ptr"))
     with f.repeat() as loop:
@@ -90,7 +88,7 @@ def _evict(module: Module) -> None:
     with f.when(size.differs(0)):
         f.put(TABLE, table, "kept_bytes", f.get(TABLE, table, "kept_bytes") - size)
         f.put(BLOCK, block, "size", 0)
-        f.call(outside(f, "free"), "void", f.get(BLOCK, block, "address"))
+        f.system.free_memory(f, f.get(BLOCK, block, "address"))
     f.give(block)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.runtime.drivers.cpu.native.structs import struct_of
 
 C_FUNCTIONS = (
@@ -16,8 +18,13 @@ C_FUNCTIONS = (
 )
 """Functions of the Python library that native code calls."""
 
-SYSTEM_FUNCTIONS = ("free", "madvise", "memcpy", "memset", "posix_memalign")
-"""Functions of the C library that native code calls."""
+SYSTEM_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "linux": ("free", "madvise", "memcpy", "memset", "posix_memalign"),
+    "macos": ("free", "memcpy", "memset", "posix_memalign"),
+    "windows": ("_aligned_free", "_aligned_malloc", "memcpy", "memset"),
+}
+"""Functions of the system's libraries that native code calls, by the name of the system."""
+_EVERY_FUNCTION = sorted({name for names in SYSTEM_FUNCTIONS.values() for name in names})
 
 OWN_MEMORY, LARGE = 1 << 17, 1 << 24
 """Bytes of a result from which on its memory is our own, and from which on it is written past the caches."""
@@ -28,7 +35,7 @@ BLOCK = struct_of(address="ptr", size="i64")
 MAX_BLOCKS, MAX_KEPT = 16, 1 << 28
 
 TABLE = struct_of(
-    dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS), "ptr"),
+    dict.fromkeys((*C_FUNCTIONS, *_EVERY_FUNCTION), "ptr"),
     kept="ptr",  # BLOCKs
     kept_bytes="i64",
     next_kept="i64",

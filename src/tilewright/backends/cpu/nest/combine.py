@@ -7,6 +7,7 @@ from math import inf, nan
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.dialects.arith import Constant
+from tilewright.dialects.scf import Reduce
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.dialects.vector import lanes_of, wide_type
 from tilewright.ir.core import Value, defining
@@ -30,9 +31,9 @@ _IDENTITY: dict[str, float] = {
 
 
 class Combine:
-    """The function of a tt.reduce or tt.scan: (values so far, new values) → values."""
+    """The function of a tt.reduce, a tt.scan or an scf.reduce: (values so far, new values) → values."""
 
-    def __init__(self, op: Fold) -> None:
+    def __init__(self, op: Fold | Reduce) -> None:
         self.block = op.combine
         self.types: list[Type] = [v.type.scalar for v in op.operands]
 
@@ -72,6 +73,12 @@ class Combine:
             if not op.definition.terminator and not op.definition.constant:
                 found[op.result] = b.copy(op, [value_of(v) for v in op.operands], lanes).result
         return [value_of(v) for v in self.block.terminator.operands]
+
+    def together(self, b: LoopBuilder, rows: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        """Combine lists of values, neighbours first; there are a power of two of them."""
+        while len(rows) > 1:
+            rows = [self.apply(b, x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
+        return rows[0]
 
     def across(self, b: LoopBuilder, values: Sequence[Value]) -> list[Value]:
         """Combine all lanes of each vector: log2 steps, halves on halves, lower lanes on the left."""

@@ -7,7 +7,6 @@ by one scalar test in front of the loop, and a general one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
@@ -15,7 +14,7 @@ from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Context, Guarded, MovedRows
+from tilewright.backends.cpu.nest.context import Guarded, MovedRows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
@@ -52,23 +51,6 @@ LONG = 4
 """Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
 
-@dataclass
-class Accumulator:
-    """A reduction in progress: one vector per operand and unrolled chunk."""
-
-    sink: Reduce
-    combine: Combine
-    start: list[Value] | None
-    values: list[list[Value]] = field(default_factory=list)
-
-    def together(self, c: Context) -> list[Value]:
-        """The vectors of all chunks combined into one per operand."""
-        rows = self.values
-        while len(rows) > 1:
-            rows = [self.combine.apply(c.b, x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
-        return rows[0]
-
-
 class InnerLoop:
     """One inner loop over `extent` elements for `sinks`, which all run in one phase.
 
@@ -81,14 +63,11 @@ class InnerLoop:
         self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
         self.c, self.nest = tails.c, tails.nest
         self.by_rows = self.nest.mode == "rows"
-        self.accumulators = [self._accumulator(r) for r in sinks if isinstance(r, Reduce)]
+        self.reductions = [r for r in sinks if isinstance(r, Reduce)]
+        self.values: list[Sequence[Value]] = []
         ops = dict.fromkeys(op for sink in sinks for op in self.nest.closures[sink])
         self.given = accumulated
         self.turns = [op for op in ops if isinstance(op, Accumulate)]
-
-    def _accumulator(self, sink: Reduce) -> Accumulator:
-        combine = Combine(sink)
-        return Accumulator(sink, combine, combine.identity(self.c.lanes, self.c.b))
 
     def build(self) -> None:
         """Build the loop; afterwards `c.reduced` has the results of its reductions."""
@@ -98,8 +77,8 @@ class InnerLoop:
             self._versions(step)
         else:
             self._in_best_order(step)
-        for accumulator in self.accumulators:
-            self._finish(accumulator)
+        for sink, values in zip(self.reductions, self.values, strict=True):
+            self._finish(sink, values)
         c.forget(c.depth + 1)
 
     def _is_one_shuffled(self) -> bool:
@@ -126,7 +105,7 @@ class InnerLoop:
         ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
         costs = c.target.costs
-        sums = bool(self.accumulators or self.turns)
+        sums = bool(self.reductions or self.turns)
         most = costs.chains if sums else costs.chunks
         if any(o.name.startswith("math.exp") for o in ops):
             most = min(most, costs.chunks_with_powers)
@@ -142,28 +121,23 @@ class InnerLoop:
         c.blocks.append(fast)
         with b.into(fast):
             self._in_best_order(step)
-            fast_values = [a.together(c) for a in self.accumulators]
         c.blocks.pop()
         c.depth, c.lane_level = guarded - 1, guarded
         c.forget(guarded)
         c.fast, conditions, c.guards = None, c.assumed(), 0
         if not conditions:
             b.splice(fast)
-            for accumulator, values in zip(self.accumulators, fast_values, strict=True):
-                accumulator.values = [values]
             return
-        condition = b.later(i1)
+        fast_values, condition = self.values, b.later(i1)
         with b.branch(condition) as branch:
             with branch.then():
                 b.splice(fast)
             with branch.otherwise():
                 self._loop(1, low=self._pieces())
                 c.forget(c.depth + 1)
-                general_values = [a.together(c) for a in self.accumulators]
             found = c.all_of(conditions)
         condition.replace_by(found)
-        for accumulator, values, others in zip(self.accumulators, fast_values, general_values, strict=True):
-            accumulator.values = [list(map(branch.join, values, others))]
+        self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
 
     def _in_best_order(self, step: int) -> None:
         """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
@@ -239,52 +213,39 @@ class InnerLoop:
     # ------------------------------------------------------------------ the loop itself
 
     def _loop(self, chunks: int, backwards: Value | None = None, low: Scalar = 0) -> None:
-        """The loop, with so many chunks in a step; where the i1 `backwards` holds, from the last step to the first.
+        """The loop, `chunks` of whose turns had better be one; where the i1 `backwards` holds, from the last one on.
 
-        It begins at the lane `low`.
+        It begins at the lane `low`. Chunks that a cpu.accumulate goes through at once are one turn.
         """
         c, b = self.c, self.c.b
-        width = c.lanes * chunks if self.by_rows else 1
+        at_once = chunks if self.turns else 1
+        width = c.lanes * at_once if self.by_rows else 1
         inner = c.depth + 1
         c.depth = inner
-        for accumulator in self.accumulators:
-            accumulator.values = []
         if self.by_rows and width >= self.extent:
-            self._iteration(0, chunks, None)
+            self.values = self._turn(0, at_once)
         else:
-            carried = self._carried(chunks)
-            end = self._end(width) if backwards is None else self.extent
-            flip = None if backwards is None else b.select(backwards, b.constant(self.extent - width, i64), 0)
-            with b.loop(low, end, width, carried=carried, nonempty=bool(self.accumulators)) as loop:
-                self._restore(loop.carried, chunks)
-                self._iteration(loop.index if flip is None else b.xor(loop.index, flip), chunks, loop.index)
-                loop.next = [value for a in self.accumulators for row in a.values for value in row]
-            self._restore(loop.results, chunks)
+            end = self._end(c.lanes * chunks) if backwards is None else self.extent
+            with b.parallel(low, end, width, backwards=backwards, unroll=chunks // at_once) as loop:
+                for sink, values in zip(self.reductions, self._turn(loop.index, at_once), strict=True):
+                    b.location = sink.location
+                    loop.reduce(values, sink.regions[0])
+            results = iter(loop.results)
+            self.values = [[next(results) for _ in sink.operands] for sink in self.reductions]
             c.active_lane_bound = None
         c.depth = inner - 1
 
     def _end(self, width: int) -> Scalar:
         """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
-        if self.c.fast or not self.by_rows:
+        if self.c.fast or not self.by_rows or width >= self.extent:
             return self.extent
         return end_of_loop(self.tails, self.sinks, self.extent, self.outer, width)
 
-    def _carried(self, chunks: int) -> list[Value]:
-        c = self.c
-        found: list[Value] = []
-        for a in self.accumulators:
-            found += (a.start or [c.b.constant(0, c.wide(element)) for element in a.combine.types]) * chunks
-        return found
-
-    def _restore(self, values: Sequence[Value], chunks: int) -> None:
-        rest = iter(values)
-        for a in self.accumulators:
-            a.values = [[next(rest) for _ in a.combine.types] for _ in range(chunks)]
-
-    def _iteration(self, index: Scalar, chunks: int, counter: Value | None) -> None:
-        """All chunks of one step: compute, reduce, then act."""
+    def _turn(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:
+        """The chunks of one turn: compute, then act; returns what they give to each reduction."""
         c = self.c
         acts: list[Act] = []
+        new: dict[Reduce, list[list[Value]]] = {sink: [] for sink in self.reductions}
         accumulated = self._accumulated(index, chunks) if self.turns else []
         for chunk in range(chunks):
             c.forget(c.depth)
@@ -295,18 +256,20 @@ class InnerLoop:
                 c.reduced.update(found[chunk])
             for sink in self.sinks:
                 if isinstance(sink, Reduce):
-                    self._accumulate(sink, chunk, index, counter)
+                    where = self._index(sink, index)
+                    new[sink].append([c.as_vector(evaluate(c, v, where), v.type.scalar).value for v in sink.operands])
+                    continue
+                act = prepare(c, sink, self._index(sink, index))
+                if isinstance(sink, ATOMICS):
+                    act()
                 else:
-                    act = prepare(c, sink, self._index(sink, index))
-                    if isinstance(sink, ATOMICS):
-                        act()
-                    else:
-                        acts.append(act)
+                    acts.append(act)
         c.chunk = 0
         for act in acts:
             act()
         for value in [value for found in accumulated for value in found[0]]:
             del c.reduced[value]
+        return [Combine(sink).together(c.b, rows) for sink, rows in new.items()]
 
     def _accumulated(self, index: Scalar, chunks: int) -> list[Sequence[Found]]:
         """For each cpu.accumulate, its results in each chunk."""
@@ -319,7 +282,7 @@ class InnerLoop:
     def _pieces(self) -> Scalar:
         """The loops of pieces that a general loop is split into, where it can be; returns the lane behind them."""
         c = self.c
-        if c.wraps or c.lanes == self.extent or self.accumulators or any(isinstance(r, ATOMICS) for r in self.sinks):
+        if c.wraps or c.lanes == self.extent or self.reductions or any(isinstance(r, ATOMICS) for r in self.sinks):
             return 0
         ops = dict.fromkeys(op for sink in self.sinks for op in self.nest.closures[sink])
         return lower_pieces(c, list(ops), self.outer, self._act)
@@ -336,30 +299,13 @@ class InnerLoop:
         found.insert(self.nest.axis, Uniform(inner, self.c.depth))
         return tuple(found)
 
-    def _accumulate(self, sink: Reduce, chunk: int, index: Scalar, counter: Value | None) -> None:
+    def _finish(self, sink: Reduce, values: Sequence[Value]) -> None:
+        """Lanes together (rows)."""
         c = self.c
-        accumulator = next(a for a in self.accumulators if a.sink is sink)
-        combine, where = accumulator.combine, self._index(sink, index)
-        new = [c.as_vector(evaluate(c, v, where), v.type.scalar).value for v in sink.operands]
-        if counter is None:
-            accumulator.values.append(new)
-            return
-        outer, c.b.location = c.b.location, sink.location
-        combined = combine.apply(c.b, accumulator.values[chunk], new)
-        if accumulator.start is None:
-            first = c.b.compare("eq", counter, 0)
-            combined = [c.b.select(first, *two) for two in zip(new, combined, strict=True)]
-        accumulator.values[chunk] = combined
-        c.b.location = outer
-
-    def _finish(self, accumulator: Accumulator) -> None:
-        """Chunks together, then lanes together (rows)."""
-        c = self.c
-        values = accumulator.together(c)
         if self.by_rows:
-            values = accumulator.combine.across(c.b, values)
+            values = Combine(sink).across(c.b, values)
         kind = Uniform if self.by_rows else Vector
-        for result, value in zip(accumulator.sink.results, values, strict=True):
+        for result, value in zip(sink.results, values, strict=True):
             c.reduced[result] = kind(value, c.depth)
 
 

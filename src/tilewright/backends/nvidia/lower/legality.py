@@ -8,20 +8,11 @@ from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import InternalError, NotSupported, TilewrightError, located
 
 UNSUPPORTED: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "ttng.clc_get_program_id",
-            "ttng.clc_is_canceled",
-            "ttng.clc_load_result",
-            "ttng.clc_try_cancel",
-            "ttng.clc_try_cancel_sync",
-        ),
-        "programs do not take over the work of others",
-    ),
     "ttg.local_atomic_scatter_rmw": "atomic accesses are to global memory",
     "tti.experimental_fpsan_embed": "floats are not replaced by integers",
     "tti.experimental_fpsan_unembed": "floats are not replaced by integers",
     "ttng.async_shared_store": "blocks of a cluster do not write each other's memory",
+    "ttng.clc_try_cancel_sync": "programs take over the work of others with an mbarrier only",
     "ttng.packed_arith": "pairs of floats are not packed",
     "ttng.tmem_wait": "loads and stores of tensor memory wait at once",
 }

@@ -6,7 +6,9 @@
     math.rsqrt  f32     rsqrt.approx.ftz.f32
     math.sin    f32     in float, where CPUs compute in double; so is math.cos
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
+    math.tanh   f32     a short polynomial, and from 0.55 on 1 - 2 / (1 + e^2x) by ex2.approx and rcp.approx; 2 ulp
     pow         f32     without doubles, which are slow or few; f64: a function of the module
+    math.log    f32     as the library has it; lg2.approx.f32 of what is not positive and finite; so has math.log2
     log10, log1p        through log2 and log of f32, where others compute in double
     add_rd, fma_ru, …   add.rm, fma.rp
 
@@ -30,7 +32,7 @@ from tilewright.backends.llvm import coefficients, math_trigonometric
 from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
 from tilewright.backends.llvm.lanes import Lanes, LaneType
-from tilewright.backends.llvm.math_logarithm import with_signs
+from tilewright.backends.llvm.math_logarithm import log2_of_positive, log_of_positive, with_signs
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS, MathFunction
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
@@ -143,6 +145,8 @@ LARGE = 2.0**30
 """A number so large that 1 added to it is lost, and its quotient by itself too small to matter."""
 ERF_END = 4.0
 """The argument from which on erf is 1."""
+TANH_FAR = 0.55
+"""The argument from which on tanh is computed by a power of 2."""
 
 
 def widened(lowerer: Lowerer, value: str, type: Type) -> str:
@@ -218,9 +222,35 @@ def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
     return k.with_sign_of(k.select(t < 1.0, near, far), x).name
 
 
+def _tanh(lowerer: Lowerer, operands: Sequence[str]) -> str:
+    """tanh: x + x³ P(x²) near zero, else 1 - 2 / (1 + e^2x), which is 1 where the power is infinite."""
+    k = LaneType(lowerer.w, "float", 1)
+    (x,) = map(k, operands)
+    t, z = abs(x), x * x
+    near = k.fma(t * z, k.polynomial(z, coefficients.TANH_BELOW_HALF_FLOAT), t)
+    power = k(_intrinsic("llvm.nvvm.ex2.approx.ftz.f")(lowerer, [(t * (2 * LOG2_E)).name]))
+    inverse = k(_intrinsic("llvm.nvvm.rcp.approx.ftz.f")(lowerer, [(power + 1.0).name]))
+    return k.with_sign_of(k.select(t < TANH_FAR, near, k.fma(inverse, -2.0, 1.0)), x).name
+
+
+def _logarithm(of_positive: MathFunction) -> Single:
+    """A logarithm: the instruction for it is exact where x is 0, below 0, infinite or NaN."""
+
+    def single(lowerer: Lowerer, operands: Sequence[str]) -> str:
+        k = LaneType(lowerer.w, "float", 1)
+        (x,) = map(k, operands)
+        edge = k(_intrinsic("llvm.nvvm.lg2.approx.f")(lowerer, operands))
+        is_usual = k.integers.compare("ult", x.bits - 1, LARGEST_FINITE)
+        return k.select(is_usual, of_positive(x), edge).name
+
+    return single
+
+
+_log, _log2_of = _logarithm(log_of_positive), _logarithm(log2_of_positive)
+
+
 def _log10(lowerer: Lowerer, operands: Sequence[str]) -> str:
-    (x,) = map(LaneType(lowerer.w, "float", 1), operands)
-    return (FUNCTIONS["log2"](x) * LOG10_2).name
+    return (LaneType(lowerer.w, "float", 1)(_log2_of(lowerer, operands)) * LOG10_2).name
 
 
 def _log1p(lowerer: Lowerer, operands: Sequence[str]) -> str:
@@ -229,7 +259,7 @@ def _log1p(lowerer: Lowerer, operands: Sequence[str]) -> str:
     (x,) = map(k, operands)
     u = x + 1.0
     lost = k(_divided(lowerer, (x - (u - 1.0)).name, u.name))
-    log = FUNCTIONS["log"](u)
+    log = k(_log(lowerer, [u.name]))
     inside = (u > 0.0) & (u < LARGE)
     return k.select(u.equals(1.0), x, k.select(inside, log + lost, log)).name
 
@@ -266,12 +296,15 @@ SINGLES: dict[str, Single] = {
     "erf": _erf,
     "exp": _exp,
     "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
+    "log": _log,
     "log10": _log10,
     "log1p": _log1p,
+    "log2": _log2_of,
     "pow": power,
     "rsqrt": _intrinsic("llvm.nvvm.rsqrt.approx.ftz.f"),
     "sin": _library(math_trigonometric.sin),
     "sqrt": _intrinsic("llvm.nvvm.sqrt.approx.ftz.f"),
+    "tanh": _tanh,
 }
 EXTERNS = {name: _directed(name) if name in DIRECTED else _function(name, SINGLES.get(name)) for name in FUNCTIONS}
 _SIGNS_AND_SUMS = ("absf", "fma")

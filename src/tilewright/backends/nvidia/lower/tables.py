@@ -9,6 +9,7 @@ from tilewright.backends.nvidia.lower import (
     atomics,
     buffers,
     calls,
+    cluster_launch,
     control,
     conversions,
     convert_layout,
@@ -29,7 +30,7 @@ from tilewright.backends.nvidia.lower.dot import mma_sync, tcgen05, tensor_memor
 from tilewright.backends.nvidia.lower.lowerer import Lowering
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 
-PROGRAMS = (calls, control, inline_assembly, reports, warp_groups)
+PROGRAMS = (calls, cluster_launch, control, inline_assembly, reports, warp_groups)
 TILES = (conversions, convert_layout, gather, reduce, reshapes, scan, tiles)
 MEMORY = (async_copies, atomics, buffers, mbarriers, memory, tma_copies)
 PRODUCTS = (mma_sync, tcgen05, tensor_memory, wgmma)

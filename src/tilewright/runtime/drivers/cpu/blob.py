@@ -5,7 +5,7 @@
     entry = mapping.address + blob.symbols["kernel"]
 
 A blob has no writable data and calls nothing outside itself: helpers come in through arguments. Only what LLVM calls
-by itself, for large copies and for scalars of bfloat, and a clock are provided, as a few instructions inside the blob.
+by itself and a clock are provided (`routines.py`), as a few instructions inside the blob.
 Code, constants and routines share one image; the relocations are applied once, here, so loading a cached blob is a
 copy. The image is loaded at a multiple of 4096; so page-relative AArch64 addressing is exact.
 """
@@ -16,7 +16,9 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tilewright.runtime.drivers.cpu.loader import Blob
+from tilewright.runtime.drivers.cpu.loader import Blob, machine_of
+from tilewright.runtime.drivers.cpu.routines import ROUTINES
+from tilewright.support.system import SYSTEM
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -297,44 +299,22 @@ PATCHES: dict[str, dict[int, Patch]] = {
 
 _PAGE = 4096
 
-# x86-64: rep movsb / rep stosb; aarch64: a byte loop. `__truncsfbf2`: LLVM keeps a bfloat that several blocks use as a
-# float where the machine has no such type, so what comes here has no bits to round: psrld xmm0, 16;
-# ushr v0.4s, v0.4s, 16. `clock_gettime`, of kernels that look at the time: Linux's system call 228, on aarch64 113.
-# `mmap` and `munmap`, of launchers that run without a C library: 9 and 11, 222 and 215; an error is a negative number.
-ROUTINES: Mapping[str, Mapping[str, bytes]] = {
-    "x86-64": {
-        "__truncsfbf2": bytes.fromhex("660f72d010 c3"),
-        "clock_gettime": bytes.fromhex("b8e4000000 0f05 c3"),
-        "memcpy": bytes.fromhex("4889f8 4889d1 f3a4 c3"),
-        "memset": bytes.fromhex("4989f8 89f0 4889d1 f3aa 4c89c0 c3"),
-        "mmap": bytes.fromhex("b809000000 4989ca 0f05 c3"),
-        "munmap": bytes.fromhex("b80b000000 0f05 c3"),
-    },
-    "aarch64": {
-        "__truncsfbf2": bytes.fromhex("0004306f c0035fd6"),
-        "clock_gettime": bytes.fromhex("280e80d2 010000d4 c0035fd6"),
-        "memcpy": bytes.fromhex("e30300aa a20000b4 24144038 64140038 420400f1 a1ffff54 c0035fd6"),
-        "memset": bytes.fromhex("e30300aa 820000b4 61140038 420400f1 c1ffff54 c0035fd6"),
-        "mmap": bytes.fromhex("c81b80d2 010000d4 c0035fd6"),
-        "munmap": bytes.fromhex("e81a80d2 010000d4 c0035fd6"),
-    },
-}
-
-
-def link(object_file: bytes) -> Blob:
+def link(object_file: bytes, system: str = SYSTEM.name) -> Blob:
     """Links one relocatable object into a blob.
 
-    Args: object_file: ELF for x86-64 or AArch64, compiled position-independent with the small code model.
+    Args: object_file: ELF for x86-64 or AArch64, compiled position-independent with the small code model; system: the
+        name of the one whose calling convention the code has.
     Errors: LinkError for other formats, undefined symbols (all are named), writable data and absolute addresses.
     """
     source = read_object(object_file)
     starts, size = _place(source.sections)
-    routines, size = _place_routines(source, size)
+    machine = machine_of(source.machine, system)
+    routines, size = _place_routines(source, ROUTINES[machine], size)
     image = bytearray(size)
     for section in source.sections:
         image[starts[section.index] : starts[section.index] + section.size] = section.content.ljust(section.size, b"\0")
     for name, start in routines.items():
-        routine = ROUTINES[source.machine][name]
+        routine = ROUTINES[machine][name]
         image[start : start + len(routine)] = routine
     _relocate(source, starts, routines, image)
     symbols = {
@@ -342,7 +322,7 @@ def link(object_file: bytes) -> Blob:
         for symbol in source.symbols
         if symbol.exported and symbol.section in starts
     }
-    return Blob(source.machine, bytes(image), symbols)
+    return Blob(machine, bytes(image), symbols)
 
 
 def _place(sections: tuple[Section, ...]) -> tuple[dict[int, int], int]:
@@ -358,9 +338,8 @@ def _place(sections: tuple[Section, ...]) -> tuple[dict[int, int], int]:
     return starts, size
 
 
-def _place_routines(source: ObjectFile, size: int) -> tuple[dict[str, int], int]:
+def _place_routines(source: ObjectFile, known: Mapping[str, bytes], size: int) -> tuple[dict[str, int], int]:
     undefined = {relocation.symbol.name for relocation in source.relocations if relocation.symbol.section is None}
-    known = ROUTINES[source.machine]
     if missing := sorted(undefined - known.keys()):
         raise LinkError(f"undefined symbols: {', '.join(missing)}")
     starts: dict[str, int] = {}

@@ -66,7 +66,8 @@ class Specialization(NamedTuple):
     `slots`: in the order of the machine code's arguments; `num_threads`: max threads of a launch, 0: all; `waits`:
     programs wait for one another.
     `device`: the address of a DEVICE, for a launch on a GPU, where `entry` does not matter; `maps`: its
-    arguments that are tensor maps; `keeps`: what must live on.
+    arguments that are tensor maps; `keeps`: what must live on; `listener`: the address of a CONTROL for what the code
+    reports, 0 where it reports nothing.
     """
 
     entry: int
@@ -78,6 +79,7 @@ class Specialization(NamedTuple):
     device: int = 0
     maps: tuple[MapSlot, ...] = ()
     keeps: tuple[object, ...] = ()
+    listener: int = 0
 
 
 class Miss(NamedTuple):
@@ -296,6 +298,7 @@ def _record(
         device=specialization.device,
         maps=maps.address,
         map_count=len(specialization.maps),
+        listener=specialization.listener,
     )
     return Memory(record)
 

@@ -1,4 +1,4 @@
-"""Hears what the programs of one launch print and assert.
+"""Hears what the programs of one launch, or of one launch after the other, print and assert.
 
     listener = Listener(kernel.metadata.reports)
     run_grid(entry, launch_record(…, listener=listener.address), …)
@@ -33,14 +33,14 @@ Site = Mapping[str, Any]
 
 
 class Listener:
-    """The listener of one launch."""
+    """The listener of one launch at a time."""
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self._sites = sites
         self._callback = _REPORT(self._report)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._memory = Memory(CONTROL.pack(report=address))
-        self._failures: list[tuple[Program, DeviceAssertError]] = []
+        self.failures: list[tuple[Program, DeviceAssertError]] = []
         self._raised: BaseException | None = None
         self._output = allocate_lock()
 
@@ -60,9 +60,12 @@ class Listener:
             DeviceAssertError: an assertion failed; of those that did, the one of the first program.
         """
         if self._raised is not None:
-            raise self._raised
-        if self._failures:
-            raise min(self._failures, key=lambda failure: failure[0][::-1])[1]
+            raised, self._raised = self._raised, None
+            raise raised
+        if self.failures:
+            first = min(self.failures, key=lambda failure: failure[0][::-1])[1]
+            self.failures.clear()
+            raise first
 
     def _report(self, number: int, x: int, y: int, z: int, value: int) -> int:
         """Notes a print or a failed assertion; returns not 0 if no program needs to go on."""
@@ -71,7 +74,7 @@ class Listener:
         try:
             site = self._sites[number]
             if "message" in site:
-                self._failures.append(((x, y, z), _failure(site, (x, y, z), value)))
+                self.failures.append(((x, y, z), _failure(site, (x, y, z), value)))
             else:
                 with self._output:
                     _write(site, (x, y, z), value)

@@ -9,7 +9,6 @@ reference is gone, nobody runs the code.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping as Map
 from sys import is_finalizing
 
@@ -17,15 +16,30 @@ from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, Memory, p
 from tilewright.support.executable_memory import map_code
 from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM, architecture
 
-_MACHINES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
+BASE_CPUS: Map[str, str] = {
+    "x86-64": "x86-64-v2",
+    "aarch64": "aarch64",
+    "aarch64-macos": "apple-m1",
+    "x86-64-windows": "x86-64-v2",
+}
+"""The processors that the runtime is compiled for, by `host_machine`: the oldest ones."""
 _MIN_CODES = 16  # entries to begin with
 
 
 def host_machine() -> str:
-    """The machine name that a blob must have to run here; unknown machines give their own name."""
-    name = platform.machine().lower()
-    return _MACHINES.get(name, name)
+    """The machine that a blob must be for to run here: "x86-64" on Linux, "aarch64-macos", "x86-64-windows"."""
+    return machine_of(architecture(), SYSTEM.name)
+
+
+def machine_of(architecture: str, system: str) -> str:
+    """The name of a processor and a system together.
+
+    Linux, which came first, goes without saying; what no other system runs on is Linux's.
+    """
+    name = f"{architecture}-{system}"
+    return name if name in BASE_CPUS else architecture
 
 
 class NativeCodeError(Exception):
@@ -33,7 +47,7 @@ class NativeCodeError(Exception):
 
 
 class Blob(NamedTuple):
-    """A linked image. `symbols` maps the exported names to offsets; `machine` is "x86-64" or "aarch64"."""
+    """A linked image. `symbols` maps the exported names to offsets; `machine` is as of `host_machine`."""
 
     machine: str
     image: bytes

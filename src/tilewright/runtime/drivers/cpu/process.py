@@ -12,7 +12,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -22,14 +23,14 @@ from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
-from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError, host_machine, ranges
+from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, NativeCodeError, host_machine, ranges
 from tilewright.runtime.drivers.cpu.native.structs import (
-    ACTION,
     BOUND,
     C_FUNCTIONS,
     DESCRIPTOR_PARTS,
     JOB,
     LANE,
+    NEW_FUNCTIONS,
     POOL,
     RUNTIME,
     SYSTEM_FUNCTIONS,
@@ -38,15 +39,13 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     poke,
 )
 from tilewright.support import knobs
-from tilewright.support.executable_memory import allocate, c_library, map_code, why_no_code
+from tilewright.support.executable_memory import allocate, map_code, why_no_code
 from tilewright.support.hashing import hash_of
 from tilewright.support.locks import fork_safe_lock
+from tilewright.support.system import SYSTEM
 
 _GIL_MICROSECONDS, _HOT_MICROSECONDS, _COLD_MICROSECONDS, _SPIN_MICROSECONDS = 10, 5, 50, 30
-_BASE_CPUS = {"x86-64": "x86-64-v2", "aarch64": "aarch64"}
 _DIGEST_BYTES = 32
-_FAULTS = (11, 7)  # SIGSEGV, SIGBUS
-_WITH_INFO, _ON_OWN_STACK = 4, 0x08000000  # SA_SIGINFO, SA_ONSTACK
 
 RUNTIME_IDENTITY = source_identity(f"{os.path.dirname(__file__)}/native")
 """The identity of the code that writes the runtime, and so of the layout of what Python shares with it."""
@@ -72,7 +71,7 @@ class NativeRuntime:
         self._kept: list[object] = []
         self._fill_table()
         self._fill_pool()
-        os.register_at_fork(after_in_child=self._forget_threads)
+        SYSTEM.when_forked(child=self._forget_threads)
 
     def function(self, name: str, result: Any, *parameters: Any) -> Callable[..., Any]:
         """An exported function, callable from Python with the GIL held."""
@@ -118,14 +117,13 @@ class NativeRuntime:
 
     def set_thread_stream(self, stream: int) -> None:
         """Makes the STREAM at an address the one that native code finds in this thread."""
-        key = ctypes.c_uint32(TABLE.read(self.table, "stream_key"))
-        c_library().pthread_setspecific(key, ctypes.c_void_p(stream))
+        SYSTEM.set_thread_word(TABLE.read(self.table, "stream_key"), stream)
 
     def _fill_table(self) -> None:
-        python, system = ctypes.pythonapi, c_library()
-        addresses = {name: python_memory.function_address(python, name) for name in C_FUNCTIONS}
-        addresses |= {name: python_memory.function_address(system, name) for name in SYSTEM_FUNCTIONS}
-        poke(self.table, TABLE.pack(**addresses, **_FOR_EVER, pool=self.pool, stream_key=_thread_key(system)))
+        addresses = {name: python_memory.function_address(ctypes.pythonapi, name) for name in C_FUNCTIONS}
+        addresses |= system_functions(SYSTEM_FUNCTIONS[SYSTEM.name], NEW_FUNCTIONS.get(SYSTEM.name, ()))
+        words = {**addresses, **_FOR_EVER, "pool": self.pool, "main_thread": SYSTEM.main_thread()}
+        poke(self.table, TABLE.pack(**words, stream_key=SYSTEM.new_thread_key()))
         if python_memory.ndarray_is_as_expected():
             self.set_object("type_ndarray", np.ndarray)
         self.set_object("bound_type", self._bound_type())
@@ -133,17 +131,15 @@ class NativeRuntime:
     def explain_faults(self) -> None:
         """Installs handlers that name a kernel that accesses what it must not, on stderr, before the process dies.
 
-        Handlers that such signals already have go on working; see `native/faults.py`.
+        Handlers that such faults already have go on working; see `native/faults.py`.
         """
-        system = c_library()
-        actions = allocate(len(_FAULTS) * ACTION.size)
         self.set("codes", ranges.address)
+        SYSTEM.handle_faults(self.symbols["fault"], self._room_for_actions)
+
+    def _room_for_actions(self, size: int) -> int:
+        actions = allocate(size)
         self.set("actions", actions)
-        own = ACTION.pack(handler=self.symbols["fault"], flags=_WITH_INFO | _ON_OWN_STACK)
-        for index, number in enumerate(_FAULTS):  # in the order that the handler knows
-            before = ctypes.c_void_p(actions + index * ACTION.size)
-            system.sigaction(number, None, before)
-            system.sigaction(number, own, None)
+        return actions
 
     def _fill_pool(self) -> None:
         ticks = _ticks_per_microsecond(self.function("now", ctypes.c_int64))
@@ -154,7 +150,7 @@ class NativeRuntime:
         self._heed_knobs()
         knobs.observe(self._heed_knobs)
         POOL.write(self.pool, "spin_ticks", int(_SPIN_MICROSECONDS * ticks))
-        self.set_threads(knobs.tilewright.num_threads or len(os.sched_getaffinity(0)))
+        self.set_threads(knobs.tilewright.num_threads or SYSTEM.usable_cpus())
 
     def _heed_knobs(self) -> None:
         """A knob may have changed."""
@@ -191,12 +187,17 @@ class NativeRuntime:
         return make(owner, definition, self.symbols[function])  # type: ignore[no-any-return]  # made through ctypes
 
 
-def _thread_key(system: ctypes.CDLL) -> int:
-    """A new key for what belongs to a thread."""
-    key = ctypes.c_uint32()
-    if system.pthread_key_create(ctypes.byref(key), None):
-        raise OSError("the system has no more keys for what belongs to a thread")
-    return key.value
+def system_functions(names: Iterable[str], new_names: Iterable[str] = ()) -> dict[str, int]:
+    """The addresses of functions of the system's libraries; 0 for new ones that this system lacks.
+
+    Raises:
+        ValueError: it lacks another one.
+    """
+    found = {name: SYSTEM.function(name) for name in names}
+    for name in new_names:
+        with suppress(ValueError):
+            found[name] = SYSTEM.function(name)
+    return found
 
 
 _FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, float, int, list, tuple)}
@@ -232,8 +233,8 @@ def _why_not(machine: str) -> str:
     """The reason why there can be no native runtime here; "" where there can."""
     if reason := why_no_code():
         return reason
-    if machine not in _BASE_CPUS:
-        return f"it is made for {' and '.join(_BASE_CPUS)}, and this machine is a {machine}"
+    if machine not in BASE_CPUS:
+        return f"it is made for {', '.join(BASE_CPUS)}, and this machine is {machine}"
     return python_memory.why_unsupported()
 
 
@@ -265,7 +266,7 @@ def runtime_blob(machine: str, folder: AnyPath) -> Blob:
         NativeCodeError: it has to be compiled and cannot be.
     """
     name = f"runtime-{machine}-{RUNTIME_IDENTITY[:16]}.blob"
-    return cached_blob(name, machine, folder, partial(lazy_imports.native_runtime_blob, machine, _BASE_CPUS[machine]))
+    return cached_blob(name, machine, folder, partial(lazy_imports.native_runtime_blob, machine, BASE_CPUS[machine]))
 
 
 def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blob]) -> Blob:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import os
 import sys
 from functools import cache, reduce
 from types import CellType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
@@ -17,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.drivers.cpu.native.structs import NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS
-from tilewright.support.executable_memory import c_library
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 _TYPE_OFFSET = 8  # of ob_type
 _DESCRIPTOR_OFFSET = 40  # of d_member and d_base in descriptor objects
@@ -51,7 +50,7 @@ def why_unsupported() -> str:
         return f"this Python is {sys.implementation.name}, and objects are read as CPython lays them out"
     if hasattr(sys, "gettotalrefcount"):
         return "this is a debug build of CPython, whose objects have further fields"
-    if "t" in sys.abiflags:
+    if "t" in getattr(sys, "abiflags", ""):
         return "this is a free-threaded CPython, whose objects begin with other fields"
     if _word(id(_word) + _TYPE_OFFSET) != id(type(_word)):
         return "the objects of this CPython do not begin as is known"
@@ -212,7 +211,7 @@ def _definition(owner: type, name: str, kind: type) -> int | None:
     if (_word(begin), _word(begin + 8)) != (id(owner), id(label)):
         return None
     definition = _word(begin + 24)
-    read = ctypes.string_at if kind in _known_kinds else read_memory
+    read = ctypes.string_at if kind in _known_kinds else SYSTEM.read_memory
     head = read(definition, _DEFINITION_BYTES)
     expected = name.encode() + b"\0"
     found = None if head is None else read(int.from_bytes(head[:8], sys.byteorder), len(expected))
@@ -224,19 +223,6 @@ def _definition(owner: type, name: str, kind: type) -> int | None:
 
 _known_kinds: set[type] = set()
 """Kinds of descriptors of which one was found to be as expected, so all are: a read through a pipe takes 10 µs."""
-
-
-def read_memory(address: int, size: int) -> bytes | None:
-    """The bytes at an address; None where this process has no memory, which would end it if it read there itself.
-
-    Args: size: at most a page, which a pipe always has room for.
-    """
-    reader, writer = os.pipe()
-    try:
-        return os.read(reader, size) if c_library().write(writer, address, size) == size else None
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 def _word(address: int) -> int:

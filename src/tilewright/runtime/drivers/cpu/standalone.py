@@ -24,7 +24,7 @@ from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.compiler.artifact import Metadata
 from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
-from tilewright.runtime.drivers.cpu.blob import link
+from tilewright.runtime.drivers.cpu.blob import MACHINES, link
 from tilewright.runtime.drivers.cpu.loader import Blob
 from tilewright.runtime.drivers.cpu.native.structs import CONTROL, LAUNCH_CONTROL
 from tilewright.runtime.drivers.cpu.shared_object import shared_object
@@ -126,7 +126,7 @@ def _refuse_what_needs_python(metadata: Metadata) -> None:
 
 def kernel_object(object_file: bytes, *, entry: str, name: str) -> bytes:
     """The shared object of a kernel; it exports its entry point under `name`."""
-    blob = link(object_file)
+    blob = _linked(object_file)
     return shared_object(Blob(blob.machine, blob.image, {name: blob.symbols[entry]}), [name])
 
 
@@ -137,7 +137,16 @@ def launcher_object(types: Sequence[str], *, scratch_bytes: int, target: Target)
     Errors: StandaloneError for types that C has no number for.
     """
     text = _text(types, scratch_bytes)
-    return shared_object(link(compile_object(text, target)), [_LAUNCHER])
+    return shared_object(_linked(compile_object(text, target)), [_LAUNCHER])
+
+
+def _linked(object_file: bytes) -> Blob:
+    blob = link(object_file)
+    if blob.machine not in MACHINES.values():
+        raise StandaloneError(
+            f"files that run without Python are made for Linux, not for {blob.machine}: launch the kernel from Python"
+        )
+    return blob
 
 
 def _text(types: Sequence[str], scratch_bytes: int) -> str:

@@ -182,7 +182,17 @@ def empty(shape: Shape, dtype: Any = np.float32, *, device: int | None = None) -
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, *, device: int | None = None) -> DeviceArray:
-    """An array of zeros; as `empty`."""
+    """An array of zeros.
+
+    Args:
+        shape: an extent, or one per axis.
+        dtype: what NumPy takes for one.
+        device: the number of a GPU; the current one.
+
+    Raises:
+        CudaError: there is no GPU, or it has not so much memory.
+        ValueError: an extent is negative.
+    """
     made = empty(shape, dtype, device=device)
     made.clear()
     return made

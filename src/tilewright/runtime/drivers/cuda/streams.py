@@ -68,7 +68,11 @@ def current_device() -> int:
 
 
 def use_device(ordinal: int) -> None:
-    """Make the GPU of this number the default one of this thread."""
+    """Make a GPU the default one of this thread.
+
+    Args:
+        ordinal: its number, from 0.
+    """
     torch = torch_with_gpus()
     if torch is None:
         _thread.ordinal = ordinal

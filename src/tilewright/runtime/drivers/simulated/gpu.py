@@ -275,6 +275,17 @@ def simulate(target: str | int = "cuda:90", *, checks: bool = True) -> Iterator[
 
     Raises:
         ValueError: there is no such target.
+
+    Example:
+        >>> @tw.jit
+        ... def negate(x_ptr):
+        ...     i = tl.arange(0, 4)
+        ...     tl.store(x_ptr + i, -tl.load(x_ptr + i))
+        >>> x = np.arange(4.0)
+        >>> with tw.simulate("cuda:90"):
+        ...     kernel = negate[(1,)](x)
+        >>> x, "ptx" in kernel.asm
+        (array([-0., -1., -2., -3.]), True)
     """
     kind, _, number = str(target).rpartition(":")
     if kind not in ("", "cuda") or not number.isdecimal():

@@ -166,7 +166,7 @@ def _device_array(f: Function, argument: Ptr, role: I64, key: Ptr, value: Ptr) -
     number, dtype, place = (f.load("ptr", argument, f.get(TABLE, table, name)) for name in fields)
     f.give_when(number.equals(0) | place.equals(0), UNKNOWN)
     address = f.call(system(f, "PyLong_AsVoidPtr"), "ptr", number).to("i64")
-    where = f.call(system(f, "PyLong_AsLong"), "i64", place)
+    where = f.call(system(f, "PyLong_AsLongLong"), "i64", place)
     _give_key(f, dtype.to("i64"), _multiple(f, address, role) | where, address)
 
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.machine import host_target
@@ -24,6 +24,9 @@ from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.runtime.drivers.cpu.native.structs import Struct
+
+if TYPE_CHECKING:
+    from tilewright.runtime.drivers.cpu.native.systems.interface import NativeSystem
 
 
 @dataclass(frozen=True)
@@ -72,23 +75,24 @@ class Branch:
 
 
 class Processor(NamedTuple):
-    """The differences between processors: the pause instruction, system calls, signal handlers.
-
-    `counter_at`: where the context that a handler gets has the program counter.
-    """
+    """The differences between processors: the pause instruction."""
 
     pause: str
     pause_declaration: str
-    futex: int
-    gettid: int
-    counter_at: int
 
 
 _PAUSE, _HINT = "declare void @llvm.x86.sse2.pause()", "declare void @llvm.aarch64.hint(i32)"
 PROCESSORS = {
-    "x86-64": Processor("call void @llvm.x86.sse2.pause()", _PAUSE, futex=202, gettid=186, counter_at=168),
-    "aarch64": Processor("call void @llvm.aarch64.hint(i32 1)", _HINT, futex=98, gettid=178, counter_at=440),
+    "x86-64": Processor("call void @llvm.x86.sse2.pause()", _PAUSE),
+    "aarch64": Processor("call void @llvm.aarch64.hint(i32 1)", _HINT),
 }
+
+
+class Machine(NamedTuple):
+    """What code is for: see `systems.MACHINES`."""
+
+    processor: Processor
+    system: NativeSystem
 
 
 ALWAYS, RARE = "alwaysinline", "noinline cold"
@@ -97,6 +101,7 @@ Ptr: TypeAlias = Lanes
 I64: TypeAlias = Lanes
 I32: TypeAlias = Lanes
 """Types of parameters, as annotations of functions with `native` have them."""
+Outside: TypeAlias = "Callable[[Function, str], Lanes]"
 
 
 class Native(NamedTuple):
@@ -116,9 +121,10 @@ def native(result: str, *, exported: bool = False, inlining: str = "") -> Callab
 class Module:
     """LLVM IR text in the making: one function after the other."""
 
-    def __init__(self, processor: Processor | None = None) -> None:
+    def __init__(self, machine: Machine | None = None, outside: Outside | None = None) -> None:
+        """Args: outside: writes what gives the address of a function of the Python or C library, by its name."""
         self.declarations: list[str] = []
-        self._processor = processor
+        self._machine, self._outside = machine, outside
         self._writer = LlvmWriter(host_target())
         self._writer.attributes = "nounwind"
         self._open = ExitStack()
@@ -142,7 +148,7 @@ class Module:
         self._open.enter_context(w.function(name, names, result=result, internal=not exported, attributes=inlining))
         if result != "void":
             self._open.callback(partial(w.do, "unreachable"))
-        return Function(w, result, arguments, self._processor)
+        return Function(w, result, arguments, self._machine, self._outside)
 
     def add(self, file: ModuleType) -> None:
         """Adds all functions of a file that are marked as `native`."""
@@ -163,9 +169,15 @@ class Function:
     """One LLVM function; statements append to its current block."""
 
     def __init__(
-        self, writer: LlvmWriter, result: str, arguments: Mapping[str, Lanes], processor: Processor | None
+        self,
+        writer: LlvmWriter,
+        result: str,
+        arguments: Mapping[str, Lanes],
+        machine: Machine | None,
+        outside: Outside | None,
     ) -> None:
-        self._writer, self._result, self._arguments, self._processor = writer, result, arguments, processor
+        self._writer, self._result, self._arguments = writer, result, arguments
+        self._machine, self._outside = machine, outside
 
     def __getitem__(self, name: str) -> Lanes:
         """A parameter, by its name."""
@@ -174,8 +186,19 @@ class Function:
     @property
     def processor(self) -> Processor:
         """The processor that the code is for."""
-        assert self._processor is not None, "the module is for a processor"
-        return self._processor
+        assert self._machine is not None, "the module is for a machine"
+        return self._machine.processor
+
+    @property
+    def system(self) -> NativeSystem:
+        """The operating system that the code is for."""
+        assert self._machine is not None, "the module is for a machine"
+        return self._machine.system
+
+    def outside(self, name: str) -> Lanes:
+        """The address of a function of the Python or C library."""
+        assert self._outside is not None, "the module knows where addresses are"
+        return self._outside(self, name)
 
     # Values
 

@@ -30,7 +30,7 @@ def _own_stream(f: Function, ordinal: I32, place: Ptr) -> None:
     """The current stream of a GPU in this thread, with the signature of torch's function."""
     f.store(f.constant("i64", 0), place)
     key = f.get(TABLE, runtime(f), "stream_key").to("i32")
-    stream = f.call(system(f, "pthread_getspecific"), "ptr", key)
+    stream = f.system.thread_word(f, key)
     with f.when(stream.differs(0)), f.when(f.get(STREAM, stream, "device").to("i32").equals(ordinal)):
         f.store(f.get(STREAM, stream, "handle"), place)
     f.give(0)
@@ -53,7 +53,7 @@ def _suits(f: Function, record: Ptr, total: I64) -> None:
 @native("ptr")
 def _raised(f: Function, record: Ptr, code: I32) -> None:
     """Makes Python raise a CUresult, below 0 one of a tensor map; gives null."""
-    number = f.call(system(f, "PyLong_FromLong"), "ptr", code.to("i64"))
+    number = f.call(system(f, "PyLong_FromLongLong"), "ptr", code.to("i64"))
     f.give_when(number.equals(0), 0)
     call_python(f, f.get(TABLE, runtime(f), "failed"), f.get(RECORD, record, "result"), number)
     release(f, number)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
-from tilewright.runtime.drivers.cpu.native.interrupts import thread_pointer
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     CONTROL,
@@ -69,11 +68,11 @@ def _take_lane(f: Function, size: I64) -> None:
 
 
 def _grow(f: Function, lane: Lanes) -> None:
-    f.call(system(f, "free"), "void", f.get(LANE, lane, "memory"))
-    place, alignment = f.address(LANE, lane, "memory"), f.constant("i64", _ARENA_ALIGNMENT)
+    f.system.free_memory(f, f.get(LANE, lane, "memory"))
+    made = f.system.take_memory(f, f.constant("i64", _ARENA_ALIGNMENT), f["size"])
+    f.put(LANE, lane, "memory", made)
     f.put(LANE, lane, "size", f["size"])
-    with f.when(f.call(system(f, "posix_memalign"), "i32", place, alignment, f["size"]).differs(0)):
-        f.put(LANE, lane, "memory", 0)
+    with f.when(made.equals(0)):
         f.put(LANE, lane, "size", 0)
         f.call("give_lane_back", "void", lane)
         f.give(0)
@@ -148,7 +147,7 @@ def _take_pool(f: Function, pool: Ptr, lane: Ptr, division: I64) -> None:
             f.put(POOL, pool, "user", me)
             f.give(1)
         loop.leave_when(division.differs(SINGLY) | f.get(POOL, pool, "user").equals(me))
-        f.call(system(f, "sched_yield"), "i32")
+        f.system.give_way(f)
         tick = f.load("i64", ticks, order="monotonic")
         with f.when(tick.differs(seen.value)):
             seen.set(tick)
@@ -245,7 +244,7 @@ def _begin(f: Function, lane: Lanes) -> None:
     f.store(lane, launch, LAUNCH_CONTROL)
     f.put(LANE, lane, "launch", launch)
     f.put(LANE, lane, "entry", f["entry"])
-    f.store(thread_pointer(f), f.address(LANE, lane, "owner"), order="monotonic")
+    f.store(f.system.thread_pointer(f), f.address(LANE, lane, "owner"), order="monotonic")
     watcher = f.load("i32", f.address(TABLE, runtime(f), "watcher"), order="monotonic")
     with f.when(watcher.differs(WATCHER_AWAKE)):
         f.call("rouse", "void")

@@ -16,16 +16,8 @@ The thread that ticks sleeps for as long as nothing is launched. Nothing here ru
 
 from __future__ import annotations
 
-from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import I32, I64, RARE, Function, Ptr, native
-from tilewright.runtime.drivers.cpu.native.pool import (
-    FUTEX_WAIT,
-    FUTEX_WAKE,
-    blocked_signals,
-    futex,
-    runtime,
-    system,
-)
+from tilewright.runtime.drivers.cpu.native.pool import runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
     JOB,
     LANE,
@@ -43,16 +35,10 @@ _COUNT_BITS = 16
 _COUNT = (1 << _COUNT_BITS) - 1
 
 
-def thread_pointer(f: Function) -> Lanes:
-    """The thread pointer, which differs between threads."""
-    return f.emit("ptr", "call ptr @llvm.thread.pointer()")
-
-
 @native("i64", inlining=RARE)
 def _check_signals(f: Function, lane: Ptr) -> None:
     """Lets Python handle signals if this is its main thread; not 0 when a handler raised. Leaves the GIL given up."""
-    number = f.call_variadic(system(f, "syscall"), "i64", f.constant("i64", f.processor.gettid), f.constant("i32", 0))
-    is_main = number.to("i32").equals(f.call(system(f, "getpid"), "i32"))
+    is_main = f.system.is_main_thread(f)
     thread = f.get(LANE, lane, "thread")
     has_gil = thread.equals(0)
     with f.when(is_main.equals(0)):
@@ -71,7 +57,7 @@ def _check_signals(f: Function, lane: Ptr) -> None:
 def _look(f: Function, lane: Ptr) -> None:
     """Looks whether the launch is to stop: gives not 0 if it is."""
     f.give_when(f.load("i64", f.address(LANE, lane, "stop"), order="monotonic").differs(0), 1)
-    f.give_when(f.get(LANE, lane, "owner").differs(thread_pointer(f)), 0)
+    f.give_when(f.get(LANE, lane, "owner").differs(f.system.thread_pointer(f)), 0)
     f.give_when(f.call("check_signals", "i64", lane).equals(0), 0)
     f.put(LANE, lane, "raised", 1)
     f.store(f.constant("i64", 1), f.address(LANE, lane, "stop"), order="monotonic")
@@ -165,20 +151,19 @@ def _tick_all(f: Function) -> None:
 def _watch(f: Function, nothing: Ptr) -> None:
     """The life of the thread that ticks."""
     place, idle = f.address(TABLE, runtime(f), "watcher"), f.variable("i64", 0)
-    pause = f.constant("i32", _TICK_MICROSECONDS)
     with f.repeat():
-        f.call(system(f, "usleep"), "i32", pause)
+        f.system.sleep(f, _TICK_MICROSECONDS)
         idle.set(idle.value + 1)
         with f.when(f.call("tick_all", "i64").differs(0)):
             idle.set(0)
         with f.when(idle.value > _PATIENCE):
             f.update("xchg", place, WATCHER_ASLEEP, kind="i32")
-            f.call(system(f, "usleep"), "i32", pause)  # a launch that began before is to be seen by now
+            f.system.sleep(f, _TICK_MICROSECONDS)  # a launch that began before is to be seen by now
             with f.when(f.call("tick_all", "i64").differs(0)):
                 f.update("xchg", place, WATCHER_AWAKE, kind="i32")
             with f.repeat() as sleep:
                 sleep.leave_when(f.load("i32", place, order="seq_cst").differs(WATCHER_ASLEEP))
-                futex(f, place, FUTEX_WAIT, f.constant("i32", WATCHER_ASLEEP))
+                f.system.wait_while(f, place, f.constant("i32", WATCHER_ASLEEP))
             idle.set(0)
     f.give(0)
 
@@ -189,9 +174,7 @@ def _rouse(f: Function) -> None:
     place = f.address(TABLE, runtime(f), "watcher")
     before = f.update("xchg", place, WATCHER_AWAKE, kind="i32")
     with f.when(before.equals(WATCHER_ASLEEP)):
-        futex(f, place, FUTEX_WAKE, f.constant("i32", 1))
-    with f.when(before.equals(WATCHER_ABSENT)), blocked_signals(f):
-        watch = f.emit("ptr", "getelementptr i8, ptr @watch, i64 0")
-        nothing = f.constant("ptr", 0)
-        f.call(system(f, "pthread_create"), "i32", f.stack("i64"), nothing, watch, nothing)
+        f.system.wake(f, place, f.constant("i32", 1))
+    with f.when(before.equals(WATCHER_ABSENT)), f.system.without_signals(f):
+        f.system.start_thread(f, "watch", f.constant("ptr", 0))
     f.give()

@@ -144,7 +144,7 @@ def _extents(f: Function, grid: Ptr, launch: Ptr) -> None:
         item = f.call(items, "ptr", grid, axis)
         with f.when(type_of(f, item).differs(f.get(TABLE, table, "type_int"))):
             _leave_programs_own(f, item, is_tuple)
-        extent = f.call(system(f, "PyLong_AsLong"), "i64", item)
+        extent = f.call(system(f, "PyLong_AsLongLong"), "i64", item)
         with f.when(extent.equals(-1)):
             f.call(system(f, "PyErr_Clear"), "void")
         with f.when((extent < 0) | (extent > f.choose(axis.equals(0), _MAX_EXTENT, _MAX_SIDE))):
@@ -232,8 +232,8 @@ def _launch_known(f: Function, record: Ptr, values: Ptr, launch: Ptr, total: I64
         f.give(f.call("launch_on_device", "ptr", record, values, launch, total))
     entry, scratch, threads = (f.get(RECORD, record, name) for name in ("entry", "scratch", "threads"))
     cost = f.address(RECORD, record, "cost")
-    nobody = f.constant("ptr", 0)
-    done = f.call("execute_for", "i32", entry, launch, total, scratch, threads, cost, nobody)
+    listener = f.get(RECORD, record, "listener")
+    done = f.call("execute_for", "i32", entry, launch, total, scratch, threads, cost, listener)
     with f.when(done.differs(DONE)):
         f.give(f.call("failed_launch", "ptr", f.get(RECORD, record, "result"), launch, done))
     f.give(_retained(f, f.get(RECORD, record, "result")))
@@ -245,7 +245,7 @@ def _failed_launch(f: Function, result: Ptr, launch: Ptr, status: I32) -> None:
     with f.when(status.equals(NO_MEMORY)):
         f.give(f.call(system(f, "PyErr_NoMemory"), "ptr"))
     with f.when(status.equals(STUCK)):
-        address = f.call(system(f, "PyLong_FromLong"), "ptr", launch.to("i64"))
+        address = f.call(system(f, "PyLong_FromLongLong"), "ptr", launch.to("i64"))
         with f.when(address.differs(0)):
             call_python(f, f.get(TABLE, runtime(f), "stuck"), result, address)
             release(f, address)

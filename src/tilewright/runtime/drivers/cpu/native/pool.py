@@ -18,17 +18,10 @@ known to wait are handed out one by one: such a one may wait for any later one w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I32, I64, Function, Processor, Ptr, native
 from tilewright.runtime.drivers.cpu.native.structs import JOB, LANE, LAUNCH_CONTROL, OPEN, POOL, RUNTIME, TABLE
 
-FUTEX_WAIT, FUTEX_WAKE = 128, 129
-_FAULTS = (4, 5, 6, 7, 8, 11, 31)  # SIGILL, TRAP, ABRT, BUS, FPE, SEGV, SYS: of the thread that caused them
-_ALL_OTHERS = ~sum(1 << number - 1 for number in _FAULTS)
-_SIG_SETMASK = 2
 _PAUSES_BEFORE_YIELD = 300
 
 
@@ -95,7 +88,7 @@ def _run_chunk(f: Function, entry: Ptr, launch: Ptr, begin: I64, end: I64, scrat
 
 @native("i32")
 def _await_job(f: Function, pool: Ptr, seen: I32) -> None:
-    """Waits until the generation is not `seen`; gives the new one."""
+    """Waits until the generation, the first field of the pool, is not `seen`; gives the new one."""
     started = f.call("now", "i64")
     patience = f.get(POOL, pool, "spin_ticks")
     with f.repeat() as spin:
@@ -106,31 +99,9 @@ def _await_job(f: Function, pool: Ptr, seen: I32) -> None:
     f.update("add", f.address(POOL, pool, "sleepers"), 1, kind="i32")
     with f.repeat() as sleep:
         sleep.leave_when(f.load("i32", pool, order="seq_cst").differs(seen))
-        futex(f, pool, FUTEX_WAIT, seen)
+        f.system.wait_while(f, pool, seen)
     f.update("sub", f.address(POOL, pool, "sleepers"), 1, kind="i32")
     f.give(f.load("i32", pool, order="acquire"))
-
-
-def futex(f: Function, place: Lanes, operation: int, value: Lanes) -> None:
-    """The futex system call. Jobs wait on the generation, which is the first field of the pool."""
-    nothing = f.constant("ptr", 0)
-    number, what = f.constant("i64", f.processor.futex), f.constant("i32", operation)
-    f.call_variadic(system(f, "syscall"), "i64", number, place, what, value, nothing, nothing, f.constant("i32", 0))
-
-
-@contextmanager
-def blocked_signals(f: Function) -> Iterator[None]:
-    """Makes threads started in the `with` leave signals to Python's threads, but for those of a fault of their own.
-
-    A fault whose signal is blocked kills the process without a word to anybody.
-    """
-    blocked, previous = f.stack("[16 x i64]"), f.stack("[16 x i64]")
-    for word in range(16):
-        f.store(f.constant("i64", -1 if word else _ALL_OTHERS), blocked, 8 * word)
-    how = f.constant("i32", _SIG_SETMASK)
-    f.call(system(f, "pthread_sigmask"), "i32", how, blocked, previous)
-    yield
-    f.call(system(f, "pthread_sigmask"), "i32", how, previous, f.constant("ptr", 0))
 
 
 @native("ptr")
@@ -159,12 +130,10 @@ def _take_part(f: Function, pool: Lanes) -> None:
 def _start_workers(f: Function, pool: Ptr, wanted: I64) -> None:
     """Starts threads until there are `wanted`, or the system gives no more."""
     f.give_when(f.get(POOL, pool, "workers") >= wanted)
-    worker = f.emit("ptr", "getelementptr i8, ptr @worker, i64 0")
-    with blocked_signals(f), f.repeat() as loop:
+    with f.system.without_signals(f), f.repeat() as loop:
         workers = f.get(POOL, pool, "workers")
         loop.leave_when(workers >= wanted)
-        failed = f.call(system(f, "pthread_create"), "i32", f.stack("i64"), f.constant("ptr", 0), worker, pool)
-        loop.leave_when(failed.differs(0))
+        loop.leave_when(f.system.start_thread(f, "worker", pool))
         f.put(POOL, pool, "workers", workers + 1)
     f.give()
 
@@ -184,7 +153,7 @@ def _wait_until_empty(f: Function, gate: Ptr, control: Ptr) -> None:
         with f.when(spins.value < _PAUSES_BEFORE_YIELD) as patient:
             f.statement(f.processor.pause)
         with patient.otherwise():
-            f.call(system(f, "sched_yield"), "i32")
+            f.system.give_way(f)
     f.give()
 
 
@@ -223,7 +192,7 @@ def _share(
     f.update("or", gate, OPEN)
     f.update("add", f.address(POOL, pool, "generation"), 1, kind="i32")
     with f.when(f.load("i32", f.address(POOL, pool, "sleepers"), order="seq_cst") > 0):
-        futex(f, pool, FUTEX_WAKE, (threads - 1).to("i32"))
+        f.system.wake(f, pool, (threads - 1).to("i32"))
     f.call("work", "void", pool, scratch)
     f.update("and", gate, ~OPEN)
     f.call("wait_until_empty", "void", gate, f.load("ptr", launch, LAUNCH_CONTROL))

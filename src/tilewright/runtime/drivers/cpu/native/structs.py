@@ -118,11 +118,11 @@ C_FUNCTIONS = (
     "PyFloat_AsDouble",
     "PyList_GetItem",
     "PyList_Size",
-    "PyLong_AsLong",
+    "PyLong_AsLongLong",
     "PyLong_AsLongLongAndOverflow",
     "PyLong_AsUnsignedLongLong",
     "PyLong_AsVoidPtr",
-    "PyLong_FromLong",
+    "PyLong_FromLongLong",
     "PyObject_GC_Del",
     "PyObject_GC_Track",
     "PyObject_GC_UnTrack",
@@ -139,7 +139,7 @@ C_FUNCTIONS = (
 )
 """Functions of the Python library that native code calls."""
 
-SYSTEM_FUNCTIONS = (
+_POSIX_FUNCTIONS = (
     "free",
     "getpid",
     "malloc",
@@ -150,11 +150,40 @@ SYSTEM_FUNCTIONS = (
     "raise",
     "sched_yield",
     "sigaction",
-    "syscall",
     "usleep",
     "write",
 )
-"""Functions of the C library that native code calls."""
+SYSTEM_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "linux": (*_POSIX_FUNCTIONS, "syscall"),
+    "macos": (
+        *_POSIX_FUNCTIONS,
+        "__ulock_wait",
+        "__ulock_wake",
+        "pthread_attr_init",
+        "pthread_attr_setstacksize",
+        "pthread_main_np",
+        "pthread_self",
+    ),
+    "windows": (
+        "CloseHandle",
+        "CreateThread",
+        "GetCurrentThreadId",
+        "GetStdHandle",
+        "Sleep",
+        "SwitchToThread",
+        "TlsGetValue",
+        "WaitOnAddress",
+        "WakeByAddressAll",
+        "WriteFile",
+        "_aligned_free",
+        "_aligned_malloc",
+        "malloc",
+    ),
+}
+"""Functions of the system's libraries that native code calls, by the name of the system."""
+NEW_FUNCTIONS = {"macos": ("os_sync_wait_on_address", "os_sync_wake_by_address_all")}
+"""… and those that older systems lack: null there."""
+_EVERY_FUNCTION = sorted({name for names in (*SYSTEM_FUNCTIONS.values(), *NEW_FUNCTIONS.values()) for name in names})
 
 OBJECTS = (
     "type_bool",
@@ -173,7 +202,7 @@ OBJECTS = (
 """Types and singletons that native code compares with, or gives."""
 
 TABLE = struct_of(
-    dict.fromkeys((*C_FUNCTIONS, *SYSTEM_FUNCTIONS, *OBJECTS), "ptr"),
+    dict.fromkeys((*C_FUNCTIONS, *_EVERY_FUNCTION, *OBJECTS), "ptr"),
     bound_type="ptr",  # the type of `kernel[grid]`
     free_bound="ptr",  # an object of it that nobody else refers to, without kernel and grid, to be used again
     missed="ptr",  # Python: (kernel, grid, values, names) → result, when there is no specialisation
@@ -205,7 +234,8 @@ TABLE = struct_of(
     all_lanes="ptr",
     watcher="i32",  # WATCHER_…; a thread may sleep on it
     codes="ptr",  # CODES
-    actions="ptr",  # two ACTIONs: what was done with SIGSEGV and SIGBUS before
+    actions="ptr",  # two times the system's struct sigaction: what was done with SIGSEGV and SIGBUS before
+    main_thread="i32",  # Windows' number of Python's main thread
     has_said="i64",  # not 0: what a kernel did wrong
     spin_ticks="i64",  # how long all programs that run may wait for others; 0: for ever
     pool="ptr",
@@ -255,10 +285,6 @@ CODE = struct_of(begin="i64", end="i64", text="ptr", size="i64")
 CODES = struct_of(entries="ptr", count="i64")
 """All CODEs, in an array."""
 
-_MASK = {f"mask{word}": "i64" for word in range(16)}
-ACTION = struct_of({"handler": "ptr", **_MASK, "flags": "i64", "restorer": "ptr"})
-"""The C library's struct sigaction; `flags` are 32 bits and a gap."""
-
 BOUND = struct_of(refcount="i64", type="ptr", vectorcall="ptr", kernel="ptr", grid="ptr")
 """`kernel[grid]`."""
 
@@ -301,9 +327,10 @@ RECORD = struct_of(
     device="ptr",
     maps="ptr",
     map_count="i64",
+    listener="ptr",
 )
 """A specialisation. `words`: its key; `cost`: ticks per 16 programs, measured, -1 before the first launch; `device`: a
-DEVICE, null on the CPU; `maps`: MAPs, one after the other."""
+DEVICE, null on the CPU; `maps`: MAPs, one by one; `listener`: a CONTROL, null for code that reports nothing."""
 
 MAP = struct_of(
     apart=4,

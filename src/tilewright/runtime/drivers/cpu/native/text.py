@@ -7,14 +7,15 @@ native code share.
 from __future__ import annotations
 
 from tilewright.runtime.drivers.cpu.native import arguments, device, execute, faults, interrupts, launch, pool
-from tilewright.runtime.drivers.cpu.native.code import PROCESSORS, Module
+from tilewright.runtime.drivers.cpu.native.code import Module
+from tilewright.runtime.drivers.cpu.native.systems import MACHINES
 
 
 def runtime_text(machine: str) -> str:
-    """LLVM IR of the runtime for "x86-64" or "aarch64"; it depends on nothing else, so its blob can be cached."""
-    processor = PROCESSORS[machine]
-    module = Module(processor)
-    module.declarations += [*pool.declarations(processor), *faults.texts()]
-    for file in (pool, interrupts, faults, execute, arguments, launch, device):
+    """LLVM IR of the runtime for one of `MACHINES`; it depends on nothing else, so its blob can be cached."""
+    wanted = MACHINES[machine]
+    module = Module(wanted, pool.system)
+    module.declarations += [*pool.declarations(wanted.processor), *faults.texts()]
+    for file in (pool, interrupts, faults, wanted.system.faults, execute, arguments, launch, device):
         module.add(file)
     return module.text()

@@ -1,0 +1,202 @@
+"""Unroll and jam: several turns of a loop whose turns may run in any order become one.
+
+    %s = scf.parallel %i = %a to %b step %w -> (T) {        %k:2 = scf.for %i = %a to %b step 2*%w
+      %x = vector.load %p[%i]                                   iter_args(%u = 0, %v = 0) {
+      %y = A(%x)                                              %x = vector.load %p[%i]
+      scf.reduce(%y) { + }                                    %y = A(%x)
+      vector.store %y, %q[%i]                          ->     %u1 = %u + %y
+    } {vector.unroll = 2}                                     %x1 = vector.load %p[%i + %w]
+                                                              %y1 = A(%x1)
+                                                              %v1 = %v + %y1
+                                                              vector.store %y, %q[%i]
+                                                              vector.store %y1, %q[%i + %w]
+                                                            }
+                                                            %s = %k#0 + %k#1
+
+The loads of all turns stand before their stores. Each turn has sums of its own, so that none waits for another. Where
+one turn is all that is left, there is no loop, and what is known of its numbers is computed now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
+from tilewright.backends.cpu.loop_structure import Operand
+from tilewright.backends.cpu.nest.combine import Combine
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE
+from tilewright.dialects.scf import Parallel, Reduce
+from tilewright.dialects.traits import WritesMemory
+from tilewright.dialects.tt_memory import pointee_type
+from tilewright.dialects.vector import UNROLL, Prefetch, lanes_of
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.transforms.functions import functions_of
+
+Mapping: TypeAlias = dict[Value, Value]
+Found: TypeAlias = dict[Reduce, list[Sequence[Value]]]
+"""For each reduction and turn, values."""
+
+
+def unroll_and_jam(module: Op) -> bool:
+    """Turn the parallel loops of `module` into loops and straight code; returns whether there were any."""
+    found = False
+    for function in functions_of(module):
+        loops = [op for op in function.walk() if isinstance(op, Parallel)]
+        builder = LoopBuilder(function.body) if loops else None
+        for loop in loops:
+            assert builder is not None, "there are loops"
+            _Unrolled(builder, loop).build()
+        found |= bool(loops)
+    return found
+
+
+class _Unrolled:
+    """One loop that is being unrolled.
+
+    Attributes:
+        turns: how many of its turns become one.
+        straight: these are all that there are.
+    """
+
+    def __init__(self, builder: LoopBuilder, loop: Parallel) -> None:
+        self.b, self.loop = builder, loop
+        low, high, step = (offset_of(bound) for bound in (loop.low, loop.high, loop.step))
+        assert isinstance(step, int), "chunks have a known number of lanes"
+        self.low, self.high, self.step = low, high, step
+        factor = loop.attributes.get(UNROLL)
+        self.turns = int(factor.value) if isinstance(factor, Number) else 1
+        if not (_is_multiple(high, self.turns * step) and _is_multiple(low, self.turns * step)):
+            self.turns = 1
+        self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step
+        self.combines = {op: Combine(op) for op in loop.reductions}
+        self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
+
+    def build(self) -> None:
+        """Put what the loop becomes in its place."""
+        loop, b = self.loop, self.b
+        assert loop.block is not None, "it stands in a function"
+        with b.into(Block()):
+            results = self._straight() if self.straight else self._loop()
+            built = b.block
+        for op in built:
+            op.unlink()
+            loop.block.insert(op, loop)
+        for old, new in zip(loop.results, results, strict=True):
+            old.replace_by(new)
+        loop.erase()
+
+    def _straight(self) -> list[Value]:
+        """All turns one after the other; returns the results."""
+        return self._together(self._turns(self.loop.low, lambda reduction, turn, new: new))
+
+    def _loop(self) -> list[Value]:
+        """The loop with fewer turns; returns the results."""
+        b, loop, width = self.b, self.loop, self.turns * self.step
+        starts = [self._start(reduction) for reduction in self.combines]
+        carried = [value for start in starts for value in start * self.turns]
+        flip = None if loop.backwards is None else self._flip(loop.backwards, width)
+        with b.loop(self.low, self.high, width, carried=carried, nonempty=bool(self.combines)) as frame:
+            sums = self._by_turn(frame.carried)
+            first: list[Value] = []
+
+            def join(reduction: Reduce, turn: int, new: list[Value]) -> Sequence[Value]:
+                combine = self.combines[reduction]
+                joined = combine.apply(b, sums[reduction][turn], new)
+                if self.identities[reduction] is not None:
+                    return joined
+                first[:] = first or [b.compare("eq", frame.index, loop.low)]
+                return [b.select(first[0], *two) for two in zip(new, joined, strict=True)]
+
+            index = frame.index if flip is None else b.xor(frame.index, flip)
+            found = self._turns(index, join)
+            frame.next = [value for turns in found.values() for values in turns for value in values]
+        return self._together(self._by_turn(frame.results))
+
+    def _start(self, reduction: Reduce) -> list[Value]:
+        """What sums begin with: numbers that change nothing, or any."""
+        return self.identities[reduction] or [self.b.constant(0, value.type) for value in reduction.values]
+
+    def _flip(self, backwards: Value, width: int) -> Value | None:
+        """What is to be exchanged in the bits of counters, so that the last one comes first where `backwards` holds."""
+        is_power = isinstance(self.high, int) and self.low == 0 and self.high.bit_count() == width.bit_count() == 1
+        return self.b.select(backwards, self.b.sub(self.loop.high, width), 0) if is_power else None
+
+    def _by_turn(self, values: Sequence[Value]) -> Found:
+        """The values that a loop carries, for each reduction and turn."""
+        rest = iter(values)
+        return {r: [[next(rest) for _ in r.values] for _ in range(self.turns)] for r in self.combines}
+
+    def _together(self, found: Found) -> list[Value]:
+        """The results of all turns combined."""
+        return [value for r, turns in found.items() for value in self.combines[r].together(self.b, turns)]
+
+    def _turns(self, index: Value, join: Callable[[Reduce, int, list[Value]], Sequence[Value]]) -> Found:
+        """Build the turns from `index` on, first what they compute, then what they store.
+
+        Returns what `join` makes of the values of each reduction in each turn.
+        """
+        b, (*ops, _) = self.b, self.loop.body
+        found: Found = {reduction: [] for reduction in self.combines}
+        stores: list[tuple[Op, Mapping]] = []
+        for turn in range(self.turns):
+            mapping = {self.loop.induction_variable: b.add(index, turn * self.step)}
+            for op in ops:
+                b.location = op.location
+                if isinstance(op, Reduce):
+                    found[op].append(join(op, turn, [mapping.get(value, value) for value in op.values]))
+                elif isinstance(op, WritesMemory):
+                    stores.append((op, mapping))
+                elif not isinstance(op, Prefetch) or self._begins_line(op, turn):
+                    self._copy(op, mapping)
+        for op, mapping in stores:
+            b.append(op.clone(mapping))
+        return found
+
+    def _begins_line(self, op: Prefetch, turn: int) -> bool:
+        """Whether what the turn asks for is not in the cache line of the turn before."""
+        return turn * self.step * pointee_type(op.base.type).bits // 8 % CACHE_LINE == 0
+
+    def _copy(self, op: Op, mapping: Mapping) -> None:
+        fold = _FOLDS.get(op.name) if self.straight else None
+        if fold is not None and any(known(mapping.get(value, value)) is not None for value in op.operands):
+            mapping[op.result] = fold(self.b, op, [mapping.get(value, value) for value in op.operands])
+        else:
+            self.b.append(op.clone(mapping))
+
+
+def _is_multiple(number: Operand, factor: int) -> bool:
+    """Whether an i64 is known to be a multiple of `factor`: loops end there, or at x & -factor."""
+    if isinstance(number, int):
+        return number % factor == 0
+    op = number.op
+    bits = offset_of(op.operands[1]) if op is not None and op.name == "arith.andi" else 1
+    return isinstance(bits, int) and bits % factor == 0
+
+
+def _stepped(b: LoopBuilder, op: Op, operands: list[Value]) -> Value:
+    pointer, offset = operands
+    return pointer if known(offset) == 0 else b.emit(op.name, operands, op.result.type)
+
+
+def _shifted(b: LoopBuilder, op: Op, operands: list[Value]) -> Value:
+    value, by = operands
+    number = known(by)
+    return b.lshr(value, number if isinstance(number, int) else by)
+
+
+_FOLDS: dict[str, Callable[[LoopBuilder, Op, list[Value]], Value]] = {
+    "arith.addi": lambda b, op, operands: b.add(*operands),
+    "arith.andi": lambda b, op, operands: b.and_(*operands),
+    "arith.extsi": lambda b, op, operands: b.extend(operands[0], op.result.type.scalar),
+    "arith.extui": lambda b, op, operands: b.extend(operands[0], op.result.type.scalar, signed=False),
+    "arith.muli": lambda b, op, operands: b.mul(*operands),
+    "arith.shrui": _shifted,
+    "arith.subi": lambda b, op, operands: b.sub(*operands),
+    "arith.trunci": lambda b, op, operands: b.extend(operands[0], op.result.type.scalar),
+    "arith.xori": lambda b, op, operands: b.xor(*operands),
+    "tt.addptr": _stepped,
+    "vector.broadcast": lambda b, op, operands: b.splat(operands[0], lanes_of(op.result.type)),
+}
+"""What is known of an op some of whose operands are known."""

@@ -1,0 +1,76 @@
+"""How torch launches a kernel of a graph on a CPU: without Triton's `run`, whose arguments Python packs and unpacks.
+
+    def launcher(in_ptr0, out_ptr0, xnumel, stream):
+        if entering or leaving: …                                    # hooks are what `run` is for
+        launches[-(xnumel // -1024), 1, 1](in_ptr0, out_ptr0, xnumel, 1024)
+
+Kernels that assert, as those do that load from indices, have one listener for all of their launches: a launch while
+another thread has it goes to `run`, which makes a listener of its own.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.runtime.kernel import CompiledKernel
+
+Names = Sequence[str]
+HOOKS = ("launch_enter_hook", "launch_exit_hook")
+"""The names that torch's launcher has for chains of hooks; its kernel's arguments follow the last."""
+
+
+def launch_directly(heuristics: Any) -> None:
+    """Let the module `triton_heuristics` write launchers that call the native launches of our kernels for CPUs."""
+    result = heuristics.TritonCompileResult
+    original = result._gen_launcher_code
+
+    def _gen_launcher_code(self: Any, scope: dict[str, Any], def_args: Names, runner_args: Names) -> Any:
+        by_run = original(self, scope, def_args, runner_args)
+        kernel, chains = scope["bin"], [scope[name] for name in HOOKS]
+        found = kernel.launches() if isinstance(kernel, CompiledKernel) else None
+        if found is None or HOOKS[-1] not in runner_args:
+            return by_run
+        launches, listener = found
+        entering, leaving = (() if chain is None else chain.calls for chain in chains)
+        scope.update(by_run=by_run, launches=launches, entering=entering, leaving=leaving)
+        if listener is not None:
+            scope.update(free=allocate_lock(), failures=listener.failures, finish=listener.finish)
+        passed = runner_args[runner_args.index(HOOKS[-1]) + 1 :]
+        grid = heuristics.GridExpr.from_meta(self.inductor_meta, self.config)
+        exec(_text(grid, def_args, passed, asserts=listener is not None), scope)
+        scope["launcher"]._expected_positional_count = len(def_args)
+        return scope["launcher"]
+
+    result._gen_launcher_code = _gen_launcher_code
+
+
+def _text(grid: Any, parameters: Names, passed: Names, *, asserts: bool) -> str:
+    """The launcher's source.
+
+    Args:
+        grid: torch's expressions for the extents, and the lines in front of them.
+        parameters: the names of the launcher's; passed: an expression per parameter of the kernel.
+    """
+    names = ", ".join(parameters)
+    launch = f"launches[{grid.x_grid}, {grid.y_grid}, {grid.z_grid}]({', '.join(passed)})"
+    lines = [
+        *grid.prefix,
+        f"if entering or leaving{' or not free.acquire(False)' if asserts else ''}:",
+        f"    return by_run({names}, stream=stream)",
+        *(_ASSERTING.format(launch=launch).splitlines() if asserts else [launch]),
+    ]
+    return "\n    ".join([f"def launcher({names}, stream):", *lines])
+
+
+_ASSERTING = """\
+try:
+    {launch}
+    if failures:
+        finish()
+except BaseException:
+    failures.clear()
+    raise
+finally:
+    free.release()"""

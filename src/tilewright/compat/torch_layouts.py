@@ -1,0 +1,48 @@
+"""How Inductor lays out the loops of kernels for CPUs, and the images that convolutions take.
+
+Its kernels for a GPU run over one flat index, which they take apart with divisions and remainders. `TILED` asks for an
+axis per loop, as the C++ back end has them: neighbours in memory are then neighbours in a tile, and nothing is divided.
+
+Where a graph has convolutions, Inductor makes images and weights `channels_last` for oneDNN. Weights are parameters, so
+each call moves them anew; networks that have more of them than of numbers in images are faster as they come.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+GRAPH = "torch._inductor.graph"
+TILED = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3, "triton.tile_reductions": True}
+"""Settings of Inductor."""
+
+
+def weigh_weights(graph: Any) -> None:
+    """Let the module `GRAPH` make no images `channels_last` for convolutions on CPUs that have mostly weights."""
+    original, config = graph.GraphLowering.decide_layout_opt, graph.config
+
+    def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
+        wanted = bool(original(gm, is_inference=is_inference))
+        weighs = config.cpu_backend == "triton" and not config.force_layout_optimization
+        return wanted and not (weighs and _are_mostly_weights(gm.graph.nodes, graph.torch.ops.aten.convolution.default))
+
+    graph.GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)
+
+
+def _are_mostly_weights(nodes: Any, convolution: Any) -> bool:
+    """Whether the convolutions are on CPUs, with fewer numbers in their images than in their weights."""
+    images = weights = 0
+    for node in nodes:
+        if node.target is convolution:
+            image, weight, result = (of.meta["val"] for of in (*node.args[:2], node))
+            if weight.device.type != "cpu":
+                return False
+            weights += _count(weight)
+            images += _count(image) + _count(result)
+    return images < weights
+
+
+def _count(tensor: Any) -> int:
+    """The elements of a tensor; where an extent is a symbol, those of the sizes that were seen."""
+    hints = [extent if isinstance(extent, int) else extent.node.hint for extent in tensor.shape]
+    return prod(1 if hint is None else hint for hint in hints)

@@ -1,0 +1,55 @@
+"""Linux."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from typing import Any
+
+from tilewright.support.system.posix import EXECUTE, READ, WRITE, Posix, c_library, system_error
+
+_PRIVATE_ANONYMOUS = 0x22
+NO_RESERVE = 0x4000
+"""MAP_NORESERVE, which older Pythons do not name: address space without a promise of memory."""
+
+
+class Linux(Posix):
+    """Linux. Pages with code are written first and executable afterwards, never both.
+
+    On AArch64, Linux makes the instruction cache of fresh pages coherent when they become executable.
+    """
+
+    name = "linux"
+    fault_signals = (11, 7)
+    action = "<Q128xi4x8x"
+    action_flags = 0x08000004
+
+    def _why_not_here(self) -> str:
+        return "" if sys.platform == "linux" else f"it is made for Linux, macOS and Windows, and this is {sys.platform}"
+
+    def allocate(self, size: int) -> int:
+        return self._anonymous(size, READ | WRITE, _PRIVATE_ANONYMOUS)
+
+    def map_code(self, image: bytes) -> int:
+        address = self.allocate(len(image))
+        ctypes.memmove(address, image, len(image))
+        if c_library().mprotect(address, self._whole_pages(len(image)), READ | EXECUTE):
+            error = system_error("the system does not let this process make memory executable")
+            self.unmap_code(address, len(image))
+            raise error
+        return address
+
+    def reserve(self, size: int) -> Any:
+        return mmap.mmap(-1, size, flags=_PRIVATE_ANONYMOUS | NO_RESERVE)
+
+    def usable_cpus(self) -> int:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else super().usable_cpus()
+
+    def hardware_capabilities(self, entry: int) -> int:
+        read = getattr(c_library(), "getauxval", None)
+        if read is None:
+            return 0
+        read.restype, read.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return int(read(entry))

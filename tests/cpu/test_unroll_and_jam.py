@@ -1,0 +1,136 @@
+"""Parallel loops as ordinary ones: text to text, and the same results in the interpreter before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.core import Op
+from tilewright.ir.errors import VerificationError
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+
+SUM = """
+      scf.reduce(%v) : vector<4xf32> {
+      ^bb0(%a: f32, %b: f32):
+        %ab = arith.addf %a, %b : f32
+        scf.reduce.return %ab : f32
+      }
+"""
+LARGEST = """
+      %lanes = vector.step : vector<4xi64>
+      %start = vector.broadcast %i : i64 to vector<4xi64>
+      %at = arith.addi %start, %lanes : vector<4xi64>
+      scf.reduce(%v, %at) : vector<4xf32>, vector<4xi64> {
+      ^bb0(%a: f32, %i0: i64, %b: f32, %i1: i64):
+        %larger = arith.cmpf ogt, %b, %a : f32
+        %value = arith.select %larger, %b, %a : f32
+        %place = arith.select %larger, %i1, %i0 : i64
+        scf.reduce.return %value, %place : f32, i64
+      }
+"""
+
+
+def kernel(
+    *, body: str = "", results: str = "", after: str = "", order: str = "", high: int = 32, unroll: int = 2
+) -> str:
+    """A loop that stores twice what it loads, in which `body` stands, and what follows it."""
+    named = "%r = " if results == "vector<4xf32>" else "%r:2 = " if results else ""
+    return f"""module {{
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %sums: !tt.ptr<f32>, %flag: i1) {{
+    %c0 = arith.constant 0 : i64
+    %high = arith.constant {high} : i64
+    %c4 = arith.constant 4 : i64
+    %c16 = arith.constant 16 : i64
+    {named}scf.parallel %i = %c0 to %high step %c4 {order}
+        {f"-> ({results})" if results else ""} : i64 {{
+      %p = tt.addptr %x, %i : !tt.ptr<f32>, i64
+      %q = tt.addptr %out, %i : !tt.ptr<f32>, i64
+      vector.prefetch %p[%c16] {{locality = 3 : i64}} : !tt.ptr<f32>
+      %v = vector.load %p[%c0] {{alignment = 4 : i64}} : !tt.ptr<f32> -> vector<4xf32>
+      %y = arith.addf %v, %v : vector<4xf32>
+      {body}
+      vector.store %y, %q[%c0] {{alignment = 4 : i64}} : !tt.ptr<f32>, vector<4xf32>
+    }} {{vector.unroll = {unroll} : i64}}
+    {after}
+    tt.return
+  }}
+}}
+"""
+
+
+STORE = "vector.store %r, %sums[%c0] {alignment = 4 : i64} : !tt.ptr<f32>, vector<4xf32>"
+BOTH = """
+    vector.store %r#0, %sums[%c0] {alignment = 4 : i64} : !tt.ptr<f32>, vector<4xf32>
+    %f = arith.sitofp %r#1 : vector<4xi64> to vector<4xf32>
+    vector.store %f, %sums[%c16] {alignment = 4 : i64} : !tt.ptr<f32>, vector<4xf32>
+"""
+CASES = {
+    "plain": kernel(unroll=1),
+    "stores": kernel(),
+    "backwards": kernel(order="backwards %flag"),
+    "sums": kernel(body=SUM, results="vector<4xf32>", after=STORE),
+    "largest": kernel(body=LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
+    "odd": kernel(high=24, unroll=4, order="backwards %flag"),
+    "straight": kernel(body=SUM, results="vector<4xf32>", after=STORE, high=16, unroll=4),
+}
+
+
+def module_of(text: str) -> Op:
+    module = parse_module(text)
+    verify(module)
+    return module
+
+
+def executed(module: Op, flag: int) -> list[Any]:
+    x = np.random.default_rng(1).permutation(32).astype(np.float32)
+    out = [np.zeros(32, np.float32), np.zeros(8, np.float32)]
+    run_ir(module, [x, *out, flag])
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text(name: str, golden: Callable[[str, str], None]) -> None:
+    module = module_of(CASES[name])
+    assert print_op(module_of(print_op(module))) == print_op(module)
+    before = [executed(module, flag) for flag in (0, 1)]
+    assert unroll_and_jam(module)
+    verify(module)
+    golden(print_op(module), f"cpu/unroll_and_jam/{name}.ttir")
+    for flag, wanted in enumerate(before):
+        for found, array in zip(executed(module, flag), wanted, strict=True):
+            np.testing.assert_allclose(found, array)
+    assert unroll_and_jam(module) is False
+
+
+def test_sums_are_those_of_all_turns() -> None:
+    out, sums = executed(module_of(CASES["sums"]), 0)
+    np.testing.assert_array_equal(sums[:4], out.reshape(8, 4).sum(0) / 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("-> (vector<4xf32>)", "-> (vector<4xf32>, f32)", "results and reduced values"),
+        ("scf.reduce.return %ab", "scf.reduce.return %ab, %ab", "values of its region"),
+        ("^bb0(%a: f32, %b: f32)", "^bb0(%a: f32)", "arguments of its region"),
+    ],
+)
+def test_wrong_loops_are_refused(old: str, new: str, what: str) -> None:
+    text = CASES["sums"].replace(old, new)
+    if "return" in old:
+        text = text.replace("%ab, %ab : f32", "%ab, %ab : f32, f32")
+    text = (
+        text.replace("%r = scf", "%r:2 = scf").replace("vector.store %r,", "vector.store %r#0,")
+        if "->" in old
+        else text
+    )
+    text = text.replace("%ab = arith.addf %a, %b", "%ab = arith.addf %a, %a") if "bb0" in old else text
+    with pytest.raises(VerificationError, match=what):
+        verify(parse_module(text))

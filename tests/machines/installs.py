@@ -1,0 +1,96 @@
+"""Installs the wheel into fresh environments and asks there whether it works: prints a table.
+
+    python tests/machines/installs.py                 3.11 to 3.14, as far as interpreters are installed or can be had
+    python tests/machines/installs.py 3.14 3.14t      these
+
+Each version of Python gets two environments in build/machines: with the oldest llvmlite, NumPy and ml_dtypes that
+Tilewright works with and that have wheels for it, and with the newest. In each, `python -m tilewright doctor` has to
+find nothing wrong, and a program has to run. The exit status is 1 if something fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tilewright.support.tested_versions import TESTED
+
+ROOT = Path(__file__).parents[2]
+MACHINES = ROOT / "build" / "machines"
+PIP = MACHINES / "tools" / "bin" / "pip"
+PROGRAM = ROOT / "tests" / "packaging" / "user_program.py"
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+SHOW = "import importlib.metadata as m; print(*(m.version(n) for n in ('llvmlite', 'numpy', 'ml_dtypes')))"
+
+
+def run(*call: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, call)), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def interpreter(version: str) -> Path | None:
+    """The Python of that version, or None where it cannot be had."""
+    found = run(ROOT / "tests" / "machines" / "interpreter.sh", version)
+    return Path(found.stdout.strip()) if found.returncode == 0 else None
+
+
+def wheel() -> Path:
+    """The wheel of this tree."""
+    out = MACHINES / "wheel"
+    shutil.rmtree(out, ignore_errors=True)
+    built = run(PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ROOT)
+    assert built.returncode == 0, built.stderr
+    [made] = out.iterdir()
+    return made
+
+
+def oldest(python: Path, library: str) -> str:
+    """The oldest release that Tilewright works with and that has a wheel for this Python."""
+    listed = run(PIP, "--python", python, "index", "versions", "--only-binary=:all:", library).stdout
+    found = re.search(r"Available versions: (.*)", listed)
+    assert found is not None, f"the index knows no {library} for {python}"
+    versions = [tuple(map(int, each.split("."))) for each in found[1].split(", ") if re.fullmatch(r"[\d.]+", each)]
+    return ".".join(map(str, min(each for each in versions if each[:2] >= TESTED[library].oldest)))
+
+
+def check(version: str, python: Path, package: Path, *, with_oldest: bool) -> bool:
+    """Install into a new environment and ask there; prints a row of the table."""
+    folder = MACHINES / f"install-{version}"
+    made = run(python, "-m", "venv", "--without-pip", "--clear", folder)
+    assert made.returncode == 0, made.stderr
+    inside = folder / "bin" / "python"
+    wanted = [f"{library}=={oldest(inside, library)}" for library in TESTED] if with_oldest else [*TESTED]
+    installed = run(PIP, "--python", inside, "install", "--quiet", "--only-binary=:all:", package, *wanted)
+    if installed.returncode:
+        print(f"| {version} | {' '.join(wanted)} | not installed: {installed.stderr.strip().splitlines()[-1]} | |")
+        return False
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")}
+    environment.pop("PYTHONPATH", None)
+    doctor = run(inside, "-m", "tilewright", "doctor", cwd=folder, env=environment)
+    program = run(inside, PROGRAM, cwd=folder, env=environment)
+    wrong = [line for line in doctor.stdout.splitlines() if line.startswith("wrong")] or doctor.stderr.splitlines()[-1:]
+    said = "nothing wrong" if doctor.returncode == 0 else "; ".join(wrong)
+    result = "runs" if program.returncode == 0 else program.stderr.strip().splitlines()[-1]
+    print(f"| {version} | {run(inside, '-c', SHOW).stdout.strip()} | {said} | {result} |", flush=True)
+    return doctor.returncode == program.returncode == 0
+
+
+def main(versions: list[str]) -> int:
+    pythons = {version: interpreter(version) for version in versions}
+    package = wheel()
+    print("| Python | llvmlite, NumPy, ml_dtypes | doctor | program |\n|---|---|---|---|")
+    works = True
+    for version, python in pythons.items():
+        if python is None:
+            print(f"| {version} | | cannot be had here | |")
+            continue
+        for with_oldest in (True, False):
+            works &= check(version, python, package, with_oldest=with_oldest)
+    return 0 if works else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or [*VERSIONS]))
