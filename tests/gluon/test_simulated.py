@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gluon_programs as programs
 import numpy as np
-import programs
 import pytest
 
 import tilewright
@@ -335,3 +335,17 @@ def test_layouts_are_a_part_of_the_key() -> None:
             np.testing.assert_array_equal(out, x * 2)
             out[...] = 0
     assert len(texts) == 3
+
+
+@gluon.jit
+def with_own_warps(out, num_warps: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [num_warps], [0])
+    gl.store(out + gl.arange(0, 64, layout=layout), gl.num_warps() + 0.0)
+
+
+def test_a_parameter_called_num_warps_is_the_option_too() -> None:
+    out = aligned((64,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        kernel = with_own_warps[(1,)](out, num_warps=2)
+    np.testing.assert_array_equal(out, 2)
+    assert kernel.metadata.num_warps == 2

@@ -29,7 +29,7 @@ from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gluon"))
-import programs
+import gluon_programs as programs
 
 assert tilewright.dialects.__all__
 ELEMENTS = {"fp16": float16, "fp32": float32}

@@ -1,4 +1,4 @@
-"""Run by the interpreter of an environment with Triton: writes its TTGIR of the kernels in tests/gluon/programs.py.
+"""Run by the interpreter of an environment with Triton: writes its TTGIR of the kernels in gluon_programs.py.
 
 Output: JSON, the texts by kernel.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gluon"))
-import programs
+import gluon_programs as programs
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend

@@ -109,6 +109,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton.experimental": {"triton.experimental": "gluon"},
     "triton.experimental.gluon": {
         "tilewright.language.aggregates": "aggregate aggregate_replace",
+        "tilewright.language.callable": "must_use_result",
         "tilewright.runtime.constexpr_function": "constexpr_function",
         "tilewright.runtime.gluon": "jit",
         "triton.experimental.gluon": "language nvidia",

@@ -47,7 +47,7 @@ def _is_marked(owner: Any) -> bool:
     """Whether Triton hands this value to functions as a tl.constexpr: a number, a type, a function, None, …"""
     if owner.__class__ in _PLAIN:
         return True
-    return not (isinstance(owner, (ModuleType, tuple)) or hasattr(owner, "value")) and is_compile_time(owner)
+    return not (isinstance(owner, ModuleType) or hasattr(owner, "value")) and is_compile_time(owner)
 
 
 def pack(*items: Any) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.language.callable import KeyedCallable
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.constexpr import constexpr, unwrap
+from tilewright.semantics.running_sums import running_type
 from tilewright.semantics.tile import Held, Tile
 from tilewright.semantics.types import AnyType, block_type, dtype
 from tilewright.support.named_tuple import NamedTuple
@@ -108,8 +109,15 @@ def same_structure(left: Structure, right: Structure) -> bool:
         return len(left.items) == len(right.items) and all(map(same_structure, left.items, right.items))
     if isinstance(left, Compound) and isinstance(right, Compound):
         alike = left.kind is right.kind and left.names == right.names
-        return alike and all(map(same_structure, left.items, right.items))
+        return alike and all(map(_same_value, left.items, right.items))
     return left is right
+
+
+def _same_value(left: Structure, right: Structure) -> bool:
+    """The same of attributes, where a sum that runs on is as good as a tile: Triton looks at their types in the IR."""
+    if isinstance(left, running_type) or isinstance(right, running_type):
+        return getattr(left, "ir", None) is getattr(right, "ir", left)
+    return same_structure(left, right)
 
 
 def same_constant(left: Any, right: Any) -> bool:

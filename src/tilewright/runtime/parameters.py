@@ -114,10 +114,14 @@ def check_constants(fn: FunctionType, params: Sequence[KernelParam]) -> None:
             raise CompilationError(SpecialisedConstant(param.name), span)
 
 
+ALSO_OPTIONS = frozenset(("num_ctas", "num_stages", "num_warps"))
+"""Options that say so even where a kernel has a parameter of that name, as in Triton, if they are given by name."""
+
+
 def bind(
     name: str, params: Sequence[KernelParam], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """One value per parameter, and the keywords that are no parameters (the options)."""
+    """One value per parameter, and the options: keywords that are no parameters, and those in `ALSO_OPTIONS`."""
     if len(args) > len(params):
         raise TypeError(f"{name}() takes {len(params)} positional arguments but {len(args)} were given")
     values = list(args)
@@ -127,7 +131,8 @@ def bind(
             raise TypeError(f"{name}() got multiple values for argument {param.name!r}")
     missing = []
     for param in params[len(args) :]:
-        value = options.pop(param.name, param.default)
+        take = options.get if param.name in ALSO_OPTIONS else options.pop
+        value = take(param.name, param.default)
         if value is MISSING:
             missing.append(param.name)
         values.append(value)

@@ -53,6 +53,16 @@ class tma_type(dtype):  # noqa: N801 - as Triton's types are called
         return tma_type, (self.block, self.memory)
 
     @property
+    def block_type(self) -> block_type:
+        """The type of a block, by Triton's name."""
+        return self.block
+
+    @property
+    def layout(self) -> NVMMASharedLayout:
+        """The layout of blocks in shared memory, by Triton's name."""
+        return self.memory
+
+    @property
     def cache_key_part(self) -> str:
         return self.name
 

@@ -1,0 +1,116 @@
+"""Triton's tutorials of Gluon on simulated GPUs, their test functions at reduced sizes.
+
+    python tests/conformance/gluon_tutorials.py ~/triton.git               # all
+    python tests/conformance/gluon_tutorials.py ~/triton.git 01 05         # some
+
+The first argument is a repository of Triton, of whose HEAD the tutorials are; nothing of it is in this one. It needs
+torch and pytest. Each function runs in a process of its own by `tilewright run`, on tensors of the CPU: the tutorials'
+`cuda` is replaced. A function passes if it ends without an error, which all of them raise where results are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+LIMIT = 300
+"""Seconds for each function."""
+CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
+    ("01-intro", "test_copy_scalar", (), 90),
+    ("01-intro", "test_memcpy", (64, 500), 90),
+    ("02-layouts", "test_memcpy_1d", (128, 1000, 4), 90),
+    ("02-layouts", "test_memcpy_2d", (128, 256, 100, 200, True, 4), 90),
+    ("02-layouts", "test_memcpy_2d_inout", (60, 80, True, False), 90),
+    ("03-async-copy", "test_memcpy_1d_cpasync", (1000, 256), 80),
+    ("03-async-copy", "test_elementwise_add", (100, 200, 32, 32), 80),
+    ("03-async-copy", "test_elementwise_add_cpasync", (100, 200, 32, 32), 80),
+    ("03-async-copy", "test_elementwise_add_pipelined", (100, 200, 32, 64, 2), 80),
+    ("04-tma", "test_tma_message_passing", (16,), 90),
+    ("04-tma", "test_memcpy_1d_tma", (64, 500), 90),
+    ("04-tma", "test_elementwise_add_pipelined", (100, 200, 32, 64, 2), 90),
+    ("05-wgmma", "test_small_mma", (64, 32, 32, False, 16, 4), 90),
+    ("05-wgmma", "test_small_mma", (64, 64, 32, True, 16, 4), 90),
+    ("05-wgmma", "test_blocked_matmul", (208, 128, 176, 64, 64, 64, True, 4), 90),
+    ("05-wgmma", "test_blocked_matmul_pipelined", (208, 128, 176, 64, 64, 64, 4), 90),
+    ("06-tcgen05", "test_tmem_example_kernel", (128, 64, 4), 100),
+    ("06-tcgen05", "test_small_mma", (128, 128, 128, False, True, 4), 100),
+    ("06-tcgen05", "test_blocked_matmul", (208, 128, 176, 64, 64, 64, False, 4), 100),
+    ("06-tcgen05", "test_blocked_matmul_pipelined", (208, 128, 176, 64, 64, 64, 4), 100),
+    ("07-persistence", "test_pipelined_matmul", (256, 256, 128, 128, 256, 64, 2, 8), 90),
+    ("08-warp-specialization", "test_elementwise_add_warp_specialized", (100, 200, 32, 64, 2, 2, 4), 90),
+    ("12-cluster-launch-control", "test_op", (256, 256, 128, True), 100),
+    ("13-conv-im2col", "test_tma_im2col_simple", (), 90),
+)
+"""Tutorial, function, arguments and compute capability."""
+PROGRAM = """
+import importlib.util, json, sys
+import torch, tilewright
+name, function, arguments, capability = json.loads(sys.argv[1])
+with tilewright.simulate(f"cuda:{capability}"):
+    spec = importlib.util.spec_from_file_location("tutorial", f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["tutorial"] = module
+    spec.loader.exec_module(module)
+    torch.manual_seed(0)
+    getattr(module, function)(*arguments)
+"""
+
+
+def unpack(repository: Path, folder: Path) -> None:
+    """Put the tutorials into a folder, for the CPU."""
+    git = ["git", f"--git-dir={repository}"]
+    command = [*git, "ls-tree", "--name-only", "HEAD", "python/tutorials/gluon/"]
+    for path in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split():
+        if path.endswith(".py"):
+            text = subprocess.run([*git, "show", f"HEAD:{path}"], capture_output=True, text=True, check=True).stdout
+            for quote in "\"'":
+                text = text.replace(f"{quote}cuda{quote})", f"{quote}cpu{quote})")
+                text = text.replace(f"device={quote}cuda{quote}", f"device={quote}cpu{quote}")
+            (folder / Path(path).name).write_text(text)
+
+
+def run(folder: Path, case: tuple[str, str, tuple[object, ...], int]) -> str:
+    """What a function ends with: `passes`, or the last line."""
+    (folder / "program.py").write_text(PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "tilewright", "run", "program.py", json.dumps(case)]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"has not ended in {LIMIT} s"
+    if not done.returncode:
+        return "passes"
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    return said[-1].strip() if said else f"exit status {done.returncode}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("tutorials", nargs="*", help="the numbers of some")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        unpack(arguments.repository, folder)
+        cases = [case for case in CASES if not arguments.tutorials or case[0].startswith(tuple(arguments.tutorials))]
+        passed = 0
+        for case in cases:
+            begin = time.perf_counter()
+            said = run(folder, case)
+            passed += said == "passes"
+            sys.stdout.write(f"{case[0]} {case[1]}{case[2]} {time.perf_counter() - begin:.0f} s: {said}\n")
+            sys.stdout.flush()
+        sys.stdout.write(f"{passed} of {len(cases)} functions pass\n")
+
+
+if __name__ == "__main__":
+    main()
