@@ -7,24 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_native import compiled, module_of
+from loop_native import block_of, compiled, module_of
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.nest.context import Grid
 from tilewright.backends.cpu.nest.loops import lower_nest
-from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.cpu import Alloc, Nest, tile_of
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
-from tilewright.ir.types import i64
 from tilewright.ir.verifier import verify
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
@@ -181,7 +180,7 @@ def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: 
     hoisted: dict[tuple[object, ...], Value] = {}
     for op in function.body:
         if isinstance(op, Nest):
-            found = lower_nest(b, op, target, scalar, grid=Grid(b.constant(1, i64), "x"), hoisted=hoisted)
+            found = lower_nest(b, op, target, scalar, runs="program", hoisted=hoisted)
             known.update(zip(op.results, found, strict=True))
         elif isinstance(op, Alloc):
             tile = tile_of(op.result.type)
@@ -193,6 +192,14 @@ def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: 
             known[op.result] = b.copy(op, [b.constant(v, t) if isinstance(v, int) else v for v, t in values]).result
 
 
+def in_a_grid_of_one(module: Op) -> None:
+    """Let the number of programs be known."""
+    body = block_of(module)
+    for op in [op for op in body if op.name == "tt.get_num_programs"]:
+        op.result.replace_by(ConstantPool(body).value(1, op.result.type))
+        op.erase()
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.cpu)
 @pytest.mark.parametrize(("kernel", "expected", "n"), CASES, ids=[f"{case[0].__name__}-{case[2]}" for case in CASES])
 def test_loops_compute_what_the_kernel_says(kernel: Any, expected: Callable[..., None], n: int, target: Target) -> None:
@@ -201,14 +208,16 @@ def test_loops_compute_what_the_kernel_says(kernel: Any, expected: Callable[...,
     wanted = [x.copy(), np.full(2 * N, -5.0, np.float32)]
     given, native = ([array.copy() for array in wanted] for _ in range(2))
     expected(*wanted, n)
-    for step in (lambda module: None, unroll_and_jam):
-        step(module)
+    for step in (None, *loop_passes(target)[1:]):
+        if step is not None:
+            step.function(module)
         verify(module)
         interpreted = [array.copy() for array in given]
         run_ir(module, [*interpreted, n])
         for found, array in zip(interpreted, wanted, strict=True):
             np.testing.assert_allclose(found, array, rtol=1e-6)
     if target.runs_here():
+        in_a_grid_of_one(module)
         compiled(module, target)(*(array.ctypes.data for array in native), n)
         for found, array in zip(native, wanted, strict=True):
             np.testing.assert_allclose(found, array, rtol=1e-6)

@@ -235,6 +235,31 @@ STEP_OF_A_SORT = """
   }
 """
 
+CENTRED = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %row = tt.get_program_id x : i32
+    %width = arith.constant 256 : i32
+    %start = arith.muli %row, %width : i32
+    %from = tt.addptr %x, %start : !tt.ptr<f32>, i32
+    %i = tt.make_range {end = 256 : i32, start = 0 : i32} : tensor<256xi32>
+    %base = tt.splat %from : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %p = tt.addptr %base, %i : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    %v = tt.load %p : tensor<256x!tt.ptr<f32>>
+    %largest = "tt.reduce"(%v) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.maximumf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<256xf32>) -> f32
+    %all = tt.splat %largest : f32 -> tensor<256xf32>
+    %below = arith.subf %v, %all : tensor<256xf32>
+    %to = tt.addptr %out, %start : !tt.ptr<f32>, i32
+    %to_base = tt.splat %to : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %q = tt.addptr %to_base, %i : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    tt.store %q, %below : tensor<256x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -253,6 +278,8 @@ INPUTS = {
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
     "lower_nests": ROWS,
+    "stream_stores": TILES_OF_A_MATRIX,
+    "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,
 }
 STEPS = (*cpu_passes(TARGET), *loop_passes(TARGET))

@@ -338,6 +338,11 @@ class Parallel(Loop):
         return self.body.args[0]
 
     @property
+    def bounds(self) -> tuple[Value, Value, Value]:
+        """The start, the end and the step of the induction variable."""
+        return self.low, self.high, self.step
+
+    @property
     def reductions(self) -> list[Reduce]:
         """The ops that say what becomes of the values of all turns."""
         return [op for op in self.body if isinstance(op, Reduce)]

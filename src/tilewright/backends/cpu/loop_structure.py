@@ -16,11 +16,11 @@ with b.at(here):                                    # further up
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY, UNROLL, wide_type
-from tilewright.ir.attributes import UNIT, UNKNOWN, Location, Number
+from tilewright.ir.attributes import UNIT, UNKNOWN, Attribute, Location, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.declare import OPS
@@ -142,12 +142,12 @@ class StructureBuilder:
         return LoopFrame(self, bounds, carried, {NONEMPTY: UNIT} if runs else {})
 
     def parallel(
-        self, low: Operand, high: Operand, step: Operand, *, backwards: Value | None = None, unroll: int = 1
+        self, low: Operand, high: Operand, step: Operand, *, unroll: int, facts: Mapping[str, Attribute]
     ) -> ParallelFrame:
         """A loop whose turns may run in any order, `unroll` of them at once. See `ParallelFrame`."""
         bounds = [self.number(low), self.number(high), self.number(step)]
-        attributes = {} if unroll == 1 else {UNROLL: Number(unroll, i64)}
-        return ParallelFrame(self, bounds if backwards is None else [*bounds, backwards], attributes)
+        attributes = {**facts} if unroll == 1 else {**facts, UNROLL: Number(unroll, i64)}
+        return ParallelFrame(self, bounds, attributes)
 
     def branch(self, condition: Value, *, unlikely: bool = False) -> BranchFrame:
         """`if condition`. See `BranchFrame`."""

@@ -21,7 +21,7 @@ from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.nest.context import Grid, Hoisted
+from tilewright.backends.cpu.nest.context import Hoisted
 from tilewright.backends.cpu.nest.copy_elision import (
     Matrix,
     Needed,
@@ -33,7 +33,6 @@ from tilewright.backends.cpu.nest.copy_elision import (
 from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
-from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.cpu.seen_lanes import blocks_around, seen_along, stores_of
 from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
@@ -41,9 +40,9 @@ from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import TensorType, i8, i32, i64
+from tilewright.ir.types import TensorType, i8, i64
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.matching import integer_of
 
@@ -81,8 +80,6 @@ class _FunctionLowering:
         self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
         self._stores = {buffer: stores_of(buffer) for op in ops if (buffer := _filled(op)) is not None}
         self._extents: dict[tuple[Value, int, Block], Value] = {}
-        self._programs: Value | None = None
-        self._runs: dict[For, Value] = {}
         self._replaced: list[Op] = []
 
     def run(self) -> None:
@@ -180,10 +177,10 @@ class _FunctionLowering:
 
     def _versions_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
         """The loops of a nest, in two versions if neighbours lie at a distance that the launch tells: 1, or any."""
-        grid = self._grid_of(nest) if is_public(self.function) else None
+        runs = self._runs_of(nest) if is_public(self.function) else ""
         optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
         seen = self._seen_of(b, nest)
-        loops = partial(lower_nest, b, nest, self.target, grid=grid, optimize_size=optimize_size, seen=seen)
+        loops = partial(lower_nest, b, nest, self.target, runs=runs, optimize_size=optimize_size, seen=seen)
         strides = [] if optimize_size else run_time_strides(nest)
         if not strides:
             return loops(_operand, hoisted=self.hoisted)
@@ -194,39 +191,18 @@ class _FunctionLowering:
                 spaced = loops(_operand)
         return list(map(branch.join, dense, spaced))
 
-    def _grid_of(self, nest: Nest) -> Grid | None:
-        """The runs of `nest` in the grid, which tell how much it stores: one per program, or per turn of its loop.
+    def _runs_of(self, nest: Nest) -> str:
+        """What the grid runs `nest` once for: "program", or "turn" of the loop around.
 
-        None where that is not known, or where turns may store to the same places again and again.
+        "" where that is not known, or where turns may store to the same places again and again.
         """
         loop = nest.parent
         if loop is self.function:
-            return Grid(self._number_of_programs(), order_of(self.function)[0])
+            return "program"
         if not isinstance(loop, For) or loop.parent is not self.function:
-            return None
+            return ""
         stores = [op for op in nest.body if isinstance(op, STORES)]
-        if not stores or not all(_moves(op.pointer, loop) for op in stores):
-            return None
-        if loop not in self._runs:
-            with self.builder.into(Block()) as b:
-                low, high, stride = (b.extend(bound, i64) for bound in loop.bounds)
-                stride = b.smax(stride, 1)
-                turns = b.udiv(b.add(b.smax(b.sub(high, low), 0), b.sub(stride, 1)), stride)
-                self._runs[loop] = b.mul(turns, self._number_of_programs())
-                self._insert(b.block, loop)
-        step = _operand(loop.step)
-        if not isinstance(step, int):
-            step = self.builder.extend(step, i64)
-        return Grid(self._runs[loop], "", loop.induction_variable, step)
-
-    def _number_of_programs(self) -> Value:
-        """The number of programs of the grid, an i64."""
-        if self._programs is None:
-            b = self.builder
-            axes = [b.emit("tt.get_num_programs", (), i32, {"axis": Keyword(axis)}) for axis in "xyz"]
-            x, y, z = (b.extend(extent, i64, signed=False) for extent in axes)
-            self._programs = b.mul(b.mul(x, y), z)
-        return self._programs
+        return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
 
     def _dot(self, op: CpuDot) -> None:
         self.builder.location = op.location

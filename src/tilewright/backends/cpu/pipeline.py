@@ -32,10 +32,12 @@ from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
+from tilewright.backends.cpu.prefetch_rows import prefetch_rows
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
+from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -163,6 +165,8 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
         Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),
+        Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
+        Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
     )
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
+from tilewright.backends.cpu.loop_facts import number_in, width_of
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
@@ -30,7 +31,6 @@ from tilewright.dialects.scf import Parallel, Reduce
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import UNROLL, Prefetch, lanes_of
-from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of
 
@@ -62,11 +62,9 @@ class _Unrolled:
 
     def __init__(self, builder: LoopBuilder, loop: Parallel) -> None:
         self.b, self.loop = builder, loop
-        low, high, step = (offset_of(bound) for bound in (loop.low, loop.high, loop.step))
-        assert isinstance(step, int), "chunks have a known number of lanes"
+        low, high, step = offset_of(loop.low), offset_of(loop.high), width_of(loop)
         self.low, self.high, self.step = low, high, step
-        factor = loop.attributes.get(UNROLL)
-        self.turns = int(factor.value) if isinstance(factor, Number) else 1
+        self.turns = number_in(loop, UNROLL) or 1
         if not (_is_multiple(high, self.turns * step) and _is_multiple(low, self.turns * step)):
             self.turns = 1
         self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step

@@ -133,7 +133,7 @@ class AccumulateLoop:
         for number, place in enumerate(self.places):
             if number == 0 or place.chunk != self.places[number - 1].chunk:
                 c.forget(c.depth)
-            c.chunk, c.position = place.chunk, place.position
+            c.position = place.position
             bind(number)
             tiles = [values[tile] for tile in self.tiles]
             found += [c.as_vector(evaluate(c, value, place.where), value.type.scalar).value for value in tiles]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -30,7 +29,7 @@ from tilewright.dialects.cpu import tile_of
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType, Type, i1, i32, i64, with_element
 
@@ -75,30 +74,6 @@ Hoisted = dict[tuple[object, ...], Value]
 """Ops in front of the nests of a block, and their results."""
 
 
-@dataclass
-class MovedRows:
-    """The contiguous rows that a loop loads and stores."""
-
-    loads: list[Address] = field(default_factory=list)
-    stores: list[Address] = field(default_factory=list)
-
-
-class Grid(NamedTuple):
-    """How often the programs of a grid run a nest, and what differs in the run that a thread comes to next.
-
-    Attributes:
-        runs: an i64; where each program runs it once, the number of programs.
-        fastest: the axis along which a thread runs neighbours.
-        counter: of the loop around, where each turn of it is a run.
-        step: of the counter, an i64.
-    """
-
-    runs: Scalar
-    fastest: str
-    counter: Value | None = None
-    step: Scalar = 0
-
-
 class Context:
     """The state while one nest is lowered.
 
@@ -117,17 +92,13 @@ class Context:
         guards: the conditions that what is being built relies on, a bit for each in `conditions`.
         memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
-        grid: the programs of the grid, for nests that every program runs once; else None.
+        runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
-        streaming: the bytes that the addresses of stores which bypass the caches are multiples of; 0: no store does.
         mixes: there are several loads, whose elements may lie at different distances.
         ends: how many rows and columns of a matrix anybody needs; None: all.
         seen: how many lanes of a row of a buffer other nests show, for each buffer that is not seen whole.
         unmasked: every mask is known to be on in all lanes.
-        moved: the rows that the loop loads and stores are collected here.
-        next_rows: for loads whose row the next program finds some bytes further, these bytes, while it is prefetched.
-        chunk: the number of lanes between the start of the step and the current chunk.
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
@@ -153,17 +124,13 @@ class Context:
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
         self.redirected: Value | None = None
-        self.grid: Grid | None = None
+        self.runs = ""
         self.optimize_size = False
         self.wraps = False
-        self.streaming = 0
-        self.chunk = 0
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: Mapping[Value, Scalar] = {}
         self.unmasked = False
-        self.moved: MovedRows | None = None
-        self.next_rows: dict[Op, Scalar] = {}
         self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
@@ -201,12 +168,12 @@ class Context:
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:
         """Chunks of every `count`-th lane, on an axis of as many elements fewer; LANE counts those."""
-        lanes, extent, position, moved = self.lanes, self.extent, self.position, self.moved
-        self.lanes, self.extent, self.moved = lanes // count, extent // count, None
+        lanes, extent, position = self.lanes, self.extent, self.position
+        self.lanes, self.extent = lanes // count, extent // count
         start, _ = self.divided_number(Uniform(position, self.lane_level), count)
         self.position = start.value
         yield
-        self.lanes, self.extent, self.position, self.moved = lanes, extent, position, moved
+        self.lanes, self.extent, self.position = lanes, extent, position
 
     # ---- what is known already ----
 

@@ -6,40 +6,30 @@ by one scalar test in front of the loop, and a general one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
+from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Guarded, MovedRows
+from tilewright.backends.cpu.nest.context import Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
-from tilewright.backends.cpu.nest.next_program import next_tiles
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
-from tilewright.backends.cpu.nest.streaming import ALIGNMENT, SHORT_ROW, Order
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
+from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import i1, i64
-
-STREAMED = 128
-"""Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
-
-STREAMED_TILE = 64
-"""Bytes of a tile from which on its stores may bypass the caches: a cache line."""
-
-ORDERED_TILE = 1024
-"""Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
 
 UNROLLED = 48
 """Max cost, in vector instructions, up to which chunks are unrolled."""
@@ -76,7 +66,7 @@ class InnerLoop:
         if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
             self._versions(step)
         else:
-            self._in_best_order(step)
+            self._loop(step, self._facts())
         for sink, values in zip(self.reductions, self.values, strict=True):
             self._finish(sink, values)
         c.forget(c.depth + 1)
@@ -120,7 +110,7 @@ class InnerLoop:
         c.fast, c.depth, c.lane_level = Guarded(guarded), guarded, guarded + 1
         c.blocks.append(fast)
         with b.into(fast):
-            self._in_best_order(step)
+            self._loop(step, self._facts())
         c.blocks.pop()
         c.depth, c.lane_level = guarded - 1, guarded
         c.forget(guarded)
@@ -133,100 +123,43 @@ class InnerLoop:
             with branch.then():
                 b.splice(fast)
             with branch.otherwise():
-                self._loop(1, low=self._pieces())
+                self._loop(1, {}, self._pieces())
                 c.forget(c.depth + 1)
             found = c.all_of(conditions)
         condition.replace_by(found)
         self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
 
-    def _in_best_order(self, step: int) -> None:
-        """The loop, in the order that suits the addresses of what it moves, and past the caches if that pays."""
-        c, b = self.c, self.c.b
-        stores = [r for r in self.sinks if isinstance(r, STORES)] if self._may_choose() else []
-        is_loop, is_short = step * c.lanes < self.extent, self._is_short_row(stores)
-        stored = sum(map(_bytes, stores)) if is_loop or is_short else 0
-        bound = is_bound_by_memory(self.nest, self.nest.body)
-        rereads = self.nest.phases[self.sinks[0]] > 0
-        waits = stored >= ORDERED_TILE and (rereads or not bound) and not self._is_turn()
-        backwards = b.later(i1) if is_loop and waits else None
-        streams = b.later(i1) if stored >= STREAMED_TILE and bound and c.target.costs.streams_from else None
-        if backwards is None and streams is None:
-            self._loop(step)
-            return
-        c.moved = MovedRows()
-        loops, alignment = Block(), CACHE_LINE if is_short else ALIGNMENT
-        with b.into(loops):
-            if streams is not None:
-                most = max(1, STREAMED // (c.lanes * _element_bytes(stores[0])))
-                self._streamed(step, backwards, streams, most=most, alignment=alignment)
-            else:
-                self._loop(step, backwards)
-        c.depth += 1  # what the order depends on stands in front of all versions
-        order = Order(c, stored, rereads=rereads, alignment=alignment)
-        past_caches = None if streams is None else order.streams()
-        if streams is not None and past_caches is not None:
-            streams.replace_by(past_caches)
-        if backwards is not None:
-            backwards.replace_by(order.backwards(past_caches))
-        c.depth -= 1
-        b.splice(loops)
-        c.moved = None
-
-    def _may_choose(self) -> bool:
-        """Whether the loop does nothing but store, and the grid tells how much."""
-        c = self.c
-        may = self.by_rows and not c.optimize_size and c.grid is not None
-        return may and all(isinstance(r, STORES) for r in self.sinks)
-
-    def _is_short_row(self, stores: list[Store | GuardedStore]) -> bool:
-        """Whether the loop is for a row of a tile that comes from memory and goes there as a few whole cache lines."""
-        lengths = [self.extent * _element_bytes(store) for store in stores]
-        is_short = all(length <= SHORT_ROW and length % CACHE_LINE == 0 for length in lengths)
-        return is_short and bool(stores) and self._is_tile_from_memory()
-
-    def _is_tile_from_memory(self) -> bool:
-        """Whether there are several rows, or several tiles one after the other, none of them from a buffer."""
-        several = self._is_turn() or prod(self.nest.outer) > 1
-        return several and not any(isinstance(op, Read) for op in self.nest.body)
-
-    def _is_turn(self) -> bool:
-        """Whether the loop runs in each turn of a loop of the kernel."""
-        return self.c.grid is not None and self.c.grid.counter is not None
-
-    def _streamed(self, step: int, backwards: Value | None, streams: Value, *, most: int, alignment: int) -> None:
-        """Two loops; where the i1 `streams` holds, the one that stores past the caches, `most` chunks in a step.
-
-        Nests that compute much do not need it: caches take in the stores of one row while the next one is computed.
-        """
-        c = self.c
-        with c.b.branch(streams) as branch:
-            with branch.then():
-                following, c.streaming = c.next_rows, alignment
-                if self._is_tile_from_memory():
-                    c.next_rows = next_tiles(c, self.nest)
-                self._loop(min(step, most), backwards)
-                c.forget(c.depth + 1)
-                c.next_rows, c.streaming = following, 0
-            with branch.otherwise():
-                self._loop(step, backwards)
+    def _facts(self) -> dict[str, Attribute]:
+        """What passes that choose the order of a loop have to know of this one."""
+        c, nest = self.c, self.nest
+        if not self.by_rows or c.optimize_size or not c.runs:
+            return {}
+        reads = any(isinstance(op, Read) for op in nest.body)
+        several = c.runs == "turn" or prod(nest.outer) > 1
+        phase = nest.phases[self.sinks[0]]
+        facts: dict[str, Attribute] = {RUNS: Keyword(c.runs), **({PHASE: Number(phase, i64)} if phase else {})}
+        if all(isinstance(r, STORES) for r in self.sinks):
+            facts[STORED] = Number(sum(_bytes(r) for r in self.sinks if isinstance(r, STORES)), i64)
+        holds = {MOVES: is_bound_by_memory(nest, nest.body), TILE: several and not reads}
+        return facts | {name: UNIT for name, is_so in holds.items() if is_so}
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int, backwards: Value | None = None, low: Scalar = 0) -> None:
-        """The loop, `chunks` of whose turns had better be one; where the i1 `backwards` holds, from the last one on.
+    def _loop(self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0) -> None:
+        """The loop from the lane `low` on, `chunks` of whose turns had better be one.
 
-        It begins at the lane `low`. Chunks that a cpu.accumulate goes through at once are one turn.
+        Chunks that a cpu.accumulate goes through at once are one turn.
         """
         c, b = self.c, self.c.b
         at_once = chunks if self.turns else 1
         width = c.lanes * at_once if self.by_rows else 1
         inner = c.depth + 1
         c.depth = inner
-        if self.by_rows and width >= self.extent:
+        if self.by_rows and width >= self.extent and (self.turns or not facts):
             self.values = self._turn(0, at_once)
         else:
-            end = self._end(c.lanes * chunks) if backwards is None else self.extent
-            with b.parallel(low, end, width, backwards=backwards, unroll=chunks // at_once) as loop:
+            end = self._end(c.lanes * chunks)
+            with b.parallel(low, end, width, unroll=chunks // at_once, facts=facts) as loop:
                 for sink, values in zip(self.reductions, self._turn(loop.index, at_once), strict=True):
                     b.location = sink.location
                     loop.reduce(values, sink.regions[0])
@@ -250,8 +183,7 @@ class InnerLoop:
         for chunk in range(chunks):
             c.forget(c.depth)
             if self.by_rows:
-                c.chunk = chunk * c.lanes
-                c.position = c.add(index, c.chunk, i64, c.depth)
+                c.position = c.add(index, chunk * c.lanes, i64, c.depth)
             for found in accumulated:
                 c.reduced.update(found[chunk])
             for sink in self.sinks:
@@ -264,7 +196,6 @@ class InnerLoop:
                     act()
                 else:
                     acts.append(act)
-        c.chunk = 0
         for act in acts:
             act()
         for value in [value for found in accumulated for value in found[0]]:

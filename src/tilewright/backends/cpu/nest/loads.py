@@ -26,16 +26,9 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
-
-FROM_NEAR = 3
-"""The locality of a prefetch into L1."""
-
-FROM_MEMORY = 2
-"""The locality of a prefetch into L2: rows of a tile are often pages apart, and L1 keeps few such lines."""
 
 NEAR = 4
 """Elements up to this distance are read as whole vectors."""
@@ -49,17 +42,7 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    lane = read(c, place, op.result.type.scalar, mask, other)
-    if mask is None and op in c.next_rows and c.chunk * size_of(op.result.type.scalar) % CACHE_LINE == 0:
-        _prefetch(c, place, c.next_rows[op])
-    return lane
-
-
-def _prefetch(c: Context, place: Lane, further: Scalar) -> None:
-    """Ask for the cache line that is so many bytes further."""
-    start = contiguous_start(c, place)
-    if start is not None:
-        c.b.prefetch(pointer(start), c.value(further, i64), locality=FROM_MEMORY if c.streaming else FROM_NEAR)
+    return read(c, place, op.result.type.scalar, mask, other)
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
@@ -156,8 +139,6 @@ def _read_lanes(c: Context, place: Lane, element: Type, mask: Lane | None, other
     level = max(c.lane_level, level_of(place), *(v.level for v in (on, default, start) if v is not None))
     align = size_of(element)
     if start is not None:
-        if c.moved is not None and isinstance(place, Address) and not is_chunked(place):
-            c.moved.loads.append(place)
         with c.at(level):
             if on is None or default is None:
                 return Vector(c.b.load(c.wide(element), pointer(start), align=align), level)

@@ -18,12 +18,11 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
-from tilewright.backends.cpu.nest.context import Context, Grid, Hoisted
+from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, uniform
-from tilewright.backends.cpu.nest.next_program import next_rows
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.tails import Tails
@@ -52,7 +51,7 @@ def lower_nest(
     target: Target,
     scalar: Callable[[Value], Scalar],
     *,
-    grid: Grid | None = None,
+    runs: str = "",
     optimize_size: bool = False,
     wraps: bool = False,
     hoisted: Hoisted | None = None,
@@ -66,7 +65,7 @@ def lower_nest(
         op: the nest.
         target: the machine.
         scalar: what a scalar, or the buffer at some address, from outside the nest is.
-        grid: the programs of the grid, if each of them runs the nest once.
+        runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
         optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
@@ -78,7 +77,7 @@ def lower_nest(
     nest = Nest(op)
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
-    c.grid, c.optimize_size, c.wraps, c.hoisted = grid, optimize_size, wraps, hoisted
+    c.runs, c.optimize_size, c.wraps, c.hoisted = runs, optimize_size, wraps, hoisted
     c.ends, c.seen = ends, seen
     c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()
@@ -240,11 +239,10 @@ class NestBuilder:
         """All phases, each for all `rows` before the next one."""
         c, nest = self.c, self.nest
         reduced = [c.reduced, *({} for _ in rows[1:])]
-        following, turns = next_rows(c, nest), self.turns
+        turns = self.turns
         given = [[]] * len(rows) if turns is None or len(rows) == 1 else self._turns_of(turns, rows)
         for phase in sorted(set(nest.phases.values())):
             sinks = [r for r in nest.sinks if nest.phases[r] == phase]
-            c.next_rows = following if phase == 1 else {}
             inner = [r for r in sinks if nest.inner_extent(r) > 1 or not self._is_row_sink(r)]
             for index, c.reduced, accumulated in zip(rows, reduced, given, strict=True):
                 c.blocks[c.depth] = c.b.block

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.backends.cpu.nest.atomics import lower_atomic
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Address, Index, is_chunked
+from tilewright.backends.cpu.nest.lane_values import Index
 from tilewright.backends.cpu.nest.loads import buffer_address
 from tilewright.backends.cpu.nest.stores import redirected, write
 from tilewright.dialects.cpu import GuardedStore, Write, tile_of
@@ -47,12 +47,10 @@ def _store(c: Context, sink: Store | GuardedStore, index: Index) -> Act:
     address = evaluate(c, sink.pointer, index)
     lane = evaluate(c, sink.value, index)
     mask = None if sink.mask is None else evaluate(c, sink.mask, index)
-    if c.moved is not None and isinstance(address, Address) and not is_chunked(address):
-        c.moved.stores.append(address)
     if isinstance(sink, GuardedStore):
         place = buffer_address(c, c.buffer(sink.buffer), tile_of(sink.buffer.type), index)
         address = redirected(c, address, place)
-    return write(c, address, lane, mask, sink.value.type.scalar, stream=True)
+    return write(c, address, lane, mask, sink.value.type.scalar)
 
 
 def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:

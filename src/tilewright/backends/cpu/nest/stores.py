@@ -13,7 +13,6 @@ from tilewright.backends.cpu.nest.lane_values import (
     Scalar,
     Uniform,
     affine_address,
-    is_chunked,
     pointer,
     size_of,
     uniform,
@@ -27,16 +26,13 @@ from tilewright.backends.cpu.nest.loads import (
     reachable,
     single_address,
 )
-from tilewright.backends.cpu.nest.streaming import store_past_caches
 from tilewright.ir.types import Type, i1, i8, i64
 
 Act = Callable[[], None]
 
 
-def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type, *, stream: bool = False) -> Act:
+def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type) -> Act:
     """Get ready to store `value` at `place` on the lanes where `mask` holds; returns the store itself.
-
-    With `stream`, the store bypasses the caches where the context asks for that.
 
     Everything is computed now, for the chunk at hand; calling what is returned only adds the stores.
     """
@@ -51,8 +47,6 @@ def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type
     if start is None:
         access = each_address(c, place)
         return lambda: access.write(c, lanes, on)
-    if on is None and stream and c.streaming and not is_chunked(place):
-        return lambda: store_past_caches(c, lanes, pointer(start))
     if on is None:
         return lambda: b.store(lanes, pointer(start), align=align)
     address = reachable(c, start, mask)

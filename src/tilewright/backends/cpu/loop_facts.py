@@ -1,0 +1,140 @@
+"""What the lowering of nests says of a parallel loop, for the passes that choose its order and what it asks for.
+
+    scf.parallel %i = … { … } {cpu.runs = turn, cpu.stored = 4096 : i64, cpu.moves}
+
+Only loops that the whole grid runs have `cpu.runs`: how much they move in all is known in front of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
+from tilewright.backends.cpu.order_programs import order_of
+from tilewright.dialects.scf import For, Parallel
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import AddPtr
+from tilewright.dialects.vector import PLACELESS, Load, MaskedLoad, MaskedStore, Store
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Value, defining
+from tilewright.ir.declare import OPS
+from tilewright.ir.types import Type, i32, i64
+
+RUNS = "cpu.runs"
+"""`program`: each program of the grid runs the nest once; `turn`: each turn of the outermost loop around does."""
+STORED = "cpu.stored"
+"""Bytes that one run of the nest stores in this loop, which does nothing else."""
+PHASE = "cpu.phase"
+"""How many loops of the nest over the same row come first: they have brought what is loaded into the caches."""
+MOVES = "cpu.moves"
+"""The nest mostly moves memory."""
+TILE = "cpu.tile"
+"""The loop is for one of several rows that come from memory."""
+
+
+Access: TypeAlias = Load | MaskedLoad | Store | MaskedStore
+
+
+class InvariantBuilder(LoopBuilder):
+    """A builder of ops without effects in front of a loop: as far out as their operands let them, equal ones once."""
+
+    def __init__(self, function: Func) -> None:
+        super().__init__(Block(), entry=function.body)
+        self.function = function
+        self._made: dict[tuple[object, ...], Value] = {}
+
+    def in_front_of(self, loop: Op) -> None:
+        """Let ops go to places in front of `loop`; loops come in program order."""
+        self.inner, self.location = loop, loop.location
+
+    def emit(self, name: str, operands: Any, type: Type, attributes: Any = None) -> Value:
+        """The result of a new op behind its operands, or of an equal one in front of the loop."""
+        key = name, tuple(operands), type, repr(attributes)
+        found = self._made.get(key)
+        if found is None:
+            op = Op(OPS[name], operands, (type,), attributes, (), (), self.location)
+            found = self._made[key] = self._placed(op)
+        return found
+
+    def _placed(self, op: Op) -> Value:
+        makers = {value.owner for value in op.operands}
+        blocks = {maker.block if isinstance(maker, Op) else maker for maker in makers}
+        site = self.inner
+        while site.block not in blocks and site.block is not self.entry:
+            assert site.parent is not None, "the loop is in the function"
+            site = site.parent
+        while (last := site.previous) is not None and last not in makers and last.name not in PLACELESS:
+            if _is_equal(last, op):
+                op.drop_uses()
+                return last.results[0]
+            site = last
+        assert site.block is not None, "the loop is in the function"
+        return site.block.insert(op, site).results[0]
+
+    def runs(self) -> Value:
+        """How often the launch runs the nest of the loop, an i64."""
+        axes = [self.emit("tt.get_num_programs", (), i32, {"axis": Keyword(axis)}) for axis in "xyz"]
+        x, y, z = (self.extend(extent, i64, signed=False) for extent in axes)
+        programs, turns = self.mul(self.mul(x, y), z), self.turning()
+        if turns is None:
+            return programs
+        low, high, step = (self.extend(bound, i64) for bound in turns.bounds)
+        step = self.smax(step, 1)
+        return self.mul(self.udiv(self.add(self.smax(self.sub(high, low), 0), self.sub(step, 1)), step), programs)
+
+    def turning(self) -> For | None:
+        """The loop each turn of which is a run of the nest; None where each program is."""
+        if self.inner.attributes[RUNS] != Keyword("turn"):
+            return None
+        site = self.inner
+        while site.parent is not None and site.parent is not self.function:
+            site = site.parent
+        assert isinstance(site, For), "a turn is one of a loop of the function"
+        return site
+
+    def fastest(self) -> str:
+        """The axis along which a thread runs neighbours, if each program is a run."""
+        return "" if self.turning() is not None else order_of(self.function)[0]
+
+
+def _is_equal(a: Op, b: Op) -> bool:
+    same = a.name == b.name and a.operands == b.operands and a.attributes == b.attributes
+    return same and a.results[0].type is b.results[0].type
+
+
+def first_address(loop: Parallel, op: Access) -> Value | None:
+    """The address of the first element of the row along which `op` goes in `loop`; None where it goes elsewhere."""
+    step = defining(op.base, AddPtr)
+    goes = step is not None and op.stride is None and offset_of(op.offset) == 0
+    if step is None or not goes or step.offset is not loop.induction_variable or is_inside(step.pointer, loop):
+        return None
+    return step.pointer
+
+
+def is_inside(value: Value, op: Op) -> bool:
+    """Whether `value` is computed in a region of `op`."""
+    block = value.owner.block if isinstance(value.owner, Op) else value.owner
+    while block is not None and block.region is not None and block.region.op is not None:
+        if block.region.op is op:
+            return True
+        block = block.region.op.block
+    return False
+
+
+def lanes_of_row(loop: Parallel) -> int:
+    """The lanes of the row along which the loop goes; 0: not known."""
+    low, high = offset_of(loop.low), offset_of(loop.high)
+    return high - low if isinstance(low, int) and isinstance(high, int) else 0
+
+
+def width_of(loop: Parallel) -> int:
+    """The lanes of one turn of the loop."""
+    step = offset_of(loop.step)
+    assert isinstance(step, int), "a chunk has a known number of lanes"
+    return step
+
+
+def number_in(op: Op, name: str) -> int:
+    """The whole number in an attribute; 0 where it is missing."""
+    number = op.attributes.get(name)
+    return int(number.value) if isinstance(number, Number) else 0
