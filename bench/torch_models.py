@@ -2,9 +2,11 @@
 
     python bench/torch_models.py --threads 1 --only REGEX
     python bench/torch_models.py --compile      # seconds from empty caches instead, a process for each figure
+    python bench/torch_models.py --launches     # microseconds of a launch in a graph, beside those of a call in C++
 
 A ratio is the other's time over ours: above 1, ours is faster. The three run in turns, and the tenth part of them that
-is fastest counts up to its slowest: on a machine with other work, medians tell how often that came between.
+is fastest counts up to its slowest: on a machine with other work, medians tell how often that came between. With one
+thread, it is its CPU time that counts.
 """
 
 from __future__ import annotations
@@ -146,19 +148,38 @@ def ratios(name: str) -> tuple[float, float, float]:
     """The times of eager and of the C++ back end over ours, and ours in microseconds."""
     torch.compiler.reset()
     made = MODELS[name]()
-    steps = {backend: step_of(made, backend) for backend in BACKENDS}
-    times: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
+    eager, cpp, ours = times({backend: step_of(made, backend) for backend in BACKENDS})
+    return eager / ours, cpp / ours, ours * 1e6
+
+
+def times(steps: dict[str, Step]) -> list[float]:
+    """The seconds of each step, run in turns."""
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    found: dict[str, list[float]] = {backend: [] for backend in steps}
     for step in steps.values():
         for _ in range(3):
             step()
     start = time.perf_counter()
     while time.perf_counter() - start < 2.5:
         for backend, step in steps.items():
-            begin = time.perf_counter()
+            begin = clock()
             step()
-            times[backend].append(time.perf_counter() - begin)
-    eager, cpp, ours = (sorted(times[backend])[len(times[backend]) // 10] for backend in BACKENDS)
-    return eager / ours, cpp / ours, ours * 1e6
+            found[backend].append(clock() - begin)
+    return [sorted(all_of_one)[len(all_of_one) // 10] for all_of_one in found.values()]
+
+
+def launch_microseconds(count: int = 32) -> float:
+    """How much longer a launch of ours takes than a call of the C++ back end, between products: nothing is fused."""
+    x = torch.eye(8)
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(count):
+            x = (x @ x).relu() + 1e-3
+        return x
+
+    with torch.no_grad():
+        cpp, ours = times({backend: partial(torch.compile(chain, backend=backend), x) for backend in BACKENDS[1:]})
+    return (ours - cpp) / count * 1e6
 
 
 def compile_seconds(name: str, backend: str, folder: str) -> float:
@@ -182,6 +203,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--launches", action="store_true")
     parser.add_argument("--first-step", metavar="MODEL", help="print the seconds of a first step")
     parser.add_argument("--backend", default="tilewright", choices=BACKENDS)
     options = parser.parse_args()
@@ -189,6 +211,9 @@ def main() -> None:
     torch._dynamo.config.allow_rnn = True  # an LSTM is compiled, too, unrolled
     if options.first_step:
         first_step(options.first_step, options.backend)
+        return
+    if options.launches:
+        print(f"a launch: {launch_microseconds():.2f} us longer than in C++")
         return
     names = [name for name in MODELS if re.search(options.only, name)]
     columns = "C++ empty, warm; ours empty, warm (s)" if options.compile else "eager, C++ over ours; us"

@@ -24,7 +24,7 @@ from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.kernel_imports import add_imports
 from tilewright.compat.torch_bridge import torch
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import GRAPH, TILED, weigh_weights
+from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights
 from tilewright.compat.torch_timing import CHOICES, SCHEDULER, fuse_untimed, leave_out_cpp, time_briefly
 from tilewright.compat.when_imported import when_imported
 from tilewright.runtime.drivers.cpu.launcher import set_num_threads
@@ -90,6 +90,7 @@ def show_triton() -> None:
     when_imported(SCHEDULER, fuse_untimed)
     when_imported(CHOICES, leave_out_cpp)
     when_imported(GRAPH, weigh_weights)
+    when_imported(LOOPS, tile_long_rows)
     add_imports()
 
 

@@ -2,6 +2,7 @@
 
 Its kernels for a GPU run over one flat index, which they take apart with divisions and remainders. `TILED` asks for an
 axis per loop, as the C++ back end has them: neighbours in memory are then neighbours in a tile, and nothing is divided.
+Where the innermost axis is short, vectors over the flat index are longer.
 
 Where a graph has convolutions, Inductor makes images and weights `channels_last` for oneDNN. Weights are parameters, so
 each call moves them anew; networks that have more of them than of numbers in images are faster as they come.
@@ -12,9 +13,34 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-GRAPH = "torch._inductor.graph"
+GRAPH, LOOPS = "torch._inductor.graph", "torch._inductor.codegen.simd"
 TILED = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3, "triton.tile_reductions": True}
 """Settings of Inductor."""
+
+
+SHORTEST = 16
+"""Elements of the innermost axis of a kernel over several, at least: a vector of float32."""
+
+
+def tile_long_rows(loops: Any) -> None:
+    """Let the module `LOOPS` give kernels for CPUs several axes only where the innermost is long enough for vectors."""
+    original = loops.SIMDScheduling.get_nd_tilings.__func__
+
+    def get_nd_tilings(cls: Any, nodes: Any, *numbers: Any) -> Any:
+        found = original(cls, nodes, *numbers)
+        devices = [node.get_device() for node in nodes if hasattr(node, "get_device")]
+        if any(device is None or device.type != "cpu" for device in devices):
+            return found
+        return [tiling for tiling in found if not _is_short(tiling, loops.V.graph.sizevars)]
+
+    loops.SIMDScheduling.get_nd_tilings = classmethod(get_nd_tilings)
+
+
+def _is_short(tiling: Any, sizes: Any) -> bool:
+    """Whether a kernel with several axes, and no reduction, has an innermost one that is known to be short."""
+    pointwise = {axis for axis in tiling if not axis.startswith("r")}
+    reduces = any(not sizes.statically_known_equals(tiling[axis], 1) for axis in tiling.keys() - pointwise)
+    return len(pointwise) > 1 and not reduces and sizes.statically_known_lt(tiling["x"], SHORTEST)
 
 
 def weigh_weights(graph: Any) -> None:
