@@ -89,7 +89,7 @@ class NativeSide:
         self._state = _round_up(base.__basicsize__)
         self._fill_table(runtime, missed)
         self.type = self._made_type(base)
-        os.register_at_fork(after_in_child=self._unlock)
+        SYSTEM.when_forked(child=self._unlock)
 
     def _unlock(self) -> None:
         """The thread that held the lock may not be in the child of a fork."""

@@ -252,10 +252,7 @@ class NativeKernel:
 
     def _index_anew(self) -> None:
         """Makes an index of all records and lets native code see it, in one step."""
-        size = 8
-        while size < 4 * len(self._records):
-            size *= 2
-        index = RecordIndex(size)
+        index = RecordIndex(max(8, 1 << (4 * len(self._records) - 1).bit_length()))
         for memory in self._records.values():
             index.enter(memory)
         self._retired.append(self._index)
