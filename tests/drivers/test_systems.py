@@ -11,7 +11,12 @@ from tilewright.backends.llvm.machine import TRIPLES, Target, compile_object, em
 from tilewright.runtime.drivers.cpu.blob import LinkError, link
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, machine_of
 from tilewright.runtime.drivers.cpu.native import arguments, device, execute, faults, interrupts, launch, pool
-from tilewright.runtime.drivers.cpu.native.structs import C_FUNCTIONS, NEW_FUNCTIONS, SYSTEM_FUNCTIONS
+from tilewright.runtime.drivers.cpu.native.structs import (
+    C_FUNCTIONS,
+    FREE_THREADED_FUNCTIONS,
+    NEW_FUNCTIONS,
+    SYSTEM_FUNCTIONS,
+)
 from tilewright.runtime.drivers.cpu.native.systems import MACHINES
 from tilewright.runtime.drivers.cpu.native.text import runtime_text
 from tilewright.runtime.drivers.cpu.routines import ROUTINES
@@ -64,7 +69,7 @@ def test_native_code_calls_only_what_its_system_lists(machine: str) -> None:
     text = "".join(inspect.getsource(file) for file in files if file is not None)
     asked = set(re.findall(r'(?:f\.outside\(|system\(f, )"(\w+)"\)', text))
     assert len(asked) > 30
-    known = {*C_FUNCTIONS, *SYSTEM_FUNCTIONS[system], *NEW_FUNCTIONS.get(system, ())}
+    known = {*C_FUNCTIONS, *FREE_THREADED_FUNCTIONS, *SYSTEM_FUNCTIONS[system], *NEW_FUNCTIONS.get(system, ())}
     assert asked - known - {*vectorizing_structs.SYSTEM_FUNCTIONS[system]} == set()
 
 
