@@ -31,11 +31,11 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from time import monotonic
 from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
+from tilewright.runtime.drivers.cpu.loader import run_alone
 from tilewright.runtime.drivers.cpu.native.structs import (
     LAYOUTS,
     NO_MEMORY,
@@ -104,7 +104,6 @@ SlowPath = Callable[[Any, tuple[Any, ...], dict[str, Any], Miss | None], object]
 """The launch by Python: (grid, args, kwargs, miss) → what the launch returns."""
 
 _MAX_LAYOUTS, _MAX_RECORDS, _MAX_PROGRAMS = 64, 4096, 2**62
-_SLICE_SECONDS = 0.02
 
 
 class _Shared:
@@ -441,7 +440,7 @@ def run_grid(
     launch = Memory(record)
     runtime = _ready()
     if runtime is None:
-        _run_alone(entry, launch, programs, scratch_bytes)
+        run_alone(entry, launch, programs, scratch_bytes)
         return
     cost, threads = ctypes.c_int64(-1), num_threads | SPINS * waits
     status = runtime.execute(entry, launch.address, programs, scratch_bytes, threads, ctypes.byref(cost))
@@ -449,19 +448,6 @@ def run_grid(
         raise MemoryError(f"no memory for {scratch_bytes} bytes of scratch per thread")
     if status == STUCK:
         raise StuckPrograms(bytes(launch.bytes))
-
-
-def _run_alone(entry: int, launch: Memory, programs: int, scratch_bytes: int) -> None:
-    """Slices take a moment at most if programs are short: between them Python handles signals."""
-    pointer, word = ctypes.c_void_p, ctypes.c_int64
-    scratch = Memory(b"", scratch_bytes + 64)
-    aligned = -(-scratch.address // 64) * 64
-    run = ctypes.CFUNCTYPE(word, pointer, word, word, pointer)(entry)
-    begin, size = 0, 1
-    while begin < programs:
-        started = monotonic()
-        begin = run(launch.address, begin, min(programs, begin + size), aligned)
-        size = size * 2 if monotonic() - started < _SLICE_SECONDS else max(1, size // 2)
 
 
 def set_num_threads(count: int) -> None:
