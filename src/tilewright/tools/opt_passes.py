@@ -41,6 +41,8 @@ from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts, cta_
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.gluon_layouts import infer_coalesced_layouts, resolve_auto_layouts
+from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES, canonicalize_keeping_layouts, note_two_ctas
 from tilewright.transforms.gpu.matrix_instructions import MatmulOptions
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.mma_lowering import hoist_barriers, mma_lowering
@@ -191,6 +193,10 @@ PASSES: tuple[Row, ...] = (
     _row(symbol_dce, "symbol-dce"),
     _row(tma_lowering, "triton-nvidia-tma-lowering", "TTGIR"),
     _row(packs_in_threads, level="TTGIR"),
+    _row(canonicalize_keeping_layouts, "gluon-canonicalize", "TTGIR"),
+    _row(infer_coalesced_layouts, "gluon-infer-coalesced-encodings", "TTGIR"),
+    _row(note_two_ctas, level="TTGIR"),
+    _row(resolve_auto_layouts, "gluon-resolve-auto-encodings", "TTGIR"),
     _row(cta_local_layouts, level="TTGIR"),
 )
 
@@ -213,6 +219,7 @@ PIPELINES: dict[str, Sequence[Pass]] = {
     "normalize": pipeline.NORMALIZING,
     "ttcir": CPU_STEPS,
     "loops": (*CPU_STEPS, *LOOP_STEPS),
+    "gluon": GLUON_PASSES,
     **{f"ttir-{capability}": pipeline.device_passes(capability) for capability in CAPABILITIES},
     **{f"ttgir-{capability}": ttgir_passes(TtgirOptions(capability)) for capability in CAPABILITIES},
 }

@@ -35,6 +35,7 @@ from typing import Any
 
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.guards import NO_GUARDS, Guards
+from tilewright.runtime.drivers.cpu.loader import run_alone
 from tilewright.runtime.drivers.cpu.native.structs import (
     LAYOUTS,
     NO_MEMORY,
@@ -46,7 +47,6 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     Memory,
     write_word,
 )
-from tilewright.runtime.drivers.cpu.one_thread import run_alone
 from tilewright.runtime.drivers.cpu.process import NativeRuntime, native_runtime, warn_of_slow_launches
 from tilewright.runtime.drivers.cpu.records import (
     PROGRAM,

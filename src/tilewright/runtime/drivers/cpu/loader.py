@@ -9,8 +9,10 @@ reference is gone, nobody runs the code.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping as Map
 from sys import is_finalizing
+from time import monotonic
 
 from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, Memory, poke
 from tilewright.support.executable_memory import map_code
@@ -26,6 +28,8 @@ BASE_CPUS: Map[str, str] = {
 }
 """The processors that the runtime is compiled for, by `host_machine`: the oldest ones."""
 _MIN_CODES = 16  # entries to begin with
+_SLICE_SECONDS = 0.02
+"""The time after which code that runs without the native launcher lets Python handle signals."""
 
 
 def host_machine() -> str:
@@ -123,3 +127,16 @@ class CodeRanges:
 
 ranges = CodeRanges()
 """All kernels' code that is mapped in this process."""
+
+
+def run_alone(entry: int, launch: Memory, programs: int, scratch_bytes: int) -> None:
+    """Slices take a moment at most if programs are short: between them Python handles signals."""
+    pointer, word = ctypes.c_void_p, ctypes.c_int64
+    scratch = Memory(b"", scratch_bytes + 64)
+    aligned = -(-scratch.address // 64) * 64
+    run = ctypes.CFUNCTYPE(word, pointer, word, word, pointer)(entry)
+    begin, size = 0, 1
+    while begin < programs:
+        started = monotonic()
+        begin = run(launch.address, begin, min(programs, begin + size), aligned)
+        size = size * 2 if monotonic() - started < _SLICE_SECONDS else max(1, size // 2)
