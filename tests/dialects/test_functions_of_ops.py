@@ -14,7 +14,7 @@ import pytest
 from tilewright.backends.cpu import affine, strides
 from tilewright.backends.cpu.emit_function import FunctionEmitter
 from tilewright.backends.cpu.emit_scalars import SCALARS
-from tilewright.backends.cpu.nest import evaluate, moves, next_program, sinks
+from tilewright.backends.cpu.nest import evaluate, moves, sinks
 from tilewright.backends.llvm import elementwise
 from tilewright.backends.llvm.loops import LoopEmitter
 from tilewright.backends.nvidia.lower import tables
@@ -35,7 +35,6 @@ TABLES: dict[str, dict[str, Callable[..., Any]]] = {
     "loops": LoopEmitter.TABLE,
     "moves": moves.MOVES,
     "moved indices": moves._INDICES,
-    "next program": next_program._RULES,
     "sinks": sinks.PREPARE,
     "scalars": SCALARS,
 }

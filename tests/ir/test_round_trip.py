@@ -75,9 +75,23 @@ module {
   }
 }
 """
+PARALLEL = """module {
+  tt.func public @parallel(%p: !tt.ptr<f32>, %o: i64) {
+    %0 = scf.parallel %arg2 = %o to %o step %o -> (vector<4xf32>) : i64 {
+      %1 = vector.load %p[%arg2] : !tt.ptr<f32> -> vector<4xf32>
+      scf.reduce(%1) : vector<4xf32> {
+      ^bb0(%arg3: f32, %arg4: f32):
+        %2 = arith.addf %arg3, %arg4 : f32
+        scf.reduce.return %2 : f32
+      }
+    }
+    tt.return
+  }
+}
+"""
 LATER_THAN_3_5 = ("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
 SAMPLES = {"every_op": EVERY_OP, "every_gpu_op": EVERY_GPU_OP, "clusters": CLUSTERS, "vectors": VECTORS}
-SAMPLES["gluon"] = GLUON
+SAMPLES |= {"gluon": GLUON, "parallel": PARALLEL}
 
 
 @pytest.mark.parametrize("path", TRITON_TEXTS, ids=lambda path: path.name)

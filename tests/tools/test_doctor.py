@@ -84,8 +84,8 @@ def test_a_check_that_fails_is_a_line_and_the_others_go_on(monkeypatch: pytest.M
 
 def test_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line_of(doctor.interpreter, "Python").state == OK
-    monkeypatch.setattr(sys, "abiflags", "t")
-    assert_wrong(line_of(doctor.interpreter, "Python"), "free-threaded", "CPython")
+    monkeypatch.setattr(sys, "gettotalrefcount", lambda: 0, raising=False)
+    assert_wrong(line_of(doctor.interpreter, "Python"), "debug build", "CPython")
 
 
 def test_settings_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
