@@ -67,4 +67,4 @@ def test_a_compilation_leaves_it_next_to_nothing(monkeypatch: pytest.MonkeyPatch
     finally:
         gc.enable()
     assert kernel.asm["loops"].count("\n") > 60
-    assert left < 30
+    assert left < 40  # of the tile level, and the loops that `unroll_and_jam` has replaced
