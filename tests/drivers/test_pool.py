@@ -182,7 +182,7 @@ def test_the_gil_is_released_by_long_launches() -> None:
     done.set()
     thread.join()
 
-    assert ticks > 6, "one between two launches, and at most one more at each end"
+    assert ticks > (6 if os.name == "nt" else 20), "one between two launches, and at most one more at each end"
 
 
 def _in_child(queue: multiprocessing.Queue[bool]) -> None:

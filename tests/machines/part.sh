@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # part.sh
 #
-# The ten minutes of test-arm64 and test-windows that continuous integration has time for: the launcher, threads, faults,
+# A chosen part of test-arm64 and test-windows, about ten minutes on two cores: the launcher, threads, faults,
 # what is asked of the system, and kernels of each kind. Says so where one of them cannot be run: without user namespaces
 # (and for AArch64 a binfmt_misc of their own, Linux 6.7), or where Debian's packages cannot be had.
 set -euo pipefail
