@@ -137,7 +137,7 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
         (".reg .b32 t; add.u32 t, $1, $2;", "=r,r,r", "the text gives \\$0 no value"),
         ("{ mov.b32 $0, $1;", "=r,r,r", "an opening brace has no closing one"),
         ("mov.b32 $0, $1; } mov.b32 $0, $2;", "=r,r,r", "a closing brace has no opening one"),
-        (".reg .b128 t; mov.b32 $0, $1;", "=r,r,r", "registers of type `.b128` are not known here"),
+        (".reg .b256 t; mov.b32 $0, $1;", "=r,r,r", "registers of type `.b256` are not known here"),
         (".reg; mov.b32 $0, $1;", "=r,r,r", "cannot read `.reg`"),
         (".shared .b32 word; mov.b32 $0, $1;", "=r,r,r", "`word` is a variable in the memory of GPUs"),
         ("{ .reg .b32 t; add.u32 $0, t, $1; }", "=r,r,r", "`t` has no value yet"),

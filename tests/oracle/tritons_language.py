@@ -59,6 +59,8 @@ def described(value: Any) -> str:
         return "=None"
     if hasattr(value, "handle"):
         return str(value.type).replace("'", "")
+    if isinstance(value, getattr(LANGUAGE[0], "range", ())):  # Triton's has no text of its own
+        return "=range"
     text = f"={value!r}".replace("'", "")
     return text if "0x" not in text and "<" not in text else f"={type(value).__name__}"
 

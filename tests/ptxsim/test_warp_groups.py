@@ -104,7 +104,7 @@ def test_chains_signs_and_first_operands_in_registers() -> None:
     again = issued(flags="1, 1, 1, 0, 0") * 2
     assert close(run(issued() + again + DONE, PLAIN), 3 * EXPECTED)
     assert close(run(issued(flags="1, -1, 1, 0, 0") + DONE, PLAIN), -EXPECTED)
-    ones = "mov.b32 %r10, 0x3C003C00;"
+    ones = "add.s32 %r10, 0x3C003C00, 0;"
     start = f"{ones} {FENCE} mov.b64 %d21, {OTHER};"
     product = f"{start} {FORM} {{D}}, {{%r10, %r10, %r10, %r10}}, %d21, 0, 1, 1, 0; {DONE}"
     assert close(run(product, PLAIN), np.ones((M, K)) @ B.astype(float).T)
@@ -143,9 +143,9 @@ AGAIN = issued(flags="1, 1, 1, 0, 0")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (f"mov.b32 %r20, 0; {FENCE}", ""),
-        (FENCE, "mov.b32 %r2, %r27;"),
-        (FENCE, "mov.b32 %r20, 0;"),
+        (f"add.s32 %r20, %r0, 0; {FENCE}", ""),
+        (FENCE, "add.s32 %r2, %r27, 0;"),
+        (FENCE, "add.s32 %r20, %r0, 0;"),
     ],
 )
 def test_registers_between_products_and_other_instructions(before: str, after: str) -> None:

@@ -11,7 +11,8 @@ accumulator finds the sums of the one before.
 
 A product finds what threads stored to its registers only behind a `wgmma.fence`, and without one it writes sums that
 threads may still be reading: registers are unfenced at first, and once another instruction stores to them or, of
-accumulators, reads them. Not simulated: sparse products.
+accumulators, reads them. Plain moves do not count: compilers put them anywhere, and ptxas takes both registers for one.
+Not simulated: sparse products.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class WarpGroupProducts:
 
     def _touch(self, step: Step, doing: Mask) -> None:
         """Note that an instruction other than a product does something to registers of products."""
-        if step.instruction.opcode == "wgmma":
+        if step.instruction.opcode in ("wgmma", "mov"):
             return
         read = step.uses.reads & self.machine.code.accumulators
         warps = slice(None) if doing is None else doing.reshape(-1, WARP).any(axis=1)
