@@ -23,7 +23,7 @@ SHORTEST = 16
 
 
 def tile_long_rows(loops: Any) -> None:
-    """Let the module `LOOPS` give kernels for CPUs several axes only where the innermost is long enough for vectors."""
+    """Let the module `LOOPS` give kernels for CPUs several axes only where that pays and torch can choose blocks."""
     original = loops.SIMDScheduling.get_nd_tilings.__func__
 
     def get_nd_tilings(cls: Any, nodes: Any, *numbers: Any) -> Any:
@@ -31,16 +31,20 @@ def tile_long_rows(loops: Any) -> None:
         devices = [node.get_device() for node in nodes if hasattr(node, "get_device")]
         if any(device is None or device.type != "cpu" for device in devices):
             return found
-        return [tiling for tiling in found if not _is_short(tiling, loops.V.graph.sizevars)]
+        return [tiling for tiling in found if not _is_unfit(tiling, loops.V.graph.sizevars)]
 
     loops.SIMDScheduling.get_nd_tilings = classmethod(get_nd_tilings)
 
 
-def _is_short(tiling: Any, sizes: Any) -> bool:
-    """Whether a kernel with several axes, and no reduction, has an innermost one that is known to be short."""
+def _is_unfit(tiling: Any, sizes: Any) -> bool:
+    """Whether torch has no block sizes for a kernel, or its innermost axis is known to be short.
+
+    Reductions have block sizes for two other axes at most; a short axis counts where there are several and no reduction.
+    """
     pointwise = {axis for axis in tiling if not axis.startswith("r")}
-    reduces = any(not sizes.statically_known_equals(tiling[axis], 1) for axis in tiling.keys() - pointwise)
-    return len(pointwise) > 1 and not reduces and sizes.statically_known_lt(tiling["x"], SHORTEST)
+    if any(not sizes.statically_known_equals(tiling[axis], 1) for axis in tiling.keys() - pointwise):
+        return len(pointwise) > 2
+    return len(pointwise) > 1 and bool(sizes.statically_known_lt(tiling["x"], SHORTEST))
 
 
 def weigh_weights(graph: Any) -> None:
