@@ -39,7 +39,7 @@ def tile_long_rows(loops: Any) -> None:
 def _is_unfit(tiling: Any, sizes: Any) -> bool:
     """Whether torch has no block sizes for a kernel, or its innermost axis is known to be short.
 
-    Reductions have block sizes for two other axes at most; a short axis counts where there are several and no reduction.
+    Reductions have block sizes for two other axes at most. Short axes count where there are several and no reduction.
     """
     pointwise = {axis for axis in tiling if not axis.startswith("r")}
     if any(not sizes.statically_known_equals(tiling[axis], 1) for axis in tiling.keys() - pointwise):
