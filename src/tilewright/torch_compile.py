@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module, reload
 from importlib.abc import Loader
 from importlib.util import find_spec, module_from_spec
@@ -22,7 +23,9 @@ from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
 from tilewright.compat.kernel_imports import add_imports
+from tilewright.compat.torch_atomics import left_to_torch
 from tilewright.compat.torch_bridge import torch
+from tilewright.compat.torch_keys import CACHES, name_compiler
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights
 from tilewright.compat.torch_timing import CHOICES, SCHEDULER, fuse_untimed, leave_out_cpp, time_briefly
@@ -76,7 +79,8 @@ def show_triton() -> None:
     """
     _check_version(torch().__version__)
     found = find_spec("triton")
-    if found is not None and found.origin != str(PACKAGE_PATH / "triton" / "__init__.py"):
+    is_beside = found is not None and found.origin != str(PACKAGE_PATH / "triton" / "__init__.py")
+    if is_beside:
         finder.only_for_torch = True
         use_for_cpus()
     elif found is None:
@@ -85,8 +89,12 @@ def show_triton() -> None:
         _ask_again()
     _forget_keys()
     _load_numbers()
+    choices = import_module(CHOICES)
+    left = left_to_torch(choices)
+    _replace({name: vars(choices)[name] for name in left}, left)
     time_briefly(import_module(HEURISTICS))
     launch_directly(import_module(HEURISTICS))
+    when_imported(CACHES, partial(name_compiler, beside=is_beside))
     when_imported(SCHEDULER, fuse_untimed)
     when_imported(CHOICES, leave_out_cpp)
     when_imported(GRAPH, weigh_weights)

@@ -87,6 +87,26 @@ def test_a_model_beside_the_real_triton(run: Run) -> None:
     assert run(program, triton=True) == ["True", "False True", "False", "False"]
 
 
+CACHED = """
+import torch
+from torch._dynamo.utils import counters
+x = torch.linspace(-1, 1, 300, requires_grad=True)
+y = torch.compile(lambda x: x.tanh().sum(), backend="tilewright")(x)
+(gradient,) = torch.autograd.grad(y, x)
+torch.testing.assert_close(gradient, 1 - x.tanh() ** 2)
+print(counters["inductor"]["fxgraph_cache_hit"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs_triton
+def test_environments_with_and_without_triton_share_a_cache_folder(run: Run) -> None:
+    """Kernels of one import a Triton that the other has not, or has another one of."""
+    for found in ("0", "2"):
+        assert run(CACHED) == [found]
+        assert run(CACHED, triton=True) == [found]
+
+
 UNCHANGED = """
 import torch
 import tilewright
@@ -118,6 +138,33 @@ print(torch.compile(lambda a, b: a * b + x, backend="tilewright")(torch.ones(2),
 @pytest.mark.slow
 def test_tensors_without_axes(run: Run) -> None:
     assert run(NUMBERS) == ["-1.0 30.25 5.5", "[7.5, 7.5]"]
+
+
+SUMS = """
+import torch
+
+def accumulated(x, index):
+    return x.index_put((index,), x[:3], accumulate=True), x.scatter_add(0, index, x[:3])
+
+def reduced(x):
+    return x.var((1, 3, 0)), x.amax((0, 2, 3)), (x[0] * 2).sum()
+
+torch.set_num_threads(1)  # else torch computes scatter_add itself
+compiled = torch.compile(accumulated, backend="tilewright")
+for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.float16):
+    inputs = torch.arange(100, 113).to(dtype), torch.tensor([4, 1, 4])
+    torch.testing.assert_close(compiled(*inputs), accumulated(*inputs))
+for shape in ((9, 9, 9, 9), (3, 4, 5, 6, 17)):
+    x = torch.randn(*(2 * extent for extent in shape))[tuple(slice(extent) for extent in shape)]
+    found, expected = torch.compile(reduced, backend="tilewright")(x), reduced(x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)  # sums of thousands
+print("equal")
+"""
+
+
+@pytest.mark.slow
+def test_sums_by_index_of_narrow_integers_and_over_several_axes_of_slices(run: Run) -> None:
+    assert run(SUMS) == ["equal"]
 
 
 TIMED = """

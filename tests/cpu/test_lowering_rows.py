@@ -76,3 +76,19 @@ def test_a_carried_tile_is_read_after_a_sum_before_the_next_takes_its_place():
     out = np.zeros_like(x)
     products_with_the_round_before[(1,)](x, out, 3, BLOCK=64)
     np.testing.assert_array_equal(out, np.stack([0 * x[0], x[0] * x[1].sum(), x[1] * x[2].sum()]))
+
+
+@tw.jit
+def one_column_in_two_phases(x_ptr, out_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    column = tl.exp(tl.load(x_ptr + rows))
+    wide = tl.broadcast_to(column, [ROWS, COLUMNS])
+    tl.store(out_ptr + rows * COLUMNS + columns, wide - tl.sum(wide, 1)[:, None] / COLUMNS + column)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_a_column_that_a_later_phase_uses_is_of_its_own_row(rows):
+    x = np.linspace(-2, 2, rows, dtype=np.float32)
+    out = np.zeros((rows, 8), np.float32)
+    one_column_in_two_phases[(1,)](x, out, ROWS=rows, COLUMNS=8)
+    np.testing.assert_allclose(out, np.repeat(np.exp(x)[:, None], 8, 1), rtol=1e-5)

@@ -34,6 +34,7 @@ class Draft:
         gpu: whether a GPU must give the same; else also what only CPUs define.
         loops: how many loops are around.
         in_helper: whether a helper is being written, which has no pointers.
+        returns: what the helper returns; None in a kernel.
     """
 
     rng: Random
@@ -47,6 +48,7 @@ class Draft:
     heads: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     in_helper: bool = False
+    returns: Kind | None = None
     names: int = 0
     loops: int = 0
 

@@ -56,12 +56,22 @@ def smaller_while(program: P, has_problem: Callable[[P], bool], simple: list[dic
 
 
 def smaller(text: str) -> Iterator[str]:
-    """Texts with one statement or expression less, the largest steps first."""
+    """Programs with one statement or expression less, the largest steps first."""
     tree = ast.parse(text)
-    for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)][::-1]:
-        yield from without_statements(tree, function)
-    for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)][::-1]:
-        yield from simpler_expressions(tree, function)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)][::-1]
+    for function in functions:
+        yield from filter(is_program, without_statements(tree, function))
+    for function in functions:
+        yield from filter(is_program, simpler_expressions(tree, function))
+
+
+def is_program(text: str) -> bool:
+    """Whether Python takes a text: a `break` may stand where its loop was."""
+    try:
+        compile(text, "smaller", "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
 
 
 def without_statements(tree: ast.Module, owner: ast.AST) -> Iterator[str]:

@@ -119,6 +119,7 @@ def helper(draft: Draft) -> None:
     result = some_kind(draft)
     name = draft.name("helper")
     inner.names = draft.names
+    inner.returns = result
     is_scalar = all(not kind.shape for kind in kinds)
     decorator = "@tw.jit(noinline=True)" if is_scalar and rng.random() < 0.4 else "@tw.jit"
     inner.say(0, decorator)
@@ -154,6 +155,8 @@ def block(draft: Draft, depth: int, size: int) -> None:
             forms += [loop, loop, repeat, unroll]
         if depth == 1 and not draft.in_helper:
             forms.append(leave)
+        if draft.loops:
+            forms += [leave_loop, leave_loop]
         draft.rng.choice(forms)(draft, depth)
     if depth > 1:
         draft.scope = outer
@@ -226,6 +229,7 @@ def loop(draft: Draft, depth: int) -> None:
     draft.scope[counter] = Kind("int32")
     body(draft, depth + 1)
     del draft.scope[counter]
+    otherwise(draft, depth)
 
 
 def unroll(draft: Draft, depth: int) -> None:
@@ -237,6 +241,7 @@ def unroll(draft: Draft, depth: int) -> None:
     draft.scope[name] = Kind("int32")
     body(draft, depth + 1)
     del draft.scope[name]
+    otherwise(draft, depth)
 
 
 def repeat(draft: Draft, depth: int) -> None:
@@ -249,6 +254,7 @@ def repeat(draft: Draft, depth: int) -> None:
     draft.say(depth, f"while {test}:")
     draft.say(depth + 1, f"{left} -= 1")
     body(draft, depth + 1)
+    otherwise(draft, depth)
 
 
 def body(draft: Draft, depth: int) -> None:
@@ -257,6 +263,22 @@ def body(draft: Draft, depth: int) -> None:
     again(draft, depth)
     block(draft, depth, draft.rng.randint(0, 2))
     draft.loops -= 1
+
+
+def otherwise(draft: Draft, depth: int) -> None:
+    """What a loop does that no `break` has left, sometimes."""
+    if draft.rng.random() < 0.2:
+        draft.say(depth, "else:")
+        block(draft, depth + 1, draft.rng.randint(1, 2))
+
+
+def leave_loop(draft: Draft, depth: int) -> None:
+    """`break`, `continue` or `return`, under a condition."""
+    draft.say(depth, f"if {condition(draft)}:")
+    if draft.rng.random() < 0.3:
+        block(draft, depth + 1, 1)
+    value = f"return {expression(draft, draft.returns, 1)}" if draft.returns else "return"
+    draft.say(depth + 1, draft.rng.choice(("break", "break", "continue", "continue", value)))
 
 
 def branch(draft: Draft, depth: int) -> None:

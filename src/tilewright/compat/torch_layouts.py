@@ -20,6 +20,8 @@ TILED = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3, "triton.tile_re
 
 SHORTEST = 16
 """Elements of the innermost axis of a kernel over several, at least: a vector of float32."""
+MOST_REDUCED = 2
+"""Axes that torch has names for in a kernel that reduces."""
 
 
 def tile_long_rows(loops: Any) -> None:
@@ -34,6 +36,21 @@ def tile_long_rows(loops: Any) -> None:
         return [tiling for tiling in found if not _is_unfit(tiling, loops.V.graph.sizevars)]
 
     loops.SIMDScheduling.get_nd_tilings = classmethod(get_nd_tilings)
+    _merge_reduced(loops.SIMDScheduling)
+
+
+def _merge_reduced(scheduling: Any) -> None:
+    """Let torch make one of the outer axes that a kernel reduces, where there are more than it has names for.
+
+    Of such a tiling it asserts that there are none: `max_tiles` counts the axes of a kernel without a reduction.
+    """
+    original = scheduling.create_tiling.__func__
+
+    def create_tiling(cls: Any, kept: Any, reduced: Any) -> Any:
+        merged = max(len(reduced) - MOST_REDUCED, 0) + 1
+        return original(cls, kept, [prod(reduced[:merged]), *reduced[merged:]] if merged > 1 else reduced)
+
+    scheduling.create_tiling = classmethod(create_tiling)
 
 
 def _is_unfit(tiling: Any, sizes: Any) -> bool:

@@ -148,8 +148,9 @@ def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Va
 
 
 def _fills_rows(value: Value, nest: Nest) -> bool:
+    """Whether `value` has several elements per row: a buffer of one element would be read in front of the rows."""
     shape = value.type.shape or ()
-    return shape[:-1] == nest.outer
+    return shape[:-1] == nest.outer and shape[-1] > 1
 
 
 def _weight(value: Value, nest: Nest) -> int:
