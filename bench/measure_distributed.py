@@ -26,13 +26,16 @@ import numpy as np
 from distributed_costs import measured, modelled
 
 import tilewright as tw
-from tilewright.runtime.tuning.forked import usable_cpus
+from tilewright.support.system import SYSTEM
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 import matmul
 
+F32 = matmul.tl.float32
 KERNELS, WORKERS = 200, 4
+PRODUCT = (*[np.float32] * 3, *[256] * 3, *(256, 1) * 3)
+"""Arguments of a product of matrices, as types where they are arrays."""
 
 KERNEL = """
 @tw.jit
@@ -91,7 +94,7 @@ def warm_starts(rounds: int) -> None:
     ratio = min(four) / min(one)
     print(f"warm start of {each} kernels on one worker: {min(one):.3f} s of CPU time")
     print(f"of {KERNELS} kernels on {WORKERS} workers, the slowest of them: {min(four):.3f} s; ratio {ratio:.2f}")
-    print(f"    by the wall clock, on {usable_cpus()} CPUs: {min(walls):.3f} s")
+    print(f"    by the wall clock, on {SYSTEM.usable_cpus()} CPUs: {min(walls):.3f} s")
 
 
 def tune_by(pool: Any) -> float:
@@ -107,7 +110,7 @@ def tune_by(pool: Any) -> float:
 
     begin = time.perf_counter()
     with tw.AsyncCompileMode(pool):
-        kernel[grid](a, b, c, 256, 256, 256, *(256, 1) * 3, ACCUMULATOR=matmul.tl.float32)
+        kernel[grid](a, b, c, 256, 256, 256, *(256, 1) * 3, ACCUMULATOR=F32)
     return time.perf_counter() - begin
 
 
@@ -143,20 +146,52 @@ def in_turn(workers: int) -> tuple[float, float, float]:
             return wall, time.process_time() - begin, cpu_seconds(pool) - before
 
 
+def compiled_for(seconds: float) -> int:
+    """How many products this process compiles meanwhile, one after the other, and keeps in no cache."""
+    done, end = 0, time.perf_counter() + seconds
+    with tw.knobs.compilation.scope():
+        tw.knobs.compilation.always_compile = True
+        while time.perf_counter() < end:
+            matmul.matmul_kernel.device_caches.clear()
+            matmul.matmul_kernel.warmup(
+                *PRODUCT, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, GROUP=8, ACCUMULATOR=F32, grid=(1,)
+            )
+            done += 1
+    return done
+
+
+def machines_own() -> float:
+    """How many times as much all CPUs compile as one: below their number where they share caches, clock or host."""
+    cpus = SYSTEM.usable_cpus()
+    with tempfile.TemporaryDirectory() as cache:
+        context = get_context("spawn")
+        with ProcessPoolExecutor(cpus, mp_context=context, initializer=prepare, initargs=(cache,)) as pool:
+            for ready in [pool.submit(time.sleep, 0.5) for _ in range(cpus)]:
+                ready.result()
+            alone = pool.submit(compiled_for, 1.0).result()
+            together = [pool.submit(compiled_for, 1.0) for _ in range(cpus)]
+            return sum(count.result() for count in together) / alone
+
+
 def tuning(rounds: int) -> None:
-    """24 configurations on 4 workers beside one."""
+    """24 configurations on 4 workers beside one, in turns."""
     found: dict[int, list[tuple[float, float, float]]] = {1: [], WORKERS: []}
+    limits = []
     for _ in range(rounds):
+        limits.append(machines_own())
         for workers, times in found.items():
             times.append(in_turn(workers))
     one, four = (min(times) for times in found.values())
+    pairs = sorted(a[0] / b[0] for a, b in zip(*found.values(), strict=True))
     walls = f"{one[0]:.2f} s with 1 worker, {four[0]:.2f} s with {WORKERS}"
     print(f"autotuning 24 configurations, by the wall clock: {walls}")
-    print(f"    on {usable_cpus()} CPUs: {one[0] / four[0]:.2f} times as fast")
+    print(f"    on {SYSTEM.usable_cpus()} CPUs: {one[0] / four[0]:.2f} times as fast")
+    print(f"    round by round: {pairs[0]:.2f} to {pairs[-1]:.2f}")
+    print(f"    these CPUs compile {max(limits):.2f} times as much as one ({min(limits):.2f} in the worst round)")
     shares = {}
     for workers, times in found.items():
         here, there = min(t[1] for t in times), min(t[2] for t in times)
-        shares[workers] = here + there / min(workers, usable_cpus())
+        shares[workers] = here + there / min(workers, SYSTEM.usable_cpus())
         print(f"    CPU time with {workers}: {here:.2f} s here, {there:.2f} s in the workers")
     print(f"    so with nothing else to do: {shares[1] / shares[WORKERS]:.2f} times as fast")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import time
@@ -69,14 +68,9 @@ def count_compilations(folder: str) -> None:
     knobs.compilation.listener = note
 
 
-def fill_the_disk() -> None:
-    """Let writing fail in this process, as on a disk that is full."""
-    from tilewright.runtime.cache import managers
-
-    def full(path: Any, content: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
-
-    managers.write_whole = full
+def keep_in(folder: str) -> None:
+    """Let this process keep what it compiles in another folder than the others."""
+    knobs.cache.dir = folder
 
 
 def use_redis(port: int, folder: str, key: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +25,18 @@ SOURCES = HERE.parents[1] / "src"
 
 NUMBERS = tuple(range(2, 14))
 GRID = (1,)
+
+
+def on_a_full_disk(engine: str, folder: Path) -> Any:
+    """The words of `full_disk.py`, run where it may mount a disk of its own."""
+    alone = ["unshare", "-rm"]
+    if not shutil.which("unshare") or subprocess.run([*alone, "true"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no file system can be mounted here")
+    path = os.pathsep.join([str(HERE), str(HERE.parent), str(SOURCES)])
+    command = [*alone, sys.executable, str(HERE / "full_disk.py"), engine, str(folder)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextmanager

@@ -153,6 +153,51 @@ class TestDask:
         with pytest.raises(AssertionError, match="a block was computed"):
             lazy.compute()
 
+    @pytest.mark.parametrize("chunks", [(5, 7, 3), (2, 3, 2), ((1, 0, 4), (7,), (0, 3)), (1, 1, 1)])
+    @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (2, 1), None, ()])
+    @pytest.mark.parametrize("dtype", ["int8", "float32", "bool"])
+    def test_folds_are_those_of_the_whole_array(self, dtype: str, axis: Any, chunks: Any) -> None:
+        """Of a function for which the order counts, also of several axes."""
+        import dask.array as da
+
+        x = np.random.default_rng(1).integers(0, 2 if dtype == "bool" else 9, (5, 7, 3)).astype(dtype)
+        lazy = da.from_array(x, chunks=chunks)
+        for keywords in ({}, {"initial": 3}, {"keepdims": True}):
+            expected = add.reduce(x, axis, **keywords)
+            found = add.reduce(lazy, axis, **keywords)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            computed = found.compute()
+            assert computed.dtype == expected.dtype
+            np.testing.assert_array_equal(computed, expected)
+
+    def test_a_fold_is_lazy(self) -> None:
+        import dask.array as da
+
+        def fail(block: Any) -> Any:
+            raise AssertionError("a block was computed")
+
+        lazy = add.reduce(da.ones((6, 4), chunks=2).map_blocks(fail, meta=np.empty((0, 0))))
+        assert (lazy.shape, lazy.dtype, lazy.numblocks) == ((4,), np.float64, (2,))
+        assert add.reduce(da.ones(6, chunks=2)).name == add.reduce(da.ones(6, chunks=2)).name
+        assert add.reduce(da.ones(6, chunks=2)).name != quotient.reduce(da.ones(6, chunks=2)).name
+
+    def test_folds_that_cannot_be(self) -> None:
+        import dask.array as da
+
+        x = da.ones((6, 0), chunks=2)
+        assert add.reduce(x).compute().shape == (0,)
+        np.testing.assert_array_equal(add.reduce(x, 1, initial=2).compute(), np.full(6, 2.0))
+        with pytest.raises(ValueError, match="no identity"):
+            add.reduce(x, 1)
+        with pytest.raises(tw.ArgumentError, match=r"add.reduce with out= does not take a dask Array"):
+            add.reduce(da.ones(3), out=da.ones(()))
+        with pytest.raises(tw.ArgumentError, match=r"compute_chunk_sizes"):
+            add.reduce(da.ones(3)[da.ones(3) > 0])
+        with pytest.raises(ValueError, match="two arguments"):
+            tw.vectorize(lambda a: a).reduce(da.ones(3))
+        with pytest.raises(np.exceptions.AxisError):
+            add.reduce(da.ones(3), 1)
+
     def test_equal_graphs_have_equal_names(self) -> None:
         import dask.array as da
 
@@ -185,7 +230,5 @@ class TestDask:
 
         with pytest.raises(tw.ArgumentError, match="argument 0 is an array of complex128"):
             add(da.ones(3, dtype=complex, chunks=3), 1)
-        with pytest.raises(tw.ArgumentError, match="reduce does not take a dask Array"):
-            add.reduce(da.ones(3, chunks=3))
         with pytest.raises(ValueError, match="broadcast"):
             add(da.ones(3, chunks=3), da.ones(4, chunks=4))

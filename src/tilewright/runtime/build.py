@@ -1,6 +1,6 @@
 """Builds a kernel that can run from a source: out of the disk cache, or through the compiler.
 
-digest of the cache key → entry on disk? → else compile, link, store → CompiledKernel
+digest of the cache key → entry on disk? → else claim it, compile, link, store → CompiledKernel
 
 `PreparationCounter` counts what this process did that later launches find done: kernels built, configurations chosen.
 
@@ -22,8 +22,9 @@ from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
 from tilewright.runtime import devices, lazy_imports, trace
+from tilewright.runtime.cache.claims import Claim
 from tilewright.runtime.cache.folders import file_stem
-from tilewright.runtime.cache.managers import get_dump_manager, get_override_manager
+from tilewright.runtime.cache.managers import base32, get_dump_manager, get_override_manager
 from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn_of_damage
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
@@ -62,9 +63,13 @@ def build(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> C
     """
     PreparationCounter.count += 1
     job = _Job.of(source, backend, options)
-    stored = None if knobs.compilation.always_compile else load(job.digest, job.name)
-    found = _from_disk(stored, job) if stored else None
-    kernel = found or _from_compiler(job)
+    found = None if knobs.compilation.always_compile else _stored(job)
+    if found is not None or knobs.compilation.always_compile:
+        kernel = found or _from_compiler(job)
+    else:
+        with Claim(knobs.cache.dir, base32(job.digest)):  # another process may be compiling it
+            found = _stored(job)
+            kernel = found or _from_compiler(job)
     if knobs.compilation.listener is not None or trace.is_on():
         _report(kernel, job, is_new=found is None)
     return kernel
@@ -232,6 +237,12 @@ def _linked(artifact: Artifact, backend: BaseBackend) -> Image | None:
         return None
     blob = lazy_imports.link(artifact.binary)
     return Image(blob.image, blob.symbols[artifact.metadata.entry], backend.runs_here())
+
+
+def _stored(job: _Job) -> CompiledKernel | None:
+    """The kernel out of the cache, None where it is not there."""
+    stored = load(job.digest, job.name)
+    return _from_disk(stored, job) if stored else None
 
 
 def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:

@@ -52,6 +52,48 @@ def mapped_blocks(
     )
 
 
+def folded_blocks(
+    fold: Callable[..., Any], array: Any, axes: tuple[int, ...], dtype: np.dtype[Any], initial: Any
+) -> Any:
+    """The lazy fold of an array along axes, from the first element to the last, as of an array that is whole.
+
+    The first of the axes may be in several blocks: each goes on with what the one before it gave. Blocks along axes
+    that are not folded are independent of each other.
+
+    Args:
+        fold: the fold of a block; of a block and what is before it.
+        axes: sorted.
+        dtype: of the result.
+        initial: a number in front of the first element, or None.
+
+    Raises:
+        ValueError: there are no elements, and no `initial`.
+    """
+    _refuse_unknown([array])
+    whole = array.rechunk(dict.fromkeys(axes[1:], -1)) if axes[1:] else array
+    everything = tuple(range(array.ndim))
+    kept = tuple(axis for axis in everything if axis not in axes)
+    so_far = initial
+    for part in _along(whole, axes[0]) if axes else [whole]:
+        before = (so_far, kept if isinstance(so_far, da.Array) else None)
+        facts = {"dtype": dtype, "meta": np.empty((0,) * len(kept), dtype), "concatenate": True}
+        so_far = da.blockwise(fold, kept, part, everything, *before, **facts)
+    if not isinstance(so_far, da.Array):
+        if initial is None:
+            raise ValueError("zero-size array to reduction operation which has no identity")
+        chunks = tuple(whole.chunks[axis] for axis in kept)
+        so_far = da.full([sum(part) for part in chunks], initial, dtype=dtype, chunks=chunks)
+    return so_far
+
+
+def _along(array: Any, axis: int) -> list[Any]:
+    """The parts of an array with one block each along an axis, those without elements left out."""
+    ends = np.cumsum(array.chunks[axis]).tolist()
+    before = (slice(None),) * axis
+    parts = zip([0, *ends], ends, strict=False)
+    return [array[(*before, slice(begin, end))] for begin, end in parts if begin < end]
+
+
 def _refuse_unknown(arrays: Sequence[Any]) -> None:
     for array in arrays:
         if any(np.isnan(extent) for extent in array.shape):

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.runtime import lazy_imports
 from tilewright.runtime.errors import ArgumentError
-from tilewright.vectorizing.build import SPAN, Request
+from tilewright.vectorizing import reductions
+from tilewright.vectorizing.build import FOLD, SPAN, Request
 from tilewright.vectorizing.kinds import WEAK_KINDS, Kind
 from tilewright.vectorizing.operands import is_tensor, operand
 
@@ -79,6 +81,43 @@ def call(function: Any, args: Sequence[Any], *, out: Any, where: Any) -> Any:
     raise TypeError(f"none of {kinds} takes the vectorized function {function.fn.__name__}")
 
 
+def reduce(function: Any, array: Any, axis: Any, *, out: Any, keepdims: bool, initial: Any) -> Any:
+    """Fold an array that computes itself, of which only Dask's can do that; see `Vectorized.reduce`.
+
+    Raises:
+        ArgumentError: an array of another package, or `out`.
+    """
+    if out is not None or not _is_told_the_dtype(array):
+        refuse((array, out), f"{function.fn.__name__}.reduce{'' if out is None else ' with out='}")
+    reductions.check(function)
+    axes = reductions.axes_of(axis, array.ndim)
+    kind = _kind(array, 0)
+    dtype = np.dtype(function.code(Request(FOLD, (kind, kind))).result.name)
+    result = lazy_imports.folded_blocks(Fold(function, axes), array, axes, dtype, initial)
+    if not keepdims:
+        return result
+    return result[tuple(None if number in axes else slice(None) for number in range(array.ndim))]
+
+
+class Fold:
+    """A fold of one block of an array, sent to workers.
+
+    Args:
+        axes: which to fold.
+    """
+
+    def __init__(self, function: Any, axes: tuple[int, ...]) -> None:
+        self.function, self.axes = function, axes
+        self.__name__ = f"{function.fn.__name__}_reduce"
+
+    def __call__(self, block: Any, before: Any = None) -> Any:
+        """The fold of the elements of a block, from `before` on: what the blocks in front of it gave, or a number."""
+        return self.function.reduce(block, self.axes, initial=before)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return (type(self).__qualname__, self.function.cache_key, self.axes)
+
+
 def refuse(values: Iterable[Any], what: str) -> None:
     """Refuse arrays that compute themselves where they cannot be handed a function."""
     for value in values:
@@ -89,7 +128,7 @@ def refuse(values: Iterable[Any], what: str) -> None:
 
 def _known(function: Any, args: Sequence[Any], value: Any, out: Any) -> dict[str, Any]:
     """The dtype of the result, for who has to be told."""
-    if type(value).__module__.partition(".")[0] not in _TOLD_THE_DTYPE:
+    if not _is_told_the_dtype(value):
         return {}
     kinds = tuple(_kind(argument, position) for position, argument in enumerate(args))
     pattern = "".join("u" if kind.weak else "v" for kind in kinds)
@@ -97,6 +136,10 @@ def _known(function: Any, args: Sequence[Any], value: Any, out: Any) -> dict[str
     if out is not None and out.dtype != dtype:
         raise ArgumentError(f"out= has the dtype {out.dtype}, the result {dtype}; write out[:] = result.astype(…)")
     return {"dtype": dtype}
+
+
+def _is_told_the_dtype(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in _TOLD_THE_DTYPE
 
 
 def _kind(value: Any, position: int) -> Kind:

@@ -115,17 +115,21 @@ class Vectorized(CapturedFunction, JITCallable):
         """f(… f(f(x0, x1), x2) …) along axes: always from the first element to the last.
 
         Args:
-            array: what is folded.
+            array: what is folded; of a Dask array the result is one, too: each block goes on from where the one before
+                it ended.
             axis: one, several (a tuple), or None for all.
             out: an array for the result.
             keepdims: keep the axes with extent 1.
             initial: what the fold starts with; without it, the first element.
 
         Raises:
+            ArgumentError: an array that computes itself and is not Dask's, `out` beside one of Dask's, chunks of
+                unknown sizes.
             ValueError: the function does not take two arguments; an axis without elements and no `initial`.
         """
-        dispatch.refuse((array, out), f"{self.fn.__name__}.reduce")
         try:
+            if dispatch.computes_itself(array) or dispatch.computes_itself(out):
+                return dispatch.reduce(self, array, axis, out=out, keepdims=keepdims, initial=initial)
             return reductions.reduce(self, native(), array, axis, out=out, keepdims=keepdims, initial=initial)
         except CompilationError as error:
             raise shortened(error) from error.__cause__

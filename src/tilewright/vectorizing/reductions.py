@@ -24,10 +24,9 @@ from tilewright.vectorizing.process import NativeSide
 
 def reduce(function: Any, native: NativeSide, array: Any, axis: Any, *, out: Any, keepdims: bool, initial: Any) -> Any:
     """Fold an array; see `Vectorized.reduce`."""
-    if function.nin != 2:
-        raise ValueError("reduce only supports functions of two arguments")
+    check(function)
     values, kind = operand(array, 0)
-    axes = _axes(axis, values.ndim)
+    axes = axes_of(axis, values.ndim)
     kept = [number for number in range(values.ndim) if number not in axes]
     moved = values.transpose([*kept, *axes])
     shape = tuple(values.shape[number] for number in kept)
@@ -44,7 +43,13 @@ def reduce(function: Any, native: NativeSide, array: Any, axis: Any, *, out: Any
     return out
 
 
-def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+def check(function: Any) -> None:
+    """Raise ValueError unless the function folds."""
+    if function.nin != 2:
+        raise ValueError("reduce only supports functions of two arguments")
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """The axes to fold, sorted."""
     if axis is None:
         return tuple(range(rank))

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from tilewright.runtime.cache.claims import SUFFIX as CLAIM
+from tilewright.runtime.cache.claims import remove_left_claims
 from tilewright.runtime.cache.folders import TEMPORARY, remove_leftovers
 from tilewright.support import knobs
 from tilewright.support.system import SYSTEM
@@ -133,6 +135,7 @@ def remove(root: Path, folder: Path) -> bool:
 def clean(root: Path) -> None:
     """Delete what processes left that ended in the middle of something."""
     remove_leftovers(root)
+    remove_left_claims(root)
     for found in _in(root):
         if not found.is_dir(follow_symlinks=False):
             continue
@@ -150,5 +153,7 @@ def _delete(folder: Path) -> None:
 
 
 def is_kept_file(name: str) -> bool:
-    """Whether a file directly in the cache folder is one of ours: the native runtime, the count, leftovers."""
-    return name == USAGE or (name.startswith("runtime-") and name.endswith((".blob", TEMPORARY)))
+    """Whether a file directly in the cache folder is one of ours: the native runtime, the count, claims, leftovers."""
+    return (
+        name == USAGE or name.endswith(CLAIM) or (name.startswith("runtime-") and name.endswith((".blob", TEMPORARY)))
+    )

@@ -157,6 +157,7 @@ class Trials:
         run, args = self._kernel.run, self._call.args
         kernels = [run(*args, **self._keywords(config, warmup=True)) for config in configs]
         with Progress(f"compiling {self._name}", len(kernels)) as progress:
+            native_runtime()  # it may have to be compiled, too: here, while others compile kernels
             for index, kernel in enumerate(kernels):
                 progress.at(index)
                 if isinstance(kernel, FutureKernel):

@@ -190,7 +190,11 @@ class System(ABC):
 
     @abstractmethod
     def try_lock(self, file: int) -> bool:
-        """Takes the lock if it is free; False if it is not."""
+        """Takes the lock if it is free; False if it is not.
+
+        Raises:
+            OSError: the file system has no locks.
+        """
 
     @abstractmethod
     def replace(self, source: AnyPath, target: AnyPath) -> None:

@@ -163,7 +163,7 @@ class Posix(System):
     def try_lock(self, file: int) -> bool:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except (BlockingIOError, PermissionError):  # both mean that somebody has it
             return False
         return True
 

@@ -89,12 +89,20 @@ class Combine:
         return current
 
     def scan_lanes(self, b: LoopBuilder, values: Sequence[Value], *, reverse: bool) -> list[Value]:
-        """The inclusive scan of the lanes of one vector."""
+        """The inclusive scan of the lanes of one vector.
+
+        Lanes that nothing is in front of are combined with the neutral value, where there is one, and else kept.
+        """
         current, lanes = list(values), lanes_of(values[0].type)
-        step = 1
+        neutral, step = self.identity(lanes, b), 1
         while step < lanes:
             sources = [i + step if reverse else i - step for i in range(lanes)]
             inside = [0 <= s < lanes for s in sources]
+            if neutral is not None:
+                places = [s if ok else lanes + i for i, (s, ok) in enumerate(zip(sources, inside, strict=True))]
+                shifted = [b.shuffle(v, n, places) for v, n in zip(current, neutral, strict=True)]
+                current, step = self.apply(b, shifted, current), step * 2
+                continue
             order = [s if ok else i for i, (s, ok) in enumerate(zip(sources, inside, strict=True))]
             combined = self.apply(b, [b.shuffle(v, None, order) for v in current], current)
             picks = [i if ok else lanes + i for i, ok in enumerate(inside)]

@@ -1,6 +1,7 @@
 """Prefix scans: chunk after chunk along the row, or step after step along another axis.
 
-In a row each vector is scanned in log2 W shuffles and combined with the last lane of the vector before it.
+In a row each vector is scanned in log2 W shuffles and combined with the last lane of the vector before it. That lane is
+taken before it is combined, so that from one vector to the next there is one combination to wait for, and no shuffle.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: 
     reverse = scan.reverse
     by_rows = nest.mode == "rows"
     step = c.lanes if by_rows else 1
-    zeros = [c.b.constant(0, c.wide(element)) for element in combine.types]
+    neutral = combine.identity(c.lanes, c.b)
+    before = neutral or [c.b.constant(0, c.wide(element)) for element in combine.types]
     c.depth += 1
-    with c.b.loop(0, extent, step, carried=zeros) as loop:
+    with c.b.loop(0, extent, step, carried=before) as loop:
         position = c.b.sub(extent - step, loop.index) if reverse else loop.index
         index = _index(c, nest, outer, position, by_rows=by_rows)
         values = [
@@ -32,14 +34,14 @@ def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: 
         ]
         if by_rows:
             values = combine.scan_lanes(c.b, values, reverse=reverse)
-        joined = combine.apply(c.b, loop.carried, values)
-        first = c.b.compare("eq", loop.index, 0)
-        values = [c.b.select(first, *two) for two in zip(values, joined, strict=True)]
+        first = c.b.compare("eq", loop.index, 0) if neutral is None else None
+        ends = _last_lanes(c, values, reverse=reverse) if by_rows else None
+        values = _joined(c, combine, first, loop.carried, values)
+        loop.next = values if ends is None else _joined(c, combine, first, loop.carried, ends)
         for result, value in zip(scan.results, values, strict=True):
             c.reduced[result] = Vector(value, c.depth)
         for write in writes:
             prepare(c, write, index)()
-        loop.next = _last_lanes(c, values, reverse=reverse) if by_rows else values
     c.depth -= 1
     c.forget(c.depth + 1)
     for result in scan.results:
@@ -53,6 +55,16 @@ def _index(c: Context, nest: Nest, outer: Index, position: Value, *, by_rows: bo
     found = list(outer)
     found.insert(nest.axis, Uniform(position, c.depth))
     return tuple(found)
+
+
+def _joined(
+    c: Context, combine: Combine, first: Value | None, before: list[Value], values: list[Value]
+) -> list[Value]:
+    """The values of a chunk, or of its last lane, with all that is before it; as they are where `first` is true."""
+    joined = combine.apply(c.b, before, values)
+    if first is None:
+        return joined
+    return [c.b.select(first, *two) for two in zip(values, joined, strict=True)]
 
 
 def _last_lanes(c: Context, values: list[Value], *, reverse: bool) -> list[Value]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from tilewright.compiler.cache_key import source_identity
 from tilewright.runtime import lazy_imports
+from tilewright.runtime.cache.claims import Claim
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, NativeCodeError, host_machine, ranges
@@ -302,9 +303,13 @@ def cached_blob(name: str, machine: str, folder: AnyPath, make: Callable[[], Blo
     """The blob in the file `name` of the cache folder; made and kept there if it is not whole."""
     path = os.path.join(folder, name)
     blob = _read_blob(path, machine) if is_trusted(folder) else None
-    if blob is None:
-        blob = make()
-        _write_blob(path, blob)
+    if blob is not None:
+        return blob
+    with Claim(folder, name):  # another process may be making it
+        blob = _read_blob(path, machine) if is_trusted(folder) else None
+        if blob is None:
+            blob = make()
+            _write_blob(path, blob)
     return blob
 
 
