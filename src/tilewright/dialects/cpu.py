@@ -77,6 +77,8 @@ class Nest(Op):
         overlaps: an i1, whether each `cpu.store` inside goes to its buffer first.
         mode: `rows`, whose inner loop runs along the last axis, or `columns`, along `axis`.
         outer: the extents of the outer loops.
+        runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
+        optimize_size: little code counts for more than speed.
     """
 
     __slots__ = ()
@@ -84,6 +86,7 @@ class Nest(Op):
     mode = Word("mode")
     outer = Integers("outer")
     axis = Integer("axis", -1)
+    runs, optimize_size = Word("runs", ""), Flag("optimize_size")
     region = RegionOf()
     body = Body()
 

@@ -11,11 +11,8 @@ Scalars, control flow, calls and reports stay as they are.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from functools import partial, reduce
 
-from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.dot.lower import columns_read, dot_workspace_bytes, lower_dot
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
@@ -34,22 +31,18 @@ from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
 from tilewright.backends.cpu.seen_lanes import blocks_around, seen_along, stores_of
-from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
 from tilewright.dialects.scf import For
-from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import TensorType, i8, i64
-from tilewright.transforms.functions import functions_of, is_public
+from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
 
 LIKELY_STEP = 2
 """The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
-CODE_SIZE_BUDGET = 40
-"""Max number of reductions, stores and the like in one place; beyond it, each is written as short as possible."""
 
 
 def lower_nests(module: Op, target: Target) -> None:
@@ -77,7 +70,6 @@ class _FunctionLowering:
         self.tiles: dict[Value, tuple[Nest, Matrix]] = {}
         self.loops: list[For] = []
         self.hoisted: Hoisted = {}
-        self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
         self._stores = {buffer: stores_of(buffer) for op in ops if (buffer := _filled(op)) is not None}
         self._extents: dict[tuple[Value, int, Block], Value] = {}
         self._replaced: list[Op] = []
@@ -116,7 +108,7 @@ class _FunctionLowering:
         results: list[Value] = []
         with self.builder.into(Block()) as b:
             if elided is None:
-                results = self._versions_of(b, op)
+                results = lower_nest(b, op, target, _operand, hoisted=self.hoisted, seen=self._seen_of(b, op))
             else:
                 steps, end = may_step(elided, target), common_end(elided, target)
                 needed = self._needed(b, op, elided)
@@ -174,35 +166,6 @@ class _FunctionLowering:
         for new in built:
             new.unlink()
             op.block.insert(new, op)
-
-    def _versions_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
-        """The loops of a nest, in two versions if neighbours lie at a distance that the launch tells: 1, or any."""
-        runs = self._runs_of(nest) if is_public(self.function) else ""
-        optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
-        seen = self._seen_of(b, nest)
-        loops = partial(lower_nest, b, nest, self.target, runs=runs, optimize_size=optimize_size, seen=seen)
-        strides = [] if optimize_size else run_time_strides(nest)
-        if not strides:
-            return loops(_operand, hoisted=self.hoisted)
-        with b.branch(reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides])) as branch:
-            with branch.then():
-                dense = loops(lambda value: 1 if value in strides else _operand(value))
-            with branch.otherwise():
-                spaced = loops(_operand)
-        return list(map(branch.join, dense, spaced))
-
-    def _runs_of(self, nest: Nest) -> str:
-        """What the grid runs `nest` once for: "program", or "turn" of the loop around.
-
-        "" where that is not known, or where turns may store to the same places again and again.
-        """
-        loop = nest.parent
-        if loop is self.function:
-            return "program"
-        if not isinstance(loop, For) or loop.parent is not self.function:
-            return ""
-        stores = [op for op in nest.body if isinstance(op, STORES)]
-        return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
 
     def _dot(self, op: CpuDot) -> None:
         self.builder.location = op.location
@@ -279,24 +242,3 @@ def _filled(op: Op) -> Value | None:
     if isinstance(op, CpuDot):
         return op.accumulator
     return op.buffer if isinstance(op, Write) and not op.row else None
-
-
-def _moves(value: Value, loop: For) -> bool:
-    """Whether `value`, computed in the body of `loop`, may be another one in each turn."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value.owner is loop.body:
-            return True
-        if value.op is not None and value not in seen and value.op is not loop:
-            seen.add(value)
-            stack.extend(value.op.operands)
-    return False
-
-
-def _loop_around(op: Op) -> Op | None:
-    """The innermost loop, or the function, that `op` is in."""
-    parent = op.parent
-    while parent is not None and not isinstance(parent, (Loop, Func)):
-        parent = parent.parent
-    return parent

@@ -39,6 +39,7 @@ from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -164,6 +165,9 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
+        Pass(
+            "version_strides", version_strides, "a distance that the launch tells is 1 nearly always"
+        ),
         Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
