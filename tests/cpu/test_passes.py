@@ -278,6 +278,19 @@ SPACED = """
   }
 """
 
+PRODUCT = """
+  tt.func public @kernel(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: !tt.ptr<f32>, %rows: i64) {
+    %c1 = arith.constant 1 : i64
+    %c16 = arith.constant 16 : i64
+    %c64 = arith.constant 64 : i64
+    %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
+    "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %soon, %c64) <{shape = array<i64: 8, 16, 16>,
+      soon_extents = array<i64: 8, 64>, zero_init = true}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>, i64, i64, i64,
+      i64, i64, i64, i64, !tt.ptr<f32>, i64) -> ()
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -297,6 +310,7 @@ INPUTS = {
     "allocate_buffers": TILES_IN_BRANCHES,
     "version_strides": SPACED,
     "lower_nests": ROWS,
+    "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,

@@ -20,6 +20,7 @@ from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
 from tilewright.backends.cpu.emit_function import emit_functions
 from tilewright.backends.cpu.emit_reports import Places, Site
+from tilewright.backends.cpu.expand_dots import expand_dots
 from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
@@ -168,7 +169,8 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass(
             "version_strides", version_strides, "a distance that the launch tells is 1 nearly always"
         ),
-        Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),
+        Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
+        Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
