@@ -9,8 +9,9 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
-from tilewright.dialects.cpu import CpuDot, Nest
+from tilewright.dialects.cpu import CpuDot, Matmul, Nest
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
@@ -82,6 +83,23 @@ def test_the_loops_of_a_kernel_are_text_that_computes_the_same(kernel: Any, grid
     run_ir(module, [*interpreted, n], (grid,))
     np.testing.assert_allclose(interpreted[1], native[1], rtol=2e-6, atol=1e-6)
     assert (interpreted[0] == native[0]).all()
+
+
+def test_a_product_is_one_op_before_it_is_loops() -> None:
+    """Every pass from ttcir on keeps what the kernel computes, accumulating in a loop over k."""
+    x, y = arrays()
+    module, seen = parse_module(product.warmup(x, y, N, N=N, grid=(1,)).asm["ttcir"]), []
+    wanted = arrays()
+    run_ir(module, [*wanted, N], (1,))
+    for step in loop_passes(host_target()):
+        step.function(module)
+        verify(module)
+        found = arrays()
+        run_ir(module, [*found, N], (1,))
+        np.testing.assert_allclose(found[1], wanted[1], rtol=2e-6, atol=1e-6)
+        seen.append(any(isinstance(op, Matmul) for op in module.walk()))
+    names = [step.name for step in loop_passes(host_target())]
+    assert [name for name, has in zip(names, seen, strict=True) if has] == ["lower_nests"]
 
 
 def test_loops_are_made_on_request_only() -> None:

@@ -260,6 +260,37 @@ CENTRED = """
   }
 """
 
+SPACED = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %stride: i32) {
+    %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %s = tt.splat %stride : i32 -> tensor<32xi32>
+    %offset = arith.muli %i, %s : tensor<32xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+    %p = tt.addptr %from, %offset : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+    %v = tt.load %p : tensor<32x!tt.ptr<f32>>
+    %sum = "tt.reduce"(%v) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<32xf32>) -> f32
+    tt.store %out, %sum : !tt.ptr<f32>
+    tt.return
+  }
+"""
+
+PRODUCT = """
+  tt.func public @kernel(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: !tt.ptr<f32>, %rows: i64) {
+    %c1 = arith.constant 1 : i64
+    %c16 = arith.constant 16 : i64
+    %c64 = arith.constant 64 : i64
+    %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
+    "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %soon, %c64) <{shape = array<i64: 8, 16, 16>,
+      soon_extents = array<i64: 8, 64>, zero_init = true}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>, i64, i64, i64,
+      i64, i64, i64, i64, !tt.ptr<f32>, i64) -> ()
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -277,7 +308,9 @@ INPUTS = {
     "expand_reports": REPORTS,
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
+    "version_strides": SPACED,
     "lower_nests": ROWS,
+    "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,

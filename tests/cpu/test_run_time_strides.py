@@ -9,10 +9,15 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.strides import run_time_strides
+from tilewright.backends.cpu.version_strides import CODE_SIZE_BUDGET, version_strides
+from tilewright.dialects.cpu import Nest
 from tilewright.dialects.scf import If
 from tilewright.dialects.vector import Load, MaskedLoad, MaskedStore, Store, lanes_of
-from tilewright.ir.core import Region
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.core import Op, Region
 from tilewright.ir.parser import parse_module
+from tilewright.ir.verifier import verify
 
 
 @tw.jit
@@ -107,6 +112,47 @@ def test_the_version_for_neighbours_reads_and_writes_whole_vectors() -> None:
     assert has_vectors(dense, at_a_distance=False)
     assert not has_vectors(dense, at_a_distance=True)
     assert has_vectors(spaced, at_a_distance=True)
+
+
+def nests_of(kernel: tw.JITFunction, *arguments: object, **constants: int) -> tuple[Op, Op]:
+    """The ttcir of a kernel, before and after its nests get versions."""
+    text = kernel.warmup(*arguments, grid=(1,), **constants).asm["ttcir"]
+    before, after = parse_module(text), parse_module(text)
+    version_strides(after)
+    verify(after)
+    return before, after
+
+
+@pytest.mark.parametrize("column", [1, 2, 3, 0])
+@pytest.mark.parametrize("kernel", [scaled, row_sums])
+def test_a_nest_in_two_versions_computes_the_same(kernel: tw.JITFunction, column: int) -> None:
+    """A version for 1 that ran for another stride would read other elements."""
+    x = np.random.default_rng(2).integers(-9, 9, 300).astype(np.float32)
+    found = []
+    for module in nests_of(kernel, x, x, 7, 7, 60, B=64):
+        out = np.zeros(300, np.float32)
+        strides = [column, 2] if kernel is scaled else [0, column]
+        run_ir(module, [x, out, *strides, 60])
+        found.append(out)
+    np.testing.assert_array_equal(found[1], found[0])
+    assert found[0].any()
+
+
+@tw.jit
+def many_sums(x, out, stride: int, SUMS: tl.constexpr):
+    values = tl.load(x + tl.arange(0, 16) * stride)
+    for k in tl.static_range(SUMS):
+        tl.store(out + k, tl.sum(values * k, 0))
+
+
+@pytest.mark.parametrize(("sums", "written"), [(2, 2), (CODE_SIZE_BUDGET, 1)])
+def test_nests_of_crowded_places_are_written_once(sums: int, written: int) -> None:
+    x = np.zeros(64, np.float32)
+    before, after = ([op for op in m.walk() if isinstance(op, Nest)] for m in nests_of(many_sums, x, x, 7, SUMS=sums))
+    spaced = sum(bool(run_time_strides(nest)) for nest in before)
+    assert len(after) - len(before) == spaced * (written - 1)
+    assert spaced > 0
+    assert all(nest.optimize_size == (written == 1) for nest in after)
 
 
 def has_vectors(region: Region, *, at_a_distance: bool) -> bool:

@@ -13,6 +13,7 @@
       "cpu.yield"(%next)
     })
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
+    "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
@@ -23,12 +24,14 @@ computes what its ops would compute one after the other; the lowering may only i
 
 from __future__ import annotations
 
+from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare, declares
+from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
-from tilewright.ir.types import PointerType, TensorType, Type, i64
+from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i32, i64
 
 SCRATCH = 5
 """The address space of buffers."""
@@ -77,6 +80,8 @@ class Nest(Op):
         overlaps: an i1, whether each `cpu.store` inside goes to its buffer first.
         mode: `rows`, whose inner loop runs along the last axis, or `columns`, along `axis`.
         outer: the extents of the outer loops.
+        runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
+        optimize_size: little code counts for more than speed.
     """
 
     __slots__ = ()
@@ -84,6 +89,7 @@ class Nest(Op):
     mode = Word("mode")
     outer = Integers("outer")
     axis = Integer("axis", -1)
+    runs, optimize_size = Word("runs", ""), Flag("optimize_size")
     region = RegionOf()
     body = Body()
 
@@ -117,6 +123,39 @@ class CpuDot(Op):
 
     __slots__ = ()
     a, b, accumulator = Operand(0), Operand(1), Operand(2)
+    a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
+
+
+def _verify_matmul(op: Matmul) -> None:
+    a, b, c = (pointer(op, value).pointee for value in op.operands[:3])
+    require(a is b and c in (f32, f64, i32, i64), op, f"multiplies no {a} and {b} into {c}")
+    require(len(op.shape) == 3, op, "has three extents: m, n and k")
+    require(all(value.type is i64 for value in op.operands[3:10]), op, "strides, steps and counts are i64")
+    pairs = [value.type for value in op.soon]
+    fits = all(isinstance(type, PointerType) for type in pairs[::2]) and all(type is i64 for type in pairs[1::2])
+    require(fits and len(pairs) == len(op.soon_extents), op, "what is read soon is addresses, with strides and extents")
+
+
+@declares("cpu.matmul", effect=Effect.READ_WRITE, results=0, verify=_verify_matmul)
+class Matmul(Op):
+    """`sums` (+)= a · b: matrices of `shape` (m, n, k) in memory, from whose addresses elements lie at any distance.
+
+    Attributes:
+        a_stride, b_stride: the distance of the rows, as they lie in memory, in elements; those of `sums` are n apart.
+        a_step, b_step: the distance of neighbours in a row.
+        depth, rows, columns: how many of k, m and n count; beyond, `sums` may hold anything, and the operands end.
+        soon: an address for each matrix that will be read next, and the distance of its rows in bytes.
+        soon_extents: the rows of each such matrix, and their bytes.
+        a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
+        zero_init: what `sums` held before is not read.
+    """
+
+    __slots__ = ()
+    a, b, sums = Operand(0), Operand(1), Operand(2)
+    a_stride, a_step, b_stride, b_step = Operand(3), Operand(4), Operand(5), Operand(6)
+    depth, rows, columns = Operand(7), Operand(8), Operand(9)
+    soon = Operands(10)
+    shape, soon_extents = Integers("shape"), Integers("soon_extents")
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import Alloc, CpuDot, Nest, Read, Write, tile_of
+from tilewright.dialects.cpu import Alloc, CpuDot, Matmul, Nest, Read, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_memory import pointee_type
 from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType
 
 UNWRITTEN = 0x7B
@@ -96,3 +97,26 @@ def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
     start = np.zeros_like(c) if op.zero_init else c
     c[...] = multiply_add(a, b, start)
+
+
+@executes("cpu.matmul")
+def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: Any) -> None:
+    a_stride, a_step, b_stride, b_step, depth, rows, columns = (int(number) for number in numbers[:7])
+    steps_of_a = (a_step, a_stride) if op.a_transposed else (a_stride, a_step)
+    steps_of_b = (b_step, b_stride) if op.b_transposed else (b_stride, b_step)
+
+    def places(value: Value, first: Any, shape: tuple[int, int], steps: tuple[int, int]) -> tuple[Any, Any]:
+        dtype = numpy_dtype(pointee_type(value.type))
+        row, column = np.ogrid[: shape[0], : shape[1]]
+        return np.int64(first) + (row * steps[0] + column * steps[1]) * dtype.itemsize, dtype
+
+    left, right = (
+        machine.memory.read(*places(value, first, shape, steps), None, op)
+        for value, first, shape, steps in (
+            (op.a, a, (rows, depth), steps_of_a),
+            (op.b, b, (depth, columns), steps_of_b),
+        )
+    )
+    where, dtype = places(op.sums, c, (rows, columns), (op.shape[1], 1))
+    start = np.zeros(where.shape, dtype) if op.zero_init else machine.memory.read(where, dtype, None, op)
+    machine.memory.write(where, multiply_add(left, right, start), None, op)

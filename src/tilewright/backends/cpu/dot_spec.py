@@ -1,15 +1,22 @@
-"""The request that a cpu.dot makes of the micro-kernels, read off its buffers."""
+"""The request that a cpu.dot makes of the micro-kernels, read off its buffers, and how it stands in vector loops."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tilewright.backends.cpu.allocate_buffers import bytes_of
 from tilewright.backends.cpu.dot.lower import takes_steps
-from tilewright.backends.cpu.dot.spec import DotSpec
+from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
+from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import CpuDot, tile_of
+from tilewright.dialects.cpu import CpuDot, Matmul, tile_of
+from tilewright.dialects.tt_memory import pointee_type
+from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value
+from tilewright.ir.types import i64
+
+FLAGS = ("a_transposed", "b_transposed", "zero_init")
 
 
 def spec_of(op: CpuDot) -> DotSpec:
@@ -49,3 +56,45 @@ def stride_bytes(buffer: Value) -> int:
     """Distance of two matrices of a batch."""
     tile = tile_of(buffer.type)
     return prod(tile.shape[-2:]) * bytes_of(tile.element)
+
+
+def put_matmul(b: LoopBuilder, spec: DotSpec, places: Sequence[Value], soon: Sequence[Prefetch]) -> None:
+    """Build the op for a product at the addresses of A, B and C; `soon` is what is read next."""
+    types = spec.a_type, spec.b_type, spec.acc_type
+    counts = ((spec.depth, spec.k), (spec.rows, spec.m), (spec.columns, spec.n))
+    numbers = [spec.a_stride, spec.a_step, spec.b_stride, spec.b_step]
+    numbers += [extent if count is None else count for count, extent in counts]
+    extents = DenseArray(i64, tuple(number for tile in soon for number in (tile.rows, tile.row_bytes)))
+    attributes: dict[str, Attribute] = {"shape": DenseArray(i64, (spec.m, spec.n, spec.k))}
+    attributes |= {name: True for name in FLAGS if getattr(spec, name)} | ({"soon_extents": extents} if soon else {})
+    operands = [b.pointing(place, type) for place, type in zip(places, types, strict=True)]
+    operands += [b.number(number) for number in numbers]
+    operands += [value for tile in soon for value in (tile.pointer, b.number(tile.row_stride))]
+    b.do("cpu.matmul", operands, attributes)
+
+
+def spec_of_matmul(op: Matmul) -> tuple[DotSpec, list[Prefetch]]:
+    """What `put_matmul` was given: numbers that are constants are known."""
+    m, n, k = op.shape
+    a, b, c = (pointee_type(value.type) for value in op.operands[:3])
+    spec = DotSpec(
+        m=m,
+        n=n,
+        k=k,
+        a_type=a,
+        b_type=b,
+        acc_type=c,
+        a_stride=offset_of(op.a_stride),
+        b_stride=offset_of(op.b_stride),
+        c_stride=n,
+        a_transposed=op.a_transposed,
+        b_transposed=op.b_transposed,
+        a_step=offset_of(op.a_step),
+        b_step=offset_of(op.b_step),
+        depth=None if known(op.depth) == k else offset_of(op.depth),
+        rows=None if known(op.rows) == m else op.rows,
+        columns=None if known(op.columns) == n else op.columns,
+        zero_init=op.zero_init,
+    )
+    tiles = zip(op.soon[::2], op.soon[1::2], op.soon_extents[::2], op.soon_extents[1::2], strict=True)
+    return spec, [Prefetch(place, offset_of(stride), rows, bytes) for place, stride, rows, bytes in tiles]

@@ -1,4 +1,4 @@
-"""ttcir → vector loops: every nest and every dot is replaced, in place, by loops over memory.
+"""ttcir → vector loops: every nest is replaced, in place, by loops over memory, and every dot by a product of matrices.
 
     "cpu.nest"() <{mode = rows, outer = array<i64>}> ({             %3 = vector.load %0[%2] … -> vector<8xf32>
       …tile ops…                                             →      %4 = vector.load %1[%2] … -> vector<8xf32>
@@ -11,15 +11,12 @@ Scalars, control flow, calls and reports stay as they are.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from functools import partial, reduce
 
-from tilewright.backends.cpu.costs import SINKS, STORES
-from tilewright.backends.cpu.dot.lower import columns_read, dot_workspace_bytes, lower_dot
+from tilewright.backends.cpu.dot.lower import columns_read
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
-from tilewright.backends.cpu.dot_spec import batches_of, may_step, spec_of, stride_bytes
+from tilewright.backends.cpu.dot_spec import batches_of, may_step, put_matmul, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.nest.context import Hoisted
 from tilewright.backends.cpu.nest.copy_elision import (
@@ -34,22 +31,17 @@ from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
 from tilewright.backends.cpu.seen_lanes import blocks_around, seen_along, stores_of
-from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
+from tilewright.dialects.cpu import CpuDot, Nest, Write, tile_of
 from tilewright.dialects.scf import For
-from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
-from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.types import TensorType, i8, i64
-from tilewright.transforms.functions import functions_of, is_public
+from tilewright.ir.types import i8
+from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
 
 LIKELY_STEP = 2
 """The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
-CODE_SIZE_BUDGET = 40
-"""Max number of reductions, stores and the like in one place; beyond it, each is written as short as possible."""
 
 
 def lower_nests(module: Op, target: Target) -> None:
@@ -77,7 +69,6 @@ class _FunctionLowering:
         self.tiles: dict[Value, tuple[Nest, Matrix]] = {}
         self.loops: list[For] = []
         self.hoisted: Hoisted = {}
-        self._sinks_per_loop = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS))
         self._stores = {buffer: stores_of(buffer) for op in ops if (buffer := _filled(op)) is not None}
         self._extents: dict[tuple[Value, int, Block], Value] = {}
         self._replaced: list[Op] = []
@@ -116,7 +107,7 @@ class _FunctionLowering:
         results: list[Value] = []
         with self.builder.into(Block()) as b:
             if elided is None:
-                results = self._versions_of(b, op)
+                results = lower_nest(b, op, target, _operand, hoisted=self.hoisted, seen=self._seen_of(b, op))
             else:
                 steps, end = may_step(elided, target), common_end(elided, target)
                 needed = self._needed(b, op, elided)
@@ -175,80 +166,38 @@ class _FunctionLowering:
             new.unlink()
             op.block.insert(new, op)
 
-    def _versions_of(self, b: LoopBuilder, nest: Nest) -> list[Value]:
-        """The loops of a nest, in two versions if neighbours lie at a distance that the launch tells: 1, or any."""
-        runs = self._runs_of(nest) if is_public(self.function) else ""
-        optimize_size = self._sinks_per_loop[_loop_around(nest)] > CODE_SIZE_BUDGET
-        seen = self._seen_of(b, nest)
-        loops = partial(lower_nest, b, nest, self.target, runs=runs, optimize_size=optimize_size, seen=seen)
-        strides = [] if optimize_size else run_time_strides(nest)
-        if not strides:
-            return loops(_operand, hoisted=self.hoisted)
-        with b.branch(reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides])) as branch:
-            with branch.then():
-                dense = loops(lambda value: 1 if value in strides else _operand(value))
-            with branch.otherwise():
-                spaced = loops(_operand)
-        return list(map(branch.join, dense, spaced))
-
-    def _runs_of(self, nest: Nest) -> str:
-        """What the grid runs `nest` once for: "program", or "turn" of the loop around.
-
-        "" where that is not known, or where turns may store to the same places again and again.
-        """
-        loop = nest.parent
-        if loop is self.function:
-            return "program"
-        if not isinstance(loop, For) or loop.parent is not self.function:
-            return ""
-        stores = [op for op in nest.body if isinstance(op, STORES)]
-        return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
-
     def _dot(self, op: CpuDot) -> None:
         self.builder.location = op.location
         with self.builder.into(Block()) as b:
-            a, b_tile, c = (b.pointing(v, i8) for v in op.operands)
-            self._product(b, op, a, b_tile, c)
+            self._product(b, op)
             built = b.block
         self._put(op, built)
 
-    def _product(self, b: LoopBuilder, op: CpuDot, left: Value, right: Value, sums: Value) -> None:
+    def _product(self, b: LoopBuilder, op: CpuDot) -> None:
+        """Build the products of a dot, one for each matrix of a batch."""
         spec, batches = spec_of(op), batches_of(op)
         if batches > 1:
-            workspace = self._workspace(spec, sums)
             with b.loop(0, batches) as loop:
-                steps = [b.mul(loop.index, stride_bytes(v)) for v in op.operands]
-                left, right, sums = (b.offset(p, s) for p, s in zip((left, right, sums), steps, strict=True))
-                lower_dot(b, self.target, spec, left, right, sums, workspace)
+                places = [b.offset(b.pointing(v, i8), b.mul(loop.index, stride_bytes(v))) for v in op.operands]
+                put_matmul(b, spec, places, ())
             return
         soon = [self._prefetch(b, v) for v in (op.a, op.b)]
         spec = replace(spec, rows=self._seen(b, op, op.accumulator, 0), columns=self._seen(b, op, op.accumulator, 1))
-        left, right, spec = self._in_place(b, op, spec, left, right)
-        workspace, following = self._workspace(spec, sums), [p for p in soon if p is not None]
-        lower_dot(b, self.target, spec, left, right, sums, workspace, prefetch=following)
+        left, right, spec = self._in_place(b, op, spec)
+        put_matmul(b, spec, [left, right, op.accumulator], [p for p in soon if p is not None])
 
-    def _in_place(
-        self, b: LoopBuilder, op: CpuDot, spec: DotSpec, left: Value, right: Value
-    ) -> tuple[Value, Value, DotSpec]:
+    def _in_place(self, b: LoopBuilder, op: CpuDot, spec: DotSpec) -> tuple[Value, Value, DotSpec]:
         """The operands of a dot, and how they lie, where they are read from the memory that they come from."""
-        depth: Scalar | None = None
+        left, right, depth = op.a, op.b, None
         if op.a in self.tiles:
-            place, stride, step, _, depth = self.tiles[op.a][1]
-            left, spec = b.pointing(place, i8), replace(spec, a_stride=stride, a_step=step)
+            left, stride, step, _, depth = self.tiles[op.a][1]
+            spec = replace(spec, a_stride=stride, a_step=step)
         if op.b in self.tiles:
-            place, stride, step, _, other = self.tiles[op.b][1]
-            right, spec = b.pointing(place, i8), replace(spec, b_stride=stride, b_step=step)
+            right, stride, step, _, other = self.tiles[op.b][1]
+            spec = replace(spec, b_stride=stride, b_step=step)
             if depth is not None and other is not None and not depth == other == spec.k:
                 spec = replace(spec, depth=offset_of(b.smin(b.number(depth), other)))
         return left, right, spec
-
-    def _workspace(self, spec: DotSpec, otherwise: Value) -> Value:
-        """The memory that a micro-kernel packs into, the beginning of the arena; any other where it does not pack."""
-        size = dot_workspace_bytes(spec, self.target)
-        if not size:
-            return otherwise
-        type = buffer_type(TensorType((size,), i8))
-        return self.builder.pointing(self.builder.emit("cpu.alloc", (), type, {"offset": Number(0, i64)}), i8)
 
     def _prefetch(self, b: LoopBuilder, buffer: Value) -> Prefetch | None:
         """The memory that an operand is read from in the next iteration of the loop around."""
@@ -279,24 +228,3 @@ def _filled(op: Op) -> Value | None:
     if isinstance(op, CpuDot):
         return op.accumulator
     return op.buffer if isinstance(op, Write) and not op.row else None
-
-
-def _moves(value: Value, loop: For) -> bool:
-    """Whether `value`, computed in the body of `loop`, may be another one in each turn."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        value = stack.pop()
-        if value.owner is loop.body:
-            return True
-        if value.op is not None and value not in seen and value.op is not loop:
-            seen.add(value)
-            stack.extend(value.op.operands)
-    return False
-
-
-def _loop_around(op: Op) -> Op | None:
-    """The innermost loop, or the function, that `op` is in."""
-    parent = op.parent
-    while parent is not None and not isinstance(parent, (Loop, Func)):
-        parent = parent.parent
-    return parent

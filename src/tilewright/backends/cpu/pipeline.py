@@ -20,6 +20,7 @@ from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
 from tilewright.backends.cpu.emit_function import emit_functions
 from tilewright.backends.cpu.emit_reports import Places, Site
+from tilewright.backends.cpu.expand_dots import expand_dots
 from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
@@ -39,6 +40,7 @@ from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -164,7 +166,11 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
-        Pass("lower_nests", partial(lower_nests, target=target), "nests and dots become loops over memory"),
+        Pass(
+            "version_strides", version_strides, "a distance that the launch tells is 1 nearly always"
+        ),
+        Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
+        Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),

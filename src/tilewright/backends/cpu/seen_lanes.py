@@ -52,9 +52,10 @@ def seen_along(
     shape = tile_of(buffer.type).shape
     if len(shape) not in (1, 2) or not stores:
         return None
-    ends = [_end(Context(b, target, scalar, 1), store, buffer, axis, written) for store in stores]
-    known = [end for end in ends if end is not None]
-    if len(known) < len(ends):
+    c = Context(b, target, scalar, 1)
+    ends = [_end(c, store, buffer, axis, written) for store in stores]
+    known = dict.fromkeys(end for end in ends if end is not None)
+    if None in ends:
         return None
     return b.smax(b.smin(reduce(b.smax, known), shape[axis]), 0)
 

@@ -51,7 +51,6 @@ def lower_nest(
     target: Target,
     scalar: Callable[[Value], Scalar],
     *,
-    runs: str = "",
     optimize_size: bool = False,
     wraps: bool = False,
     hoisted: Hoisted | None = None,
@@ -65,8 +64,7 @@ def lower_nest(
         op: the nest.
         target: the machine.
         scalar: what a scalar, or the buffer at some address, from outside the nest is.
-        runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
-        optimize_size: little code counts for more than speed.
+        optimize_size: little code counts for more than speed, even if the nest does not say so.
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
         ends: how many rows and columns of a matrix anybody needs; None: all.
@@ -77,7 +75,7 @@ def lower_nest(
     nest = Nest(op)
     by_rows = nest.mode == "rows"
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
-    c.runs, c.optimize_size, c.wraps, c.hoisted = runs, optimize_size, wraps, hoisted
+    c.runs, c.optimize_size, c.wraps, c.hoisted = op.runs, optimize_size or op.optimize_size, wraps, hoisted
     c.ends, c.seen = ends, seen
     c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()

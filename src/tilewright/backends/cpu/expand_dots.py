@@ -1,0 +1,51 @@
+"""Products of matrices in memory become loops: packing, blocks of C in registers, and a rest; see `dot/lower.py`.
+
+    "cpu.matmul"(%a, %b, %c, …) <{shape = array<i64: 64, 32, 16>}>
+                               →
+    scf.for %block = … {  scf.for %k = … iter_args(%c0 = …) { … vector.fma … }  … }
+
+The text of the op says all that is decided by: extents, types, which distances and counts are known, what is read next.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
+from tilewright.backends.cpu.dot.spec import DotSpec
+from tilewright.backends.cpu.dot_spec import spec_of_matmul
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import Matmul, buffer_type
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import TensorType, i8, i64
+from tilewright.transforms.functions import functions_of
+
+
+def expand_dots(module: Op, target: Target) -> bool:
+    """Replace the products in `module` by loops for `target`; returns whether there were any."""
+    found = False
+    for function in functions_of(module):
+        products = [op for op in function.walk() if isinstance(op, Matmul)]
+        b = LoopBuilder(Block(), entry=function.body)
+        for op in products:
+            b.location = op.location
+            with b.into(Block()):
+                spec, soon = spec_of_matmul(op)
+                left, right, sums = (b.pointing(value, i8) for value in op.operands[:3])
+                lower_dot(b, target, spec, left, right, sums, _workspace(b, spec, target, sums), prefetch=soon)
+                built = b.block
+            assert op.block is not None, "it stands in the function"
+            for new in built:
+                new.unlink()
+                op.block.insert(new, op)
+            op.erase()
+        found |= bool(products)
+    return found
+
+
+def _workspace(b: LoopBuilder, spec: DotSpec, target: Target, otherwise: Value) -> Value:
+    """The memory that a micro-kernel packs into, the beginning of the arena; any other where it does not pack."""
+    size = dot_workspace_bytes(spec, target)
+    if not size:
+        return otherwise
+    return b.pointing(b.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)), {"offset": Number(0, i64)}), i8)

@@ -1,0 +1,110 @@
+"""Nests whose neighbours lie at a distance that the launch tells are written twice: for the distance 1, and for any.
+
+    "cpu.nest"() …  tt.splat %stride …       →      %dense = arith.cmpi eq, %stride, %c1
+                                                    scf.if %dense {
+                                                      "cpu.nest"() …  tt.splat %c1 …
+                                                    } else {
+                                                      "cpu.nest"() …  tt.splat %stride …
+                                                    }
+
+Where many nests stand in one place all are to be short, so there is one of each. What a nest is run for is told by the
+place where it stood, so nests say both from now on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import reduce
+
+from tilewright.backends.cpu.costs import SINKS, STORES
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.nest.copy_elision import elided_write
+from tilewright.backends.cpu.strides import run_time_strides
+from tilewright.dialects.cpu import Nest
+from tilewright.dialects.scf import For
+from tilewright.dialects.traits import Loop
+from tilewright.dialects.tt_function import Func
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Block, Op, Value
+from tilewright.transforms.functions import functions_of, is_public
+
+CODE_SIZE_BUDGET = 40
+"""Max number of reductions, stores and the like in one place; beyond it, each is written as short as possible."""
+
+
+def version_strides(module: Op) -> bool:
+    """Give the nests of `module` (ttcir) their versions; returns whether there were any nests."""
+    found = False
+    for function in functions_of(module):
+        ops = list(function.walk())
+        nests = [op for op in ops if isinstance(op, Nest) and elided_write(op) is None]
+        builder = LoopBuilder(Block(), entry=function.body)
+        sinks = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS)) if nests else {}
+        for nest in nests:
+            runs = _runs_of(nest, function)
+            nest.attributes |= {"runs": Keyword(runs)} if runs else {}
+            if sinks[_loop_around(nest)] > CODE_SIZE_BUDGET:
+                nest.attributes["optimize_size"] = True
+            elif strides := run_time_strides(nest):
+                _write_twice(builder, nest, strides)
+        found |= bool(nests)
+    return found
+
+
+def _write_twice(b: LoopBuilder, nest: Nest, strides: list[Value]) -> None:
+    """Put `nest` on one side of a test whether all `strides` are 1, and a copy that knows they are on the other."""
+    b.location = nest.location
+    dense = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
+    block, after = nest.block, nest.next
+    assert block is not None, "a nest stands in a function"
+    with b.into(Block()):
+        condition = reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides])
+        nest.unlink()
+        with b.branch(condition) as branch:
+            with branch.then():
+                b.append(dense)
+            with branch.otherwise():
+                b.append(nest)
+        for spaced, there in zip(nest.results, dense.results, strict=True):
+            used = b.later(spaced.type)
+            spaced.replace_by(used)
+            used.replace_by(branch.join(there, spaced))
+        built = b.block
+    for op in built:
+        op.unlink()
+        block.insert(op, after)
+
+
+def _runs_of(nest: Nest, function: Func) -> str:
+    """What the grid runs `nest` once for: "program", or "turn" of the loop around.
+
+    "" where that is not known, or where turns may store to the same places again and again.
+    """
+    loop = nest.parent
+    if loop is function:
+        return "program" if is_public(function) else ""
+    if not is_public(function) or not isinstance(loop, For) or loop.parent is not function:
+        return ""
+    stores = [op for op in nest.body if isinstance(op, STORES)]
+    return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
+
+
+def _moves(value: Value, loop: For) -> bool:
+    """Whether `value`, computed in the body of `loop`, may be another one in each turn."""
+    stack, seen = [value], set[Value]()
+    while stack:
+        value = stack.pop()
+        if value.owner is loop.body:
+            return True
+        if value.op is not None and value not in seen and value.op is not loop:
+            seen.add(value)
+            stack.extend(value.op.operands)
+    return False
+
+
+def _loop_around(op: Op) -> Op | None:
+    """The innermost loop, or the function, that `op` is in."""
+    parent = op.parent
+    while parent is not None and not isinstance(parent, (Loop, Func)):
+        parent = parent.parent
+    return parent
