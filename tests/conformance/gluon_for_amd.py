@@ -1,4 +1,5 @@
-"""AMD's part of Gluon, as far as Triton's tests need it to be imported: modules that exist, and refuse to be called."""
+"""AMD's part of Gluon, as far as Triton's tests need it to be imported: modules with classes of
+layouts that mean nothing, and with functions that refuse to be called."""
 
 from __future__ import annotations
 
@@ -13,6 +14,10 @@ MODULES += ("gfx1250.mbarrier", "gfx1250.cluster")
 FOR_AMD = re.compile(r"HIP_TARGET|amd|cdna|rdna|gfx1250|[Pp]artitioned|efficient_padded|\bhip\b")
 
 
+def _accept(_self: Any, *_arguments: Any, **_keywords: Any) -> None:
+    """Layouts are made while modules of tests are imported."""
+
+
 class Refusing(types.ModuleType):
     """A module all of whose names are there, and refuse to be called."""
 
@@ -21,6 +26,8 @@ class Refusing(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name[0].isupper():
+            return type(name, (), {"__init__": _accept})
         return Refusing(f"{self.__name__}.{name}")
 
     def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:

@@ -1,9 +1,9 @@
 """A plugin of pytest for Triton's tests of Gluon that launch kernels: they run on a simulated GPU.
 
-GLUON_SIMULATE is the compute capability, GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS how
-long one may take, GLUON_LOG the file that gets a line of JSON for each case. Tensors for `cuda` are made on the CPU, torch
-says that there is such a GPU, and what Triton runs in a process of its own runs here. A report of the simulator stands for
-what Triton's sanitizer prints and for the failure of the device behind it.
+GLUON_SIMULATE is the compute capability, GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS
+how long one may take, GLUON_LOG the file that gets a line of JSON for each case. Tensors for `cuda` are made on the
+CPU, torch says that there is such a GPU, and what Triton runs in a process of its own runs here. A report of the
+simulator stands for what Triton's sanitizer prints and for the failure of the device behind it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 import torch
 import triton._internal_testing as internal
-from gluon_for_amd import FOR_AMD
+from gluon_for_amd import FOR_AMD, LANGUAGE, Refusing
 from triton.experimental.gluon import language
 from triton.experimental.gluon.language.nvidia import blackwell
 from tutorial_parts import AskedForCuda
 
+from tilewright import SimulationError
 from tilewright.runtime.devices import choose
 from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
-from tilewright import SimulationError
 
 CAPABILITY = int(os.environ["GLUON_SIMULATE"])
 CASES = int(os.environ.get("GLUON_CASES", "4"))
@@ -54,10 +54,25 @@ def run_here(function: Callable[..., Any], arguments: Any = (), keywords: Any = 
     try:
         function(*arguments, **(keywords or {}))
     except SimulationError as error:
-        return types.SimpleNamespace(exc=RuntimeError(f"{DEVICE_FAILED}{error}"), driver_stderr_output=Report(str(error)))
+        failure = RuntimeError(f"{DEVICE_FAILED}{error}")
+        return types.SimpleNamespace(exc=failure, driver_stderr_output=Report(str(error)))
     except Exception as error:  # noqa: BLE001 - the test says what it expects
         return types.SimpleNamespace(exc=error, driver_stderr_output=Report(""))
     return types.SimpleNamespace(exc=None, driver_stderr_output=Report(""))
+
+
+class OnTheCpu(AskedForCuda):
+    """Tensors for `cuda`, also where it is a device or a position's argument, are made on the CPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if func is torch.Tensor.to:
+            args = tuple("cpu" if str(value).startswith("cuda") else value for value in args)
+        if isinstance(options.get("device"), torch.device):
+            options["device"] = str(options["device"])
+        return super().__torch_function__(func, types, args, options)
 
 
 class Properties:
@@ -65,18 +80,6 @@ class Properties:
 
     multi_processor_count = 4
     shared_memory_per_block_optin = 232448
-
-
-class Absent:
-    """What Tilewright leaves out, as far as modules of tests need it to be imported: a value of no known type."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
-
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> Any:
-        return self
 
 
 def make_cga_layout(parts: Sequence[int], split: Sequence[int], order: Sequence[int]) -> list[list[int]]:
@@ -94,9 +97,9 @@ def bind_missing_modules() -> None:
     native = types.ModuleType("triton._C.libtriton.gluon_ir")
     vars(native)["make_cga_layout"] = make_cga_layout
     sys.modules[native.__name__] = native
-    for module, name in ((language, "amd"), (blackwell, "float2")):
-        if not hasattr(module, name):
-            vars(module)[name] = Absent()
+    vars(language)["amd"] = sys.modules[LANGUAGE]
+    if not hasattr(blackwell, "float2"):
+        vars(blackwell)["float2"] = Refusing("float2")
 
 
 def pytest_configure() -> None:
@@ -148,7 +151,7 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
     try:
-        with AskedForCuda():
+        with OnTheCpu():
             yield
     finally:
         signal.alarm(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gluon_programs as programs
 import numpy as np
 import pytest
@@ -293,13 +295,45 @@ def without_fence(x, out, FENCES: gl.constexpr, LAYOUT: gl.constexpr):
     tma.store_wait(0)
 
 
-def test_a_missing_fence_is_reported() -> None:
+@gluon.jit
+def without_fence_in_a_loop(x, out, steps, LAYOUT: gl.constexpr):
+    target = tma.make_tensor_descriptor(out, [64, 64], [64, 1], [64, 64], LAYOUT)
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    i = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    j = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    buffer = gl.allocate_shared_memory(gl.float16, [64, 64], LAYOUT)
+    buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]))
+    for step in range(steps):
+        tma.async_store(target, [0, 0], buffer)
+        tma.store_wait(0)
+        buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]) + step.to(gl.float16))
+
+
+def fences(kernel: Any) -> int:
+    return kernel.asm["ptx"].count("fence.proxy.async")
+
+
+def test_a_missing_fence_is_reported_or_put_there() -> None:
     x, out = random((64, 64), np.float16), aligned((64, 64), np.float16)
     with tilewright.simulate("cuda:90"):
-        without_fence[(1,)](x, out, FENCES=True, LAYOUT=programs.ROWS)
+        kernel = without_fence[(1,)](x, out, FENCES=True, LAYOUT=programs.ROWS)
         np.testing.assert_array_equal(out, x)
-        with pytest.raises(Exception, match="without_fence"):
-            without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS)
+        assert fences(kernel) == 1
+        out[:] = 0
+        kernel = without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS)
+        np.testing.assert_array_equal(out, x)
+        assert fences(kernel) == 1
+        with pytest.raises(tilewright.SimulationError, match=r"no fence\.proxy\.async"):
+            without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS, insert_fences=False)
+
+
+def test_fences_follow_stores_around_loops() -> None:
+    x, out = random((64, 64), np.float16), aligned((64, 64), np.float16)
+    with tilewright.simulate("cuda:90"):
+        without_fence_in_a_loop[(1,)](x, out, 3, LAYOUT=programs.ROWS)
+        np.testing.assert_array_equal(out, x + np.float16(1))
+        with pytest.raises(tilewright.SimulationError, match=r"no fence\.proxy\.async"):
+            without_fence_in_a_loop[(1,)](x, out, 3, LAYOUT=programs.ROWS, insert_fences=False)
 
 
 @gluon.jit

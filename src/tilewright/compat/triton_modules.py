@@ -121,7 +121,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.experimental.gluon.language": {
         "tilewright.language.gluon": "*",
-        "triton.experimental.gluon.language": "extra nvidia",
+        "triton.experimental.gluon.language": "_layouts extra nvidia",
     },
     "triton.experimental.gluon.language._layouts": {
         "tilewright.semantics.layout_values": (

@@ -1,10 +1,10 @@
 """`gl.inline_asm`: a piece of PTX for each thread, which gets all the registers that the thread has of each tile.
 
-    @gluon.constexpr_function
-    def negated(outputs, inputs):
-        return " ".join(f"neg.f32 {out}, {value};" for out, value in zip(outputs[0], inputs[0]))
+@gluon.constexpr_function
+def negated(outputs, inputs):
+    return " ".join(f"neg.f32 {out}, {value};" for out, value in zip(outputs[0], inputs[0]))
 
-    y = gl.inline_asm(negated, ("=&f", "f"), [x], x.type, is_pure=True)
+y = gl.inline_asm(negated, ("=&f", "f"), [x], x.type, is_pure=True)
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def _operand(value: Any) -> Any:
     if not isinstance(value, Buffer):
         return to_tensor(value)
     if isinstance(value.type, tensor_buffer_type):
-        raise SemanticError(NotSupported("tensor memory as an operand of inline_asm", "hand on a buffer in shared memory"))
+        instead = "hand on a buffer in shared memory"
+        raise SemanticError(NotSupported("tensor memory as an operand of inline_asm", instead))
     return value
 
 

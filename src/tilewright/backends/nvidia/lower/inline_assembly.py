@@ -4,8 +4,8 @@
 
     %v = call <2 x half> asm "add.f16x2 $0, $1, $2;", "=r,r,r"(<2 x half> %a01, <2 x half> %b01)
 
-`packed_element` elements are computed at once. Those narrower than 32 bits share registers. `ttg.inline_asm` is one piece
-for all registers of a thread; buffers in shared memory are their addresses there.
+`packed_element` elements are computed at once. Those narrower than 32 bits share registers. `ttg.inline_asm` is one
+piece for all registers of a thread; buffers in shared memory are their addresses there.
 """
 
 from __future__ import annotations
