@@ -62,7 +62,7 @@ def run_here(function: Callable[..., Any], arguments: Any = (), keywords: Any = 
 
 
 class OnTheCpu(AskedForCuda):
-    """Tensors for `cuda`, also where it is a device or a position's argument, are made on the CPU."""
+    """All tensors are made on the CPU, whatever names the GPU: a string, a device, a number."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
@@ -70,8 +70,8 @@ class OnTheCpu(AskedForCuda):
             return args[0]
         if func is torch.Tensor.to:
             args = tuple("cpu" if str(value).startswith("cuda") else value for value in args)
-        if isinstance(options.get("device"), torch.device):
-            options["device"] = str(options["device"])
+        if options.get("device") is not None:
+            options["device"] = "cpu"
         return super().__torch_function__(func, types, args, options)
 
 
