@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
-import sys
-import types
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 import expecttest
 import pytest
+from gluon_for_amd import FOR_AMD
 
 import tilewright.dialects
 from tilewright.ir.core import Op
@@ -26,29 +24,6 @@ from tilewright.transforms.inline import inline
 from tilewright.transforms.structure_control_flow import structure_control_flow
 
 assert tilewright.dialects.__all__
-LANGUAGE = "triton.experimental.gluon.language.amd"
-MODULES = ("", "_layouts", "cdna3", "cdna4", "cdna4.async_copy", "gfx1250", "gfx1250.async_copy")
-MODULES += ("gfx1250.mbarrier", "gfx1250.cluster")
-FOR_AMD = re.compile(r"HIP_TARGET|amd|cdna|rdna|gfx1250|[Pp]artitioned|efficient_padded|\bhip\b")
-
-
-class Refusing(types.ModuleType):
-    """A module all of whose names are there, and refuse to be called."""
-
-    __path__: ClassVar[list[str]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Refusing(f"{self.__name__}.{name}")
-
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
-        raise NotImplementedError(f"{self.__name__}: nothing is compiled for AMD's GPUs")
-
-
-for module in MODULES:
-    full = f"{LANGUAGE}.{module}".rstrip(".")
-    sys.modules[full] = Refusing(full)
 
 
 def normal(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gluon_programs as programs
 import numpy as np
 import pytest
@@ -293,13 +295,45 @@ def without_fence(x, out, FENCES: gl.constexpr, LAYOUT: gl.constexpr):
     tma.store_wait(0)
 
 
-def test_a_missing_fence_is_reported() -> None:
+@gluon.jit
+def without_fence_in_a_loop(x, out, steps, LAYOUT: gl.constexpr):
+    target = tma.make_tensor_descriptor(out, [64, 64], [64, 1], [64, 64], LAYOUT)
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    i = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    j = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    buffer = gl.allocate_shared_memory(gl.float16, [64, 64], LAYOUT)
+    buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]))
+    for step in range(steps):
+        tma.async_store(target, [0, 0], buffer)
+        tma.store_wait(0)
+        buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]) + step.to(gl.float16))
+
+
+def fences(kernel: Any) -> int:
+    return kernel.asm["ptx"].count("fence.proxy.async")
+
+
+def test_a_missing_fence_is_reported_or_put_there() -> None:
     x, out = random((64, 64), np.float16), aligned((64, 64), np.float16)
     with tilewright.simulate("cuda:90"):
-        without_fence[(1,)](x, out, FENCES=True, LAYOUT=programs.ROWS)
+        kernel = without_fence[(1,)](x, out, FENCES=True, LAYOUT=programs.ROWS)
         np.testing.assert_array_equal(out, x)
-        with pytest.raises(Exception, match="without_fence"):
-            without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS)
+        assert fences(kernel) == 1
+        out[:] = 0
+        kernel = without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS)
+        np.testing.assert_array_equal(out, x)
+        assert fences(kernel) == 1
+        with pytest.raises(tilewright.SimulationError, match=r"no fence\.proxy\.async"):
+            without_fence[(1,)](x, out, FENCES=False, LAYOUT=programs.ROWS, insert_fences=False)
+
+
+def test_fences_follow_stores_around_loops() -> None:
+    x, out = random((64, 64), np.float16), aligned((64, 64), np.float16)
+    with tilewright.simulate("cuda:90"):
+        without_fence_in_a_loop[(1,)](x, out, 3, LAYOUT=programs.ROWS)
+        np.testing.assert_array_equal(out, x + np.float16(1))
+        with pytest.raises(tilewright.SimulationError, match=r"no fence\.proxy\.async"):
+            without_fence_in_a_loop[(1,)](x, out, 3, LAYOUT=programs.ROWS, insert_fences=False)
 
 
 @gluon.jit
@@ -349,3 +383,51 @@ def test_a_parameter_called_num_warps_is_the_option_too() -> None:
         kernel = with_own_warps[(1,)](out, num_warps=2)
     np.testing.assert_array_equal(out, 2)
     assert kernel.metadata.num_warps == 2
+
+
+@gluon.jit
+def across_ctas(out):
+    gl.barrier(cluster=True)
+    gl.store(out, gl.program_id(0))
+
+
+@gluon.jit
+def nothing():
+    pass
+
+
+@gluon.jit
+def cluster_meets_in_a_group(out):
+    gl.warp_specialize([(across_ctas, (out,)), (nothing, ())], [1], [24])
+
+
+def test_a_meeting_of_clusters_beside_other_warps_is_refused() -> None:
+    with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match=r"ttng\.cluster_barrier across the CTAs"):
+        cluster_meets_in_a_group[(1,)](np.zeros(1, np.int32), num_ctas=2)
+
+
+@gluon.jit
+def moved_and_rounded(source, target):
+    buffer = gl.allocate_shared_memory(gl.float32, [16, 16], source.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, source.nbytes_per_cta)
+    tma.async_load(source, [0, 0], bar, buffer)
+    mbarrier.wait(bar, 0)
+    tma.async_store(target, [0, 0], buffer)
+    tma.store_wait(0)
+
+
+def test_descriptors_round_to_tf32() -> None:
+    x, out = random((16, 16), np.float32), aligned((16, 16), np.float32)
+    x[0, :6] = np.inf, -np.inf, np.nan, -0.0, 1 + 2.0**-11, 1 + 3 * 2.0**-11
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=32, element_bitwidth=32)
+    source = TensorDescriptor.from_tensor(Tensor(x), [16, 16], layout, round_f32_to_tf32=True)
+    with tilewright.simulate("cuda:90"):
+        moved_and_rounded[(1,)](source, described(out, [16, 16], layout))
+    bits = x.view(np.uint32)
+    assert not (out.view(np.uint32) & 0x1FFF)[np.isfinite(x)].any()
+    finite = np.isfinite(x)
+    assert np.all(np.abs(out[finite] - x[finite]) <= np.abs(x[finite]) * 2.0**-11)
+    np.testing.assert_array_equal(out.view(np.uint32)[0, :3], bits[0, :3])
+    np.testing.assert_array_equal(out[0, 3:6], np.array([-0.0, 1, 1 + 2.0**-9], np.float32))

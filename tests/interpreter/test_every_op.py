@@ -32,7 +32,8 @@ UNSUPPORTED = {
         ],
         "no pass makes it",
     ),
-    **dict.fromkeys(["ttg.local_atomic_scatter_rmw", "ttng.packed_arith", "ttg.inline_asm"], "no pass makes it"),
+    **dict.fromkeys(["ttg.local_atomic_scatter_rmw", "ttng.packed_arith"], "no pass makes it"),
+    "ttg.inline_asm": "PTX of Gluon's programs for whole threads, which only GPUs run",
 }
 DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "cpu", "builtin"}
 CONTAINERS = {"builtin.module", "tt.func"}

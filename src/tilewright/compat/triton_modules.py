@@ -121,9 +121,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton.experimental.gluon.language": {
         "tilewright.language.gluon": "*",
-        "triton.experimental.gluon.language": "extra nvidia",
+        "triton.experimental.gluon.language": "_layouts extra nvidia",
     },
     "triton.experimental.gluon.language._layouts": {
+        "tilewright.compat.gluon": "bases_per_dim warps_per_cta",
         "tilewright.semantics.layout_values": (
             "AutoLayout BlockedLayout CoalescedLayout DistributedLayout DistributedLinearLayout DotOperandLayout "
             "NVMMADistributedLayout SliceLayout"

@@ -21,6 +21,7 @@ from tilewright.layouts.encodings import (
     Slice,
 )
 from tilewright.layouts.inference import linear_of_bases
+from tilewright.layouts.views import hardware_view, tensor_view
 from tilewright.semantics.constexpr import constexpr_type, unwrap
 from tilewright.support.cached_property import cached_property
 
@@ -147,7 +148,31 @@ def rows_text(rows: Any) -> str:
     return "_".join("~".join(map(str, row)) for row in rows or ())
 
 
-class DistributedLayout(Layout):
+class ViewedLayout(Layout):
+    """Base of layouts that can be drawn for a shape; `no_view` says why a kind cannot."""
+
+    no_view: ClassVar[str] = ""
+
+    def format_tensor_view(self, shape: Any) -> str:
+        """A table over the elements of a tile of `shape`: who holds each, or what lies at each place of memory.
+
+        Raises:
+            ValueError: layouts of this kind cannot be drawn.
+            LayoutError: tiles of this shape cannot have this layout.
+        """
+        return tensor_view(self._drawn(), plain(shape))
+
+    def format_hardware_view(self, shape: Any) -> str:
+        """The elements that each place holds, register by register; errors as for `format_tensor_view`."""
+        return hardware_view(self._drawn(), plain(shape))
+
+    def _drawn(self) -> Encoding:
+        if self.no_view:
+            raise ValueError(f"{type(self).__name__} cannot be visualized{self.no_view}")
+        return self._encoding
+
+
+class DistributedLayout(ViewedLayout):
     """Base of layouts in registers: which thread holds which element."""
 
     @property
@@ -158,6 +183,8 @@ class DistributedLayout(Layout):
 
 class AutoLayout(DistributedLayout):
     """The layout that the compiler finds: that of what the tile is used with."""
+
+    no_view: ClassVar[str] = ": no layout is known yet"
 
     @property
     def rank(self) -> int:
@@ -172,6 +199,8 @@ class AutoLayout(DistributedLayout):
 
 class CoalescedLayout(DistributedLayout):
     """The layout that suits a load or store of global memory best."""
+
+    no_view: ClassVar[str] = ": no layout is known yet"
 
     @property
     def rank(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from tilewright.layouts.encodings import (
     Encoding,
@@ -15,14 +15,14 @@ from tilewright.layouts.encodings import (
     TensorMemoryScales,
 )
 from tilewright.layouts.shared import rows_of
-from tilewright.semantics.layout_values import Layout, Numbers, Rows, fixed, joined, plain, rows_text
+from tilewright.semantics.layout_values import Layout, Numbers, Rows, ViewedLayout, fixed, joined, plain, rows_text
 
 SWIZZLES = (128, 64, 32)
 """Bytes that swizzled rows can have, widest first."""
 MIN_SWIZZLED_ROWS = 8
 
 
-class SharedLayout(Layout):
+class SharedLayout(ViewedLayout):
     """Base of layouts of buffers in shared memory."""
 
 
@@ -140,6 +140,7 @@ class PaddedSharedLayout(SharedLayout):
         shape: of the tile.
     """
 
+    no_view: ClassVar[str] = ": its places have holes"
     interval_padding_pairs: Rows
     offset_bases: Rows
     cga_layout: Rows

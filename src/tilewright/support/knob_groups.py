@@ -269,6 +269,12 @@ class tilewright_knobs(base_knobs):
         "sm_90",
         "the GPU for which `asm['ttgir']`, `['ptx']`, `['cubin']` and `['sass']` of a kernel for a CPU are compiled",
     )
+    insert_fences = env_bool(
+        "TILEWRIGHT_INSERT_FENCES",
+        True,
+        "kernels for GPUs get fences between stores to shared memory and engines that read it; 0: programs of Gluon "
+        "have only their own, and a simulated GPU reports what is missing",
+    )
     default_backend = env_str(
         "TRITON_DEFAULT_BACKEND",
         "",

@@ -56,6 +56,7 @@ class CudaOptions(NamedTuple):
         instrumentation_mode, fpsan_homomorphic_casts: accepted as Triton has them; nothing is instrumented.
         min_shared_mem: bytes of shared memory to ask for at least.
         debug_info: what code tells of the program: "lines", "variables" (and lines), or nothing.
+        insert_fences: where an engine reads what threads stored, a fence stands between, also if the program has none.
     """
 
     num_warps: int = 4
@@ -86,6 +87,7 @@ class CudaOptions(NamedTuple):
     fpsan_homomorphic_casts: bool = False
     min_shared_mem: int | None = None
     debug_info: str = "lines"
+    insert_fences: bool = True
 
     @property
     def capability(self) -> int:
@@ -140,6 +142,7 @@ def _defaults(capability: int) -> dict[str, Any]:
         "deprecated_fp8_dot_operand_dtypes": ("fp8e4b15",) if capability >= FIRST_WITH_SUFFIX else (),
         "max_num_imprecise_acc_default": 2**30 if capability == FIRST_WITH_SUFFIX else 0,
         "ptx_options": knobs.nvidia.ptxas_options,
+        "insert_fences": knobs.tilewright.insert_fences,
         "debug_info": "" if knobs.compilation.disable_line_info else "lines",
     }
 

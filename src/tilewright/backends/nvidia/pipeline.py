@@ -43,6 +43,7 @@ from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs
 from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.proxy_fences import proxy_fences
 from tilewright.transforms.gpu.tile_ops import target_of
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.pipeline import device_passes, run_stage
@@ -97,7 +98,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
         OutOfResources: a program needs more shared memory than the device gives it.
     """
     _check_target(module, device)
-    _run(module, _placing(device.capability), facts)
+    _run(module, _placing(device.capability, options.insert_fences), facts)
     target = Target(
         capability=device.capability,
         ptx=_ptx_version(options, device),
@@ -178,7 +179,7 @@ def _ptx_version(options: CudaOptions, device: Device) -> int:
     return options.ptx_version or device.ptx
 
 
-def _placing(capability: int) -> tuple[Pass, ...]:
+def _placing(capability: int, fences: bool = True) -> tuple[Pass, ...]:
     """The passes that place shared memory, conversions included; barriers depend on what lies in one place."""
     scratch = scratch_bytes_on(capability)
     return (
@@ -188,6 +189,7 @@ def _placing(capability: int) -> tuple[Pass, ...]:
         Pass("allocate_global_scratch", allocate_global_scratch),
         Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
         Pass("allocate_tensor_memory", allocate_tensor_memory),
+        *((Pass("proxy_fences", partial(proxy_fences, scratch=scratch)),) if fences else ()),
         Pass("membar", partial(membar, scratch=scratch)),
     )
 

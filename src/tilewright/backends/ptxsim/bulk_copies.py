@@ -49,7 +49,17 @@ from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.mma import read_rows
 from tilewright.backends.ptxsim.shared import WINDOW_BITS
-from tilewright.backends.ptxsim.tensor_maps import FIELDS, SIZE, Box, MapError, TensorMap, box_at, decode, fill_bytes
+from tilewright.backends.ptxsim.tensor_maps import (
+    FIELDS,
+    SIZE,
+    Box,
+    MapError,
+    TensorMap,
+    box_at,
+    decode,
+    fill_bytes,
+    rounded,
+)
 from tilewright.backends.ptxsim.tensor_maps import shared_addresses as addresses_of_box
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Address, Instruction, Operand, number_of
@@ -235,6 +245,7 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: li
     machine.refuse(memory.fault(piece.global_[piece.inside], 1, "bulk copy", needs=VALID | INITIALISED), lane)
     content = piece.fill.copy()
     content[piece.inside] = memory.views[1][piece.global_[piece.inside]]
+    content = rounded(piece.element, content)
     for cta in ctas:
         index = _indices(machine, piece.shared, cta, lane)
         engine_writes(machine, index, lane)

@@ -197,3 +197,16 @@ def fill_bytes(map: TensorMap, size: int) -> NDArray[np.uint8]:
     """The bytes of one unit outside the tensor."""
     bits = NAN_BITS.get(map.element, 0) if map.fill_nan else 0
     return np.frombuffer(bits.to_bytes(size, "little"), np.uint8)
+
+
+def rounded(element: str, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What a load puts into shared memory for the bytes of whole elements: those of a map of tf32 are rounded to it.
+
+    The nearest number with ten bits of fraction is taken, of two the even one; infinities and NaNs stay.
+    """
+    if element not in ("tf32", "tf32ftz"):
+        return content
+    bits = content.view("<u4").astype(np.uint64)
+    nearest = (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000
+    special = bits & 0x7F800000 == 0x7F800000
+    return np.where(special, bits, nearest).astype("<u4").view(np.uint8)

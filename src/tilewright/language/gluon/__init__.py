@@ -20,6 +20,7 @@ NAMES = {
         "static_print"
     ),
     "language.gluon.buffers": "allocate_shared_memory shared_memory_descriptor",
+    "language.gluon.inline_assembly": "inline_asm",
     "language.gluon.program": "bank_conflicts barrier num_ctas num_warps warp_specialize",
     "language.gluon.tiles": (
         "arange broadcast convert_layout dot_fma fp4_to_fp full full_like histogram load set_auto_layout store "

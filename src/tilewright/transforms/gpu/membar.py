@@ -155,11 +155,11 @@ def membar(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     calls: dict[Op, Calls] = {}
     inserted = False
     for allocation in allocate(module, scratch).values():  # callees first
-        inserted |= _Membar(allocation, calls).run()
+        inserted |= Membar(allocation, calls).run()
     return inserted
 
 
-class _Membar:
+class Membar:
     """The pass over one function; `calls` says what those visited before do, and learns this one's effects."""
 
     def __init__(self, allocation: Allocation, calls: dict[Op, Calls]) -> None:
@@ -195,24 +195,25 @@ class _Membar:
         op = block.first if start is None else start.next
         while True:
             assert op is not None, "a block ends with a terminator"
-            self._visit(op, state)
+            self.visit(op, state)
             if op.definition.terminator or isinstance(op, (For, If, While, WarpSpecialize)):
                 return op
             op = op.next
 
-    def _visit(self, op: Op, state: State) -> None:
+    def visit(self, op: Op, state: State) -> None:
+        """Put a barrier in front of `op` if it needs one, and add what it does to `state`."""
         if synchronizes(op):
             state.settle()
         if isinstance(op, WAITS) and not synchronizes(op.next):
-            self._barrier(op, before=op.next)
+            self.put_barrier(op, before=op.next)
             state.settle()
             return
-        now, left = self._accesses(op)
+        now, left = self.accesses(op)
         scratch = [buffer for buffer in self.allocation.of(op) if buffer.kind == "scratch"]
         for buffer in scratch:
             now.add(Slice(buffer.span), op, is_write=True)
         if state.conflicts(now):
-            self._barrier(op, before=op)
+            self.put_barrier(op, before=op)
             state.settle()
         if state.from_start:
             self.first.join(now)
@@ -222,7 +223,7 @@ class _Membar:
             left.add(Slice(buffer.span), op, is_write=False)
         state.join(left)
 
-    def _accesses(self, op: Op) -> Calls:
+    def accesses(self, op: Op) -> Calls:
         """The accesses of `op` while it runs, and those that may be pending behind it; both may be one and the same."""
         callee = called_function(op) if isinstance(op, Call) else None
         if callee is not None and callee in self.calls:
@@ -233,10 +234,11 @@ class _Membar:
         now = State()
         for value, is_write in shared_accesses(op):
             for buffer in self.allocation.named_by(value):
-                now.add(_slice(value, buffer), op, is_write=is_write)
+                now.add(slice_of(value, buffer), op, is_write=is_write)
         return Calls(now, now)
 
-    def _barrier(self, op: Op, before: Op | None) -> None:
+    def put_barrier(self, op: Op, before: Op | None) -> None:
+        """A barrier of the warps, told of as at `op`."""
         assert op.block is not None, "an op of a function is in a block"
         scope = (Keyword("local"),)
         op.block.insert(Op.create("ttg.barrier", attributes={"addrSpace": scope}, location=op.location), before)
@@ -254,7 +256,8 @@ def stays_in_warp(op: Op) -> bool:
     return moved.is_trivial_over(("block",)) and moved.is_trivial_over(("warp",)) and not copies
 
 
-def _slice(value: Value, buffer: SharedBuffer) -> Slice:
+def slice_of(value: Value, buffer: SharedBuffer) -> Slice:
+    """The part of `buffer` that `value`, a view of it, names."""
     type, op = buffer_type(value), value.op
     offsets: tuple[int, ...] = ()
     # A part of a part has offsets that count from the first part.

@@ -4,7 +4,8 @@
 
     %v = call <2 x half> asm "add.f16x2 $0, $1, $2;", "=r,r,r"(<2 x half> %a01, <2 x half> %b01)
 
-`packed_element` elements are computed at once. Those narrower than 32 bits share registers.
+`packed_element` elements are computed at once. Those narrower than 32 bits share registers. `ttg.inline_asm` is one
+piece for all registers of a thread; buffers in shared memory are their addresses there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Sequence
 
 from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import Typed
+from tilewright.backends.nvidia.lower.buffers import buffer_pointer
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.tiles import registers_of
 from tilewright.dialects.tt_elementwise import InlineAsm
 from tilewright.dialects.ttg_program import ThreadAsm
-from tilewright.ir.types import PointerType, Type
+from tilewright.ir.core import Value
+from tilewright.ir.types import MemDescType, PointerType, Type
 
 REGISTER = 32
 """Bits of a register that narrower elements share."""
@@ -85,12 +88,27 @@ def _bits(type: Type) -> int:
     return 64 if isinstance(type.scalar, PointerType) else type.scalar.bits
 
 
-def _scalar(lowerer: Lowerer, op: ThreadAsm) -> None:
-    types = [lowerer.element(result.type) for result in op.results]
-    operands = [(lowerer.element(value.type), lowerer.scalar(value)) for value in op.arguments]
-    found = lowerer.assembly_results(types, op.text, operands, constraints=op.constraints, effects=not op.pure)
-    for result, value in zip(op.results, found, strict=True):
-        lowerer.bind(result, [value])
+def _of_thread(lowerer: Lowerer, op: ThreadAsm) -> None:
+    """One piece of assembly with all registers of each operand, and the address of each buffer."""
+    operands: list[Typed] = []
+    for value in op.arguments:
+        if isinstance(value.type, MemDescType):
+            operands.append(("i32", _origin(lowerer, value)))
+        else:
+            element = lowerer.element(value.type)
+            operands += [(element, register) for register in lowerer.registers(value)]
+    counts = [registers_of(lowerer, result.type) for result in op.results]
+    types = [
+        lowerer.element(result.type) for result, count in zip(op.results, counts, strict=True) for _ in range(count)
+    ]
+    found = iter(lowerer.assembly_results(types, op.text, operands, constraints=op.constraints, effects=not op.pure))
+    for result, count in zip(op.results, counts, strict=True):
+        lowerer.bind(result, [next(found) for _ in range(count)])
 
 
-LOWERINGS: dict[str, Lowering] = {"tt.elementwise_inline_asm": _elementwise, "ttg.inline_asm": _scalar}
+def _origin(lowerer: Lowerer, value: Value) -> str:
+    """The address of a buffer's first element."""
+    return lowerer.w.emit(f"ptrtoint ptr addrspace(3) {buffer_pointer(lowerer, value)} to i32")
+
+
+LOWERINGS: dict[str, Lowering] = {"tt.elementwise_inline_asm": _elementwise, "ttg.inline_asm": _of_thread}

@@ -128,6 +128,7 @@ class Lowerer:
         at_exit: these write what a kernel does last.
         group: the warps that execute what is written now; None where all warps of the block do.
         groups: writes the code of other warps, in kernels that have some; see `warp_groups.py`.
+        current: the op that is being written.
     """
 
     def __init__(self, module: Module, function: Func) -> None:
@@ -138,6 +139,7 @@ class Lowerer:
         self.at_exit: list[Callable[[], None]] = []
         self.group: Group | None = None
         self.groups: Any = None
+        self.current: Op = function
         self._values: dict[Value, list[str]] = {}
         self._buffers: dict[Value, Any] = {}
         self._once: dict[object, str] = {}
@@ -366,6 +368,7 @@ class Lowerer:
 
     def op(self, op: Op) -> None:
         """Write one op."""
+        self.current = op
         with nullcontext() if self.w.debug is None else self.w.debug.inside(op):
             lower = self.module.table.get(op.name)
             if lower is None:

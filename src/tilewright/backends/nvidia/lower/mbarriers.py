@@ -12,6 +12,7 @@ from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_point
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
+from tilewright.backends.nvidia.lower.shared_tiles import demand_all_warps
 from tilewright.dialects.ttng_barriers import (
     ArriveBarrier,
     AsyncCopyMbarrierArrive,
@@ -118,11 +119,13 @@ def _fence_init(lowerer: Lowerer, op: Op) -> None:
 
 
 def _cluster_arrive(lowerer: Lowerer, op: ClusterArrive | ClusterBarrier) -> None:
+    demand_all_warps(lowerer)
     relaxed = ".relaxed" if op.relaxed else ""
     lowerer.assembly(f"barrier.cluster.arrive{relaxed}.aligned;", [])
 
 
 def _cluster_wait(lowerer: Lowerer, op: Op) -> None:
+    demand_all_warps(lowerer)
     lowerer.assembly("barrier.cluster.wait.aligned;", [])
 
 

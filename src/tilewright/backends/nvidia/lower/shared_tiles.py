@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
 from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Plan, Unit
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 
@@ -121,8 +122,17 @@ def pointer_to(lowerer: Lowerer, plan: Plan, move: Move, where: Bytes) -> str:
     return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
 
 
+def demand_all_warps(lowerer: Lowerer) -> None:
+    """Refuse what all threads of a cluster have to execute where other warps have code of their own."""
+    if lowerer.group is not None:
+        op = lowerer.current
+        what = f"{op.name} across the CTAs of a cluster in a kernel with code for other warps"
+        raise refused(op, what, "the other warps never come to its barrier; launch the kernel with num_ctas=1")
+
+
 def cluster_barrier(lowerer: Lowerer) -> None:
     """All threads of the cluster wait for each other, and see what the others wrote."""
+    demand_all_warps(lowerer)
     for step in ("arrive", "wait"):
         lowerer.w.call_void(f"llvm.nvvm.barrier.cluster.{step}.aligned", [])
 

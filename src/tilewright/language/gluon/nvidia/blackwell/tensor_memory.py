@@ -138,6 +138,8 @@ class tensor_memory_descriptor(Buffer):  # noqa: N801 - Triton's name
         """The bits as elements of another type, shape or layout."""
         return buffers.reinterpreted(self, unwrap(dtype), plain(shape), unwrap(layout))
 
+    _reinterpret = reinterpret
+
 
 tensor_buffer_type.held_by = tensor_memory_descriptor
 

@@ -1,0 +1,75 @@
+"""Fences between what threads write to shared memory and engines that read it.
+
+    ttg.local_store %x, %a                               ttg.local_store %x, %a
+    ttng.async_tma_copy_local_to_global %d[…] %a         ttng.fence_async_shared {bCluster = false}
+                                                         ttg.barrier local
+                                                         ttng.async_tma_copy_local_to_global %d[…] %a
+
+Copies by descriptors and products reach shared memory through the asynchronous proxy, which does not see stores of
+threads without a fence. A program of Gluon may leave the fence out, as Triton puts one there. The pass follows stores
+as `membar` does: through loops and branches, by the places that buffers have in memory.
+"""
+
+from __future__ import annotations
+
+from tilewright.analysis.buffer_aliases import shared_accesses
+from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.dialects.tt_function import Call, called_function
+from tilewright.dialects.ttng_barriers import FenceAsyncShared
+from tilewright.dialects.ttng_descriptors import DescriptorCopy, DescriptorCopyOut
+from tilewright.dialects.ttng_mma import AsyncMma
+from tilewright.dialects.ttng_tensor_memory import TmemCopy
+from tilewright.ir.core import Op
+from tilewright.ir.types import MemDescType, i64
+from tilewright.transforms.gpu.membar import Calls, Membar, State, slice_of
+
+READERS = (AsyncMma, TmemCopy, DescriptorCopyOut)
+"""Ops whose engines read shared memory."""
+ENGINES = (*READERS, DescriptorCopy)
+"""Ops that have shared memory read or written by an engine."""
+
+
+def proxy_fences(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
+    """Insert the fences between stores of threads and engines that read what they stored, where there is none."""
+    if not any(isinstance(op, READERS) for op in module.walk()):
+        return False
+    calls: dict[Op, Calls] = {}
+    inserted = False
+    for allocation in allocate(module, scratch).values():  # callees first
+        inserted |= _ProxyFences(allocation, calls).run()
+    return inserted
+
+
+class _ProxyFences(Membar):
+    """The pass over one function: pending are stores behind which there was no fence, reads are those of engines."""
+
+    def visit(self, op: Op, state: State) -> None:
+        if isinstance(op, FenceAsyncShared):
+            state.settle()
+        now, left = self.accesses(op)
+        if state.conflicts(now):
+            assert op.block is not None, "an op of a function is in a block"
+            fence = Op.create("ttng.fence_async_shared", attributes={"bCluster": False}, location=op.location)
+            op.block.insert(fence, op)
+            self.put_barrier(op, before=op)
+            state.settle()
+        if state.from_start:
+            self.first.join(now)
+        state.join(left)
+
+    def accesses(self, op: Op) -> Calls:
+        callee = called_function(op) if isinstance(op, Call) else None
+        if callee is not None and callee in self.calls:
+            at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
+            return Calls(*(state.moved(at) for state in self.calls[callee]))
+        reads, stores = State(), State()
+        for value, is_write in shared_accesses(op):
+            type = value.type
+            is_barrier = isinstance(type, MemDescType) and type.element is i64 and isinstance(op, (AsyncMma, TmemCopy))
+            for buffer in self.allocation.named_by(value) if not is_barrier else ():
+                if isinstance(op, READERS) and not is_write:
+                    reads.add(slice_of(value, buffer), op, is_write=False)
+                elif is_write and not isinstance(op, ENGINES):
+                    stores.add(slice_of(value, buffer), op, is_write=True)
+        return Calls(reads, stores)

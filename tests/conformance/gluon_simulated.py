@@ -1,0 +1,157 @@
+"""Triton's tests of Gluon that launch kernels, on simulated GPUs: docs/conformance-gluon.md is what this writes.
+
+    python tests/conformance/gluon_simulated.py ~/triton.git                       # all files, into the page
+    python tests/conformance/gluon_simulated.py ~/triton.git --kept results test_core     # one file, into a folder too
+
+The first argument is a repository of Triton, of whose HEAD the tests are; nothing of it is in this one. It needs torch
+and pytest. Each file runs on each of its devices, some cases of each function (`gluon_simulated_plugin.py`). A function
+passes if it has a case that passed and none that failed. REASONS says why others fail, by what their messages hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
+PAGE = HERE.parents[1] / "docs" / "conformance-gluon.md"
+CASES = 2
+SECONDS = 60
+
+
+class Run(NamedTuple):
+    """A file on some devices, and the cases that pytest -k leaves."""
+
+    file: str
+    capabilities: tuple[int, ...]
+    only: str = ""
+
+
+RUNS = (
+    Run("test_layout_format_view", (90,)),
+    Run("test_lowerings", (90, 100)),
+    Run("test_core", (90, 100)),
+    Run("test_consan", (90, 100), "1ctas or not ctas"),
+)
+REASONS: tuple[tuple[str, str], ...] = (
+    ("nothing has stored", "the kernel reads shared memory that nobody has written, which is reported before all else"),
+    ("triton-tensor-layout", "compares with a tool that Triton's wheel has not; tests/oracle compares with the wheel"),
+    ("TensorDescriptorIm2Col", "descriptors of images (im2col)"),
+    ("store to shared memory of another block", "stores to the shared memory of other CTAs"),
+    ("async_shared_store", "`async_store`: stores to the shared memory of other CTAs"),
+    ("for several blocks, or of an image", "copies to several CTAs"),
+    ("these rows", "gathers to several CTAs"),
+    ("init_barrier of several blocks", "barriers that several CTAs share"),
+    ("operands that other blocks have", "products of pairs of CTAs whose layout gives operands to the other CTA"),
+    ("clc_try_cancel in a cluster", "work taken over by clusters of several CTAs"),
+    ("in a kernel with code for other warps", "meetings of a cluster in kernels with code for other warps"),
+    ("local_atomic_scatter_rmw", "atomic scatters in shared memory"),
+    ("32x32b_splitn", "the instruction variant `32x32b_splitn`"),
+    ("Float2", "`float2`, which Triton 3.9 has no more"),
+    ("float2", "`float2`, which Triton 3.9 has no more"),
+    ("memdesc_reinterpret", "scales in tensor memory seen as a larger buffer"),
+    ("profile_scratch", "looks at the memory of Triton's sanitizer"),
+)
+"""Parts of messages, and what is missing."""
+
+
+def results(repository: Path, run: Run, capability: int, kept: Path | None) -> list[dict[str, str]]:
+    """The lines that the plugin writes."""
+    git = ["git", f"--git-dir={repository}", "show", f"HEAD:python/test/gluon/{run.file}.py"]
+    with tempfile.TemporaryDirectory() as name:
+        folder, log = Path(name), Path(name, "log")
+        (folder / f"{run.file}.py").write_text(subprocess.run(git, capture_output=True, text=True, check=True).stdout)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(SOURCE), os.environ.get("PYTHONPATH", "")]),
+            **{"GLUON_SIMULATE": str(capability), "GLUON_CASES": str(CASES), "GLUON_SECONDS": str(SECONDS)},
+            "GLUON_LOG": str(log),
+        }
+        command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "gluon_simulated_plugin"]
+        command += ["-p", "no:cacheprovider", "--tb=line", f"{run.file}.py", *(["-k", run.only] if run.only else [])]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if not log.exists():
+            raise RuntimeError(f"{run.file} was not collected:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        text = log.read_text()
+    if kept is not None:
+        (kept / f"{run.file}.{capability}.jsonl").write_text(text)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def by_function(lines: list[dict[str, str]]) -> Mapping[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for line in lines:
+        found[line["test"].partition("[")[0]].append(line)
+    return found
+
+
+def reason_of(message: str) -> str:
+    return next((reason for part, reason in REASONS if part in message), f"not looked into: `{message.splitlines()[0]}`")
+
+
+def part(run: Run, lines: list[dict[str, str]]) -> Iterator[str]:
+    """What the page says of a file."""
+    devices = " and ".join(f"sm_{capability}" for capability in run.capabilities)
+    yield f"\n## {run.file}.py on {devices}\n"
+    cases = Counter(line["outcome"] for line in lines)
+    functions = by_function(lines)
+    ran = {name: own for name, own in functions.items() if any(line["outcome"] != "skipped" for line in own)}
+    failed = {name: [line for line in own if line["outcome"] == "failed"] for name, own in ran.items()}
+    passed = sum(not own for own in failed.values())
+    yield f"{passed} of {len(ran)} functions pass; {len(functions) - len(ran)} more are skipped by themselves."
+    yield f"Of the cases, {cases['passed']} pass, {cases['failed']} fail, {cases['skipped']} are skipped.\n"
+    for reason, names in reasons(failed).items():
+        yield f"- {reason}: {', '.join(f'`{name}`' for name in names)}"
+
+
+def reasons(failed: Mapping[str, list[dict[str, str]]]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, lines in failed.items():
+        for reason in dict.fromkeys(reason_of(line["message"]) for line in lines):
+            found[reason].append(name)
+    return found
+
+
+INTRODUCTION = f"""# Triton's tests of Gluon, simulated
+
+Triton's tests in python/test/gluon that launch kernels, of June 2026, on simulated GPUs: at most {CASES} cases of each
+function on each device, drawn evenly. Tests that are for AMD's GPUs alone are left out. In test_consan.py, whose tests are
+of Triton's sanitizer, a report of the simulator counts as one of the sanitizer's, and only programs of one CTA are run.
+Each list says what the functions behind it fail for; a function that is missing something is refused with its name.
+`tests/conformance/gluon_simulated.py` writes this page."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("files", nargs="*", help="the names of some, to the terminal only")
+    parser.add_argument("--kept", type=Path, help="a folder for the results, a file per device")
+    arguments = parser.parse_args()
+    parts = [INTRODUCTION]
+    for run in RUNS:
+        if not arguments.files or run.file in arguments.files:
+            lines = [
+                line
+                for capability in run.capabilities
+                for line in results(arguments.repository, run, capability, arguments.kept)
+            ]
+            parts += part(run, lines)
+    text = "\n".join(parts) + "\n"
+    if arguments.files:
+        sys.stdout.write(text)
+    else:
+        PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""A plugin of pytest for Triton's tests of Gluon that launch kernels: they run on a simulated GPU.
+
+GLUON_SIMULATE is the compute capability, GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS
+how long one may take, GLUON_LOG the file that gets a line of JSON for each case. Tensors for `cuda` are made on the
+CPU, torch says that there is such a GPU, and what Triton runs in a process of its own runs here. A report of the
+simulator stands for what Triton's sanitizer prints and for the failure of the device behind it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import sys
+import types
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton._internal_testing as internal
+from gluon_for_amd import FOR_AMD, LANGUAGE, Refusing
+from triton.experimental.gluon import language
+from triton.experimental.gluon.language.nvidia import blackwell
+from tutorial_parts import AskedForCuda
+
+from tilewright import SimulationError
+from tilewright.runtime.devices import choose
+from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
+
+CAPABILITY = int(os.environ["GLUON_SIMULATE"])
+CASES = int(os.environ.get("GLUON_CASES", "4"))
+SECONDS = int(os.environ.get("GLUON_SECONDS", "60"))
+LOG = Path(os.environ["GLUON_LOG"])
+LONGEST_MESSAGE = 300
+DEVICE_FAILED = "device-side assert: "
+"""What a failure of the device says, among other things."""
+
+
+class Report(str):
+    """What the sanitizer printed: it contains every message if the simulator had one, else none."""
+
+    __slots__ = ()
+
+    def __contains__(self, _message: object) -> bool:
+        return bool(len(self))
+
+
+def run_here(function: Callable[..., Any], arguments: Any = (), keywords: Any = None, **_options: Any) -> Any:
+    """Triton's `run_in_process` without a process: the error, and what the sanitizer would have printed."""
+    try:
+        function(*arguments, **(keywords or {}))
+    except SimulationError as error:
+        failure = RuntimeError(f"{DEVICE_FAILED}{error}")
+        return types.SimpleNamespace(exc=failure, driver_stderr_output=Report(str(error)))
+    except Exception as error:  # noqa: BLE001 - the test says what it expects
+        return types.SimpleNamespace(exc=error, driver_stderr_output=Report(""))
+    return types.SimpleNamespace(exc=None, driver_stderr_output=Report(""))
+
+
+class OnTheCpu(AskedForCuda):
+    """All tensors are made on the CPU, whatever names the GPU: a string, a device, a number."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if func is torch.Tensor.to:
+            args = tuple("cpu" if str(value).startswith("cuda") else value for value in args)
+        if options.get("device") is not None:
+            options["device"] = "cpu"
+        return super().__torch_function__(func, types, args, options)
+
+
+class Properties:
+    """What tests ask of a GPU's properties."""
+
+    multi_processor_count = 4
+    shared_memory_per_block_optin = 232448
+
+
+def make_cga_layout(parts: Sequence[int], split: Sequence[int], order: Sequence[int]) -> list[list[int]]:
+    """The steps of a cluster's CTAs, as Triton's function of that name in its native module gives them."""
+    rows = []
+    for axis in order:
+        for bit in range(parts[axis].bit_length() - 1):
+            step = 1 << bit if 1 << bit < split[axis] else 0
+            rows.append([step if other == axis else 0 for other in range(len(parts))])
+    return rows
+
+
+def bind_missing_modules() -> None:
+    """The names of Triton's modules that the tests import and Tilewright leaves out."""
+    native = types.ModuleType("triton._C.libtriton.gluon_ir")
+    vars(native)["make_cga_layout"] = make_cga_layout
+    sys.modules[native.__name__] = native
+    vars(language)["amd"] = sys.modules[LANGUAGE]
+    if not hasattr(blackwell, "float2"):
+        vars(blackwell)["float2"] = Refusing("float2")
+
+
+def pytest_configure() -> None:
+    """One simulated GPU, of which torch knows."""
+    choose(simulated_gpu(CAPABILITY))
+    bind_missing_modules()
+    internal.run_in_process = run_here
+    torch.cuda.get_device_capability = lambda *_: divmod(CAPABILITY, 10)
+    torch.cuda.get_device_properties = lambda *_: Properties()
+    torch.cuda.synchronize = lambda *_: None
+
+
+@pytest.fixture
+def device() -> str:
+    """Where tensors are made."""
+    return "cpu"
+
+
+@pytest.fixture
+def fresh_knobs() -> Iterator[Any]:
+    """Triton's knobs, put back afterwards."""
+    fresh, reset = internal._fresh_knobs_impl()
+    yield fresh()
+    reset()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Leave out what is for AMD's GPUs, and all but some cases of each function."""
+    groups: dict[str, list[Any]] = defaultdict(list)
+    for item in items:
+        own = inspect.unwrap(item.function)
+        if not FOR_AMD.search(item.name) and "is_hip" not in own.__code__.co_names[:1]:
+            groups[item.originalname].append(item)
+    chosen = []
+    for group in groups.values():
+        count = min(CASES, len(group))
+        chosen += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+    items[:] = chosen
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    """Tensors for `cuda` are on the CPU, and time is limited."""
+
+    def stop(*_arguments: Any) -> None:
+        pytest.fail(f"has not ended in {SECONDS} s", pytrace=False)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        with OnTheCpu():
+            yield
+    finally:
+        signal.alarm(0)
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """A line for each case."""
+    if report.when != "call" and report.passed:
+        return
+    outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if report.skipped and isinstance(report.longrepr, tuple):
+        message = str(report.longrepr[2])
+    else:
+        message = crash.message if crash else str(report.longrepr or "")[-LONGEST_MESSAGE:]
+    line = {"test": report.nodeid.partition("::")[2], "outcome": outcome, "message": message[:LONGEST_MESSAGE]}
+    line["seconds"] = round(report.duration, 1)
+    with LOG.open("a") as log:
+        log.write(json.dumps(line) + "\n")
