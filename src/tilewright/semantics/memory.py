@@ -224,11 +224,20 @@ def _describe_bounds(kind: block_type, boundary_check: Any, padding_option: Any,
     if axes:
         attributes["boundaryCheck"] = DenseArray(i32, axes)
     if padding:
-        if padding not in PADDINGS:
-            raise SemanticError(BadArgument("load", "padding_option", padding, ", ".join(PADDINGS)))
-        if padding == "nan" and kind.element_ty.integer:
-            raise SemanticError(BadArgument("load", "padding_option", padding, "zero: integers have no NaN"))
-        attributes["padding"] = Keyword(PADDINGS[padding])
+        attributes.update(padding_attribute("load", padding, kind.element_ty))
+
+
+def padding_attribute(function: str, padding: Any, element: dtype) -> Attributes:
+    """The attribute `padding`, for what is read outside a tensor.
+
+    Raises:
+        SemanticError: there is no such padding, or none for these elements.
+    """
+    if padding not in PADDINGS:
+        raise SemanticError(BadArgument(function, "padding_option", padding, ", ".join(PADDINGS)))
+    if padding == "nan" and element.integer:
+        raise SemanticError(BadArgument(function, "padding_option", padding, "zero: integers have no NaN"))
+    return {"padding": Keyword(PADDINGS[padding])}
 
 
 def _store_block(

@@ -40,9 +40,7 @@ def reduce(inputs: Sequence[Tile], axis: Any, combine: Any) -> Tiles:
     if not tiles[0].type.shape:
         raise SemanticError(BadArgument("reduce", "input", tiles[0].type, "a tile"))
     if axis is None:
-        tiles = tuple(
-            reshape(tile, prod(tile.type.shape), allow_reorder=tile.type.layout is None) for tile in tiles
-        )
+        tiles = tuple(reshape(tile, prod(tile.type.shape), allow_reorder=tile.type.layout is None) for tile in tiles)
         axis = 0
     position = checked_axis(axis, len(tiles[0].type.shape))
     results = [as_block(tile.type).reduced(position) for tile in tiles]

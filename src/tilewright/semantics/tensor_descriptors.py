@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from tilewright.ir.attributes import Attribute, Keyword
+from tilewright.ir.attributes import Keyword
 from tilewright.ir.types import IntType, TensorDescType, TensorType
 from tilewright.semantics.active import active, gpu_capability
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.casting import cast
 from tilewright.semantics.errors import BadArgument, WrongOperandType
-from tilewright.semantics.memory import PADDINGS
+from tilewright.semantics.memory import padding_attribute
 from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import block_type, dtype, int32, int64
 from tilewright.support.diagnostics import SemanticError
@@ -86,13 +86,7 @@ def make_descriptor(base: Tile, shape: Sequence[Any], strides: Sequence[Any], bl
     Raises:
         SemanticError: integers cannot be padded with NaN.
     """
-    attributes: dict[str, Attribute] = {}
-    if padding == "nan":
-        if block.scalar.integer:
-            raise SemanticError(
-                BadArgument("make_tensor_descriptor", "padding_option", padding, "zero: integers have no NaN")
-            )
-        attributes["padding"] = Keyword(PADDINGS[padding])
+    attributes = {} if padding == "zero" else padding_attribute("make_tensor_descriptor", padding, block.scalar)
     numbers = [*_scalars(shape, int32), *_scalars(strides, int64)]
     handles = [base.handle, *(number.handle for number in numbers)]
     return build("tt.make_tensor_descriptor", handles, descriptor_type(block), attributes)

@@ -1,9 +1,9 @@
 """Blocks of tensors moved by the tensor memory accelerator, between global and shared memory.
 
-    tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
-    fence_async_shared()                         # what the program wrote to `smem` is there for the engine
-    tma.async_store(desc, [i, j], smem)
-    tma.store_wait(0)                            # until the engine has read `smem`
+tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
+fence_async_shared()                         # what the program wrote to `smem` is there for the engine
+tma.async_store(desc, [i, j], smem)
+tma.store_wait(0)                            # until the engine has read `smem`
 """
 
 from __future__ import annotations
@@ -69,10 +69,8 @@ def async_load(
         "result": result,
         "pred": to_tensor(pred),
     }
-    attributes: dict[str, Attribute] = {"isVolatile": False}
-    if unwrap(multicast):
-        attributes["multicast"] = True
-    emit_named("ttng.async_tma_copy_global_to_local", operands, (), attributes)
+    marks = {"multicast": True} if unwrap(multicast) else {}
+    emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
 
 
 def async_store(tensor_desc: Any, coord: Any, src: Any) -> None:
