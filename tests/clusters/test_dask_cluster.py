@@ -82,6 +82,25 @@ def test_a_kernel_is_compiled_once_per_machine(calm_client: Any, tmp_path: Path)
     assert sum(note.read_text().count("1") for note in notes) == 1
 
 
+@pytest.mark.parametrize("block", [32, 64, 128])
+def test_of_two_workers_that_start_a_kernel_at_the_same_moment_one_compiles(
+    calm_client: Any, tmp_path: Path, block: int
+) -> None:
+    import dask.array as da
+
+    calm_client.run(cluster_kernels.count_compilations, str(tmp_path))
+    rows = [np.arange(number, number + 16, dtype=np.float32) for number in range(2)]
+    pieces = [da.from_array(x, chunks=16) for x in rows]
+    lazy = [tw.map_blocks(add, x, x, tw.OUT, size, grid=grid, BLOCK=block) for x in pieces]
+    workers = sorted(calm_client.scheduler_info()["workers"])
+    begun = [calm_client.compute(x, workers=[worker]) for x, worker in zip(lazy, workers, strict=True)]
+    for x, future in zip(rows, begun, strict=True):
+        np.testing.assert_array_equal(future.result(), 2 * x)
+    notes = list(tmp_path.glob("compiled-*"))
+    assert len(notes) == 2
+    assert sum(note.read_text().count("1") for note in notes) == 1
+
+
 # What happens to workers: nothing is lost, and nothing wrong
 
 

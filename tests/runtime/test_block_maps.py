@@ -108,6 +108,17 @@ class TestWithDask:
         found = added(whole[:, ::2].T, whole[:, 1::2].T).compute()
         np.testing.assert_array_equal(found, x[:, ::2].T + x[:, 1::2].T)
 
+    @pytest.mark.parametrize("boundary", [("periodic", "nearest"), {0: "periodic", 1: "nearest"}])
+    def test_each_axis_has_its_boundary(self, boundary: Any) -> None:
+        import dask.array as da
+
+        x = np.random.default_rng(3).standard_normal((12, 10)).astype(np.float32)
+        wide = np.pad(np.pad(x, ((1, 1), (0, 0)), mode="wrap"), ((0, 0), (1, 1)), mode="edge")
+        middle = wide[1:-1, 1:-1]
+        expected = (middle + wide[1:-1, :-2] + wide[1:-1, 2:] + wide[:-2, 1:-1] + wide[2:, 1:-1]) / 5
+        lazy = smoothed(da.from_array(x, chunks=(4, 5)), depth=1, boundary=boundary)
+        np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-5, atol=1e-6)
+
     @pytest.mark.parametrize("boundary", ["reflect", "periodic", "nearest", 0, 2.5])
     @pytest.mark.parametrize("chunks", [(8, 9), (3, 4), (2, 9)])
     def test_halos(self, boundary: Any, chunks: Any) -> None:
@@ -179,6 +190,8 @@ class TestWithDask:
             ({"depth": 1}, "depth= needs a boundary: 'reflect', 'periodic', 'nearest' or a number"),
             ({"depth": 1, "boundary": "none"}, "not 'none'"),
             ({"boundary": 0}, "and depth= is 0"),
+            ({"depth": 1, "boundary": (0, 0)}, "boundary= is one for all, or one for each of 1 axes"),
+            ({"depth": 1, "boundary": {1: 0}}, "depth= needs a boundary: .* not None"),
             ({"depth": 3, "boundary": 0}, "depth 3 is more than the 2 elements of a block along axis 0"),
             ({"depth": (1, 2), "boundary": 0}, "or one for each of 1 axes"),
             ({"depth": -1, "boundary": 0}, "depth= is a number of elements"),

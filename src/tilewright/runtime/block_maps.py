@@ -157,7 +157,8 @@ def map_blocks(
         dtype: of the result; without it that of the first Dask array.
         chunks: the extents of the result's blocks along each axis, as Dask has them; without it those of the arrays.
         depth: elements of the neighbouring blocks that each block has besides its own: a number, or one for each axis.
-        boundary: what is beyond the ends of the array: `"reflect"`, `"periodic"`, `"nearest"` or a number.
+        boundary: what is beyond the ends of the array: `"reflect"`, `"periodic"`, `"nearest"` or a number;
+                or one of them for each axis, as a tuple or by axis as a dict.
         keywords: constants and options of the launch; a Python function is called with the `Block`.
 
     Returns:

@@ -116,20 +116,32 @@ def _with_halos(arrays: Sequence[Any], depth: Any, boundary: Any) -> list[Any]:
         if boundary is not None:
             raise ArgumentError("boundary= says what is beyond the ends of halos, and depth= is 0")
         return list(arrays)
-    if boundary not in BOUNDARIES and (isinstance(boundary, str) or not np.isscalar(boundary)):
-        known = ", ".join(map(repr, BOUNDARIES))
-        what = f"{known} or a number, so that all blocks have halos"
-        raise ArgumentError(f"depth= needs a boundary: {what}; not {boundary!r}")
-    return [_with_halo(array, depths[rank - array.ndim :], boundary) for array in arrays]
+    boundaries = _boundaries(boundary, depths)
+    return [_with_halo(a, depths[rank - a.ndim :], boundaries[rank - a.ndim :]) for a in arrays]
 
 
-def _with_halo(array: Any, depths: Sequence[int], boundary: Any) -> Any:
+def _boundaries(boundary: Any, depths: Sequence[int]) -> tuple[Any, ...]:
+    """What is beyond the ends of each axis; of those without halos it says nothing."""
+    if isinstance(boundary, Mapping):
+        boundary = tuple(boundary.get(axis) for axis in range(len(depths)))
+    found = tuple(boundary) if isinstance(boundary, tuple | list) else (boundary,) * len(depths)
+    if len(found) != len(depths):
+        raise ArgumentError(f"boundary= is one for all, or one for each of {len(depths)} axes; not {boundary!r}")
+    for depth, kind in zip(depths, found, strict=True):
+        if depth and kind not in BOUNDARIES and (isinstance(kind, str) or not np.isscalar(kind)):
+            known = ", ".join(map(repr, BOUNDARIES))
+            what = f"{known} or a number, so that all blocks have halos"
+            raise ArgumentError(f"depth= needs a boundary: {what}; not {kind!r}")
+    return tuple(kind if depth else "nearest" for depth, kind in zip(depths, found, strict=True))
+
+
+def _with_halo(array: Any, depths: Sequence[int], boundaries: Sequence[Any]) -> Any:
     wanted = dict(enumerate(depths))
     for axis, extent in wanted.items():
         if extent > min(array.chunks[axis]):
             least = f"the {min(array.chunks[axis])} elements of a block along axis {axis}"
             raise ArgumentError(f"depth {extent} is more than {least}: rechunk the array")
-    return da.overlap.overlap(array, wanted, dict.fromkeys(wanted, boundary), allow_rechunk=False)
+    return da.overlap.overlap(array, wanted, dict(enumerate(boundaries)), allow_rechunk=False)
 
 
 def _depths(depth: Any, rank: int) -> tuple[int, ...]:
