@@ -60,6 +60,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("float2", "`float2`, which Triton 3.9 has no more"),
     ("memdesc_reinterpret", "scales in tensor memory seen as a larger buffer"),
     ("that warp 1 has stored", "warps that hold the same elements store them at once, which is reported as a race"),
+    ("an asynchronous copy is writing", "two copies fill one buffer at the same time, which is reported as a race"),
+    ("assert None is not None", "a fault in tensor memory that is not found: another warp writes what a warp reads"),
     ("profile_scratch", "looks at the memory of Triton's sanitizer"),
 )
 """Parts of messages, and what is missing."""
