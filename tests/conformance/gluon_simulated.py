@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,22 +44,24 @@ RUNS = (
     Run("test_consan", (90, 100), "1ctas or not ctas"),
 )
 REASONS: tuple[tuple[str, str], ...] = (
-    ("nothing has stored", "the kernel reads shared memory that nobody has written, which is reported before all else"),
-    ("triton-tensor-layout", "compares with a tool that Triton's wheel has not; tests/oracle compares with the wheel"),
+    ("nothing has stored", "the kernel reads shared memory that nobody has written, which is reported first"),
     ("TensorDescriptorIm2Col", "descriptors of images (im2col)"),
     ("store to shared memory of another block", "stores to the shared memory of other CTAs"),
     ("async_shared_store", "`async_store`: stores to the shared memory of other CTAs"),
-    ("for several blocks, or of an image", "copies to several CTAs"),
+    ("this copy is not supported", "copies to several CTAs"),
     ("these rows", "gathers to several CTAs"),
     ("init_barrier of several blocks", "barriers that several CTAs share"),
     ("operands that other blocks have", "products of pairs of CTAs whose layout gives operands to the other CTA"),
     ("clc_try_cancel in a cluster", "work taken over by clusters of several CTAs"),
     ("in a kernel with code for other warps", "meetings of a cluster in kernels with code for other warps"),
-    ("local_atomic_scatter_rmw", "atomic scatters in shared memory"),
+    ("local_atomic_scatter_rmw", "atomic scatters whose results several threads want"),
     ("32x32b_splitn", "the instruction variant `32x32b_splitn`"),
     ("Float2", "`float2`, which Triton 3.9 has no more"),
     ("float2", "`float2`, which Triton 3.9 has no more"),
     ("memdesc_reinterpret", "scales in tensor memory seen as a larger buffer"),
+    ("that warp 1 has stored", "warps that hold the same elements store them at once, which is reported as a race"),
+    ("an asynchronous copy is writing", "two copies fill one buffer at the same time, which is reported as a race"),
+    ("assert None is not None", "a fault in tensor memory that is not found: another warp writes what a warp reads"),
     ("profile_scratch", "looks at the memory of Triton's sanitizer"),
 )
 """Parts of messages, and what is missing."""
@@ -68,16 +71,18 @@ def results(repository: Path, run: Run, capability: int, kept: Path | None) -> l
     """The lines that the plugin writes."""
     git = ["git", f"--git-dir={repository}", "show", f"HEAD:python/test/gluon/{run.file}.py"]
     with tempfile.TemporaryDirectory() as name:
-        folder, log = Path(name), Path(name, "log")
+        folder, log = Path(name, "python", "test", "gluon"), Path(name, "log")
+        folder.mkdir(parents=True)
         (folder / f"{run.file}.py").write_text(subprocess.run(git, capture_output=True, text=True, check=True).stdout)
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(HERE), str(SOURCE), os.environ.get("PYTHONPATH", "")]),
-            **{"GLUON_SIMULATE": str(capability), "GLUON_CASES": str(CASES), "GLUON_SECONDS": str(SECONDS)},
+            "GLUON_SIMULATE": str(capability), "GLUON_CASES": str(CASES), "GLUON_SECONDS": str(SECONDS),
             "GLUON_LOG": str(log),
         }
         command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "gluon_simulated_plugin"]
-        command += ["-p", "no:cacheprovider", "--tb=line", f"{run.file}.py", *(["-k", run.only] if run.only else [])]
+        command += ["-p", "no:cacheprovider", "--tb=line", f"{run.file}.py"]
+        command += ["-k", run.only] if run.only else []
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if not log.exists():
             raise RuntimeError(f"{run.file} was not collected:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -95,7 +100,8 @@ def by_function(lines: list[dict[str, str]]) -> Mapping[str, list[dict[str, str]
 
 
 def reason_of(message: str) -> str:
-    return next((reason for part, reason in REASONS if part in message), f"not looked into: `{message.splitlines()[0]}`")
+    first = re.sub(r"/tmp/\S*/", "", message.splitlines()[0])
+    return next((reason for part, reason in REASONS if part in message), f"not looked into: `{first}`")
 
 
 def part(run: Run, lines: list[dict[str, str]]) -> Iterator[str]:
@@ -124,9 +130,9 @@ def reasons(failed: Mapping[str, list[dict[str, str]]]) -> Mapping[str, list[str
 INTRODUCTION = f"""# Triton's tests of Gluon, simulated
 
 Triton's tests in python/test/gluon that launch kernels, of June 2026, on simulated GPUs: at most {CASES} cases of each
-function on each device, drawn evenly. Tests that are for AMD's GPUs alone are left out. In test_consan.py, whose tests are
-of Triton's sanitizer, a report of the simulator counts as one of the sanitizer's, and only programs of one CTA are run.
-Each list says what the functions behind it fail for; a function that is missing something is refused with its name.
+function on each device, drawn evenly. Tests that are for AMD's GPUs alone are left out. In test_consan.py, whose tests
+are of Triton's sanitizer, a report of the simulator counts as one of the sanitizer's, and only programs of one CTA run.
+Each list says what the functions behind it fail for; what is missing is refused by its name.
 `tests/conformance/gluon_simulated.py` writes this page."""
 
 

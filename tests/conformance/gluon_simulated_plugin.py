@@ -35,7 +35,7 @@ CAPABILITY = int(os.environ["GLUON_SIMULATE"])
 CASES = int(os.environ.get("GLUON_CASES", "4"))
 SECONDS = int(os.environ.get("GLUON_SECONDS", "60"))
 LOG = Path(os.environ["GLUON_LOG"])
-LONGEST_MESSAGE = 300
+LONGEST_MESSAGE = 2000
 DEVICE_FAILED = "device-side assert: "
 """What a failure of the device says, among other things."""
 

@@ -45,7 +45,7 @@ from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.backends.nvidia.lower.reshapes import first_registers
 from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, offset, store_tile
 from tilewright.dialects.tt_shape import Gather, Histogram
-from tilewright.dialects.ttg_memory import LocalGather, LocalScatter
+from tilewright.dialects.ttg_memory import LocalAtomicScatter, LocalGather, LocalScatter
 from tilewright.ir.core import Value, buffer_type, tile_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.linear_layout import LinearLayout
@@ -214,12 +214,12 @@ def _chosen(lowerer: Lowerer, element: str, asked: Mapping[int, str], column: in
 
 def _local_gather(lowerer: Lowerer, op: LocalGather) -> None:
     element = lowerer.element(op.result.type)
-    found = [load_tile(lowerer, element, ONE, where)[0] for where in _places(lowerer, op)]
+    found = [load_tile(lowerer, element, ONE, where)[0] for where in indexed_places(lowerer, op)]
     lowerer.bind(op.result, found)
 
 
 def _scatter(lowerer: Lowerer, op: LocalScatter) -> None:
-    places = _places(lowerer, op)
+    places = indexed_places(lowerer, op)
     for value, where in zip(lowerer.registers(op.value), places, strict=True):
         store_tile(lowerer, [value], lowerer.element(op.value.type), ONE, where)
 
@@ -228,7 +228,7 @@ ONE = Plan(Unit.VECTOR, Place({}), (Move((0,), 0),), (0,))
 """One element, at the beginning of what is given as the buffer."""
 
 
-def _places(lowerer: Lowerer, op: LocalGather | LocalScatter) -> list[Bytes]:
+def indexed_places(lowerer: Lowerer, op: LocalGather | LocalScatter | LocalAtomicScatter) -> list[Bytes]:
     """Per register of the tile of indices the place of its element."""
     type, indices = buffer_type(op.buffer), op.indices
     if any(buffer_layout(type).columns["block"]):

@@ -8,7 +8,6 @@ from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import InternalError, NotSupported, TilewrightError, located
 
 UNSUPPORTED: dict[str, str] = {
-    "ttg.local_atomic_scatter_rmw": "atomic accesses are to global memory",
     "tti.experimental_fpsan_embed": "floats are not replaced by integers",
     "tti.experimental_fpsan_unembed": "floats are not replaced by integers",
     "ttng.async_shared_store": "blocks of a cluster do not write each other's memory",
