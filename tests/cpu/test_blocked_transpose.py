@@ -126,3 +126,25 @@ def test_matrices_of_a_batch_are_transposed():
     out = np.zeros((4, 32, 16), np.float32)
     permute[(1,)](x, out, A=4, B=16, C=32)
     np.testing.assert_array_equal(out, x.transpose(0, 2, 1))
+
+
+@tw.jit
+def chosen_at_a_distance(x_ptr, flags_ptr, out_ptr, n, distance, SIZE: tl.constexpr):
+    rows, columns = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    x = tl.load(x_ptr + columns * 3 + rows * distance)
+    flag = tl.load(flags_ptr + rows)
+    tl.store(out_ptr + rows + columns * SIZE, tl.where(flag > 0, x, 3), columns < n)
+
+
+@pytest.mark.parametrize("distance", [0, 2, 7])
+@pytest.mark.parametrize("n", [5, 16])
+def test_rows_at_a_distance_that_only_shows_at_run_time(n, distance):
+    """Each row of a block asks for the distance; what one asks on its way is no answer for another."""
+    size = 16
+    x, flags = np.arange(200, dtype=np.float32), (np.arange(size, dtype=np.float32) % 3) - 1
+    out = np.full((size, size), -1, np.float32)
+    chosen_at_a_distance[(1,)](x, flags, out, n, distance, SIZE=size)
+    columns, rows = np.indices((size, size))
+    expected = np.where(flags[rows] > 0, x[columns * 3 + rows * distance], 3)
+    expected[n:] = -1
+    np.testing.assert_array_equal(out, expected)

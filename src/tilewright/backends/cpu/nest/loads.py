@@ -169,18 +169,20 @@ def _read_spaced(c: Context, place: Address, offset: Affine, element: Type) -> V
             return b.spaced_load(stored, first, step, align=align)
         return b.load(stored, first, align=align, stride=stride)
 
-    def one_of(steps: Sequence[int]) -> Value:
+    def one_of(steps: Sequence[tuple[int, Value]]) -> Value:
         if not steps:
             return at_distance(offset.stride)
-        with b.branch(c.compare("eq", offset.stride, steps[0], i64, offset.level)) as branch:
+        step, condition = steps[0]
+        with b.branch(condition) as branch:
             with branch.then():
-                found = at_distance(steps[0])
+                found = at_distance(step)
             with branch.otherwise():
                 other = one_of(steps[1:])
         return branch.join(found, other)
 
     steps = () if isinstance(offset.stride, int) else USUAL_STEPS if c.mixes else (2,)
-    return b.bitcast(one_of(steps), c.wide(element))
+    asked = [(step, c.compare("eq", offset.stride, step, i64, offset.level)) for step in steps]
+    return b.bitcast(one_of(asked), c.wide(element))
 
 
 def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type, level: int) -> Value:
