@@ -8,6 +8,13 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from long_runs import LONG
+from tilewright.backends.cpu.blocked_transpose import blocked_transpose
+from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects.cpu import GuardedStore, Nest
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
+from tilewright.ir.verifier import verify
 
 
 @tw.jit
@@ -148,3 +155,65 @@ def test_rows_at_a_distance_that_only_shows_at_run_time(n, distance):
     expected = np.where(flags[rows] > 0, x[columns * 3 + rows * distance], 3)
     expected[n:] = -1
     np.testing.assert_array_equal(out, expected)
+
+
+def nests_of(kernel, *arguments, **constants):
+    """A kernel as ttcir, before and after its nests get versions by squares."""
+    text = kernel.warmup(*arguments, grid=(1, 1), **constants).asm["ttcir"]
+    before, after = parse_module(text), parse_module(text)
+    changed = blocked_transpose(after, host_target("x86-64-v3"))
+    verify(after)
+    return before, after, changed
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("m", "n"), [(16, 16), (16, 9), (3, 16)])
+def test_a_nest_in_two_versions_computes_the_same(name, m, n):
+    """A version without masks that ran where one is off would store outside of the matrix."""
+    kernel, x, bias = KERNELS[name], np.arange(1.0, 257, dtype=np.float32)[: m * n], np.ones(n, np.float32)
+    *modules, changed = nests_of(kernel, x, bias, x, 16, 16, BM=16, BN=16)
+    assert changed
+    found = []
+    for module in modules:
+        out = np.zeros(m * n, np.float32)
+        run_ir(module, [x, bias, out, m, n], (1, 1))
+        found.append(out)
+    np.testing.assert_array_equal(*found)
+    assert found[0].all()
+
+
+@pytest.mark.parametrize("shift", [0, 4])
+def test_stores_that_overlap_loads_go_row_by_row(shift):
+    """The squares have no buffer to fall back to."""
+    kernel, memory = store_across, np.arange(300, dtype=np.float32)
+    *modules, _ = nests_of(kernel, memory, memory, memory, 17, 17, BM=16, BN=16)
+    found = []
+    for module in modules:
+        own = memory.copy()
+        run_ir(module, [own[4:], np.ones(16, np.float32), own[4 - shift :], 16, 16], (1, 1))
+        found.append(own)
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_version_by_squares_has_no_masks_and_no_buffers():
+    x = np.zeros(256, np.float32)
+    _, module, _ = nests_of(store_across, x, x, x, 17, 17, BM=16, BN=16)
+    (squares,) = (op for op in module.walk() if isinstance(op, Nest) and op.square)
+    accesses = [op for op in squares.body if isinstance(op, (Load, Store))]
+    assert len(accesses) == 3
+    assert all(op.mask is None for op in accesses)
+    assert not any(isinstance(op, GuardedStore) for op in squares.body)
+
+
+@tw.jit
+def plain(x_ptr, out_ptr, N, BM: tl.constexpr, BN: tl.constexpr):
+    at = tl.arange(0, BM)[:, None] * N + tl.arange(0, BN)[None, :]
+    tl.store(out_ptr + at, tl.load(x_ptr + at))
+
+
+@pytest.mark.parametrize(("bm", "bn"), [(16, 16), (2, 64)])
+def test_nests_that_gain_nothing_are_left_alone(bm, bn):
+    x = np.zeros(256, np.float32)
+    kernel, arguments = (plain, (x, x, 64)) if bm == bn else (store_across, (x, x, x, 17, 17))
+    *_, changed = nests_of(kernel, *arguments, BM=bm, BN=bn)
+    assert not changed

@@ -291,6 +291,34 @@ PRODUCT = """
   }
 """
 
+TRANSPOSED = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %row = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %width = arith.constant dense<16> : tensor<16x1xi32>
+    %height = arith.constant dense<16> : tensor<1x16xi32>
+    %r = tt.expand_dims %row {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %c = tt.expand_dims %row {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %limit = tt.splat %n : i32 -> tensor<16x1xi32>
+    %below = arith.cmpi slt, %r, %limit : tensor<16x1xi32>
+    %mask = tt.broadcast %below : tensor<16x1xi1> -> tensor<16x16xi1>
+    %rows = arith.muli %r, %width : tensor<16x1xi32>
+    %columns = arith.muli %c, %height : tensor<1x16xi32>
+    %rb = tt.broadcast %rows : tensor<16x1xi32> -> tensor<16x16xi32>
+    %cb = tt.broadcast %c : tensor<1x16xi32> -> tensor<16x16xi32>
+    %along = arith.addi %rb, %cb : tensor<16x16xi32>
+    %rs = tt.broadcast %r : tensor<16x1xi32> -> tensor<16x16xi32>
+    %cs = tt.broadcast %columns : tensor<1x16xi32> -> tensor<16x16xi32>
+    %across = arith.addi %rs, %cs : tensor<16x16xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %p = tt.addptr %from, %along : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %v = tt.load %p, %mask : tensor<16x16x!tt.ptr<f32>>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %q = tt.addptr %to, %across : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    tt.store %q, %v, %mask : tensor<16x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -309,6 +337,7 @@ INPUTS = {
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
     "version_strides": SPACED,
+    "blocked_transpose": TRANSPOSED,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,

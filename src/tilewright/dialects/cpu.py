@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
@@ -82,6 +82,7 @@ class Nest(Op):
         outer: the extents of the outer loops.
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
+        square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
     """
 
     __slots__ = ()
@@ -90,8 +91,15 @@ class Nest(Op):
     outer = Integers("outer")
     axis = Integer("axis", -1)
     runs, optimize_size = Word("runs", ""), Flag("optimize_size")
+    square = Integer("square", 0)
     region = RegionOf()
     body = Body()
+
+    def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0) -> None:
+        """Set those of these attributes that say something."""
+        words = {"runs": Keyword(runs)} if runs else {}
+        flags = {"optimize_size": True} if optimize_size else {}
+        self.attributes |= words | flags | ({"square": Number(square, i64)} if square else {})
 
 
 @declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)

@@ -23,6 +23,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OPS
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import FloatType, PointerType, Type, VectorType, i1, i8, i32, i64, with_element
+from tilewright.transforms.matching import integer_of
 
 BYTES = PointerType(i8)
 WASTE = 256
@@ -405,6 +406,12 @@ def offset_of(value: Value) -> Operand:
     """An integer as a number where it is known now."""
     number = known(value)
     return number if isinstance(number, int) else value
+
+
+def operand_of(value: Value) -> Operand:
+    """A scalar or a buffer as it is in vector loops: a number where it is known now."""
+    number = integer_of(value)
+    return value if number is None else number
 
 
 def _aligned(align: int) -> dict[str, Attribute]:

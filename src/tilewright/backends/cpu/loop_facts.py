@@ -30,6 +30,8 @@ MOVES = "cpu.moves"
 """The nest mostly moves memory."""
 TILE = "cpu.tile"
 """The loop is for one of several rows that come from memory."""
+VALUE_IS_OUTER, STORE_IS_OUTER = "cpu.value_is_outer", "cpu.store_is_outer"
+"""Of a store of a nest: what its value is read from, or its addresses, has neighbours along the last outer axis."""
 
 
 Access: TypeAlias = Load | MaskedLoad | Store | MaskedStore

@@ -17,7 +17,7 @@ from tilewright.backends.cpu.dot.lower import columns_read
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, put_matmul, spec_of, stride_bytes
-from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
+from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of, operand_of
 from tilewright.backends.cpu.nest.context import Hoisted
 from tilewright.backends.cpu.nest.copy_elision import (
     Matrix,
@@ -38,7 +38,6 @@ from tilewright.dialects.tt_function import Func
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import i8
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.matching import integer_of
 
 LIKELY_STEP = 2
 """The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
@@ -107,13 +106,13 @@ class _FunctionLowering:
         results: list[Value] = []
         with self.builder.into(Block()) as b:
             if elided is None:
-                results = lower_nest(b, op, target, _operand, hoisted=self.hoisted, seen=self._seen_of(b, op))
+                results = lower_nest(b, op, target, operand_of, hoisted=self.hoisted, seen=self._seen_of(b, op))
             else:
                 steps, end = may_step(elided, target), common_end(elided, target)
                 needed = self._needed(b, op, elided)
                 users = [dot for dot in elided.uses if isinstance(dot, CpuDot)]
                 swaps = steps and all(dot.b is not elided and not dot.a_transposed for dot in users)
-                tile = lower_elided(b, op, target, _operand, may_step=steps, may_swap=swaps, end=end, needed=needed)
+                tile = lower_elided(b, op, target, operand_of, may_step=steps, may_swap=swaps, end=end, needed=needed)
                 self.tiles[elided] = op, tile
             built = b.block
         self._put(op, built)
@@ -142,7 +141,7 @@ class _FunctionLowering:
         found = next((value for value in known if value is not None), None)
         if found is None:
             stores, target = self._stores[sums], self.target
-            found = seen_along(axis, b, sums, stores, target=target, scalar=_operand, written=self.written)
+            found = seen_along(axis, b, sums, stores, target=target, scalar=operand_of, written=self.written)
             if found is not None:
                 self._extents[sums, axis, blocks[0]] = found
         return found
@@ -206,7 +205,7 @@ class _FunctionLowering:
         nest, tile = self.tiles[buffer]
         if tile.pitch is None:
             return None
-        following = NextTurn(b, self.loops[-1], self.written, _operand)
+        following = NextTurn(b, self.loops[-1], self.written, operand_of)
         pointer = next_tile(b, nest, self.target, following.value)
         if pointer is None:
             return None
@@ -215,12 +214,6 @@ class _FunctionLowering:
         stride = tile.pitch * size if isinstance(tile.pitch, int) else b.mul(tile.pitch, size)
         spread = 1 if tile.step == 1 else LIKELY_STEP
         return Prefetch(b.pointing(pointer, i8), stride, rows, columns * size * spread)
-
-
-def _operand(value: Value) -> Scalar:
-    """A scalar or a buffer as it is in vector loops: a number where it is known now."""
-    number = integer_of(value)
-    return value if number is None else number
 
 
 def _filled(op: Op) -> Value | None:

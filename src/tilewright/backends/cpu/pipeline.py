@@ -11,6 +11,7 @@ from tilewright.analysis.stored_arguments import stored_arguments
 from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
+from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
@@ -169,6 +170,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass(
             "version_strides", version_strides, "a distance that the launch tells is 1 nearly always"
         ),
+        Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

@@ -24,7 +24,6 @@ from tilewright.dialects.cpu import Nest
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
-from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of, is_public
 
@@ -41,11 +40,9 @@ def version_strides(module: Op) -> bool:
         builder = LoopBuilder(Block(), entry=function.body)
         sinks = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS)) if nests else {}
         for nest in nests:
-            runs = _runs_of(nest, function)
-            nest.attributes |= {"runs": Keyword(runs)} if runs else {}
-            if sinks[_loop_around(nest)] > CODE_SIZE_BUDGET:
-                nest.attributes["optimize_size"] = True
-            elif strides := run_time_strides(nest):
+            is_crowded = sinks[_loop_around(nest)] > CODE_SIZE_BUDGET
+            nest.mark(runs=_runs_of(nest, function), optimize_size=is_crowded)
+            if not is_crowded and (strides := run_time_strides(nest)):
                 _write_twice(builder, nest, strides)
         found |= bool(nests)
     return found
@@ -55,22 +52,25 @@ def _write_twice(b: LoopBuilder, nest: Nest, strides: list[Value]) -> None:
     """Put `nest` on one side of a test whether all `strides` are 1, and a copy that knows they are on the other."""
     b.location = nest.location
     dense = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
+    with b.into(Block()):
+        put_version(b, nest, reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides]), dense)
+
+
+def put_version(b: LoopBuilder, nest: Nest, condition: Value, version: Nest) -> None:
+    """Let `version` run in place of `nest` where a condition holds, which is built at the end of a block of its own."""
     block, after = nest.block, nest.next
     assert block is not None, "a nest stands in a function"
-    with b.into(Block()):
-        condition = reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides])
-        nest.unlink()
-        with b.branch(condition) as branch:
-            with branch.then():
-                b.append(dense)
-            with branch.otherwise():
-                b.append(nest)
-        for spaced, there in zip(nest.results, dense.results, strict=True):
-            used = b.later(spaced.type)
-            spaced.replace_by(used)
-            used.replace_by(branch.join(there, spaced))
-        built = b.block
-    for op in built:
+    nest.unlink()
+    with b.branch(condition) as branch:
+        with branch.then():
+            b.append(version)
+        with branch.otherwise():
+            b.append(nest)
+    for result, there in zip(nest.results, version.results, strict=True):
+        used = b.later(result.type)
+        result.replace_by(used)
+        used.replace_by(branch.join(there, result))
+    for op in b.block:
         op.unlink()
         block.insert(op, after)
 

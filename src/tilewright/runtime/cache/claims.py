@@ -38,10 +38,11 @@ class Claim:
         self._root = os.path.abspath(os.path.expanduser(root))
         self._path = f"{self._root}{os.sep}{name}{SUFFIX}"
         self._file = -1
-        self._is_held = False
+        self._is_held = self._is_first = False
 
     def __enter__(self) -> Claim:
         with suppress(OSError):  # a folder that cannot be used, a file system without locks
+            self._is_first = not os.path.isdir(self._root)
             make_private(self._root)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | SYSTEM.open_flags, 0o600)
             self._is_held = self._wait()
@@ -66,6 +67,9 @@ class Claim:
         if self._is_held:  # after closing, since Windows deletes no open file; whoever gets in between finds the result
             with suppress(OSError):
                 os.unlink(self._path)
+        if self._is_first:  # if nothing was made, the folder is empty and goes, too
+            with suppress(OSError):
+                os.rmdir(self._root)
 
 
 def remove_left_claims(root: AnyPath) -> None:

@@ -98,7 +98,6 @@ class Context:
         mixes: there are several loads, whose elements may lie at different distances.
         ends: how many rows and columns of a matrix anybody needs; None: all.
         seen: how many lanes of a row of a buffer other nests show, for each buffer that is not seen whole.
-        unmasked: every mask is known to be on in all lanes.
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
@@ -130,7 +129,6 @@ class Context:
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: Mapping[Value, Scalar] = {}
-        self.unmasked = False
         self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 

@@ -149,7 +149,7 @@ def _load(c: Context, op: Load, index: Index) -> Lane:
 def _select(c: Context, op: Select, index: Index) -> Lane:
     """A selection; in the fast version, one by the mask of a load or a store takes the side for active lanes."""
     condition = op.condition
-    is_mask = (c.fast or c.unmasked) and isinstance(condition.type, TensorType) and masks_memory(condition)
+    is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
     if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
         return evaluate(c, op.chosen, index)
     return _elementwise(c, op, index)

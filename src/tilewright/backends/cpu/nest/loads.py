@@ -47,8 +47,6 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
     """The mask; None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
-    if c.unmasked:
-        return None
     if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
         return mask
     if isinstance(mask, Uniform):

@@ -17,7 +17,7 @@ from tilewright.backends.cpu.costs import ATOMICS, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.blocked_transpose import TransposedStore, all_on, store_block, transposed_stores
+from tilewright.backends.cpu.nest.blocked_transpose import store_block
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
@@ -32,7 +32,7 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
-from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, TensorType, i1, i64
@@ -95,47 +95,28 @@ class NestBuilder:
         if guarded:
             assert self.nest.op.overlaps is not None, "a cpu.store has a nest that says when to use its buffer"
             c.redirected = c.value(c.scalar(self.nest.op.overlaps), i1)
-        if not self._by_blocks():
-            self._everything()
+        if self.nest.op.square:
+            self._store_blocks(self.nest.op.square, self.nest.outer, ())
+        else:
+            self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
         if guarded:
             copy_back(c, guarded)
         return [self._result(v) for v in self.nest.body.terminator.operands]
 
-    def _everything(self) -> None:
-        self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
-
-    def _by_blocks(self) -> bool:
-        """Build a nest whose stores run across its loads; False: it is no such nest."""
-        c, b = self.c, self.c.b
-        found, lanes = transposed_stores(self.nest, c.target, c.scalar) if not c.optimize_size else ([], 0)
-        condition = all_on(c, self.nest) if found else None
-        if condition is None:
-            return False
-        if c.redirected is not None:
-            condition = b.select(c.redirected, b.constant(0, i1), condition)
-        c.hoisted = None
-        with b.branch(condition) as branch:
-            with branch.then():
-                redirected, c.redirected, c.unmasked = c.redirected, None, True
-                self._store_blocks(found, lanes, self.nest.outer, ())
-                c.redirected, c.unmasked = redirected, False
-            with branch.otherwise():
-                self._everything()
-        return True
-
-    def _store_blocks(self, found: list[TransposedStore], lanes: int, extents: tuple[int, ...], index: Index) -> None:
+    def _store_blocks(self, lanes: int, extents: tuple[int, ...], index: Index) -> None:
+        """Build a nest whose stores run across its loads, by squares of `lanes` rows and columns."""
         c = self.c
         if len(extents) > 1:
             with self._level(extents[0], 1) as counter:
-                self._store_blocks(found, lanes, extents[1:], (*index, Uniform(counter, c.depth)))
+                self._store_blocks(lanes, extents[1:], (*index, Uniform(counter, c.depth)))
             return
-        c.lanes, c.extent = lanes, self.nest.inner_extent(found[0].store)
+        stores = [store for store in self.nest.sinks if isinstance(store, Store)]
+        c.lanes, c.extent = lanes, self.nest.inner_extent(stores[0])
         with self._level(extents[0], lanes) as counter:
             row = Uniform(counter, c.depth)
             with self._level(c.extent, lanes) as c.position:
                 column = Uniform(c.position, c.depth)
-                acts = [act for transposition in found for act in store_block(c, transposition, index, row, column)]
-                for act in acts:
+                for act in [act for store in stores for act in store_block(c, store, index, row, column)]:
                     act()
 
     def _result(self, value: Value) -> Value:
