@@ -25,7 +25,7 @@ def orders(lanes: int) -> list[list[int]]:
     """Permutations of two vectors' lanes: what transposes and packing use, and any."""
     halves = [1 << n for n in range(lanes.bit_length() - 1)]
     exchanged = [[i if not i & h else i - h + lanes for i in range(lanes)] for h in halves]
-    unpacked = [[start + i // 2 + (i % 2) * lanes for start in range(0, lanes, 4) for i in range(4)]]
+    unpacked = [[start + i // 2 + (i % 2) * lanes for start in range(0, lanes, 4) for i in range(4)]] * (lanes >= 4)
     rng = np.random.default_rng(lanes)
     some = [rng.integers(0, 2 * lanes, lanes).tolist() for _ in range(4)]
     return [*exchanged, *unpacked, list(range(1, lanes + 1)), list(range(0, 2 * lanes, 2)), *some]
