@@ -1,4 +1,7 @@
-"""Kernels compiled for AArch64, which is not executed here: vectors, fused multiply-add, nothing left to link."""
+"""Kernels compiled for AArch64, which is not executed here: vectors, fused multiply-add, nothing left to link.
+
+SVE (Neoverse V1, 256 bits; A64FX, 512): what a fixed length makes of scalable vectors stays in registers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ FUSED = {"vector_add": False, "softmax": True, "matmul": True, "flash_attention"
 
 @pytest.mark.parametrize("name", CALLS)
 def test_assembly(name: str) -> None:
-    backend = CpuBackend(GPUTarget("cpu", "neoverse-v1", 0))
+    backend = CpuBackend(GPUTarget("cpu", "neoverse-v2", 0))
     origin, options = ("ttir", ttir_of(name)), backend.parse_options({})
     artifact = compile_kernel(origin, name=name, signature=(), digest="", backend=backend, options=options)
     assert artifact.binary[:4] == b"\x7fELF"
@@ -31,7 +34,7 @@ def test_assembly(name: str) -> None:
     assert called | addressed <= defined, "symbols that nothing defines"
 
 
-@pytest.mark.parametrize("cpu", ["neoverse-n1", "neoverse-v1", "apple-m1"])
+@pytest.mark.parametrize("cpu", ["neoverse-n1", "neoverse-v2", "apple-m1"])
 def test_the_loop_of_a_product_keeps_its_sums_in_registers(cpu: str) -> None:
     """The loop with the most multiply-adds: enough sums for four pipes of four cycles, and nothing on the stack."""
     backend = CpuBackend(GPUTarget("cpu", cpu, 0))
@@ -41,3 +44,31 @@ def test_the_loop_of_a_product_keeps_its_sums_in_registers(cpu: str) -> None:
     hottest = max(blocks, key=lambda block: len(re.findall(r"\bfml[as]\b", block)))
     assert len(set(re.findall(r"\bfmla\s+v(\d+)\.4s", hottest))) >= 16
     assert "[sp" not in hottest
+
+
+SVE = ("neoverse-v1", "a64fx")
+
+
+def assembly_for(name: str, cpu: str) -> str:
+    backend = CpuBackend(GPUTarget("cpu", cpu, 0))
+    origin, options = ("ttir", ttir_of(name)), backend.parse_options({})
+    artifact = compile_kernel(origin, name=name, signature=(), digest="", backend=backend, options=options)
+    return str(artifact.asm["asm"])
+
+
+@pytest.mark.parametrize("cpu", SVE)
+def test_the_loop_of_a_product_is_of_scalable_vectors(cpu: str) -> None:
+    blocks = re.split(r"^\.?[\w$.]+:.*$", assembly_for("matmul", cpu), flags=re.MULTILINE)
+    hottest = max(blocks, key=lambda block: len(re.findall(r"\bfml[as]\b", block)))
+    assert len(set(re.findall(r"\bfmla\s+z(\d+)\.s", hottest))) >= 16
+    in_all_lanes = {"a64fx": r"\bld1rw\b", "neoverse-v1": r"\bmov\s+z\d+\.s, s\d+"}[cpu]  # V1 has slow ld1r of floats
+    assert len(re.findall(in_all_lanes, hottest)) == 4, "a number of A in all lanes"
+    assert "[sp" not in hottest
+
+
+@pytest.mark.parametrize("cpu", SVE)
+@pytest.mark.parametrize("name", CALLS)
+def test_no_vector_is_put_together_on_the_stack(name: str, cpu: str) -> None:
+    text = assembly_for(name, cpu)
+    assert re.search(r"\bz\d+\.s", text) or "ldr\tz" in text
+    assert not re.search(r"\bst[r1]\s+(?:[sdh]\d+|\{ v\d+\.[sdh] \}\[\d+\]), \[sp", text), "lane by lane"

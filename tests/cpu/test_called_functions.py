@@ -41,7 +41,7 @@ def calls(x_ptr, n):
 def called(kernel: Any, *arguments: Any, **options: Any) -> list[str]:
     """The functions that the machine code of a launch calls, after the launch."""
     compiled = kernel[options.pop("grid", (1,))](*arguments, **options)
-    found: list[str] = re.findall(r"^\s*(?:call|callq)\s+\.?([A-Za-z_]\w*)", compiled.asm["asm"], re.MULTILINE)
+    found: list[str] = re.findall(r"^\s*(?:call|callq|bl)\s+\.?([A-Za-z_]\w*)", compiled.asm["asm"], re.MULTILINE)
     return [name for name in found if not name.startswith("__")]
 
 

@@ -16,8 +16,8 @@ from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
 from tilewright.ir.core import Block
 from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i1, i8, i16, i32
 
-ZEN4, V3, V2, ARM, ARM_V1 = (
-    host_target(name) for name in ("znver4", "x86-64-v3", "x86-64-v2", "aarch64", "neoverse-v1")
+ZEN4, V3, V2, ARM, ARM_V2 = (
+    host_target(name) for name in ("znver4", "x86-64-v3", "x86-64-v2", "aarch64", "neoverse-v2")
 )
 NEXT_A, NEXT_B = Block((BYTES, BYTES)).args
 
@@ -47,8 +47,14 @@ MULTIPLY = r"\b(?:v?fmadd\w*|fmla|vdpbf16ps|vpdpbusd|v?pmaddwd|bfdot|sdot)\b"
         ("x86-64-v3", i8, i32, "vpmaddwd", 12),
         ("aarch64", f32, f32, "fmla", 16),
         ("aarch64", bf16, f32, "fmla", 16),
-        ("neoverse-v1", bf16, f32, "bfdot", 16),
-        ("neoverse-v1", i8, i32, "sdot", 16),
+        ("neoverse-v2", bf16, f32, "bfdot", 16),
+        ("neoverse-v2", i8, i32, "sdot", 16),
+        ("neoverse-v1", f32, f32, r"fmla\s+z\d+\.s", 16),
+        ("neoverse-v1", f64, f64, r"fmla\s+z\d+\.d", 16),
+        ("neoverse-v1", bf16, f32, r"bfdot\s+z\d+\.s", 16),
+        ("neoverse-v1", i8, i32, r"sdot\s+z\d+\.s", 16),
+        ("a64fx", f32, f32, r"fmla\s+z\d+\.s", 16),
+        ("a64fx", bf16, f32, r"fmla\s+z\d+\.s", 16),
     ],
 )
 def test_inner_loop(cpu: str, operand: Type, acc: Type, instruction: str, count: int) -> None:
@@ -99,14 +105,14 @@ def test_blocks_of_grouped_words_are_wide(operand: Type, acc: Type) -> None:
         (bf16, ZEN4, bf16),
         (bf16, V3, f32),
         (bf16, ARM, f32),
-        (bf16, ARM_V1, bf16),
+        (bf16, ARM_V2, bf16),
         (FLOATS["f8E4M3FN"], ZEN4, bf16),
         (FLOATS["f8E5M2"], V3, f32),
         (i8, ZEN4, i8),
         (i8, V3, i16),
         (i8, ARM, i32),
-        (i8, ARM_V1, i8),
-        (i16, ARM_V1, i32),
+        (i8, ARM_V2, i8),
+        (i16, ARM_V2, i32),
         (i32, ZEN4, i32),
     ],
 )

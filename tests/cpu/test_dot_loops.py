@@ -24,7 +24,7 @@ from tilewright.ir.printer import print_op
 from tilewright.ir.types import bf16, f16, f32, f64, i8, i16, i32, i64
 
 PARAMETERS = (*(BYTES,) * 4, i64, i64, i64, i64, i64)
-TARGETS = ("x86-64-v2", "x86-64-v3", "znver4", "aarch64", "neoverse-v1")
+TARGETS = ("x86-64-v2", "x86-64-v3", "znver4", "aarch64", "neoverse-v1", "neoverse-v2", "a64fx")
 TYPES = {
     "f16": (f16, f32),
     "bf16": (bf16, f32),
@@ -139,6 +139,6 @@ def test_texts(golden: Callable[[str, str], None]) -> None:
     cases: list[tuple[str, Any]] = [
         ("x86-64-v3", make_spec((4, 16, 8), f32, f32)),
         ("icelake-server", make_spec((2, 16, 16), i8, i32, zero_init=True)),
-        ("neoverse-v1", replace(make_spec((2, 4, 4), bf16, f32), b_stride=AT_RUN_TIME)),
+        ("neoverse-v2", replace(make_spec((2, 4, 4), bf16, f32), b_stride=AT_RUN_TIME)),
     ]
     golden("\n".join(print_op(loops_of(spec, host_target(cpu))) for cpu, spec in cases), "cpu/dot_loops.ttir")

@@ -145,7 +145,8 @@ def test_results() -> None:
 
 
 DOTS: list[tuple[Any, Any, int, bool, str]] = [
-    (i8, i32, 4, False, "neoverse-v1"),
+    (i8, i32, 4, False, "neoverse-v2"),
+    (i8, i32, 8, False, "neoverse-v1"),
     (i8, i32, 8, True, "icelake-server"),
     (i16, i32, 4, False, "x86-64-v2"),
     (i16, i32, 8, False, "x86-64-v3"),

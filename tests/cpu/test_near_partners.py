@@ -10,6 +10,7 @@ from networks_in_numpy import sorted_by_steps
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.llvm.machine import host_target
 
 
 @tw.jit
@@ -131,7 +132,7 @@ def test_wider_numbers_in_the_same_nest() -> None:
     for step in range(12):
         expected = (expected * np.float32(0.5) + expected[np.arange(64) ^ (15 - step)]).astype(np.float32)
     np.testing.assert_allclose(out, expected / 3.0, rtol=1e-6)
-    assert compiled.asm["llir"].count("\n") < 400
+    assert compiled.asm["llir"].count("\n") < (400 if host_target().vector_bits > 128 else 600)
 
 
 @tw.jit

@@ -29,7 +29,7 @@ from tilewright.ir.verifier import verify
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
 
-TARGETS = [host_target(name) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-v1")]
+TARGETS = [host_target(name) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-v1", "neoverse-v2")]
 N = 64
 
 

@@ -6,11 +6,14 @@ import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tilewright.backends.llvm import host_cpu
-from tilewright.backends.llvm.host_cpu import ARM_BITS, X86_BITS, Registers, host_arm, host_x86, x86_cpu
+from tilewright.backends.llvm.host_cpu import ARM_BITS, X86_BITS, HostCpu, Registers, host_arm, host_x86, x86_cpu
+from tilewright.support.system import linux
 
 NONE = Registers(0, 0, 0, 0)
 INTEL, AMD = Registers(7, 0x756E6547, 0x6C65746E, 0x49656E69), Registers(7, 0x68747541, 0x444D4163, 0x69746E65)
@@ -90,3 +93,28 @@ def test_an_arm_processor_says_what_the_system_says() -> None:
     assert found <= ARM_BITS.keys()
     if "Features" in text:
         assert all((names.get(name, name) in text) == (name in found) for name in ARM_BITS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "bits"), [(16, 128), (32, 256), (64, 512), (64 | 1 << 17, 512), (256, 2048), (-1, 0)]
+)
+def test_the_length_of_scalable_vectors_is_asked_of_linux(answer: int, bits: int, monkeypatch: Any) -> None:
+    """PR_SVE_GET_VL answers bytes and flags, or an error where there are none."""
+    asked: list[tuple[int, ...]] = []
+
+    def prctl(*words: int) -> int:
+        asked.append(words)
+        return answer
+
+    monkeypatch.setattr(linux, "c_library", lambda: SimpleNamespace(prctl=prctl))
+    assert linux.Linux.scalable_vector_bits(SimpleNamespace()) == bits
+    assert asked == [(51, 0, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(("length", "features"), [(256, {"dotprod", "sve"}), (0, {"dotprod"})])
+def test_scalable_vectors_count_where_they_have_a_length(length: int, features: set[str], monkeypatch: Any) -> None:
+    system = SimpleNamespace(
+        hardware_capabilities=lambda entry: {16: 1 << 20 | 1 << 22, 26: 0}[entry], scalable_vector_bits=lambda: length
+    )
+    monkeypatch.setattr(host_cpu, "SYSTEM", system)
+    assert host_arm() == HostCpu("", 0, frozenset(features), length)

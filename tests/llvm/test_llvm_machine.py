@@ -61,7 +61,9 @@ def test_unknown_cpu_names_the_known_ones():
         ("icelake-server", cpu_costs.AVX512),
         ("znver4", cpu_costs.ZEN4),
         ("neoverse-n1", cpu_costs.NEON),
-        ("neoverse-v1", cpu_costs.NEON_WIDE),
+        ("neoverse-v1", cpu_costs.SVE_256),
+        ("neoverse-v2", cpu_costs.NEON_WIDE),
+        ("a64fx", cpu_costs.SVE_512),
         ("apple-m1", cpu_costs.NEON_WIDE),
     ],
 )

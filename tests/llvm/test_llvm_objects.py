@@ -16,11 +16,12 @@ from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.types import PointerType, f32, f64, i1, i32, i64
 
-CPUS = ("znver4", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "neoverse-v1")
+CPUS = ("znver4", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "neoverse-v2", "neoverse-v1", "a64fx")
 SHARES = [
     ("znver4", 0, 1),
     *(pytest.param(cpu, 0, 2, marks=pytest.mark.slow) for cpu in ("x86-64-v2", "aarch64")),
-    *(pytest.param(cpu, 1, 2, marks=pytest.mark.slow) for cpu in ("x86-64-v3", "neoverse-v1")),
+    *(pytest.param(cpu, 1, 2, marks=pytest.mark.slow) for cpu in ("x86-64-v3", "neoverse-v2")),
+    *(pytest.param(cpu, share, 4, marks=pytest.mark.slow) for share, cpu in enumerate(("neoverse-v1", "a64fx"))),
     *(pytest.param(cpu, 0, 1, marks=LONG) for cpu in CPUS[1:]),
 ]
 """What `make test` compiles: all ops for one CPU, half of them for each of two whose text is mostly one."""
@@ -147,7 +148,7 @@ def test_a_lowering_that_calls_a_library_is_found(monkeypatch):
 
 
 def test_aarch64_uses_neon():
-    target = host_target("neoverse-v1")
+    target = host_target("neoverse-v2")
     for function in ("exp", "log", "sin", "tanh", "erf"):
         assembly = emit_assembly(module_for(make_op(f"math.{function}", [f32], f32), target, 4), target)
         lanes = "2d" if function == "sin" else "4s"

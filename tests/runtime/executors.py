@@ -46,6 +46,6 @@ class Silent(Executor):
 
 def become_another_cpu() -> None:
     """Make this process one of a machine that has fewer instructions."""
-    name = "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a53"
+    name = "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a72"
     machine._detected_host = lambda: machine.host_target(name)
     registry.make_backend.cache_clear()

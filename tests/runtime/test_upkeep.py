@@ -165,7 +165,7 @@ def test_stats(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == [
         f"folder   {root}",
         "entries  2",
-        "size     20.1 KiB of 1 GiB",
+        "size     20.2 KiB of 1 GiB",
         "used     from 2 days to 3 hours ago",
     ]
 
@@ -196,7 +196,7 @@ def test_clear(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(2)
     (root / "runtime-x86_64-0123456789abcdef.blob").write_text("")
     assert main(["cache", "clear"]) == 0
-    assert capsys.readouterr().out == "2 entries deleted, 20.1 KiB\n"
+    assert capsys.readouterr().out == "2 entries deleted, 20.2 KiB\n"
     assert list(root.iterdir()) == []
 
 

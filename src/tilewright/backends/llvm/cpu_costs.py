@@ -68,4 +68,8 @@ ZEN4 = AVX512._replace(splits_vectors=True)
 NEON = AVX512._replace(product_columns=4, streams_from=0)
 """Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""
 NEON_WIDE = NEON._replace(chains=16)
-"""Four multiply-adds a cycle, each of four: Neoverse V1 and V2, Apple's."""
+"""Four multiply-adds a cycle, each of four: Neoverse V2, Apple's; V1 where its scalable vectors are not used."""
+SVE_256 = NEON
+"""Two multiply-adds a cycle, each of eight, which take four cycles: Neoverse V1."""
+SVE_512 = SVE_256._replace(chains=16)
+"""Two multiply-adds a cycle, each of sixteen, which take nine cycles: A64FX, at 16 of 18 chains, as blocks are even."""

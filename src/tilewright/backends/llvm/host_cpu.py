@@ -4,10 +4,11 @@
 
 x86 has the instruction `cpuid`, which a few bytes of mapped code run; an emulator answers it for the processor that it
 emulates, where /proc/cpuinfo would tell of the machine below. Vectors count only where the system saves their registers
-(`xgetbv`). On AArch64 a program may not ask, so the system's auxiliary vector tells.
+(`xgetbv`). On AArch64 a program may not ask, so the system's auxiliary vector tells, and for scalable vectors
+a call of the system how long they are: this may differ between processes.
 
 Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID; AMD64 Architecture Programmer's Manual,
-volume 3, appendix E; Linux, Documentation/arch/arm64/elf_hwcaps.rst.
+volume 3, appendix E; Linux, Documentation/arch/arm64/elf_hwcaps.rst and sve.rst.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ class HostCpu(NamedTuple):
         vendor: the maker's word of twelve letters; empty on AArch64.
         family: the maker's number of the generation; 0 on AArch64.
         features: LLVM's names of what the processor has and the system lets programs use.
+        scalable_bits: bits of a register of scalable vectors, where `features` has "sve"; 0 elsewhere.
     """
 
     vendor: str
     family: int
     features: frozenset[str]
+    scalable_bits: int = 0
 
 
 CpuId = Callable[[int, int], Registers]
@@ -92,6 +95,7 @@ ARM_BITS: Mapping[str, tuple[int, int]] = {
     "dotprod": (16, 20),
     "fullfp16": (16, 10),
     "i8mm": (26, 13),
+    "sve": (16, 22),
 }
 """The entry of the auxiliary vector (AT_HWCAP or AT_HWCAP2) and the bit of every feature."""
 
@@ -155,4 +159,6 @@ def _family(signature: int) -> int:
 def host_arm() -> HostCpu:
     """The AArch64 processor of this process; without features where the system does not tell."""
     words = {entry: SYSTEM.hardware_capabilities(entry) for entry, _ in ARM_BITS.values()}
-    return HostCpu("", 0, frozenset(name for name, (entry, bit) in ARM_BITS.items() if words[entry] >> bit & 1))
+    found = {name for name, (entry, bit) in ARM_BITS.items() if words[entry] >> bit & 1}
+    length = SYSTEM.scalable_vector_bits() if "sve" in found else 0
+    return HostCpu("", 0, frozenset(found if length else found - {"sve"}), length)

@@ -83,11 +83,20 @@ class Target(NamedTuple):
     @property
     def function_attributes(self) -> str:
         """LLVM attributes for every function compiled for this target."""
-        return f'nounwind "tune-cpu"="{self.tune}"'
+        length = self.vector_bits // 128
+        scalable = f" vscale_range({length},{length})" if self.has_sve else ""
+        return f'nounwind "tune-cpu"="{self.tune}"{scalable}'
+
+    @property
+    def has_sve(self) -> bool:
+        """Code uses registers of AArch64's scalable vectors, and runs only where they have `vector_bits`."""
+        return "sve" in self.features
 
     @property
     def costs(self) -> cpu_costs.CpuCosts:
         """The figures that choices are made by."""
+        if self.has_sve:
+            return cpu_costs.SVE_512 if self.vector_bits == 512 else cpu_costs.SVE_256
         if self.neon:
             return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
         if not self.has_avx512f:
@@ -101,6 +110,8 @@ class Target(NamedTuple):
     def runs_here(self) -> bool:
         """Whether this process can execute code for the target."""
         host = host_target()
+        if self.has_sve and self.vector_bits != host.vector_bits:
+            return False
         return self.triple == host.triple and _capabilities(self) <= _capabilities(host)
 
 
@@ -111,7 +122,7 @@ ICELAKE = (*V4, "avx512vbmi", "avx512vbmi2", "avx512vnni")
 ZEN4 = (*ICELAKE, "avx512bf16")
 X86_LEVELS = (("x86-64-v4", V4), ("x86-64-v3", V3), ("x86-64-v2", V2))
 
-# CPU name -> (scheduling model, features it has)
+# CPU name -> (scheduling model, features it has[, bits of scalable vectors])
 X86_CPUS = {
     "alderlake": ("alderlake", (*V3, "avxvnni")),
     "haswell": ("haswell", V3),
@@ -127,17 +138,20 @@ X86_CPUS = {
     "znver4": ("znver4", ZEN4),
     "znver5": ("znver5", (*ZEN4, "avxvnni")),
 }
-ARM_CPUS = {
-    "aarch64": ("cortex-a76", ()),
-    "apple-m1": ("apple-m1", ("dotprod", "fullfp16")),
-    "apple-m2": ("apple-m2", ("bf16", "dotprod", "fullfp16", "i8mm")),
-    "cortex-a72": ("cortex-a72", ()),
-    "neoverse-n1": ("neoverse-n1", ("dotprod", "fullfp16")),
-    "neoverse-v1": ("neoverse-v1", ("bf16", "dotprod", "fullfp16", "i8mm")),
-    "neoverse-v2": ("neoverse-v2", ("bf16", "dotprod", "fullfp16", "i8mm")),
+ARM_CPUS: dict[str, tuple[str, tuple[str, ...], int]] = {
+    "a64fx": ("a64fx", ("fullfp16", "sve"), 512),
+    "aarch64": ("cortex-a76", (), 128),
+    "apple-m1": ("apple-m1", ("dotprod", "fullfp16"), 128),
+    "apple-m2": ("apple-m2", ("bf16", "dotprod", "fullfp16", "i8mm"), 128),
+    "cortex-a72": ("cortex-a72", (), 128),
+    "neoverse-n1": ("neoverse-n1", ("dotprod", "fullfp16"), 128),
+    "neoverse-v1": ("neoverse-v1", ("bf16", "dotprod", "fullfp16", "i8mm", "sve"), 256),
+    "neoverse-v2": ("neoverse-v2", ("bf16", "dotprod", "fullfp16", "i8mm"), 128),
 }
 
 
+SVE_BITS = (256, 512)
+"""Lengths of scalable vectors that code is generated for. Those of 128 bits have nothing over NEON's here."""
 WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
 """Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
 
@@ -167,8 +181,7 @@ def _named(name: str) -> Target:
         tune, features = X86_CPUS[name]
         return _x86(_level(features), tune, features)
     if name in ARM_CPUS:
-        tune, features = ARM_CPUS[name]
-        return _arm(tune, features)
+        return _arm(*ARM_CPUS[name])
     known = ", ".join((*X86_CPUS, *ARM_CPUS))
     raise UnknownCpuError(f"there is no CPU {name!r}; known are: native, {known}")
 
@@ -179,8 +192,7 @@ def _detected_host() -> Target:
     if machine == "aarch64":
         if SYSTEM.name == "macos":
             return _named("apple-m1")
-        found = host_arm().features
-        return _arm("neoverse-v1" if "bf16" in found else "neoverse-n1", tuple(found))
+        return _arm_host(host_arm())
     if machine != "x86-64":
         raise UnknownCpuError(f"no code generation for the architecture {machine!r}")
     try:
@@ -228,14 +240,22 @@ def _x86(cpu: str, tune: str, features: tuple[str, ...]) -> Target:
     )
 
 
-def _arm(tune: str, features: tuple[str, ...]) -> Target:
+def _arm_host(cpu: HostCpu) -> Target:
+    """NEON unless scalable vectors are longer, and of a length that loops are written for."""
+    if cpu.scalable_bits not in SVE_BITS:
+        neon = tuple(cpu.features - {"sve"})
+        return _arm("neoverse-v1" if "bf16" in neon else "neoverse-n1", neon, 128)
+    return _arm("neoverse-v1" if "bf16" in cpu.features else "a64fx", tuple(cpu.features), cpu.scalable_bits)
+
+
+def _arm(tune: str, features: tuple[str, ...], vector_bits: int) -> Target:
     # Apple reserves x18; not using it costs nothing elsewhere.
     return Target(
         triple=triple_for(SYSTEM.name, "aarch64"),
         cpu="generic",
         tune=tune,
         features=tuple(sorted((*features, "reserve-x18"))),
-        vector_bits=128,
+        vector_bits=vector_bits,
         has_fma=True,
         has_f16c=True,
         has_avx2=False,

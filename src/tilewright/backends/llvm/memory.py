@@ -112,6 +112,8 @@ def _has_hardware_mask(w: LlvmWriter, element: str, lanes: int) -> bool:
     width = bits_of(element)
     if w.target.has_avx512f:
         return width >= 8 and width * lanes >= 128
+    if w.target.has_sve:
+        return width * lanes >= 128 and width >= 8
     return w.target.has_avx2 and width >= 32 and width * lanes >= 128
 
 

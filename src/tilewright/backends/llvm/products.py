@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.backends.llvm.scalable import in_register, out_of_register
 from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.vector import DotAccumulate, lanes_of
@@ -20,10 +21,12 @@ class Instruction(NamedTuple):
     Attributes:
         names: by the number of lanes of the accumulator.
         accumulates: it adds the products to the accumulator; if not, another one does.
+        scalable: its registers are scalable vectors, in which those of a fixed length lie.
     """
 
     names: dict[int, str]
     accumulates: bool = True
+    scalable: bool = False
 
 
 INSTRUCTIONS = {
@@ -35,6 +38,8 @@ INSTRUCTIONS = {
     ),
     ("neon", "bfloat", False): Instruction({4: "llvm.aarch64.neon.bfdot.v4f32.v8bf16"}),
     ("neon", "i8", False): Instruction({4: "llvm.aarch64.neon.sdot.v4i32.v16i8"}),
+    ("sve", "bfloat", False): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfdot"), scalable=True),
+    ("sve", "i8", False): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.sdot.nxv4i32"), scalable=True),
 }
 """By family of machines, element and whether the integers in `a` have no sign."""
 
@@ -42,9 +47,20 @@ INSTRUCTIONS = {
 def accumulate_products(w: LlvmWriter, op: DotAccumulate, a: str, b: str, accumulator: str) -> str:
     """Write the op; returns the new accumulator."""
     element, lanes = element_of(op.a.type), lanes_of(op.result.type)
-    names, accumulates = INSTRUCTIONS["neon" if w.target.neon else "x86", element, op.unsigned]
+    names, accumulates, scalable = INSTRUCTIONS[_family(w, lanes), element, op.unsigned]
     type, operand = vector(element_of(op.result.type), lanes), vector(element, lanes_of(op.a.type))
+    if scalable:
+        sums = in_register(w, element_of(op.result.type), lanes, accumulator)
+        factors = [in_register(w, element, lanes_of(op.a.type), factor) for factor in (a, b)]
+        total = w.call(sums[0], names[lanes], [sums, *factors])
+        return out_of_register(w, element_of(op.result.type), lanes, total)
     if accumulates:
         return w.call(type, names[lanes], [(type, accumulator), (operand, a), (operand, b)])
     products = w.call(type, names[lanes], [(operand, a), (operand, b)])
     return w.emit(f"add {type} {accumulator}, {products}")
+
+
+def _family(w: LlvmWriter, lanes: int) -> str:
+    if not w.target.neon:
+        return "x86"
+    return "sve" if lanes > 4 else "neon"

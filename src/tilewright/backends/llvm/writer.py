@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from tilewright.backends.llvm import scalable
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.sections import Loop, Phi, Section
@@ -183,7 +184,7 @@ class LlvmWriter:
 
     def finish(self, value: str) -> None:
         """Return from the function, with a typed value or "void"."""
-        if self._streams:  # other threads see what was stored only after this
+        if self._streams and not self.target.neon:  # others see what was stored only after this; AArch64's are ordinary
             self.call_void("llvm.x86.sse.sfence", [])
         self.do(f"ret {value}")
 
@@ -390,12 +391,16 @@ class LlvmWriter:
             return value
         if not value.startswith("%"):
             return f"splat ({element} {value})"
+        if scalable.is_scalable(self.target, element, lanes):
+            return scalable.splat(self, value, element, lanes)
         type = vector(element, lanes)
         first = self.emit(f"insertelement {type} poison, {element} {value}, i64 0")
         return self.emit(f"shufflevector {type} {first}, {type} poison, <{lanes} x i32> zeroinitializer")
 
     def shuffle(self, type: str, first: str, second: str, indices: Sequence[int]) -> str:
         """Lanes of two vectors of `type`, by number; `second` may be "poison"."""
+        if second != "poison" and scalable.is_shuffled_here(self.target, type, len(indices)):
+            return scalable.shuffle_of_two(self, type, (first, second), indices)
         mask = ", ".join(f"i32 {index}" for index in indices)
         return self.emit(f"shufflevector {type} {first}, {type} {second}, <{len(indices)} x i32> <{mask}>")
 

@@ -3,12 +3,12 @@
     ~/.tilewright/cache/GZTG…A/       the digest of the cache key, in base 32
         add.source  add.ttir  add.ttcir  add.llir      texts, for `kernel.asm`
         add.obj  add.image                             relocatable object; the same linked, ready to be mapped
-        add.json                                       metadata, and the digest of each other file
+        add.json                                       metadata, the key, and the digest of each other file
         __grp__add.json                                which files belong together
 
-Who keeps the files is up to the cache manager. Whatever does not match its digest counts as absent: the kernel is
-compiled again and the entry replaced. A folder that cannot be read or written costs one warning; kernels are then
-compiled in each process.
+Who keeps the files is up to the cache manager. Whatever does not match its digest counts as absent, and so does an
+entry of another key, should files have been renamed: the kernel is compiled again and the entry replaced. A folder that
+cannot be read or written costs one warning; kernels are then compiled in each process.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tilewright.support.named_tuple import NamedTuple
 if TYPE_CHECKING:  # importing it takes as long as two launches from the cache
     from pathlib import Path
 
-_FORMAT, _FILES = "cache_format", "cache_files"
-_FORMAT_NUMBER = 3
+_FORMAT, _FILES, _KEY = "cache_format", "cache_files", "cache_key"
+_FORMAT_NUMBER = 4
 
 
 class Entry(NamedTuple):
@@ -50,11 +50,12 @@ class StoredEntry:
     def __init__(
         self,
         stem: str,
-        facts: Mapping[str, Any],
+        key: str,
         digests: Mapping[str, str],
+        facts: Mapping[str, Any],
         path_of: Callable[[str], str | None],
     ) -> None:
-        self.facts = facts
+        self.key, self.facts = key, facts
         self.suffixes = tuple(digests)
         self._stem, self._digests, self._path_of = stem, digests, path_of
 
@@ -106,9 +107,10 @@ def load(digest: str, name: str) -> StoredEntry | None:
         if path is None:
             return None
         entry = _entry(stem, _content(path), manager.get_file)
-        if entry is None:
-            warn_of_damage(f"{path} is damaged")
-        return entry
+        if entry is not None and entry.key == digest:
+            return entry
+        warn_of_damage(f"{path} is {'damaged' if entry is None else 'of another key, perhaps of another machine'}")
+        return None
     except FileNotFoundError:  # another process has just evicted it
         return None
     except OSError as error:
@@ -127,8 +129,9 @@ def _entry(stem: str, index: bytes, path_of: Callable[[str], str | None]) -> Sto
     if index != _index(body):
         return None
     facts = json.loads(body)
-    digests = facts.pop(_FILES)
-    return StoredEntry(stem, facts, digests, path_of) if facts.pop(_FORMAT) == _FORMAT_NUMBER else None
+    if facts.pop(_FORMAT) != _FORMAT_NUMBER:
+        return None
+    return StoredEntry(stem, facts.pop(_KEY), facts.pop(_FILES), facts, path_of)
 
 
 def _index(body: bytes) -> bytes:
@@ -144,7 +147,7 @@ def store(digest: str, name: str, entry: Entry) -> dict[str, str]:
     """
     stem = file_stem(name)
     digests = {suffix: hash_of(content).hexdigest() for suffix, content in entry.files.items()}
-    body = {**entry.facts, _FORMAT: _FORMAT_NUMBER, _FILES: digests}
+    body = {**entry.facts, _FORMAT: _FORMAT_NUMBER, _KEY: digest, _FILES: digests}
     files = {f"{stem}.{suffix}": content for suffix, content in entry.files.items()}
     files[f"{stem}.json"] = _index(json.dumps(body).encode())
     try:

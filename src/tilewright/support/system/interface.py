@@ -133,6 +133,10 @@ class System(ABC):
         """A word of what the system says of an AArch64 processor: AT_HWCAP, 16, or AT_HWCAP2, 26; 0 if it does not."""
         return 0
 
+    def scalable_vector_bits(self) -> int:
+        """The bits of AArch64's scalable vectors (SVE) in this thread and those that it starts; 0 without them."""
+        return 0
+
     @abstractmethod
     def main_thread(self) -> int:
         """A number for Python's main thread, where machine code cannot ask whether it runs there; 0 where it can."""

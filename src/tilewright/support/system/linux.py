@@ -13,6 +13,8 @@ from tilewright.support.system.posix import EXECUTE, READ, WRITE, Posix, c_libra
 _PRIVATE_ANONYMOUS = 0x22
 NO_RESERVE = 0x4000
 """MAP_NORESERVE, which older Pythons do not name: address space without a promise of memory."""
+_SVE_GET_VL, _SVE_VL_LEN_MASK = 51, 0xFFFF
+"""PR_SVE_GET_VL of prctl, and the bits of its answer that are a number of bytes (Documentation/arch/arm64/sve.rst)."""
 
 
 class Linux(Posix):
@@ -53,3 +55,7 @@ class Linux(Posix):
             return 0
         read.restype, read.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
         return int(read(entry))
+
+    def scalable_vector_bits(self) -> int:
+        length = int(c_library().prctl(_SVE_GET_VL, 0, 0, 0, 0))  # an error where there are none
+        return 8 * (length & _SVE_VL_LEN_MASK) if length > 0 else 0
