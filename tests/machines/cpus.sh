@@ -15,6 +15,11 @@ qemu=$(command -v qemu-x86_64 || echo "$here/qemu/usr/bin/qemu-x86_64")
 [ -e "$qemu" ] || tests/machines/unpack.sh trixie amd64 "$here/qemu" qemu-user
 python=$(realpath .venv/bin/python)
 
+# What measures times.
+left_out=(--deselect tests/runtime/test_start_up.py --deselect tests/drivers/test_blob.py::test_loading_takes_microseconds)
+# qemu's `vmaskmov` reads what the mask leaves out, too: products whose masks end with their arrays would stop the process.
+ends_of_arrays=(tests/cpu/test_dot_{columns,copies,depth,rows,wraps}.py)
+
 for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
   venv=$here/$cpu
   mkdir -p "$venv/bin"
@@ -22,7 +27,9 @@ for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
   ln -sfn "$PWD/.venv/lib" "$venv/lib"
   printf '#!/bin/sh\nexec "%s" -cpu %s -0 "%s" "%s" "$@"\n' "$qemu" "$cpu" "$venv/bin/python" "$python" > "$venv/bin/python"
   chmod +x "$venv/bin/python"
+  own=("${left_out[@]}")
+  if [[ $cpu = Haswell* ]]; then own+=("${ends_of_arrays[@]/#/--ignore=}"); fi
   echo "tests on $cpu"
   "$venv/bin/python" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" --dist worksteal \
-    -m "not slow and not spared" "$@" "${tests[@]}"
+    -m "not slow and not spared" "${own[@]}" "$@" "${tests[@]}"
 done

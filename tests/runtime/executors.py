@@ -45,7 +45,11 @@ class Silent(Executor):
 
 
 def become_another_cpu() -> None:
-    """Make this process one of a machine that has fewer instructions."""
-    name = "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a72"
-    machine._detected_host = lambda: machine.host_target(name)
+    """Make this process one of a machine that has other instructions."""
+    names = ("x86-64-v2", "x86-64-v3") if os.uname().machine == "x86_64" else ("cortex-a72", "neoverse-v1")
+    here = machine.host_target()
+    other = next(
+        found for found in map(machine.host_target, names) if (found.cpu, found.features) != (here.cpu, here.features)
+    )
+    machine._detected_host = lambda: other
     registry.make_backend.cache_clear()
