@@ -25,6 +25,13 @@ DIALECTS = tuple(sorted({f"{name.partition('.')[0]}." for name in OPS}))
 BEGINS_A_NAME = re.compile(rf"""["'\s](?:{"|".join(map(re.escape, DIALECTS))})""")
 GROUP, CONSTANT_GROUP = 3, 2
 """From so many names on, anywhere and as the value of a module's or a class's name."""
+UNTYPED = (
+    (r"\b(operands|args)\[-?\d", 40, "an operand has a name: `loop.low`"),
+    (r"assert isinstance\(", 40, "a function that returns the type it needs: `descriptor_block(value)`"),
+    (r"attributes\[\"", 30, "an attribute has a name: `loop.stages`"),
+)
+"""Ways round the declared names and types of ops, how often all files but those that declare may use them, and what to
+write instead."""
 
 
 def in_tables(nodes: list[ast.AST]) -> set[ast.AST]:
@@ -152,3 +159,14 @@ def test_permitted_tables_are_not_reported(case: str, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(PERMITTED[case])
 
     assert list(groups(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("pattern", "most", "instead"), UNTYPED, ids=["operands", "asserts", "attributes"])
+def test_ops_are_used_by_declared_names_and_types(pattern: str, most: int, instead: str) -> None:
+    counts = {
+        path.relative_to(PACKAGE).as_posix(): len(re.findall(pattern, path.read_text(encoding="utf-8")))
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] not in DECLARING
+    }
+    users = {path: count for path, count in counts.items() if count}
+    assert sum(users.values()) <= most, f"{pattern} has more than {most} uses; {instead}; they are in {users}"

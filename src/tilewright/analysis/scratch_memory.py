@@ -21,7 +21,7 @@ from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_o
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType, PointerType, TensorDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import Distributed, encoding
+from tilewright.layouts.encodings import Distributed, encoding_as
 from tilewright.layouts.movement import needs_shared_memory
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.swizzle import scratch_elements
@@ -53,10 +53,7 @@ def scratch_bytes_on(capability: int) -> Callable[[Op], int]:
 def layout_of(value: Value) -> tuple[Distributed, TensorType]:
     """The layout and the type of a tile."""
     type = tile_type(value)
-    assert type.encoding is not None, "tiles of TTGIR have layouts"
-    layout = encoding(type.encoding)
-    assert isinstance(layout, Distributed), "tiles live in registers"
-    return layout, type
+    return encoding_as(Distributed, type.encoding), type
 
 
 def width(type: Type) -> int:

@@ -39,8 +39,7 @@ def language_type(text: str) -> dtype:
         ValueError: there is no such type.
     """
     if text.startswith(DESCRIPTOR):
-        element, _, shape = text.removeprefix(DESCRIPTOR).removesuffix("]>").partition("[")
-        return descriptor_type(block_type(language_type(element), list(map(int, shape.split(",")))))
+        return _descriptor(text)
     if text.startswith("*k"):
         return pointer_type(language_type(text[2:]), const=True)
     if text.startswith("*"):
@@ -57,6 +56,11 @@ def container_of(sequence: Any) -> Any:
     return host_descriptor if sequence is HostDescriptor else sequence
 
 
+def _descriptor(text: str) -> descriptor_type:
+    element, _, shape = text.removeprefix(DESCRIPTOR).removesuffix("]>").partition("[")
+    return descriptor_type(block_type(language_type(element), list(map(int, shape.split(",")))))
+
+
 def _gluon_map(spec: ArgumentSpec) -> Parameter:
     """The descriptor itself of a descriptor that a host makes for Gluon.
 
@@ -66,9 +70,7 @@ def _gluon_map(spec: ArgumentSpec) -> Parameter:
     made, layout = spec.elements[0], spec.elements[-1].constant
     if not made.type.startswith(DESCRIPTOR):
         raise Unsupported(NotOnThisTarget("a tensor descriptor", "the device moves no blocks", "take sm_90"))
-    kind = language_type(made.type)
-    assert isinstance(kind, descriptor_type), f"{made.type} is no descriptor"
-    return Parameter("0", tma_type(kind.block, layout))
+    return Parameter("0", tma_type(_descriptor(made.type).block, layout))
 
 
 def _parameter(name: str, spec: ArgumentSpec) -> Parameter:

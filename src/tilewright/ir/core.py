@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from tilewright.ir.attributes import UNKNOWN, Attribute, Location
 from tilewright.ir.declare import OPS, OpDefinition
-from tilewright.ir.types import MemDescType, TensorType, Type
+from tilewright.ir.types import MemDescType, TensorDescType, TensorType, Type
 
 
 class Value:
@@ -376,6 +376,12 @@ def tile_type(value: Value) -> TensorType:
     """The type of a tile."""
     assert isinstance(value.type, TensorType), f"{value.type} is no tile"
     return value.type
+
+
+def descriptor_block(value: Value) -> TensorType:
+    """The type of the blocks that a tensor descriptor moves."""
+    assert isinstance(value.type, TensorDescType), f"{value.type} is no tensor descriptor"
+    return value.type.block
 
 
 def buffer_type(value: Value) -> MemDescType:

@@ -119,8 +119,7 @@ def _permuted_rows(rows: Sequence[Sequence[int]], axes: Sequence[int]) -> tuple[
 def _transposed_parts(layout: PartitionedShared, shape: Shape, axes: Shape) -> PartitionedShared:
     pieces = layout.num_partitions * layout.num_groups
     piece = tuple(size // pieces if dim == layout.partition_dim else size for dim, size in enumerate(shape))
-    inner = transposed(layout.partition_layout, piece, axes)
-    assert isinstance(inner, Shared), "a buffer stays a buffer"
+    inner = as_shared(transposed(layout.partition_layout, piece, axes))
     return PartitionedShared(layout.num_partitions, layout.num_groups, axes.index(layout.partition_dim), inner)
 
 
@@ -271,6 +270,12 @@ def _with_size(layout: Blocked, axis: int, size: int) -> Blocked:
     return Blocked(sizes, layout.threads_per_warp, layout.warps_per_cta, layout.order, layout.cga)
 
 
+def as_shared(layout: Encoding) -> Shared:
+    """`layout`, which is one of shared memory."""
+    assert isinstance(layout, Shared), f"#{layout.name} is no layout of shared memory"
+    return layout
+
+
 @cache
 def reshaped_memory(layout: Encoding, shape: Shape, result: Shape) -> Shared:
     """The layout of a buffer of `shape` that is seen as one of shape `result`, every element where it is.
@@ -279,7 +284,7 @@ def reshaped_memory(layout: Encoding, shape: Shape, result: Shape) -> Shared:
         LayoutError: the shapes have different numbers of elements.
     """
     demand(prod(shape) == prod(result), f"{shown(shape)} and {shown(result)} have different numbers of elements")
-    assert isinstance(layout, Shared), f"#{layout.name} is no layout of shared memory"
+    layout = as_shared(layout)
     if shape == result:
         return layout
     outs = tuple(zip(dimension_names(len(result)), result, strict=True))

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 
 from tilewright.layouts.distributed import Linear
+from tilewright.layouts.encoding import encoding
 from tilewright.layouts.errors import demand
 from tilewright.layouts.keys import cga_layout
 from tilewright.layouts.linear_layout import LinearLayout, from_bases, identity_1d, log2, zeros_1d
@@ -202,6 +203,13 @@ _TILES: dict[Access, Callable[[], LinearLayout]] = {
     Access.ROWS_16_128: lambda: _tile([(8, 0)], [(0, 1), (0, 2), (1, 0), (2, 0), (4, 0)], 16, 4),
     Access.ROWS_16_256: lambda: _tile([(0, 1), (8, 0)], [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)], 16, 8),
 }
+
+
+def tensor_memory_encoding(text: str | None) -> Memory:
+    """The layout of tensor memory that `text` describes."""
+    layout = encoding(text or "")
+    assert isinstance(layout, Memory), f"{text} is no layout of tensor memory"
+    return layout
 
 
 def allocated(layout: Memory, shape: Shape, bits: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, Encoding, NvmmaShared, PaddedShared, Shared
 from tilewright.layouts.errors import LayoutError, demand
 from tilewright.layouts.grids import Grid, memory_grid, register_grid
+from tilewright.layouts.inference import as_shared
 from tilewright.layouts.memory_access import MAX_BITS, address_in, matrix_access, passes_of, simulated, vector_of
 from tilewright.layouts.movement import Movement, conversion, movement
 from tilewright.layouts.queries import (
@@ -37,8 +38,7 @@ def grid_of(layout: Encoding, shape: Shape, bits: int, limits: tuple[int, int]) 
     """The table of a layout."""
     if isinstance(layout, Distributed):
         return register_grid(layout, shape, *limits)
-    assert isinstance(layout, Shared), "layouts are in registers or in shared memory"
-    return memory_grid(layout, shape, bits, *limits)
+    return memory_grid(as_shared(layout), shape, bits, *limits)
 
 
 def described(layout: Encoding, shape: Shape, bits: int, limits: tuple[int, int]) -> str:

@@ -87,9 +87,9 @@ class Expansion:
         """The types of the parts that stand for a value of `type`; None if it stays."""
         raise NotImplementedError
 
-    def part_names(self, type: Type) -> Sequence[str]:
+    def part_names(self, value: Value) -> Sequence[str]:
         """The suffixes of the parts' names, behind the name of the value."""
-        return ("",) * len(self.part_types(type) or ())
+        return ("",) * len(self.part_types(value.type) or ())
 
     def expand(self, module: Op) -> bool:
         """Expand in all functions of `module`; returns whether there was anything to expand."""
@@ -144,7 +144,7 @@ class Expansion:
             if types is None:
                 expanded.append(value)
                 continue
-            names = self.part_names(value.type)
+            names = self.part_names(value)
             parts = [_part(value, owner, type, name) for type, name in zip(types, names, strict=True)]
             self.parts[value] = parts
             expanded += parts

@@ -25,7 +25,7 @@ from tilewright.dialects.tt_descriptors import (
     MakeTensorDescriptor,
 )
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Block, Op, Region, Value, tile_type
+from tilewright.ir.core import Block, Op, Region, Value, descriptor_block, tile_type
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.types import (
     FloatType,
@@ -79,9 +79,9 @@ class Descriptors(Expansion):
         sizes = [i64] * (2 * len(type.block.shape))
         return [PointerType(type.block.element), *sizes, i1, *([i1] if self._rounding else [])]
 
-    def part_names(self, type: Type) -> Sequence[str]:
+    def part_names(self, value: Value) -> Sequence[str]:
         """`shape.0`, `stride.0` …; the base is called as the descriptor."""
-        axes = range(len(_block(type).shape))
+        axes = range(len(descriptor_block(value).shape))
         rounding = ["roundF32ToTF32"] if self._rounding else []
         return ["", *(f"shape.{i}" for i in axes), *(f"stride.{i}" for i in axes), "padding", *rounding]
 
@@ -94,7 +94,7 @@ class Descriptors(Expansion):
         self.replaced.append(op)
 
     def load(self, op: DescriptorLoad) -> None:
-        access = self._access(op, _block(op.descriptor.type))
+        access = self._access(op, descriptor_block(op.descriptor))
         offsets = [access.at.widened(index) for index in op.indices]
         outside = access.outside()
         self._load(op, access, *access.block_at(offsets), outside)
@@ -104,7 +104,7 @@ class Descriptors(Expansion):
         self._load(op, access, *access.rows_at(op.rows, op.column), access.outside())
 
     def store(self, op: DescriptorStore) -> None:
-        access = self._access(op, _block(op.descriptor.type))
+        access = self._access(op, descriptor_block(op.descriptor))
         pointers, mask = access.block_at([access.at.widened(index) for index in op.indices])
         self._store(op, pointers, op.value, mask)
 
@@ -114,7 +114,7 @@ class Descriptors(Expansion):
         self._store(op, pointers, op.value, mask)
 
     def reduce(self, op: DescriptorReduce) -> None:
-        block, value = _block(op.descriptor.type), op.value
+        block, value = descriptor_block(op.descriptor), op.value
         access = self._access(op, block)
         pointers, mask = access.block_at([access.at.widened(index) for index in op.indices])
         attributes: dict[str, Attribute] = {
@@ -152,12 +152,6 @@ class Descriptors(Expansion):
         "tt.descriptor_scatter": scatter,
         "tt.descriptor_reduce": reduce,
     }
-
-
-def _block(descriptor: Type) -> TensorType:
-    """The block that a descriptor of this type moves."""
-    assert isinstance(descriptor, TensorDescType), "only descriptors are expanded"
-    return descriptor.block
 
 
 def _kept(op: Op) -> dict[str, Attribute]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_function import Func
-from tilewright.dialects.tt_memory import Advance, Load, MakeTensorPtr, Store
+from tilewright.dialects.tt_memory import Advance, Load, MakeTensorPtr, Store, pointee_type
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i64
 from tilewright.transforms.carried_values import drop_arguments, drop_results, without
@@ -42,9 +42,9 @@ def _has_block_pointers(module: Op) -> bool:
 
 
 def _block_of(value: Value) -> TensorType:
-    assert isinstance(value.type, PointerType), "a block pointer is a pointer"
-    assert isinstance(value.type.pointee, TensorType), "a block pointer points at a tile"
-    return value.type.pointee
+    block = pointee_type(value.type)
+    assert isinstance(block, TensorType), "a block pointer points at a tile"
+    return block
 
 
 class BlockPointers(Expansion):

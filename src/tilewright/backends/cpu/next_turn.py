@@ -23,9 +23,7 @@ class NextTurn:
         scalar: what a value is in this turn.
     """
 
-    def __init__(
-        self, b: LoopBuilder, loop: For, written: Container[Value], scalar: Callable[[Value], Scalar]
-    ) -> None:
+    def __init__(self, b: LoopBuilder, loop: For, written: Container[Value], scalar: Callable[[Value], Scalar]) -> None:
         self.b, self.loop, self.body = b, loop, loop.body
         self.written, self.scalar = written, scalar
 

@@ -68,18 +68,21 @@ def make_ttir(module: Op, facts: dict[str, Any], device: Device) -> Op:
 def make_ttgir(module: Op, facts: dict[str, Any], options: CudaOptions, device: Device) -> Op:
     """The stage `ttgir`: optimised TTIR with one public function → TTGIR, in place."""
     facts["stored"] = sorted(stored_arguments(module))
-    if options.maxnreg is not None:
-        module.attributes["ttg.maxnreg"] = Number(options.maxnreg, i32)
+    _limit_registers(module, options)
     shape = TtgirOptions(device.capability, options.num_warps, options.num_ctas, options.num_stages)
     _run(module, ttgir_passes(shape), facts)
     facts["tensordesc_meta"] = tensor_map_facts(module)
     return module
 
 
-def make_ttgir_of_gluon(module: Op, facts: dict[str, Any], options: CudaOptions) -> Op:
-    """The stage `ttgir` of Gluon: what the front end evaluated → TTGIR, in place."""
+def _limit_registers(module: Op, options: CudaOptions) -> None:
     if options.maxnreg is not None:
         module.attributes["ttg.maxnreg"] = Number(options.maxnreg, i32)
+
+
+def make_ttgir_of_gluon(module: Op, facts: dict[str, Any], options: CudaOptions) -> Op:
+    """The stage `ttgir` of Gluon: what the front end evaluated → TTGIR, in place."""
+    _limit_registers(module, options)
     _run(module, GLUON_PASSES, facts)
     facts["stored"] = sorted(stored_arguments(module))
     facts["tensordesc_meta"] = tensor_map_facts(module)

@@ -28,8 +28,7 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemSubslice
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, buffer_type
 from tilewright.ir.types import i32
-from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
-from tilewright.layouts.tensor_memory import allocated
+from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.support.diagnostics import OutOfResources
 from tilewright.transforms.functions import functions_of, is_public
 
@@ -109,9 +108,7 @@ def _carried(op: Op) -> Iterator[Edge]:
 
 def _columns(op: TmemAlloc) -> int:
     type = buffer_type(op.results[0])
-    layout = encoding(type.encoding)
-    assert isinstance(layout, TensorMemory | TensorMemoryScales), "a buffer in tensor memory"
-    _, columns = allocated(layout, type.shape, type.element.bits)
+    _, columns = allocated(tensor_memory_encoding(type.encoding), type.shape, type.element.bits)
     return columns
 
 

@@ -33,11 +33,11 @@ from tilewright.analysis.value_flow import reachable
 from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite, RowAccess
-from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_memory import Load, pointee_type
 from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, buffer_type, tile_type
-from tilewright.ir.types import FloatType, PointerType, TensorType, f64, i32
+from tilewright.ir.types import FloatType, TensorType, f64, i32
 from tilewright.layouts.blocked import Workers, fill_cta
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Blocked, Encoding, SwizzledShared, encoding
@@ -142,9 +142,7 @@ class Accesses:
 
 def element_bits(op: PointerAccess) -> int:
     """The width of what the pointers of the access `op` point to."""
-    pointer = op.pointer.type.scalar
-    assert isinstance(pointer, PointerType), "an access takes pointers"
-    return pointer.pointee.bits
+    return pointee_type(op.pointer.type).bits
 
 
 def atomic_elements(op: PointerAccess, module: Op) -> int | None:

@@ -47,7 +47,7 @@ from tilewright.layouts.encodings import (
     LayoutError,
     NvidiaMma,
     Slice,
-    encoding,
+    encoding_as,
 )
 from tilewright.layouts.movement import reorders_registers
 from tilewright.layouts.queries import is_expensive_view, is_legal_cat
@@ -73,9 +73,7 @@ def tile_layout(value: Value) -> Distributed | None:
     type = value.type
     if not isinstance(type, TensorType) or not type.encoding:
         return None
-    found = encoding(type.encoding)
-    assert isinstance(found, Distributed), f"{type} is no layout of registers"
-    return found
+    return encoding_as(Distributed, type.encoding)
 
 
 def keeps_layout(op: Op) -> bool:

@@ -22,7 +22,7 @@ from tilewright.dialects.tt_function import Call, Func, Return
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore
 from tilewright.dialects.ttng_descriptors import ReinterpretTensorDescriptor
 from tilewright.ir.attributes import Opaque
-from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.core import Op, Value, descriptor_block, tile_type
 from tilewright.ir.types import FunctionType, MemDescType, TensorDescType, TensorType, Type
 from tilewright.layouts.encodings import Encoding, NvmmaShared, SharedLinear, encoding
 from tilewright.layouts.keys import Bases
@@ -86,11 +86,11 @@ class _Function:
                 self._unite(tied)
         wishes: dict[Value, Wish] = {}
         for value in values:
-            root, rank = self._root(value), len(_block(value).shape)
+            root, rank = self._root(value), len(descriptor_block(value).shape)
             wishes[root] = wishes.get(root, Wish()).joined(self._wish(value), rank)
         ctas = workers_of(self.function).ctas
         for value in values:
-            value.type = _descriptor(_block(value), wishes[self._root(value)], ctas)
+            value.type = _descriptor(descriptor_block(value), wishes[self._root(value)], ctas)
         self._retype(ctas)
         return bool(values)
 
@@ -105,7 +105,7 @@ class _Function:
             self._parents[other] = first
 
     def _wish(self, value: Value) -> Wish:
-        rank = len(_block(value).shape)
+        rank = len(descriptor_block(value).shape)
         owner = value.owner
         wish = Wish(default=isinstance(owner, BOUNDARIES))
         if owner is self.function.body and not is_public(self.function):
@@ -129,11 +129,6 @@ def _values(function: Op) -> Iterator[Value]:
         for region in op.regions:
             for block in region.blocks:
                 yield from block.args
-
-
-def _block(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorDescType), "a descriptor"
-    return value.type.block
 
 
 def _tied(op: Op) -> Iterator[tuple[Value, ...]]:

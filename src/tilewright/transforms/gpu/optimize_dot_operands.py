@@ -43,6 +43,7 @@ from tilewright.layouts.encodings import (
     SharedLinear,
     TensorMemoryScales,
     encoding,
+    encoding_as,
 )
 from tilewright.layouts.inference import transposed
 from tilewright.layouts.movement import needs_shared_memory
@@ -68,9 +69,7 @@ def optimize_dot_operands(module: Op) -> bool:
 
 
 def _shared(type: MemDescType) -> Shared:
-    layout = encoding(type.encoding)
-    assert isinstance(layout, Shared), f"{type} is not in shared memory"
-    return layout
+    return encoding_as(Shared, type.encoding)
 
 
 def _like(type: MemDescType, shape: tuple[int, ...], layout: Encoding) -> MemDescType:

@@ -33,8 +33,8 @@ from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Op, Value, buffer_type, tile_type
-from tilewright.ir.types import IntType, MemDescType, PointerType, TensorDescType, TensorType, Type, i1, i8, i32, i64
+from tilewright.ir.core import Op, Value, buffer_type, descriptor_block, tile_type
+from tilewright.ir.types import IntType, MemDescType, PointerType, TensorType, Type, i1, i8, i32, i64
 from tilewright.layouts.conversion import TMA_BOX, tma_box
 from tilewright.layouts.encodings import Encoding, LayoutError, NvmmaShared, SwizzledShared, encoding
 from tilewright.layouts.queries import shape_per_cta
@@ -65,13 +65,13 @@ def tma_lowering(module: Op) -> bool:
     return changed
 
 
-def buffer_layout(descriptor: Type, tile: TensorType) -> Encoding:
+def buffer_layout(descriptor: Value, tile: TensorType) -> Encoding:
     """The layout of the buffer for a tile that a descriptor reads or writes."""
-    assert isinstance(descriptor, TensorDescType), "a descriptor"
-    assert descriptor.block.encoding, f"{descriptor} has no layout"
-    layout = encoding(descriptor.block.encoding)
+    block = descriptor_block(descriptor)
+    assert block.encoding, f"{block} has no layout"
+    layout = encoding(block.encoding)
     rank = len(tile.shape)
-    if descriptor.block.shape == tile.shape or layout.rank == rank:
+    if block.shape == tile.shape or layout.rank == rank:
         return layout
     if isinstance(layout, NvmmaShared):
         return with_rank(layout, rank)
@@ -116,7 +116,7 @@ def start_reading(
 def _read(op: DescriptorRead, at: OpBuilder) -> None:
     """Start a copy, wait until all its bytes have arrived, and let the users of the result read the buffer."""
     rows = wide_rows(at, op.rows) if isinstance(op, DescriptorGather) else None
-    tile, layout = tile_type(op.result), buffer_layout(op.descriptor.type, tile_type(op.result))
+    tile, layout = tile_type(op.result), buffer_layout(op.descriptor, tile_type(op.result))
     buffer = at.emit("ttg.local_alloc", (), MemDescType(tile.shape, tile.element, layout.text, mutable=True))
     barrier = at.emit("ttg.local_alloc", (), barriers_type(op))
     at.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
@@ -200,7 +200,7 @@ def start_writing(at: OpBuilder, op: DescriptorWrite, buffer: Value, rows: Value
 def _write(op: DescriptorWrite, at: OpBuilder) -> None:
     rows = wide_rows(at, op.rows) if isinstance(op, DescriptorScatter) else None
     tile = tile_type(op.value)
-    type = MemDescType(tile.shape, tile.element, buffer_layout(op.descriptor.type, tile).text)
+    type = MemDescType(tile.shape, tile.element, buffer_layout(op.descriptor, tile).text)
     buffer = at.emit("ttg.local_alloc", (op.value,), type)
     at.op("ttng.fence_async_shared", (), (), {"bCluster": False})
     start_writing(at, op, buffer, rows)

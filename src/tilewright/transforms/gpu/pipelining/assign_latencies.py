@@ -30,6 +30,7 @@ from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, DotOperand, Encoding, SwizzledShared, encoding
+from tilewright.layouts.inference import as_shared
 from tilewright.layouts.linear_layout import log2
 from tilewright.layouts.memory_access import vector_of
 from tilewright.layouts.queries import (
@@ -123,8 +124,7 @@ def _wanted_by_rows(layout: Distributed, shape: tuple[int, ...], bits: int) -> S
 def _order(layout: Encoding, shape: tuple[int, ...]) -> tuple[int, ...]:
     if isinstance(layout, Distributed):
         return memory_order(layout, shape)
-    assert isinstance(layout, SwizzledShared), "a buffer for operands of dots is swizzled"
-    return buffer_order(layout)
+    return buffer_order(as_shared(layout))
 
 
 LATENCY = "tt.latency"

@@ -167,7 +167,7 @@ def _stores(block: Block) -> list[DescriptorWrite]:
 
 
 def _buffer(loop: Loop, store: DescriptorWrite, tile: TensorType) -> Value:
-    layout = buffer_layout(store.descriptor.type, tile)
+    layout = buffer_layout(store.descriptor, tile)
     type = MemDescType(tile.shape, tile.element, layout.text, mutable=True)
     return OpBuilder(loop).emit("ttg.local_alloc", (), type)
 

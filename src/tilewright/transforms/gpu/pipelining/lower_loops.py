@@ -30,7 +30,7 @@ from tilewright.dialects.ttng_barriers import WaitBarrier
 from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value, buffer_type, tile_type
-from tilewright.ir.types import MemDescType, TensorDescType, TensorType, async_token, i1, i32
+from tilewright.ir.types import MemDescType, TensorType, async_token, i1, i32
 from tilewright.layouts.blocked import default_blocked
 from tilewright.layouts.encodings import Encoding, SwizzledShared, encoding
 from tilewright.layouts.queries import cga_layout, order, shape_per_cta
@@ -90,7 +90,7 @@ def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
 def _async_load(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, AxisInfo]) -> AsyncLoad | None:
     type = op.result.type
     if isinstance(op, DescriptorRead):
-        return AsyncLoad(op, buffers, buffer_layout(op.descriptor.type, tile_type(op.result)))
+        return AsyncLoad(op, buffers, buffer_layout(op.descriptor, tile_type(op.result)))
     if not isinstance(type, TensorType):
         return AsyncLoad(op, buffers, line_of_ctas(op)) if type.bits >= SMALLEST_COPY else None
     layout = _layout(op)
@@ -162,10 +162,9 @@ def must_be_in_registers(load: Load | DescriptorRead) -> bool:
     (user,) = load.result.uses
     if not isinstance(user, LocalAlloc):
         return True
-    own, descriptor = load.result.type, load.descriptor.type if isinstance(load, DescriptorRead) else None
-    if not isinstance(descriptor, TensorDescType) or not isinstance(own, TensorType):
+    if not isinstance(load, DescriptorRead) or not isinstance(load.result.type, TensorType):
         return False
-    return buffer_layout(descriptor, own) is not encoding(buffer_type(user.result).encoding)
+    return buffer_layout(load.descriptor, load.result.type) is not encoding(buffer_type(user.result).encoding)
 
 
 def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:

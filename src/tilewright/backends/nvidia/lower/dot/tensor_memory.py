@@ -22,9 +22,9 @@ from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore, TmemSubslice
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.types import MemDescType
-from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales, encoding
+from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales
 from tilewright.layouts.linear_layout import LinearLayout
-from tilewright.layouts.tensor_memory import allocated, linear_memory
+from tilewright.layouts.tensor_memory import allocated, linear_memory, tensor_memory_encoding
 
 WORD = 32
 WARPS_OF_A_GROUP = 4
@@ -60,9 +60,7 @@ class TensorBuffer:
 
 def tensor_layout(type: MemDescType) -> TensorMemory | TensorMemoryScales:
     """The layout of a buffer in tensor memory."""
-    layout = encoding(type.encoding)
-    assert isinstance(layout, TensorMemory | TensorMemoryScales), "a buffer in tensor memory"
-    return layout
+    return tensor_memory_encoding(type.encoding)
 
 
 def memory_of(type: MemDescType) -> LinearLayout:
