@@ -58,7 +58,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("32x32b_splitn", "the instruction variant `32x32b_splitn`"),
     ("Float2", "`float2`, which Triton 3.9 has no more"),
     ("float2", "`float2`, which Triton 3.9 has no more"),
-    ("memdesc_reinterpret", "scales in tensor memory seen as a larger buffer"),
+    ("reinterpret of", "scales in tensor memory seen as a larger buffer"),
     ("that warp 1 has stored", "warps that hold the same elements store them at once, which is reported as a race"),
     ("an asynchronous copy is writing", "two copies fill one buffer at the same time, which is reported as a race"),
     ("assert None is not None", "a fault in tensor memory that is not found: another warp writes what a warp reads"),

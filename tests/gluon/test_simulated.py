@@ -12,6 +12,7 @@ import tilewright
 from tilewright import gluon
 from tilewright.compat.gluon import TensorDescriptor
 from tilewright.gluon import language as gl
+from tilewright.language.gluon.nvidia import blackwell
 from tilewright.language.gluon.nvidia.hopper import (
     async_copy,
     fence_async_shared,
@@ -469,3 +470,16 @@ def test_results_of_atomic_scatters_are_told_to_one_thread_only() -> None:
     numbers = np.zeros(64, np.int32)
     with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match="that several threads hold"):
         counted_and_told[(1,)](numbers, numbers, numbers, np.zeros(128, np.int32), KEEPS=True, SMALL=64)
+
+
+@gluon.jit
+def scales_seen_as_more():
+    scales = blackwell.allocate_tensor_memory(gl.int8, [64, 16], blackwell.TensorMemoryScalesLayout())
+    scales.reinterpret(shape=[128, 32], layout=blackwell.TensorMemoryLayout([128, 32], col_stride=1))
+
+
+def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
+    message = "reinterpret of 8192 bits as 32768 bits is not supported"
+    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
+        scales_seen_as_more[(1,)]()
+    assert "scales.reinterpret(shape" in str(caught.value)

@@ -305,4 +305,6 @@ def reinterpreted(buffer: Buffer, element: Any, shape: Any, layout: Any) -> Any:
     found = type(kind)(
         kind.element_ty if element is None else element, extents, kind.layout if layout is None else layout, extents
     )
+    before, after = (prod(type.ir.alloc_shape) * type.ir.bits for type in (kind, found))
+    require(before == after, f"reinterpret of {before} bits as {after} bits is not supported: the sizes must be equal")
     return made("ttg.memdesc_reinterpret", [buffer.handle], found)
