@@ -25,10 +25,12 @@ from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.memory import (
     gather,
     lane_pointers,
+    load,
     masked_load,
     masked_store,
     moved_as,
     scatter,
+    store,
 )
 from tilewright.backends.llvm.products import accumulate_products
 from tilewright.backends.llvm.spelling import bits_of, constant, constant_vector, element_of, in_registers, iota, vector
@@ -246,7 +248,7 @@ class LoopEmitter:
         type, (base, offset, *stride) = result.type, op.operands
         first = self._address(base, offset)
         if not stride:
-            found = self.w.load(llvm_type(type), first, align=op.alignment)
+            found = load(self.w, first, element_of(type), lanes_of(type), align=op.alignment)
         else:
             found = gather(self.w, self._apart(first, stride[0], type), element_of(type), align=op.alignment)
         self.names[result] = found
@@ -259,7 +261,7 @@ class LoopEmitter:
         elif op.nontemporal:
             self.w.stream(llvm_type(type), value, first, align=op.alignment)
         else:
-            self.w.store(llvm_type(type), value, first, align=op.alignment)
+            store(self.w, first, element_of(type), lanes_of(type), value, align=op.alignment)
 
     def _masked_load(self, op: MaskedLoad) -> None:
         type, first = op.result.type, self._address(op.base, op.offset)

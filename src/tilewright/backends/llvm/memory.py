@@ -12,6 +12,23 @@ from tilewright.backends.llvm.spelling import bits_of, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 
+def load(w: LlvmWriter, pointer: str, element: str, lanes: int, *, align: int) -> str:
+    """Read consecutive elements, all of them."""
+    type, moved = vector(element, lanes), vector(_moved_whole(w, element), lanes)
+    return w.convert("bitcast", w.load(moved, pointer, align=align), moved, type)
+
+
+def store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, *, align: int) -> None:
+    """Write consecutive elements, all of them."""
+    type, moved = vector(element, lanes), vector(_moved_whole(w, element), lanes)
+    w.store(moved, w.convert("bitcast", value, type, moved), pointer, align=align)
+
+
+def _moved_whole(w: LlvmWriter, element: str) -> str:
+    """With scalable vectors, LLVM moves bf16 of a fixed length in halves, through the stack."""
+    return moved_as(element) if w.target.has_sve else element
+
+
 def masked_load(w: LlvmWriter, pointer: str, element: str, lanes: int, mask: str, other: str, *, align: int) -> str:
     """Read consecutive elements; lanes whose `mask` (i1 per lane) is false give `other` and do not read."""
     if lanes == 1 or not _has_hardware_mask(w, element, lanes):
