@@ -23,7 +23,7 @@ from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics import errors as semantic
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, advice, callers
-from tilewright.support.source import Span, source_line, source_text
+from tilewright.support.source import Span, source_line, source_text, syntax_tree
 
 
 class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
@@ -163,7 +163,7 @@ def function_around(span: Span) -> tuple[int, int]:
 def _functions(file: str) -> tuple[tuple[int, int, int], ...]:
     """First line, last line and indentation of every function of a file."""
     try:
-        tree = ast.parse(source_text(file))
+        tree = syntax_tree(source_text(file))
     except SyntaxError:
         return ()
     found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))

@@ -35,6 +35,7 @@ from tilewright.runtime.specialize import specialize
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.types import MAX_TILE_ELEMENTS
 from tilewright.support.hashing import hash_of
+from tilewright.support.source import syntax_tree
 
 _LONG_NAMES = {
     **ANNOTATION_TYPES,
@@ -273,7 +274,7 @@ class DependenciesFinder:
     def _function(self, definition: ast.FunctionDef) -> FunctionType:
         """The function that the text means, among these globals and in these variables."""
         text = f"def enclosing({', '.join(self.nonlocals)}): return {definition.name}"
-        (outer,) = (part for part in ast.parse(text).body if isinstance(part, ast.FunctionDef))
+        (outer,) = (part for part in syntax_tree(text).body if isinstance(part, ast.FunctionDef))
         outer.body.insert(0, ast.FunctionDef(**dict(ast.iter_fields(definition)) | {"decorator_list": []}))
         tree = ast.fix_missing_locations(ast.Module([outer], []))
         module = compile(tree, f"<{self.name}>", "exec", dont_inherit=True)

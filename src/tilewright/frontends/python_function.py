@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tilewright.frontends.errors import NoSource
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
-from tilewright.support.source import Span, function_lines, lines_of
+from tilewright.support.source import Span, function_lines, lines_of, syntax_tree
 
 
 class Source(NamedTuple):
@@ -98,7 +98,7 @@ def _parse_at(text: str, first_line: int) -> SyntaxTree:
     counting, because parsing thousands of newlines would cost time.
     """
     if text[:1].isspace():
-        (outer,) = ast.parse("if 1:\n" + text).body
+        (outer,) = syntax_tree("if 1:\n" + text).body
         assert isinstance(outer, ast.If), "put there in the line above"
         return SyntaxTree(outer.body[0], first_line - 2)  # type: ignore[arg-type]  # a definition
-    return SyntaxTree(ast.parse(text).body[0], first_line - 1)  # type: ignore[arg-type]  # a definition
+    return SyntaxTree(syntax_tree(text).body[0], first_line - 1)  # type: ignore[arg-type]  # a definition

@@ -23,6 +23,7 @@ from tilewright.runtime.dependencies import UsedGlobals, captured_values, depend
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
 from tilewright.semantics.constexpr import constexpr_type
 from tilewright.support.annotations import signature_of
+from tilewright.support.source import syntax_tree
 
 
 class CapturedFunction(KeyedCallable):
@@ -127,7 +128,7 @@ class CapturedFunction(KeyedCallable):
 
     def parse(self) -> ast.Module:
         """The syntax tree of `src`: a module with one function."""
-        return ast.parse(self.src)
+        return syntax_tree(self.src)
 
     def get_capture_scope(self) -> Mapping[str, Any]:
         """The names around the function: globals, and over them what it captures of enclosing functions."""

@@ -20,7 +20,7 @@ from types import CodeType, FunctionType
 from tilewright.support.annotations import annotations_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.source import function_lines, lines_of
+from tilewright.support.source import function_lines, lines_of, syntax_tree
 
 _DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 
@@ -122,9 +122,9 @@ def with_text(fn: FunctionType, text: str) -> FunctionType:
 
 def _compiled(text: str, file: str, line: int, fn: FunctionType) -> CodeType:
     """The code of the `def` in `text`, which may use the captured variables of `fn`."""
-    (definition,) = ast.increment_lineno(ast.parse(text), line - 1).body
+    (definition,) = ast.increment_lineno(syntax_tree(text), line - 1).body
     if fn.__code__.co_freevars:
-        enclosing = ast.parse(f"def enclosing({', '.join(fn.__code__.co_freevars)}): pass").body
+        enclosing = syntax_tree(f"def enclosing({', '.join(fn.__code__.co_freevars)}): pass").body
         (outer,) = (part for part in enclosing if isinstance(part, ast.FunctionDef))
         outer.body = [definition]
         definition = outer

@@ -26,6 +26,7 @@ from tilewright.runtime.bytecode_names import global_reads
 from tilewright.runtime.function_source import read_source
 from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.source import syntax_tree
 
 _PROGRAMS = ("__main__", "__mp_main__")
 """The modules that are another one in each process."""
@@ -132,7 +133,7 @@ _ATTRIBUTES = ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__")
 def _imports(text: str) -> frozenset[str]:
     """The names that a module imports outside of functions and classes."""
     found: set[str] = set()
-    statements: list[ast.AST] = [ast.parse(text)]
+    statements: list[ast.AST] = [syntax_tree(text)]
     for node in statements:
         if isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
@@ -222,12 +223,12 @@ def _code(message: PlainFunction) -> CodeType:
     """The code of the `def`, with the places that it has in its file."""
     text = "".join(message.lines)
     shift, indent = message.first_line - 1, text[: len(text) - len(text.lstrip(" \t"))]
-    tree = ast.parse("\n" * (shift - bool(indent)) + "if True:\n" * bool(indent) + text)
+    tree = syntax_tree("\n" * (shift - bool(indent)) + "if True:\n" * bool(indent) + text)
     names = sorted({"__class__", *message.captured})
     definition: Any = tree.body[0].body[0] if indent else tree.body[0]  # type: ignore[attr-defined]
-    (outer,) = ast.parse(f"def enclosing({', '.join(names)}): pass").body
+    (outer,) = syntax_tree(f"def enclosing({', '.join(names)}): pass").body
     outer.body = [definition]  # type: ignore[attr-defined]
-    imports = [ast.parse(f"import {name}").body[0] for name in message.imported]
+    imports = [syntax_tree(f"import {name}").body[0] for name in message.imported]
     module, flags = ast.Module([*imports, outer], []), message.flags & _FUTURE
     whole = compile(module, message.file, "exec", flags=flags, dont_inherit=True)
     name = message.qualname.rpartition(".")[2]

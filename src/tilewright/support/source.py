@@ -6,14 +6,20 @@ Span(file='kernel.py', line=3, column=12, end_line=3, end_column=17, called_from
 
 from __future__ import annotations
 
+import ast
 import linecache
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
+
+Tree = TypeVar("Tree", bound=ast.AST)
+MOST_DISTURBANCES = 100
+"""How often a text is parsed at most before an error counts."""
 
 
 class Span(NamedTuple):
@@ -130,3 +136,29 @@ def _character_width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def syntax_tree(text: str) -> ast.Module:
+    """The syntax tree of a module, as `ast.parse` makes it; other threads may parse meanwhile.
+
+    Raises:
+        SyntaxError: the text is no Python.
+    """
+    return _undisturbed(lambda: ast.parse(text))
+
+
+def expression_tree(text: str) -> ast.expr:
+    """The syntax tree of an expression; see `syntax_tree`."""
+    return _undisturbed(lambda: ast.parse(text, mode="eval")).body
+
+
+def _undisturbed(parsed: Callable[[], Tree]) -> Tree:
+    """What `parsed` gives, however often it is disturbed.
+
+    CPython 3.11.7, for one, counts the depth of all threads together (python/cpython#106905), so that a thread that
+    parses while another one does may fail with a SystemError that says nothing of the text.
+    """
+    for _ in range(MOST_DISTURBANCES):
+        with suppress(SystemError):
+            return parsed()
+    return parsed()

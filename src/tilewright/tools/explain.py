@@ -34,6 +34,7 @@ from tilewright.runtime.display.listings import Line, Listing, Place, ir_lines, 
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.diagnostics import CompilationError, TilewrightError
+from tilewright.support.source import syntax_tree
 from tilewright.tools import show
 from tilewright.tools.explain_page import Explained, page
 from tilewright.tools.kernels import UsageError
@@ -143,7 +144,7 @@ def _symbol(python: FunctionType) -> str:
 def _syntax(python: FunctionType, specs: Sequence[ArgumentSpec]) -> Listing:
     """The syntax tree, node by node."""
     lines, first = inspect.getsourcelines(python)
-    (function,) = ast.parse(textwrap.dedent("".join(lines))).body
+    (function,) = syntax_tree(textwrap.dedent("".join(lines))).body
     if not isinstance(function, ast.FunctionDef):
         raise CompilationError(NoSource(python.__name__, python.__code__.co_filename))
     return Listing("AST", [line for statement in function.body for line in _nodes(statement, 0, first - 1)])

@@ -31,6 +31,7 @@ from tilewright.ir.literals import canonical
 from tilewright.ir.rewriter import Folded, Rewriter
 from tilewright.ir.types import i1
 from tilewright.support.cached_property import cached_property
+from tilewright.support.source import expression_tree
 from tilewright.transforms.matching import number_of
 
 assert dialects.__all__, "importing the dialects declares the ops"
@@ -120,7 +121,7 @@ class Equation:
             for name in self.ops:
                 yield name, self.by
             return
-        left = ast.parse(self.text.partition(" → ")[0], mode="eval").body
+        left = expression_tree(self.text.partition(" → ")[0])
         for form in left.elts if isinstance(left, ast.Tuple) else (left,):
             attempt = self._attempt(form)
             for name in self._parts(form)[0]:
@@ -129,7 +130,7 @@ class Equation:
     @cached_property
     def right(self) -> ast.expr:
         """The right side, which all forms become."""
-        return ast.parse(self.text.partition(" → ")[2], mode="eval").body
+        return expression_tree(self.text.partition(" → ")[2])
 
     def _attempt(self, left: ast.expr) -> Attempt:
         form: _Form | None = None
