@@ -50,7 +50,7 @@ def become_another_cpu() -> None:
     from tilewright.backends import registry
     from tilewright.backends.llvm import machine
 
-    name = "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a53"
+    name = "x86-64-v2" if os.uname().machine == "x86_64" else "cortex-a72"
     machine._detected_host = lambda: machine.host_target(name)
     registry.make_backend.cache_clear()
 

@@ -45,7 +45,7 @@ RUNS = (
 )
 REASONS: tuple[tuple[str, str], ...] = (
     ("nothing has stored", "the kernel reads shared memory that nobody has written, which is reported first"),
-    ("TensorDescriptorIm2Col", "descriptors of images (im2col)"),
+    ("`TensorDescriptorIm2Col` is not supported", "descriptors of images (im2col)"),
     ("store to shared memory of another block", "stores to the shared memory of other CTAs"),
     ("async_shared_store", "`async_store`: stores to the shared memory of other CTAs"),
     ("this copy is not supported", "copies to several CTAs"),
@@ -114,7 +114,7 @@ def part(run: Run, lines: list[dict[str, str]]) -> Iterator[str]:
     failed = {name: [line for line in own if line["outcome"] == "failed"] for name, own in ran.items()}
     passed = sum(not own for own in failed.values())
     yield f"{passed} of {len(ran)} functions pass; {len(functions) - len(ran)} more are skipped by themselves."
-    yield f"Of the cases, {cases['passed']} pass, {cases['failed']} fail, {cases['skipped']} are skipped.\n"
+    yield f"{cases['passed']} cases pass, {cases['failed']} fail, and {cases['skipped']} are skipped.\n"
     for reason, names in reasons(failed).items():
         yield f"- {reason}: {', '.join(f'`{name}`' for name in names)}"
 

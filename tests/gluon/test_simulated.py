@@ -283,13 +283,18 @@ def test_a_missing_wait_is_reported() -> None:
 
 
 @gluon.jit
-def without_fence(x, out, FENCES: gl.constexpr, LAYOUT: gl.constexpr):
-    target = tma.make_tensor_descriptor(out, [64, 64], [64, 1], [64, 64], LAYOUT)
+def square(x):
     layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     i = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
     j = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    return gl.load(x + i[:, None] * 64 + j[None, :])
+
+
+@gluon.jit
+def without_fence(x, out, FENCES: gl.constexpr, LAYOUT: gl.constexpr):
+    target = tma.make_tensor_descriptor(out, [64, 64], [64, 1], [64, 64], LAYOUT)
     buffer = gl.allocate_shared_memory(gl.float16, [64, 64], LAYOUT)
-    buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]))
+    buffer.store(square(x))
     if FENCES:
         fence_async_shared()
     tma.async_store(target, [0, 0], buffer)
@@ -299,15 +304,12 @@ def without_fence(x, out, FENCES: gl.constexpr, LAYOUT: gl.constexpr):
 @gluon.jit
 def without_fence_in_a_loop(x, out, steps, LAYOUT: gl.constexpr):
     target = tma.make_tensor_descriptor(out, [64, 64], [64, 1], [64, 64], LAYOUT)
-    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
-    i = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
-    j = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
     buffer = gl.allocate_shared_memory(gl.float16, [64, 64], LAYOUT)
-    buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]))
+    buffer.store(square(x))
     for step in range(steps):
         tma.async_store(target, [0, 0], buffer)
         tma.store_wait(0)
-        buffer.store(gl.load(x + i[:, None] * 64 + j[None, :]) + step.to(gl.float16))
+        buffer.store(square(x) + step.to(gl.float16))
 
 
 def fences(kernel: Any) -> int:

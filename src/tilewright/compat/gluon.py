@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.compat.bindings import ASTSource
 from tilewright.compat.tensor_descriptor import Descriptor
+from tilewright.language.gluon.nvidia.hopper.tma import WITHOUT_IMAGES
 from tilewright.semantics.layout_values import (
     BlockedLayout,
     DistributedLayout,
@@ -17,6 +18,7 @@ from tilewright.semantics.layout_values import (
     SliceLayout,
 )
 from tilewright.semantics.shared_layouts import NVMMASharedLayout
+from tilewright.support.diagnostics import NotSupported, SemanticError
 
 
 class GluonASTSource(ASTSource):
@@ -41,6 +43,13 @@ class TensorDescriptor(Descriptor):
         return TensorDescriptor(
             tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32, layout=layout
         )
+
+
+class TensorDescriptorIm2Col:
+    """A tensor descriptor of images, whose blocks are what a convolution multiplies: refused."""
+
+    def __init__(self, *_arguments: Any, **_named: Any) -> None:
+        raise SemanticError(NotSupported("`TensorDescriptorIm2Col`", WITHOUT_IMAGES))
 
 
 def bases_per_dim(bases: Sequence[Sequence[int]], rank: int, skip_broadcast: bool = True) -> list[int]:
@@ -68,4 +77,4 @@ def warps_per_cta(layout: DistributedLayout, shape: Sequence[int]) -> list[int]:
         return warps_per_cta(layout.parent, shape)
     if isinstance(layout, (BlockedLayout, NVMMADistributedLayout)):
         return list(layout.warps_per_cta)
-    raise TypeError(f"no warps are known of {layout!r}")
+    raise TypeError(f"no warps are known of {layout!r}: make a linear layout of it")

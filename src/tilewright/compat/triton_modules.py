@@ -172,8 +172,12 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.language.gluon.nvidia.hopper.tma": "*",
     },
     "triton.experimental.gluon.nvidia": {"triton.experimental.gluon.nvidia": "blackwell hopper"},
-    "triton.experimental.gluon.nvidia.blackwell": {"tilewright.compat.gluon": "TensorDescriptor"},
-    "triton.experimental.gluon.nvidia.hopper": {"tilewright.compat.gluon": "TensorDescriptor"},
+    "triton.experimental.gluon.nvidia.blackwell": {
+        "tilewright.compat.gluon": "TensorDescriptor TensorDescriptorIm2Col",
+    },
+    "triton.experimental.gluon.nvidia.hopper": {
+        "tilewright.compat.gluon": "TensorDescriptor TensorDescriptorIm2Col",
+    },
     "triton.knobs": {"tilewright.support.knobs": "*"},
     "triton.language": {
         "tilewright.language": "* __getattr__",

@@ -275,6 +275,12 @@ class Block:
         before.previous = op
         return op
 
+    def splice(self, ops: Iterable[Op], before: Op | None = None) -> None:
+        """Move ops from where they are to the place in front of `before`, or to the end."""
+        for op in ops:
+            op.unlink()
+            self.insert(op, before)
+
     def add_argument(self, type: Type, name: str | None = None) -> Value:
         value = Value(type, self, len(self.args), name)
         self.args.append(value)

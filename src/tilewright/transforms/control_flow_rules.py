@@ -39,9 +39,9 @@ def splice(op: Op, region: Region, arguments: Sequence[Value], rewriter: Rewrite
     results = list(terminator.operands)
     terminator.erase()
     assert op.block is not None, "a spliced op is in a block"
-    for inner in block:
-        inner.unlink()
-        op.block.insert(inner, op)
+    moved = list(block)
+    op.block.splice(moved, op)
+    for inner in moved:
         rewriter.revisit(inner)
     rewriter.replace(op, results)
 

@@ -60,9 +60,7 @@ def _split(op: Op) -> tuple[Block, Block]:
     """The block of `op`, which now ends in front of it, and a block with everything that follows."""
     block, rest = op.block, Block()
     assert block is not None, "an op of a function is in a block"
-    for later in following(op):
-        later.unlink()
-        rest.append(later)
+    rest.splice(following(op))
     op.unlink()
     return block, rest
 

@@ -31,13 +31,11 @@ def expand_dots(module: Op, target: Target) -> bool:
             b.location = op.location
             with b.into(Block()):
                 spec, soon = spec_of_matmul(op)
-                left, right, sums = (b.pointing(value, i8) for value in op.operands[:3])
+                left, right, sums = (b.pointing(value, i8) for value in (op.a, op.b, op.sums))
                 lower_dot(b, target, spec, left, right, sums, _workspace(b, spec, target, sums), prefetch=soon)
                 built = b.block
             assert op.block is not None, "it stands in the function"
-            for new in built:
-                new.unlink()
-                op.block.insert(new, op)
+            op.block.splice(built, op)
             op.erase()
         found |= bool(products)
     return found

@@ -161,9 +161,7 @@ class _FunctionLowering:
     def _insert(self, built: Block, op: Op) -> None:
         """Put what was built in front of `op`."""
         assert op.block is not None, "it stands in the function"
-        for new in built:
-            new.unlink()
-            op.block.insert(new, op)
+        op.block.splice(built, op)
 
     def _dot(self, op: CpuDot) -> None:
         self.builder.location = op.location

@@ -167,9 +167,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
-        Pass(
-            "version_strides", version_strides, "a distance that the launch tells is 1 nearly always"
-        ),
+        Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),

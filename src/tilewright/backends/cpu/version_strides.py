@@ -70,9 +70,7 @@ def put_version(b: LoopBuilder, nest: Nest, condition: Value, version: Nest) -> 
         used = b.later(result.type)
         result.replace_by(used)
         used.replace_by(branch.join(there, result))
-    for op in b.block:
-        op.unlink()
-        block.insert(op, after)
+    block.splice(b.block, after)
 
 
 def _runs_of(nest: Nest, function: Func) -> str:

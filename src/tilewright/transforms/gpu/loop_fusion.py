@@ -317,9 +317,7 @@ class Fusion:
         loop, part, arm = self.inners[k].loop, self.parts[k], Block()
         at = self.front.at(arm)
         advanced, waiting = self._advance(at, arguments) if k == 0 else ([], [])
-        for op in part.ops:
-            op.unlink()
-            arm.append(op)
+        arm.splice(part.ops)
         starts = _unless(loop.inits, self.fixed[k])
         at.op("scf.yield", [loop.low, *part.outputs, *starts, *advanced])
         otherwise = [self._slice(arguments, "counters")[k], *names, *_unless(last, self.fixed[k]), *waiting]
@@ -362,9 +360,7 @@ class Fusion:
             begun, before_end = self.at.compare("sge", ticks, start), self.at.compare("slt", ticks, end)
             condition = self.at.compute("arith.andi", begun, before_end)
         arm = Block()
-        for op in inner.loop.body:
-            op.unlink()
-            arm.append(op)
+        arm.splice(inner.loop.body)
         after = self.at.at(arm, arm.terminator).compute("arith.addi", counter, inner.loop.step)
         arm.terminator.set_operands([after, *arm.terminator.operands])
         branch = self.at.branch(condition, arm, [counter, *last])
@@ -376,9 +372,7 @@ class Fusion:
         """`scf.if`: what stands behind the last inner loop. Results: of the outer loop, then what is reset."""
         condition = self.at.compare("eq", ticks, self.at.compute("arith.subi", self.whole, self.one))
         arm = Block()
-        for op in self.parts[-1].ops:
-            op.unlink()
-            arm.append(op)
+        arm.splice(self.parts[-1].ops)
         resets: list[Value] = []
         others: list[Value] = []
         for inner, values, fixed in zip(self.inners, results, self.fixed, strict=True):

@@ -42,7 +42,7 @@ from tilewright.backends.nvidia.lower.dot.operands_in_memory import (
     uniform_warp,
 )
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP
-from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of, tensor_layout
+from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
@@ -53,7 +53,7 @@ from tilewright.ir.types import FloatType
 from tilewright.layouts.encodings import TensorMemory, encoding, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.queries import cga_layout
-from tilewright.layouts.tensor_memory import allocated
+from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.layouts.walk import shape_of_block
 
 WORD = 32
@@ -246,7 +246,8 @@ class _Scales:
         words = -(-product.steps // kind.instructions_per_word)
         rows, columns = product.shape[0] // product.rows, product.shape[1] // product.columns
         self._repeats = rows, columns
-        sizes = [allocated(tensor_layout(buffer_type(scale)), buffer_type(scale).shape, 8)[1] for scale in scales]
+        types = map(buffer_type, scales)
+        sizes = [allocated(tensor_memory_encoding(type.encoding), type.shape, 8)[1] for type in types]
         self._columns = [-(-size // (count * words)) for size, count in zip(sizes, self._repeats, strict=True)]
         self._columns[1] = max(self._columns[1], FEWEST_SCALE_COLUMNS)
 

@@ -22,7 +22,6 @@ from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore, TmemSubslice
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.types import MemDescType
-from tilewright.layouts.encodings import TensorMemory, TensorMemoryScales
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.tensor_memory import allocated, linear_memory, tensor_memory_encoding
 
@@ -53,19 +52,14 @@ class TensorBuffer:
         if not isinstance(op, MemDescIndex):
             return self
         w, type = lowerer.w, buffer_type(op.result)
-        _, columns = allocated(tensor_layout(type), type.shape, type.element.bits)
+        _, columns = allocated(tensor_memory_encoding(type.encoding), type.shape, type.element.bits)
         distance = w.emit(f"mul i32 {lowerer.scalar(op.index)}, {columns}")
         return TensorBuffer(w.emit(f"add i32 {self.address}, {distance}"))
 
 
-def tensor_layout(type: MemDescType) -> TensorMemory | TensorMemoryScales:
-    """The layout of a buffer in tensor memory."""
-    return tensor_memory_encoding(type.encoding)
-
-
 def memory_of(type: MemDescType) -> LinearLayout:
     """The layout from row, col (in elements) and block to the tile."""
-    return linear_memory(tensor_layout(type), type.shape[-2:], type.element.bits)
+    return linear_memory(tensor_memory_encoding(type.encoding), type.shape[-2:], type.element.bits)
 
 
 # The program's columns
@@ -131,7 +125,8 @@ def _load(lowerer: Lowerer, op: TmemLoad) -> None:
 
 def _subslice(lowerer: Lowerer, op: TmemSubslice) -> None:
     type, result = buffer_type(op.source), buffer_type(op.result)
-    places = linear_memory(tensor_layout(type), type.alloc_shape[-2:], type.element.bits).pseudo_invert()
+    layout = tensor_memory_encoding(type.encoding)
+    places = linear_memory(layout, type.alloc_shape[-2:], type.element.bits).pseudo_invert()
     coordinates = {name: op.offset if axis == op.axis else 0 for axis, name in enumerate(places.ins)}
     row, column, *_ = places.apply(**coordinates)
     distance = row << ROW | column * result.element.bits // WORD

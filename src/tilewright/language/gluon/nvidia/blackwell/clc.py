@@ -1,10 +1,10 @@
 """Cluster launch control: a program takes over the work of one that has not started.
 
-clc.try_cancel(answer, bar)        # `bar` counts the 16 bytes of the answer
-…
-found = clc.load_result(answer)
-found.is_canceled()                # whether there was one
-found.program_id(0)                # which one
+    clc.try_cancel(answer, bar)        # `bar` counts the 16 bytes of the answer
+    …
+    found = clc.load_result(answer)
+    found.is_canceled()                # whether there was one
+    found.program_id(0)                # which one
 """
 
 from __future__ import annotations

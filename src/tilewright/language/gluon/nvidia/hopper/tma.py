@@ -1,9 +1,9 @@
 """Blocks of tensors moved by the tensor memory accelerator, between global and shared memory.
 
-tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
-fence_async_shared()                         # what the program wrote to `smem` is there for the engine
-tma.async_store(desc, [i, j], smem)
-tma.store_wait(0)                            # until the engine has read `smem`
+    tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
+    fence_async_shared()                         # what the program wrote to `smem` is there for the engine
+    tma.async_store(desc, [i, j], smem)
+    tma.store_wait(0)                            # until the engine has read `smem`
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.shared_layouts import NVMMASharedLayout
 from tilewright.semantics.tma_descriptors import GluonTensor, as_scalar, made_descriptor, tma_type
 from tilewright.semantics.types import block_type, int32
+from tilewright.support.diagnostics import NotSupported, SemanticError
 
 __all__ = [
     "async_atomic_add",
@@ -36,6 +37,7 @@ __all__ = [
     "async_copy_global_to_shared",
     "async_copy_shared_to_global",
     "async_load",
+    "async_load_im2col",
     "async_store",
     "make_tensor_descriptor",
     "store_wait",
@@ -43,6 +45,8 @@ __all__ = [
     "tensor_descriptor_type",
 ]
 tensor_descriptor, tensor_descriptor_type = GluonTensor, tma_type
+WITHOUT_IMAGES = "load the pixels that a block needs by pointers, with a mask for those outside the image"
+"""What to do without copies of images (im2col)."""
 
 
 def coordinates(coord: Any) -> list[Any]:
@@ -71,6 +75,11 @@ def async_load(
     }
     marks = {"multicast": True} if unwrap(multicast) else {}
     emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
+
+
+def async_load_im2col(*_arguments: Any, **_named: Any) -> None:
+    """Refused: copies of images, whose blocks are what a convolution multiplies."""
+    raise SemanticError(NotSupported("`async_load_im2col`", WITHOUT_IMAGES))
 
 
 def async_store(tensor_desc: Any, coord: Any, src: Any) -> None:
