@@ -148,9 +148,7 @@ class Trials:
         run, args = self._kernel.run, self._call.args
         kernels: list[Task] = [partial(run, *args, **self._keywords(config, warmup=True)) for config in distinct]
         with Progress(f"compiling {self._name}", len(kernels)) as progress:
-            share_out(
-                kernels, workers, progress.at, beside=native_runtime
-            )  # it has to be compiled without a cache, too
+            share_out(kernels, workers, progress.at, beside=native_runtime)  # without a cache that is compiled, too
 
     def _compile_in_background(self, configs: Sequence[Config]) -> None:
         """Compile by the executor of the `AsyncCompileMode` around this launch; failures show when they are tried."""
