@@ -20,6 +20,8 @@ import tilewright.language as tl
 from long_runs import first_of
 from tilewright.frontends import EvaluateOptions
 from tilewright.frontends.choice import make_ttir
+from tilewright.frontends.evaluate import branches
+from tilewright.frontends.evaluate.continuations import MAX_COPIES
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
@@ -88,8 +90,10 @@ def test_programs_of_hypothesis(random: Random, x: int, y: int, is_static: bool)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("copies", [1, MAX_COPIES])
 @pytest.mark.parametrize("part", first_of(40, 1))
-def test_many_programs(part: int) -> None:
+def test_many_programs(part: int, copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branches, "MAX_COPIES", copies)
     for number in range(125):
         random = Random(1000 * part + number)
         is_static = bool(number % 2)

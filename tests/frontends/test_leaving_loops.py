@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -321,3 +322,45 @@ def test_tilewright_run_refuses_them_unless_the_environment_allows_them(tmp_path
         assert done.stdout == "[1, 1, 0, 1]\n", done.stderr
     else:
         assert "`continue` cannot be used in a kernel" in done.stderr
+
+
+def nested_leaves(count: int, kind: str) -> str:
+    """A function with `count` branches in a row, one of whose paths leaves a loop, or the function."""
+    leave = {"loop": "continue", "function": "return total"}[kind]
+    lines = ["def f(x):", "    total = 0", *(["    for i in range(9):"] if kind == "loop" else ["    i = 5"])]
+    indent = "        " if kind == "loop" else "    "
+    lines.append(f"{indent}y = i * 7 + x")
+    for number in range(count):
+        lines += [
+            f"{indent}if y % {number + 3} == 1:",
+            f"{indent}    only_here = y * 2",
+            f"{indent}    if y % {number + 4} == 2:",
+            f"{indent}        total += only_here",
+            f"{indent}        {leave}",
+            f"{indent}    y += {number}",
+            f"{indent}else:",
+            f"{indent}    y = (y + 2 * {number}) & 1023",
+        ]
+    return "\n".join([*lines, f"{indent}total += y", "    return total"])
+
+
+@pytest.mark.parametrize("frontend", ["ast", "bytecode"])
+@pytest.mark.parametrize("kind", ["loop", "function"])
+def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str, frontend: str, tmp_path: Path) -> None:
+    sizes = []
+    for count in (3, 12, 24):
+        file = tmp_path / f"leaves_{kind}_{count}.py"
+        file.write_text(
+            f"import tilewright as tw, tilewright.language as tl\n\n{nested_leaves(count, kind)}\n\n"
+            "g = tw.jit(f)\n\ndef kernel(out, x):\n    p = tl.program_id(0)\n    tl.store(out + p, g(x + p))\n"
+        )
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        out = np.zeros(64, np.int32)
+        made = tw.jit(module.kernel, frontend=frontend)[(64,)](out, 5)
+        assert out.tolist() == [module.f(5 + p) for p in range(64)]
+        sizes.append(made.asm["ttir"].count("\n"))
+        vectorized = tw.vectorize(module.f, frontend=frontend)
+        assert vectorized(np.arange(64)).tolist() == [module.f(p) for p in range(64)]
+    assert sizes[2] < 2.2 * sizes[1]

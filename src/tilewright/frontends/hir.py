@@ -42,13 +42,22 @@ def left_variable(depth: int) -> str:
 
 
 class Block:
-    """Steps in order. `stores` are the names that they store (nested blocks included), in order of appearance."""
+    """Steps in order.
 
-    __slots__ = ("steps", "stores")
+    Attributes:
+        steps: what they are.
+        stores: the names that they store (nested blocks included), in order of appearance.
+        next: the blocks that its paths go on with.
+        later: those, and the blocks that these go on with, and so on.
+    """
+
+    __slots__ = ("later", "next", "steps", "stores")
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
         self.stores: tuple[str, ...] = tuple(dict.fromkeys(_stored_names(steps)))
+        self.next: tuple[Block, ...] = tuple(dict.fromkeys(_next_blocks(steps)))
+        self.later: frozenset[Block] = frozenset(self.next).union(*(block.later for block in self.next))
 
 
 class Operate(NamedTuple):
@@ -289,11 +298,28 @@ def nested_blocks(step: Step) -> tuple[Block, ...]:
 
 
 def walk(block: Block) -> Iterator[Step]:
-    """All steps of a block, outer before inner."""
+    """All steps of a block, outer before inner; those that several paths go on with are met once."""
+    return _walk(block, set())
+
+
+def _walk(block: Block, met: set[Block]) -> Iterator[Step]:
     for step in block.steps:
         yield step
+        if isinstance(step, Continue):
+            if step.block in met:
+                continue
+            met.add(step.block)
         for inner in nested_blocks(step):
-            yield from walk(inner)
+            yield from _walk(inner, met)
+
+
+def _next_blocks(steps: tuple[Step, ...]) -> Iterator[Block]:
+    for step in steps:
+        if isinstance(step, Continue):
+            yield step.block
+        elif isinstance(step, If):
+            yield from step.then.next
+            yield from step.orelse.next
 
 
 def _stored_names(steps: tuple[Step, ...]) -> Iterator[str]:

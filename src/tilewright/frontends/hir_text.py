@@ -34,6 +34,7 @@ class _Text:
     def __init__(self, function: hir.Function) -> None:
         self._initial = function.initial
         self._results = {register for step in hir.walk(function.body) for register in _written(step)}
+        self._shown: set[hir.Block] = set()
 
     def block(self, block: hir.Block, depth: int) -> Iterator[Line]:
         for step in block.steps:
@@ -48,6 +49,11 @@ class _Text:
 
     def _step(self, step: hir.Step, depth: int) -> Iterator[Line]:
         indent, line = "  " * depth, step.location.line
+        if isinstance(step, hir.Continue):
+            if step.block in self._shown:
+                yield Line(f"{indent}go on with what is shown of line {line} above", line)
+                return
+            self._shown.add(step.block)
         yield Line(indent + self._head(step), line)
         for title, block, value in self._parts(step):
             if title:

@@ -13,8 +13,9 @@ from typing import Any
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import BoundNotInteger
-from tilewright.frontends.evaluate.branches import Merge, Side, evaluate_side, run_unless_left, unless_left
+from tilewright.frontends.evaluate.branches import Merge, evaluate_side, run_unless_left, unless_left
 from tilewright.frontends.evaluate.carried import run_while
+from tilewright.frontends.evaluate.continuations import Side
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block
 from tilewright.semantics.constexpr import unwrap

@@ -12,22 +12,23 @@ A condition known at compile time picks one side, and the other is never evaluat
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.frontends import hir
-from tilewright.frontends.evaluate.frame import CHOICE, Frame, Structure
+from tilewright.frontends.evaluate.continuations import (
+    MAX_COPIES,
+    RETURNED_VALUE,
+    Side,
+    completed,
+    flag,
+    leave_aside,
+    shared_blocks,
+    take_up,
+)
+from tilewright.frontends.evaluate.frame import CHOICE, HERE, Frame, Structure
 from tilewright.ir.attributes import Attribute, FileLocation
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.language.values import Fixed, same_constant
-
-
-class Side(NamedTuple):
-    """One side of a branch after evaluation: its ops, its variables, what it returned or computed."""
-
-    block: Block
-    names: dict[str, Any]
-    lost: dict[str, str]
-    value: Any
 
 
 def branch(frame: Frame[Any], step: hir.If) -> None:
@@ -36,7 +37,22 @@ def branch(frame: Frame[Any], step: hir.If) -> None:
     if test.__class__ is bool:
         frame.run(step.then if test else step.orelse)
         return
+    shared = shared_blocks(frame, step)
+    if not shared:
+        _branch(frame, step, test)
+    elif frame.copies < MAX_COPIES:
+        frame.copies *= 2
+        _branch(frame, step, test)
+        frame.copies //= 2
+    else:
+        _branch_then_go_on(frame, step, test, shared)
+
+
+def _branch(frame: Frame[Any], step: hir.If, test: Any) -> None:
     then, orelse = evaluate_side(frame, step.then), evaluate_side(frame, step.orelse)
+    if then.going | orelse.going != HERE:
+        _merge_paths(frame, test, (then, orelse), step)
+        return
     merge = Merge(frame, then, orelse, step.location)
     if not step.tail:
         merge.rebind(test, (*step.then.stores, *step.orelse.stores))
@@ -47,6 +63,49 @@ def branch(frame: Frame[Any], step: hir.If) -> None:
     with frame.region(orelse.block):
         merge.add(hir.RESULT, returned, _returned(frame, orelse, then))
     (frame.result,) = merge.emit(test)
+
+
+def _branch_then_go_on(frame: Frame[Any], step: hir.If, test: Any, shared: list[hir.Block]) -> None:
+    """A branch, and behind it, once each, the blocks that paths from both sides go on with."""
+    first = max(frame.postponed.values(), default=0) + 1
+    numbers = {block: number for number, block in enumerate(shared, first)}
+    frame.postponed |= numbers
+    frame.names.update((flag(number), False) for number in numbers.values())
+    _branch(frame, step, test)
+    for block, number in numbers.items():
+        del frame.postponed[block]
+        _go_on(frame, step, block, number)
+    for number in numbers.values():
+        frame.names.pop(flag(number), None)
+
+
+def _go_on(frame: Frame[Any], step: hir.If, block: hir.Block, number: int) -> None:
+    """The steps of a block behind a branch, for the paths that go on with them."""
+    if number not in frame.going:
+        return
+    test = frame.names[flag(number)]
+
+    def goes() -> Any:
+        take_up(frame, number)
+        frame.run(block)
+        return frame.result
+
+    def stays() -> Any:
+        leave_aside(frame, number)
+        return frame.result
+
+    if frame.going == {number}:
+        goes()
+    else:
+        _merge_paths(frame, test, (side_of(frame, goes), side_of(frame, stays)), step)
+
+
+def _merge_paths(frame: Frame[Any], test: Any, sides: tuple[Side, Side], step: hir.If) -> None:
+    """Merge two sides some of whose paths go on elsewhere."""
+    names = completed(frame, sides, tail=step.tail)
+    Merge(frame, *sides, step.location).rebind(test, names)
+    frame.going = sides[0].going | sides[1].going
+    frame.result = frame.names.pop(RETURNED_VALUE, Frame.NOT_RETURNED)
 
 
 def choose(frame: Frame[Any], step: hir.Choose) -> None:
@@ -78,11 +137,11 @@ def evaluate_side(frame: Frame[Any], steps: hir.Block, register: hir.Register | 
 
 def side_of(frame: Frame[Any], run: Callable[[], Any]) -> Side:
     """What `run()` evaluates, as one side of a branch, in a block of its own."""
-    lost, result = dict(frame.lost), frame.result
+    lost, result, going = dict(frame.lost), frame.result, frame.going
     with frame.region(Block()) as block:
         value = run()
-        side = Side(block, frame.names, frame.lost, value)
-    frame.lost, frame.result = lost, result
+        side = Side(block, frame.names, frame.lost, value, frame.going)
+    frame.lost, frame.result, frame.going = lost, result, going
     return side
 
 

@@ -27,6 +27,10 @@ CHOICE = "… if … else …"
 """The name, for messages, of a merged value that is not in a variable; no variable has a blank in its name."""
 
 
+HERE = frozenset((0,))
+"""The path goes on where the program does, as all paths of most programs."""
+
+
 class Domain(Protocol):
     """The meaning of the values that are known only at run time.
 
@@ -105,6 +109,9 @@ class Frame(Generic[D]):
         outer: values from outside of the function that have been looked up.
         result: what `return` gave, or NOT_RETURNED.
         regions: how many run-time regions (loops, branches) surround the current step.
+        copies: how many copies are made of the steps that follow, since several paths go on with them.
+        postponed: the blocks of steps that are evaluated behind the branches that lead to them, with their numbers.
+        going: the numbers of the blocks that the path may go on with; HERE if it may just follow the program.
         caller: where the function is called from, when its ops go straight into the caller's block.
     """
 
@@ -113,13 +120,16 @@ class Frame(Generic[D]):
 
     __slots__ = (
         "caller",
+        "copies",
         "declared",
         "domain",
         "emitter",
         "function",
+        "going",
         "lost",
         "names",
         "outer",
+        "postponed",
         "regions",
         "result",
         "values",
@@ -143,6 +153,9 @@ class Frame(Generic[D]):
         self.outer: dict[str, Any] = {}
         self.result: Any = self.NOT_RETURNED
         self.regions = 0
+        self.copies = 1
+        self.postponed: dict[hir.Block, int] = {}
+        self.going = HERE
         self.caller = caller
 
     def evaluate(self) -> Any:

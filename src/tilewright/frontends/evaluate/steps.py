@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.frontends import hir
+from tilewright.frontends.evaluate.continuations import postpone
 from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.operations import Method
 from tilewright.semantics.constexpr import unwrap
@@ -48,8 +49,11 @@ def give_back(frame: Frame[Any], step: hir.Return) -> None:
 
 
 def go_on(frame: Frame[Any], step: hir.Continue) -> None:
-    """Go on with the steps that several paths share."""
-    frame.run(step.block)
+    """Go on with the steps that several paths share, now or behind the branches that lead to them."""
+    if step.block in frame.postponed:
+        postpone(frame, frame.postponed[step.block])
+    else:
+        frame.run(step.block)
 
 
 def call_parts(frame: Frame[Any], step: hir.Call) -> tuple[Any, list[Any], dict[str, Any]]:

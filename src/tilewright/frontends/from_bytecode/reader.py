@@ -29,8 +29,6 @@ from tilewright.frontends.from_bytecode.opcodes import (
 from tilewright.frontends.from_bytecode.stack_machine import Failure, Items, Register, StackMachine
 from tilewright.frontends.hir_writer import BREAK, CONTINUE
 
-TARGETS = ("store", "unpack", "unpack_star")
-
 
 class Reader(StackMachine):
     """Reads one code object, and those of comprehensions in it."""
@@ -46,6 +44,7 @@ class Reader(StackMachine):
         self._latches: list[set[Point]] = []
         self._twins: dict[Point, Point] = {}
         self._collecting: set[Point] = set()
+        self._regions: dict[tuple[Point, Point, tuple[Point, ...]], tuple[hir.Block, bool]] = {}
         self._depth = 0
         self._number = 0
 
@@ -76,21 +75,41 @@ class Reader(StackMachine):
         self._flow, self._code, self._conditions, self.stack, self._open, self._latches, self.given = saved
         return result
 
-    def _region(self, at: Point, stop: Point) -> bool:
-        """Read from one point until `stop`; False when the turn of the loop, or the function, ends before."""
+    def _region(self, at: Point, stop: Point, sources: frozenset[Point] | None = None) -> bool:
+        """Read from one point until `stop`; False when the turn of the loop, or the function, ends before.
+
+        Args:
+            at: the first point.
+            stop: the first point that is not read.
+            sources: the blocks from which control comes there; None where all paths that come there meet.
+        """
         while not (self._open and self._ends_turn(at)):
             if at == stop:
                 return True
             if at == self._flow.end:
                 return False
-            if self._begins_while(at):
-                following = self._while_from_top(at, stop)
-            else:
-                following = self._block(at, stop)
+            if sources is not None and not self.stack and self._flow.predecessors.get(at, set()) - sources:
+                return self._shared(at, stop)
+            is_loop = self._begins_while(at)
+            following = self._while_from_top(at, stop) if is_loop else self._block(at, stop)
             if following is None:
                 return False
+            block = self._flow.block_of[at]
+            meets = is_loop or self._code[self._flow.ending[block]].op in ("branch", "for")
+            sources = None if meets else frozenset((block,))
             at = following
         return False
+
+    def _shared(self, at: Point, stop: Point) -> bool:
+        """Go on with a region to which other paths come as well; it is read once."""
+        key = at, stop, tuple(self._open)
+        block, arrives = self._regions.get(key) or self.valued_block(partial(self._region, at, stop))
+        if self.stack:  # a part of an expression
+            self._steps += block.steps
+            return arrives
+        self._regions[key] = block, arrives
+        self.put(hir.Continue(block, block.steps[0].location if block.steps else self._where))
+        return arrives
 
     def _ends_turn(self, at: Point) -> bool:
         """Whether the turn of the innermost loop ends when it arrives there: by `break`, by `return`, or just so."""
@@ -213,8 +232,8 @@ class Reader(StackMachine):
         """A branch whose sides meet again, or end the function."""
         where = self._where
         merge_point = self._flow.merge_point(group.then, group.orelse)
-        then, then_stack = self._side(group.then, merge_point)
-        orelse, else_stack = self._side(group.orelse, merge_point)
+        then, then_stack = self._side(group, group.then, merge_point)
+        orelse, else_stack = self._side(group, group.orelse, merge_point)
         self._where = where
         if then_stack is not None and else_stack is not None and then_stack != else_stack:
             self.stack = then_stack[:-1]
@@ -236,10 +255,10 @@ class Reader(StackMachine):
         """Whether one of the sides ends in something that no path may reach."""
         return any(side.steps and isinstance(side.steps[-1], hir.Refuse) for side in sides)
 
-    def _side(self, at: Point, merge_point: Point) -> tuple[hir.Block, list[object] | None]:
+    def _side(self, group: Group, at: Point, merge_point: Point) -> tuple[hir.Block, list[object] | None]:
         """One side, and the stack that it leaves; None if it does not come to the merge point."""
         before = list(self.stack)
-        block, arrived = self.valued_block(lambda: self._region(at, merge_point))
+        block, arrived = self.valued_block(lambda: self._region(at, merge_point, group.blocks))
         after, self.stack = self.stack, before
         return block, after if arrived else None
 
@@ -309,7 +328,7 @@ class Reader(StackMachine):
                 return
             self._where = self.location(first.positions)
             self.stack.append(self.put_load(name, self._where))
-            self._read_turn(header, self._bind_targets(number + 1))
+            self._read_turn(header, self.bind_targets(self._code, number + 1))
 
         body = self.block(read_body)
         self._depth -= 1
@@ -364,28 +383,6 @@ class Reader(StackMachine):
         self._latches.pop()
         self._tests.pop()
         self._open.pop()
-
-    def _bind_targets(self, at: int) -> int:
-        """Bind what is on the stack to the targets of a `for`; returns the number of the instruction after them."""
-        while True:
-            instruction = self._code[at]
-            if instruction.op == "store":
-                self._where = self.location(instruction.positions)
-                self.put(hir.Bind(instruction.arg, self.pop(), self._where))
-            elif instruction.op in TARGETS:
-                self.execute(instruction)
-            else:
-                self.refuse(self._assignment(at))
-            at += 1
-            if not self.stack:
-                return at
-
-    def _assignment(self, at: int) -> str:
-        """The kind of target that the instructions from there on assign to."""
-        while self._code[at].op != "refuse":
-            at += 1
-        self._where = self.location(self._code[at].positions)
-        return str(self._code[at].arg)
 
     def _enters_while(self, at: Point) -> bool:
         """Whether a branch to this point is the condition of a `while` in front of its loop."""
@@ -466,7 +463,7 @@ class Reader(StackMachine):
         self._open.append(header)
         self._tests.append(None)
         self._latches.append({latch(header)})
-        target, at = self.valued_block(lambda: self._bind_targets(number + 1))
+        target, at = self.valued_block(lambda: self.bind_targets(self._code, number + 1))
         filters: list[tuple[hir.Block, Register]] = []
         block, (value, following) = self.valued_block(partial(self._element, at, header))
         while following is not None:

@@ -129,6 +129,23 @@ class StackMachine(HirWriter):
         self.statement = outer
         return made
 
+    def bind_targets(self, code: Sequence[BytecodeInstruction], at: int) -> int:
+        """Bind what is on the stack to the targets of a `for`; returns the number of the instruction after them."""
+        while True:
+            instruction = code[at]
+            if instruction.op == "store":
+                self._where = self.location(instruction.positions)
+                self.put(hir.Bind(instruction.arg, self.pop(), self._where))
+            elif instruction.op in ("store", "unpack", "unpack_star"):
+                self.execute(instruction)
+            else:
+                refused = next(following for following in code[at:] if following.op == "refuse")
+                self._where = self.location(refused.positions)
+                self.refuse(str(refused.arg))
+            at += 1
+            if not self.stack:
+                return at
+
     def location(self, positions: Positions) -> FileLocation:
         """The place that an instruction comes from; where that is unknown, the place of the one before."""
         line, end_line, column, end_column = positions
