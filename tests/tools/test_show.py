@@ -105,3 +105,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert (ended.value.code, capsys.readouterr().out) == (0, f"tilewright {tilewright.__version__}\n")
+
+
+def test_a_file_with_one_kernel_needs_no_name(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = tmp_path / "one_kernel.py"
+    alone.write_text(KERNEL[: KERNEL.index("@tw.autotune")])
+    assert main(["show", str(alone), "--stage", "ttir"]) == 0
+    assert "@double" in capsys.readouterr().out
+    assert main(["show", file]) == 1
+    assert f"{file} has double, tuned, broken: expected FILE.py:KERNEL" in capsys.readouterr().err
+    empty = tmp_path / "no_kernel.py"
+    empty.write_text("x = 1\n")
+    assert main(["show", str(empty)]) == 1
+    assert "has no function with @jit: expected FILE.py:KERNEL" in capsys.readouterr().err

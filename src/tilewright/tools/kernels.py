@@ -42,16 +42,30 @@ class Argument(NamedTuple):
     hint: int = 0
 
 
-def find_kernel(file: str, name: str) -> JITFunction:
-    """The kernel `name` in a file, which is executed for it; inside an autotuner, too."""
+def find_kernel(file: str, name: str = "") -> JITFunction:
+    """The kernel `name` in a file, or its only one; the file is executed for it. Kernels of autotuners count, too."""
     if not Path(file).is_file():
         raise UsageError(f"there is no file {file}")
-    found: Any = getattr(_module(Path(file)), name, None)
-    while not isinstance(found, JITFunction):
-        if not hasattr(found, "fn"):
+    module = _module(Path(file))
+    if name:
+        kernel = _kernel(getattr(module, name, None))
+        if kernel is None:
             raise UsageError(f"{file} has no kernel {name!r}: expected a function with @jit")
-        found = found.fn  # of an autotuner, or of heuristics
-    return found
+        return kernel
+    found = [(name, kernel) for name, value in vars(module).items() if (kernel := _kernel(value)) is not None]
+    own = {name: kernel for name, kernel in found if kernel.fn.__module__ == module.__name__}
+    if len(own) != 1:
+        raise UsageError(f"{file} has {', '.join(own) or 'no function with @jit'}: expected FILE.py:KERNEL")
+    return own.popitem()[1]
+
+
+def _kernel(value: Any) -> JITFunction | None:
+    """The kernel that a value is, or that is inside: of an autotuner, or of heuristics."""
+    while not isinstance(value, JITFunction):
+        if isinstance(value, type) or not hasattr(value, "fn"):
+            return None
+        value = value.fn
+    return value
 
 
 def parse_signature(

@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def add_kernel_arguments(command: argparse.ArgumentParser) -> None:
     """Declare the arguments that say which kernel, for which parameters."""
-    command.add_argument("kernel", metavar="FILE.py:KERNEL", help="a file and the kernel in it")
+    command.add_argument("kernel", metavar="FILE.py[:KERNEL]", help="a file, and which kernel in it")
     command.add_argument("-s", "--signature", metavar="TYPES", help='types and constants: "*fp32:16, i32, 128"')
     command.add_argument("-c", "--constant", action="append", default=[], metavar="NAME=VALUE", help="a constant")
 
@@ -57,8 +57,9 @@ def run(options: argparse.Namespace) -> int:
 
 def requested(options: argparse.Namespace) -> tuple[JITFunction, list[ArgumentSpec]]:
     """The kernel, and what it is to be compiled for."""
-    file, colon, name = options.kernel.rpartition(":")
-    if not colon or not Path(file).is_file():
+    is_file = Path(options.kernel).is_file()
+    file, _, name = (options.kernel, "", "") if is_file else options.kernel.rpartition(":")
+    if not Path(file).is_file():
         raise UsageError(f"{options.kernel}: expected FILE.py:KERNEL with a file that exists")
     kernel = find_kernel(file, name)
     constants = dict(named_value("-c", text) for text in options.constant)
