@@ -55,7 +55,7 @@ LAZY_IMPORTS = {
     "backends/registry.py": "NVIDIA's back end, and importlib.metadata: for targets other than the CPU",
     "tools/main.py": "the page of ops: what it looks into, NVIDIA's lowerings among it, the other commands do without",
     "language/assembly.py": "what runs PTX without a GPU: programs without inline assembly do without it",
-    "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; the check of its version",
+    "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; signals; its version",
 }
 
 SYSTEM_FOLDER = "support/system/"

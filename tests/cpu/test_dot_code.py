@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from dot_native import A_STRIDE, B_STRIDE, dot_text, make_spec
 
-from tilewright.backends.cpu.dot import Prefetch, dot_workspace_bytes, operand_element_type
-from tilewright.backends.cpu.dot.arithmetic import select_arithmetic
+from tilewright.backends.cpu.dot import DotSpec, Prefetch, dot_workspace_bytes, operand_element_type
+from tilewright.backends.cpu.dot.arithmetic import as_matrices, select_arithmetic
 from tilewright.backends.cpu.dot.shape import Shape, micro_shape
 from tilewright.backends.cpu.loop_builder import BYTES
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
@@ -23,15 +23,19 @@ NEXT_A, NEXT_B = Block((BYTES, BYTES)).args
 
 
 def inner_loop(cpu: str, operand: Type, acc: Type) -> str:
-    """The assembly between the label and the jump of the hottest loop of a 64×64×32 dot."""
+    """The hottest loop of a 64×64×32 dot."""
     target = host_target(cpu)
-    spec = make_spec((64, 64, 32), operand_element_type(operand, target), acc)
+    return hottest_loop(target, make_spec((64, 64, 32), operand_element_type(operand, target), acc))
+
+
+def hottest_loop(target: Target, spec: DotSpec) -> str:
+    """The assembly between the label and the jump of the loop with most products."""
     blocks = re.split(r"^\.L\S+:$", emit_assembly(dot_text([spec], target), target), flags=re.MULTILINE)
     hottest = max(blocks, key=lambda block: len(re.findall(MULTIPLY, block)))
     return re.split(r"\s(?:jl|b\.lt)\s", hottest)[0]
 
 
-MULTIPLY = r"\b(?:v?fmadd\w*|fmla|vdpbf16ps|vpdpbusd|v?pmaddwd|bfdot|sdot)\b"
+MULTIPLY = r"\b(?:v?fmadd\w*|fmla|vdpbf16ps|vpdpbusd|v?pmaddwd|bfdot|sdot|bfmmla|smmla)\b"
 
 
 @pytest.mark.parametrize(
@@ -47,12 +51,15 @@ MULTIPLY = r"\b(?:v?fmadd\w*|fmla|vdpbf16ps|vpdpbusd|v?pmaddwd|bfdot|sdot)\b"
         ("x86-64-v3", i8, i32, "vpmaddwd", 12),
         ("aarch64", f32, f32, "fmla", 16),
         ("aarch64", bf16, f32, "fmla", 16),
-        ("neoverse-v2", bf16, f32, "bfdot", 16),
-        ("neoverse-v2", i8, i32, "sdot", 16),
+        ("neoverse-v2", bf16, f32, "bfmmla", 16),
+        ("neoverse-v2", i8, i32, "smmla", 16),
+        ("apple-m2", bf16, f32, "bfmmla", 16),
+        ("apple-m2", i8, i32, "smmla", 16),
+        ("neoverse-n1", i8, i32, "sdot", 16),
         ("neoverse-v1", f32, f32, r"fmla\s+z\d+\.s", 16),
         ("neoverse-v1", f64, f64, r"fmla\s+z\d+\.d", 16),
-        ("neoverse-v1", bf16, f32, r"bfdot\s+z\d+\.s", 16),
-        ("neoverse-v1", i8, i32, r"sdot\s+z\d+\.s", 16),
+        ("neoverse-v1", bf16, f32, r"bfmmla\s+z\d+\.s", 16),
+        ("neoverse-v1", i8, i32, r"smmla\s+z\d+\.s", 16),
         ("a64fx", f32, f32, r"fmla\s+z\d+\.s", 16),
         ("a64fx", bf16, f32, r"fmla\s+z\d+\.s", 16),
     ],
@@ -61,6 +68,44 @@ def test_inner_loop(cpu: str, operand: Type, acc: Type, instruction: str, count:
     body = inner_loop(cpu, operand, acc)
     assert len(re.findall(rf"\b{instruction}\b", body)) == count, body
     assert not re.search(r"sp\)|\[sp", body), "accumulators are spilled:\n" + body
+
+
+@pytest.mark.parametrize("cpu", ["neoverse-v2", "apple-m2", "neoverse-v1"])
+@pytest.mark.parametrize(("operand", "acc", "group"), [(bf16, f32, 4), (i8, i32, 8)])
+@pytest.mark.parametrize("a_transposed", [False, True])
+def test_matrices_of_two_by_two_load_pairs_of_rows(
+    cpu: str, operand: Type, acc: Type, group: int, a_transposed: bool
+) -> None:
+    """Eight rows by two vectors of columns: four loads of B and four of A, whose pairs of rows lie side by side."""
+    target = host_target(cpu)
+    spec = make_spec((64, 64, 32), operand, acc, a_transposed=a_transposed)
+    lanes = target.lanes(32)
+    by = as_matrices(select_arithmetic(operand, acc, target), spec.m, spec.n, spec.k, target)
+    assert (by.group, by.square, micro_shape(64, 64, by, target)) == (group, True, Shape(8, 2, lanes))
+    body = hottest_loop(target, spec)
+    loaded = 2 * len(re.findall(r"\bldp\b", body)) + len(re.findall(r"\b(?:ldr|ld1rq\w)\b", body))
+    assert loaded == 8, body
+    assert not re.search(r"\b(?:ins|zip\d|tbl)\b|sp\)|\[sp", body), body
+
+
+@pytest.mark.parametrize("cpu", ["neoverse-v2", "neoverse-v1"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("operand", "acc"), [(bf16, f32), (i8, i32)])
+def test_nothing_of_a_product_of_matrices_goes_through_the_stack(
+    cpu: str, operand: Type, acc: Type, transposed: bool
+) -> None:
+    """Neither packing nor sums: what is there are registers that the caller wants back."""
+    target = host_target(cpu)
+    spec = make_spec((64, 64, 32), operand, acc, a_transposed=transposed, b_transposed=transposed)
+    stack = [line for line in emit_assembly(dot_text([spec], target), target).splitlines() if "[sp" in line]
+    assert all(re.fullmatch(r"\s(?:stp|ldp|str|ldr)\s(?:d(?:8|9|1[0-5]), )+\[sp.*", line) for line in stack), stack
+
+
+@pytest.mark.parametrize(
+    ("extents", "group"), [((1, 64, 32), 4), ((2, 64, 32), 8), ((64, 2, 32), 4), ((64, 64, 4), 4), ((2, 4, 8), 8)]
+)
+def test_small_tiles_have_no_matrices(extents: tuple[int, int, int], group: int) -> None:
+    assert as_matrices(select_arithmetic(i8, i32, ARM_V2), *extents, ARM_V2).group == group
 
 
 def test_no_library_calls_without_fma() -> None:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from loop_native import llvm_text, module_of, run_both
 
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder, known
 from tilewright.backends.llvm.machine import Target, host_target
+from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Block, Value
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
@@ -174,6 +176,36 @@ def test_dot_products_of_groups(element: Any, total: Any, lanes: int, unsigned: 
     left = x.view(f"u{element.bits // 8}") if unsigned else x
     wanted = out + (left.astype(np.int32) * y).reshape(lanes, group).sum(axis=1)
     assert interpreted[2].tolist() == native[2].tolist() == wanted.tolist()
+
+
+MATRICES = [
+    (i8, i32, 4, "neoverse-v2"),
+    (i8, i32, 8, "neoverse-v1"),
+    (bf16, f32, 4, "neoverse-v2"),
+    (bf16, f32, 8, "neoverse-v1"),
+]
+
+
+@pytest.mark.parametrize(("element", "total", "lanes", "cpu"), MATRICES, ids=[f"{m[0]}-{m[3]}" for m in MATRICES])
+def test_products_of_matrices(element: Any, total: Any, lanes: int, cpu: str) -> None:
+    wide, narrow = VectorType((lanes,), total), VectorType((lanes * total.bits // element.bits,), element)
+
+    def build(b: LoopBuilder, x: Value, y: Value, out: Value) -> None:
+        b.store(b.matrix_accumulate(b.load(narrow, x), b.load(narrow, y), b.load(wide, out)), out)
+
+    module = module_of(build, (BYTES,) * 3)
+    text = llvm_text(module, host_target(cpu))
+    assert len(re.findall(r"call .*@llvm\.aarch64\.\w+\.(?:s|bf)mmla", text)) == 1
+    rng = np.random.default_rng(3)
+    type = np.int8 if element is i8 else ml_dtypes.bfloat16
+    x, y = (rng.integers(-9, 9, 4 * lanes * 8 // element.bits).astype(type) for _ in range(2))
+    out = np.arange(lanes, dtype=np.int32 if total is i32 else np.float32)
+    wanted = out.copy()
+    run_ir(module, [x, y, out])
+    for start in range(0, lanes, 4):
+        rows, columns = (side.reshape(lanes // 4, 2, -1)[start // 4].astype(np.int64) for side in (x, y))
+        wanted[start : start + 4] += (rows @ columns.T).reshape(4).astype(out.dtype)
+    assert out.tolist() == wanted.tolist()
 
 
 def test_texts(golden: Callable[[str, str], None]) -> None:

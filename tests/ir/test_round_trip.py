@@ -58,6 +58,7 @@ VECTORS = """module {
     %18 = vector.bitcast %17 : vector<16xf32> to vector<64xi8>
     %19 = vector.bitcast %17 : vector<16xf32> to vector<16xi32>
     %20 = vector.dot_accumulate %18, %18, %19 {unsigned} : vector<64xi8> -> vector<16xi32>
+    %21 = vector.matrix_accumulate %18, %18, %20 : vector<64xi8> -> vector<16xi32>
     scf.for %arg5 = %o to %o step %o  : i64 {
     } {vector.nonempty}
     scf.if %b {

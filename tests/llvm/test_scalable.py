@@ -48,6 +48,33 @@ def test_lanes_of_two_vectors_stay_in_registers(target: Target, element: str) ->
     assert "[sp" not in emit_assembly(shuffles(target, element, lanes), target)
 
 
+def repeated(target: Target, element: str) -> str:
+    """`f0(out, x)`: 16 bytes again and again."""
+    w, lanes, count = LlvmWriter(target), target.lanes(int(element[1:])), 128 // int(element[1:])
+    with w.function("f0", [("ptr", "%out"), ("ptr", "%x")]):
+        value = w.load(vector(element, count), "%x", align=1)
+        again = w.shuffle(vector(element, count), value, "poison", [lane % count for lane in range(lanes)])
+        w.store(vector(element, lanes), again, "%out", align=1)
+    return w.render()
+
+
+@pytest.mark.parametrize("target", SVE, ids=lambda target: target.tune)
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_16_bytes_are_repeated_by_one_instruction(target: Target, element: str) -> None:
+    text = emit_assembly(repeated(target, element), target)
+    assert "[sp" not in text
+    assert len(re.findall(r"\sld1rq\w\s|\smov\sz\d+\.q", text)) == 1, text
+
+
+@pytest.mark.parametrize("target", HERE, ids=lambda target: target.tune)
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_16_bytes_repeated(target: Target, element: str) -> None:
+    (function,) = load_all(repeated(target, element), target, {"f0": [ctypes.c_void_p] * 2}).values()
+    x, out = np.arange(16, dtype=np.uint8), np.zeros(target.vector_bits // 8, np.uint8)
+    function(out.ctypes.data, x.ctypes.data)
+    assert out.tolist() == list(range(16)) * (len(out) // 16)
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_one_instruction(bits: int) -> None:
     lanes = 512 // bits

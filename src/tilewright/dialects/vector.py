@@ -9,6 +9,7 @@
     %s = vector.shuffle %a, %b [0, 16, 1, 17] : …                   lanes of two vectors, by number
     %any = vector.reduction <or>, %m : vector<16xi1> into i1        whether a lane is set
     %c = vector.dot_accumulate %a, %b, %acc : …                     products of neighbouring lanes, added to %acc
+    %c = vector.matrix_accumulate %a, %b, %acc : …                  products of 2 rows by 2 columns, added to %acc
     %t = vector.table {value = dense<…>} : !tt.ptr<f32>             constants in memory
     %w = vector.alloca 256 : !tt.ptr<i8>                            memory of the function's own, on the stack
 
@@ -194,6 +195,19 @@ class DotAccumulate(Op):
     unsigned = Marker("unsigned")
 
 
+class MatrixAccumulate(Op):
+    """`accumulator`, whose every four lanes are a matrix of 2 × 2, plus the products of two rows by two columns.
+
+        acc[2·i + j] += a[8·i]·b[8·j] + … + a[8·i + 7]·b[8·j + 7]       i8 into i32; bf16 into f32 has rows of four
+
+    The 16 bytes of `a` and `b` that lie beside four lanes are two rows and two columns, one after the other. How sums
+    of bf16 are rounded on the way is the machine's business.
+    """
+
+    __slots__ = ()
+    a, b, accumulator = Operand(0), Operand(1), Operand(2)
+
+
 def wide_type(type: Type, lanes: int) -> Type:
     """The type of `lanes` numbers; of one it is the number's."""
     return type if lanes == 1 else VectorType((lanes,), type)
@@ -306,12 +320,18 @@ def _verify_fma(op: FusedMultiplyAdd) -> None:
     require(op.results[0].type.scalar in (f32, f64), op, "multiplies f32 or f64")
 
 
-def _verify_dot(op: DotAccumulate) -> None:
+def _verify_dot(op: DotAccumulate | MatrixAccumulate) -> None:
     a, result = op.a.type, op.results[0].type
     require(op.b.type is a and op.accumulator.type is result, op, "a and b have one type, as accumulator and result")
     require((a.scalar, result.scalar) in _DOTS, op, f"there are no dots of {a} into {result}")
     fits = lanes_of(a) * a.bits == lanes_of(result) * result.bits
     require(fits, op, f"{a} does not fill the lanes of {result}")
+
+
+def _verify_matrices(op: MatrixAccumulate) -> None:
+    _verify_dot(op)
+    result = op.results[0].type
+    require(lanes_of(result) % 4 == 0, op, f"{result} is not made of matrices of 2 × 2")
 
 
 _DOTS = {(i8, i32), (i16, i32), (bf16, f32)}
@@ -450,6 +470,17 @@ declare(
     "vector.dot_accumulate",
     kind=DotAccumulate,
     verify=_verify_dot,
+    **assembly(
+        " %a, %b, %accumulator{} : !a -> !result",
+        "a b accumulator",
+        "result",
+        types={"b": type_of("a"), "accumulator": type_of("result")},
+    ),
+)
+declare(
+    "vector.matrix_accumulate",
+    kind=MatrixAccumulate,
+    verify=_verify_matrices,
     **assembly(
         " %a, %b, %accumulator{} : !a -> !result",
         "a b accumulator",

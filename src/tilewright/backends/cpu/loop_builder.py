@@ -266,6 +266,10 @@ class LoopBuilder(StructureBuilder):
         attributes: dict[str, Attribute] = {"unsigned": UNIT} if unsigned else {}
         return self.emit("vector.dot_accumulate", (a, b, accumulator), accumulator.type, attributes)
 
+    def matrix_accumulate(self, a: Value, b: Value, accumulator: Value) -> Value:
+        """The accumulator's matrices of 2 × 2 plus the products of two rows by two columns."""
+        return self.emit("vector.matrix_accumulate", (a, b, accumulator), accumulator.type)
+
     # ---- memory ----
 
     def offset(self, pointer: Value, count: Operand) -> Value:

@@ -28,6 +28,7 @@ class CpuCosts(NamedTuple):
             what is computed of more of them in memory (5 to 8 % slower).
         product_columns: vectors side by side in the block of a product that stays in registers.
         grouped_columns: the same where one instruction multiplies several numbers of a word.
+        square_columns: the same where one instruction multiplies two rows by two columns.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
@@ -44,6 +45,7 @@ class CpuCosts(NamedTuple):
     chunks_with_powers: int
     product_columns: int
     grouped_columns: int
+    square_columns: int
     transposed_pieces: int
     near_caches: int
     asks_ahead: int
@@ -58,6 +60,7 @@ X86 = CpuCosts(
     chunks_with_powers=2,
     product_columns=2,
     grouped_columns=2,
+    square_columns=2,
     transposed_pieces=2,
     near_caches=512 << 10,
     asks_ahead=4 << 20,

@@ -32,7 +32,7 @@ from tilewright.backends.llvm.memory import (
     scatter,
     store,
 )
-from tilewright.backends.llvm.products import accumulate_products
+from tilewright.backends.llvm.products import accumulate_matrices, accumulate_products
 from tilewright.backends.llvm.spelling import bits_of, constant, constant_vector, element_of, in_registers, iota, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.arith import Constant, Select
@@ -56,6 +56,7 @@ from tilewright.dialects.vector import (
     Load,
     MaskedLoad,
     MaskedStore,
+    MatrixAccumulate,
     Prefetch,
     Reduction,
     Scatter,
@@ -231,6 +232,9 @@ class LoopEmitter:
     def _dot_accumulate(self, op: DotAccumulate) -> None:
         self.names[op.result] = accumulate_products(self.w, op, *self._operands(op))
 
+    def _matrix_accumulate(self, op: MatrixAccumulate) -> None:
+        self.names[op.result] = accumulate_matrices(self.w, op, *self._operands(op))
+
     # --- memory ---
 
     def _addptr(self, op: AddPtr) -> None:
@@ -403,6 +407,7 @@ class LoopEmitter:
         "vector.bitcast": _bitcast,
         "vector.broadcast": _broadcast,
         "vector.dot_accumulate": _dot_accumulate,
+        "vector.matrix_accumulate": _matrix_accumulate,
         "vector.extract": _extract,
         "vector.fma": _fma,
         "vector.from_elements": _from_elements,

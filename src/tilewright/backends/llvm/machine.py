@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from _thread import RLock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -284,13 +286,13 @@ def compile_object(ir_text: str, target: Target, *, opt: int = 1, optimize: bool
     Raises:
         LlvmError: the text is not valid LLVM IR.
     """
-    with _LOCK:
+    with _using_llvm():
         return _object_code(ir_text, target, opt, optimize=optimize)
 
 
 def emit_assembly(ir_text: str, target: Target, *, opt: int = 1) -> str:
     """Assembly text of what `compile_object` would emit; raises LlvmError as it does."""
-    with _LOCK:
+    with _using_llvm():
         return _assembly(ir_text, target, opt)
 
 
@@ -314,7 +316,7 @@ def _assembly(ir_text: str, target: Target, opt: int) -> str:
 
 def verify_ir(text: str) -> None:
     """Parse and verify a module; raises LlvmError, with the offending line, when it is not valid."""
-    with _LOCK:
+    with _using_llvm():
         _parsed(text)
 
 
@@ -323,6 +325,15 @@ _LOCK = RLock()
 
 # A fork waits until LLVM is idle, because a child could not go on there.
 SYSTEM.when_forked(before=_LOCK.acquire, parent=_LOCK.release, child=_LOCK.release)
+
+
+@contextmanager
+def _using_llvm() -> Iterator[None]:
+    """LLVM for one thread at a time. Who waits for it can be interrupted; for who uses it, signals wait."""
+    with importing:
+        from tilewright.support.deferred_signals import deferred_signals
+    with _LOCK, deferred_signals():
+        yield
 
 
 @cache
@@ -346,7 +357,8 @@ def _llvm() -> Any:
 
 
 def _features_by_llvm() -> frozenset[str]:
-    present = _llvm().get_host_cpu_features()
+    with _using_llvm():
+        present = _llvm().get_host_cpu_features()
     return frozenset(name for name in X86_BITS if present.get(name))
 
 

@@ -1,8 +1,10 @@
-"""`vector.dot_accumulate`: one instruction, or two, of the machine.
+"""`vector.dot_accumulate` and `vector.matrix_accumulate`: one instruction, or two, of the machine.
 
 bf16   2   acc[j] += a[0]·b[j][0] + a[1]·b[j][1]                     vdpbf16ps
 i8     4   acc[j] += a[0]·b[j][0] + … + a[3]·b[j][3]                 vpdpbusd
 i16    2   as bf16                                                   vpmaddwd, vpaddd
+bf16   4   acc[2·i + j] += row i of a · row j of b                   bfmmla
+i8     8   acc[2·i + j] += row i of a · row j of b                   smmla
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import NamedTuple
 from tilewright.backends.llvm.scalable import in_register, out_of_register
 from tilewright.backends.llvm.spelling import element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.vector import DotAccumulate, lanes_of
+from tilewright.dialects.vector import DotAccumulate, MatrixAccumulate, lanes_of
 
 
 class Instruction(NamedTuple):
@@ -43,11 +45,32 @@ INSTRUCTIONS = {
 }
 """By family of machines, element and whether the integers in `a` have no sign."""
 
+MATRICES = {
+    ("neon", "bfloat"): Instruction({4: "llvm.aarch64.neon.bfmmla"}),
+    ("neon", "i8"): Instruction({4: "llvm.aarch64.neon.smmla.v4i32.v16i8"}),
+    ("sve", "bfloat"): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfmmla"), scalable=True),
+    ("sve", "i8"): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.smmla.nxv4i32"), scalable=True),
+}
+"""Of two rows by two columns, by family of machines and element."""
+
 
 def accumulate_products(w: LlvmWriter, op: DotAccumulate, a: str, b: str, accumulator: str) -> str:
     """Write the op; returns the new accumulator."""
+    family = _family(w, lanes_of(op.result.type))
+    return _accumulate(w, op, INSTRUCTIONS[family, element_of(op.a.type), op.unsigned], a, b, accumulator)
+
+
+def accumulate_matrices(w: LlvmWriter, op: MatrixAccumulate, a: str, b: str, accumulator: str) -> str:
+    """Write the op; returns the new accumulator."""
+    family = _family(w, lanes_of(op.result.type))
+    return _accumulate(w, op, MATRICES[family, element_of(op.a.type)], a, b, accumulator)
+
+
+def _accumulate(
+    w: LlvmWriter, op: DotAccumulate | MatrixAccumulate, by: Instruction, a: str, b: str, accumulator: str
+) -> str:
     element, lanes = element_of(op.a.type), lanes_of(op.result.type)
-    names, accumulates, scalable = INSTRUCTIONS[_family(w, lanes), element, op.unsigned]
+    names, accumulates, scalable = by
     type, operand = vector(element_of(op.result.type), lanes), vector(element, lanes_of(op.a.type))
     if scalable:
         sums = in_register(w, element_of(op.result.type), lanes, accumulator)

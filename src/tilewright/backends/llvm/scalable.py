@@ -5,6 +5,7 @@ LLVM keeps a vector of a fixed length in the first lanes of a scalable one if th
 
     lanes of two vectors, but for trn, zip, uzp     built lane by lane on the stack     tbl, tbl, sel
     a number from memory in all lanes               ldr, dup                            ld1rw
+    16 bytes, again and again                       through the stack                   mov z.q
 """
 
 from __future__ import annotations
@@ -63,12 +64,35 @@ def splat(w: Emitter, value: str, element: str, lanes: int) -> str:
     return w.emit(f"shufflevector {type} {part}, {type} poison, <{lanes} x i32> <{indices}>")
 
 
-def is_shuffled_here(target: Target, type: str, count: int) -> bool:
-    """Whether `shuffle_of_two` can take `count` lanes of two vectors of `type`."""
-    if not target.has_sve:
-        return False
+def shuffle(w: Emitter, type: str, first: str, second: str, indices: Sequence[int]) -> str | None:
+    """Lanes of two vectors of `type`, by number; `second` may be "poison". None where LLVM's own way is good."""
+    if second != "poison":
+        return shuffle_of_two(w, type, (first, second), indices) if _is_scalable_pair(w, type, indices) else None
+    return _repeat(w, type, first, len(indices)) if _is_repeated(w.target, type, indices) else None
+
+
+def _is_scalable_pair(w: Emitter, type: str, indices: Sequence[int]) -> bool:
+    """Whether `shuffle_of_two` can take these lanes of two vectors of `type`."""
     lanes, element = type[1:-1].split(" x ")
-    return int(lanes) == count and is_scalable(target, element, count)
+    return int(lanes) == len(indices) and is_scalable(w.target, element, len(indices))
+
+
+def _is_repeated(target: Target, type: str, indices: Sequence[int]) -> bool:
+    """Whether `indices` take all lanes of a NEON register again and again, into a scalable one."""
+    lanes, element = type[1:-1].split(" x ")
+    count = int(lanes)
+    if count * bits_of(element) != NEON_BITS or not is_scalable(target, element, len(indices)):
+        return False
+    fits = len(indices) * bits_of(element) <= target.vector_bits
+    return fits and all(index == lane % count for lane, index in enumerate(indices))
+
+
+def _repeat(w: Emitter, type: str, value: str, lanes: int) -> str:
+    """The vector that fills a NEON register, again and again."""
+    count, element = type[1:-1].split(" x ")
+    register, whole = in_register(w, element, int(count), value)
+    name = f"llvm.aarch64.sve.dupq.lane.{_suffix(element)}"
+    return out_of_register(w, element, lanes, w.call(register, name, [(register, whole), ("i64", "0")]))
 
 
 def shuffle_of_two(w: Emitter, type: str, vectors: tuple[str, str], indices: Sequence[int]) -> str:

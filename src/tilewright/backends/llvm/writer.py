@@ -399,8 +399,8 @@ class LlvmWriter:
 
     def shuffle(self, type: str, first: str, second: str, indices: Sequence[int]) -> str:
         """Lanes of two vectors of `type`, by number; `second` may be "poison"."""
-        if second != "poison" and scalable.is_shuffled_here(self.target, type, len(indices)):
-            return scalable.shuffle_of_two(self, type, (first, second), indices)
+        if self.target.has_sve and (found := scalable.shuffle(self, type, first, second, indices)):
+            return found
         mask = ", ".join(f"i32 {index}" for index in indices)
         return self.emit(f"shufflevector {type} {first}, {type} {second}, <{len(indices)} x i32> <{mask}>")
 

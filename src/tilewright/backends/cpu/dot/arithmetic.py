@@ -5,9 +5,12 @@ A *group* is the number of consecutive k that one instruction multiplies and add
     f32   1   acc[j] += a · b[j]                                        vfmadd231ps
     bf16  2   acc[j] += a[0]·b[j][0] + a[1]·b[j][1]                     vdpbf16ps
     i8    4   acc[j] += a[0]·b[j][0] + … + a[3]·b[j][3]                 vpdpbusd
+    bf16  4   two rows of A by two columns of B, four k of each         bfmmla
+    i8    8   two rows of A by two columns of B, eight k of each        smmla
 
 So with groups, B is a vector of 32-bit words, one per column, and A is one word, the same in all lanes. `vpdpbusd`
 reads A as unsigned: A is biased by 128, and 128 times the column sums of B is taken off the accumulators (`biased`).
+Where rows meet columns (`square`), words have 64 bits; four lanes of an accumulator are a matrix of 2 × 2.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
-from tilewright.ir.types import Type, bf16, f32, f64, i8, i16, i32, i64
+from tilewright.ir.types import IntType, Type, bf16, f32, f64, i8, i16, i32, i64
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Arithmetic:
         group: the number of k that one step takes.
         biased: A has to be biased by 128.
         fused: a product of floats and a sum are rounded once.
+        square: one instruction multiplies two words of A, of two rows, by two words of B, of two columns.
     """
 
     element: Type
@@ -39,11 +43,12 @@ class Arithmetic:
     group: int = 1
     biased: bool = False
     fused: bool = True
+    square: bool = False
 
     @property
     def word(self) -> Type:
-        """The type of A's share of one step: an element, or an i32 holding a group."""
-        return self.element if self.group == 1 else i32
+        """The type of A's share of one step: an element, or an integer holding a group."""
+        return self.element if self.group == 1 else IntType(self.group * self.element.bits)
 
     @property
     def word_bytes(self) -> int:
@@ -63,6 +68,8 @@ class Arithmetic:
 
     def accumulate(self, ops: LoopBuilder, total: Value, left: Value, right: Value) -> Value:
         """One step: the new accumulators."""
+        if self.square:
+            return ops.matrix_accumulate(left, right, total)
         if self.group > 1:
             return ops.dot_accumulate(left, right, total, unsigned=self.biased)
         if self.accumulator in (f32, f64):
@@ -90,7 +97,19 @@ def select_arithmetic(operand: Type, accumulator: Type, target: Target) -> Arith
     raise ValueError(f"no dot of {operand.text} into {accumulator.text} on {target.cpu}: see operand_element_type")
 
 
+def as_matrices(by: Arithmetic, m: int, n: int, k: int, target: Target) -> Arithmetic:
+    """The arithmetic by matrices of 2 × 2, if the target has it and the tile one step of it; otherwise `by`."""
+    feature, square = MATRICES.get(by, ("", by))
+    fits = m >= 2 and n >= 4 and k >= square.group
+    return square if fits and target.neon and feature in target.features else by
+
+
 PLAIN: dict[tuple[Type, Type], Arithmetic] = {(type, type): Arithmetic(type, type) for type in (f32, f64, i32, i64)}
 BF16 = Arithmetic(bf16, f32, group=2)
 SIGNED_I8, UNSIGNED_I8 = Arithmetic(i8, i32, group=4), Arithmetic(i8, i32, group=4, biased=True)
 I16 = Arithmetic(i16, i32, group=2)
+MATRICES = {
+    BF16: ("bf16", Arithmetic(bf16, f32, group=4, square=True)),
+    SIGNED_I8: ("i8mm", Arithmetic(i8, i32, group=8, square=True)),
+}
+"""By the arithmetic in whose place it comes: the feature of AArch64, and the arithmetic."""

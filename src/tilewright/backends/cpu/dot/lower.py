@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
-from tilewright.backends.cpu.dot.arithmetic import Arithmetic, select_arithmetic
+from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, select_arithmetic
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
 from tilewright.backends.cpu.dot.prefetching import prefetch_shares
@@ -32,7 +32,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
 
 MANY_PANELS = 4
-"""Min panels for which copying a transposed A pays off where vectors are narrow."""
+"""Min panels for which copying A pays off: a transposed one where vectors are narrow, any where rows are paired."""
 
 FEW_BLOCKS = 4
 """Max blocks of rows for which B is read where it lies: with 4, packing costs 8 % of a product on Zen 4, with 8 2 %."""
@@ -59,10 +59,23 @@ class Plan:
 
     @property
     def packs_a(self) -> bool:
-        """Whether A is packed: if transposed, it has each k on another cache line, and every panel reads it again."""
+        """Whether A is packed: if transposed, it has each k on another cache line, and every panel reads it again.
+
+        Words of two rows have to lie side by side where one instruction takes both: putting them there takes as long as
+        two panels lose by it.
+        """
+        if self.pairs_a:
+            return True
         far = isinstance(self.spec.a_stride, Value) and self.panels >= MANY_PANELS
         is_narrow = self.shape.lanes * self.by.word_bytes < CACHE_LINE
         return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
+
+    @property
+    def pairs_a(self) -> bool:
+        """Whether A, which lies row by row, is packed for an instruction that takes two rows: if it has all rows."""
+        is_whole = self.spec.rows is None or not isinstance(self.spec.a_stride, Value)
+        pays_off = self.panels >= MANY_PANELS and self.groups % 2 == 0
+        return self.by.square and not self.spec.a_transposed and is_whole and pays_off
 
     @property
     def cuts_a(self) -> bool:
@@ -137,6 +150,7 @@ def _plan(spec: DotSpec, target: Target) -> Plan | None:
     by = select_arithmetic(spec.a_type, spec.acc_type, target)
     if by.group > 1 and (spec.k < by.group or spec.n < 4):
         return None
+    by = as_matrices(by, spec.m, spec.n, spec.k, target)
     if by.biased and spec.b_transposed and spec.k < 16:
         return None
     return Plan(spec, by, micro_shape(spec.m, spec.n, by, target))
@@ -221,9 +235,11 @@ def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Val
         if spec.a_transposed:
             return Rows(a, step, stride)
         return Rows(a, stride, step, plan.adds_bias)
-    lanes = min(spec.m, target.lanes(8 * by.word_bytes))
+    lanes = 2 if plan.pairs_a else min(spec.m, target.lanes(8 * by.word_bytes))
     into = Packed(pointer=workspace, lanes=lanes, columns=spec.m, groups=plan.depth)
-    if by.group > 1:
+    if plan.pairs_a:
+        transpose_words(ops, by, a, into, target=target, row_bytes=stride)
+    elif by.group > 1:
         interleave_rows(ops, by, a, into, target=target, row_bytes=stride, bias=plan.adds_bias)
     else:
         copy_rows(ops, by, a, into, row_bytes=stride, step=spec.a_step)

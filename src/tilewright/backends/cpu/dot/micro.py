@@ -1,10 +1,14 @@
 """The innermost loop: a block of C in registers, one group of k per trip.
 
 For f32 on AVX-512 with 8 × 32 the loop is 2 loads of B, 8 broadcasts of A and 16 multiply-adds.
+
+Where an instruction multiplies two rows by two columns, an accumulator holds a matrix of 2 × 2 (with wide vectors,
+several side by side). At the end, two accumulators give a vector of each of the two rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.backends.cpu.dot.address import behind, repeat, times
@@ -13,6 +17,7 @@ from tilewright.backends.cpu.dot.packing import WORD_BIAS
 from tilewright.backends.cpu.dot.shape import Shape
 from tilewright.backends.cpu.dot.spec import Offset
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
 
 
@@ -36,6 +41,10 @@ class Rows:
         if self.last is not None:
             numbers[1:] = [ops.smin(r, self.last) for r in range(1, count)]
         return [times(ops, r, self.row_bytes) for r in numbers]
+
+    def are_neighbours(self, by: Arithmetic) -> bool:
+        """Whether the words of two rows lie side by side, as in a packed A."""
+        return self.last is None and isinstance(self.row_bytes, int) and self.row_bytes == by.word_bytes
 
 
 @dataclass(frozen=True)
@@ -80,21 +89,23 @@ def block_of_c(
     if _adds_last(by, block):
         for place in places:
             ops.prefetch(block.pointer, place, write=True)
-    width = shape.lanes * by.word_bytes
+    rows_of_a = _pairs_of_rows if by.square else _single_rows
+    lanes = shape.lanes // 2 if by.square else shape.lanes  # columns that one instruction takes
 
     def step(_: Offset, carried: list[Value]) -> list[Value]:
         a, b, *sums = carried
-        columns = [
-            ops.load(by.operand(shape.lanes), b, v * width, align=by.element_bytes) for v in range(shape.vectors)
-        ]
-        for r in range(shape.rows):
-            word = _broadcast(ops, by, shape, a, row_offsets[r], signed=rows.signed)
-            for v in range(shape.vectors):
-                at = r * shape.vectors + v
-                sums[at] = by.accumulate(ops, sums[at], word, columns[v])
+        places = range(0, shape.columns * by.word_bytes, lanes * by.word_bytes)
+        columns = [ops.load(by.operand(lanes), b, place, align=by.element_bytes) for place in places]
+        at = 0
+        for word in rows_of_a(ops, by, shape, a, rows, row_offsets):
+            for column in columns:
+                sums[at] = by.accumulate(ops, sums[at], word, column)
+                at += 1
         return [behind(ops, a, rows.step_bytes), behind(ops, b, panel.step_bytes), *sums]
 
     _, _, *sums = repeat(ops, groups, step, [rows.pointer, panel.pointer, *starts])
+    if by.square:
+        sums = _rows_of_matrices(ops, shape, sums)
     for value, place in zip(_final_values(ops, by, shape, places, sums, block), places, strict=True):
         ops.store(value, block.pointer, place, align=_alignment(by))
 
@@ -142,6 +153,41 @@ def _load_all(ops: LoopBuilder, by: Arithmetic, shape: Shape, pointer: Value, pl
 def _alignment(by: Arithmetic) -> int:
     """Rows of C and panels start at multiples of the element size at least; unaligned access costs nothing extra."""
     return by.accumulator.bits // 8
+
+
+def _single_rows(
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, pointer: Value, rows: Rows, offsets: list[Offset]
+) -> Iterator[Value]:
+    """A's word of each row, in all lanes."""
+    for offset in offsets:
+        yield _broadcast(ops, by, shape, pointer, offset, signed=rows.signed)
+
+
+def _pairs_of_rows(
+    ops: LoopBuilder, by: Arithmetic, shape: Shape, pointer: Value, rows: Rows, offsets: list[Offset]
+) -> Iterator[Value]:
+    """A's words of two rows after the other, beside every two columns."""
+    pair, align = wide_type(by.word, 2), by.element_bytes
+    for first, second in zip(offsets[::2], offsets[1::2], strict=True):
+        if rows.are_neighbours(by):
+            words = ops.load(pair, pointer, first, align=align)
+        else:
+            words = ops.concat([ops.load(by.word, pointer, offset, align=align) for offset in (first, second)])
+        if shape.lanes > 4:
+            words = ops.shuffle(words, None, [0, 1] * (shape.lanes // 4))
+        yield ops.bitcast(words, by.operand(shape.lanes // 2))
+
+
+def _rows_of_matrices(ops: LoopBuilder, shape: Shape, matrices: list[Value]) -> list[Value]:
+    """The vectors of all rows, of accumulators that hold two rows each."""
+    first = [lane for start in range(0, 2 * shape.lanes, 4) for lane in (start, start + 1)]
+    second = [lane + 2 for lane in first]
+    found, width = [], 2 * shape.vectors
+    for start in range(0, len(matrices), width):
+        row_pair = matrices[start : start + width]
+        for lanes in (first, second):
+            found += [ops.shuffle(a, b, lanes) for a, b in zip(row_pair[::2], row_pair[1::2], strict=True)]
+    return found
 
 
 def _broadcast(

@@ -136,14 +136,16 @@ def interleave_rows(
 ) -> None:
     """Pack rows of elements, one row per k and `row_bytes` apart."""
     element, lanes = IntType(by.element.bits), into.lanes
-    paired = into.columns % (2 * lanes) == 0 and (by.group == 2 or "avx512vbmi" in target.features)
-    together = 2 if paired else 1
-    vectors, width = min(into.vectors, UNROLLED), together * lanes
+    vectors = min(into.vectors, UNROLLED)
+    together = _together(by, into, vectors, target)
+    width = together * lanes
     row_offsets = [times(ops, r, row_bytes) for r in range(by.group)]
 
     def words_of(start: Value) -> list[Value]:
         rows = [ops.load(wide_type(element, width), start, offset) for offset in row_offsets]
-        words = _interleaved(ops, rows, lanes=lanes, vectors=together)
+        fills_register = target.neon and width >= target.lanes(element.bits)
+        interleaved = _zipped if fills_register else _interleaved
+        words = interleaved(ops, rows, lanes=lanes, vectors=together)
         if bias:
             words = [ops.xor(value, BIAS) for value in words]
         return [ops.bitcast(value, by.operand(lanes)) for value in words]
@@ -161,6 +163,14 @@ def interleave_rows(
     repeat(ops, into.vectors // vectors, chunk)
 
 
+def _together(by: Arithmetic, into: Packed, vectors: int, target: Target) -> int:
+    """The packed vectors that are made of one vector of each row."""
+    if target.neon:
+        return max(1, min(vectors, target.lanes(by.element.bits) // into.lanes))
+    paired = into.columns % (2 * into.lanes) == 0 and (by.group == 2 or "avx512vbmi" in target.features)
+    return 2 if paired else 1
+
+
 def _interleaved(ops: LoopBuilder, rows: list[Value], *, lanes: int, vectors: int) -> list[Value]:
     """Lane 0 of every row, lane 1 of every row, … in `vectors` parts of `lanes` lanes per row."""
     width, half = lanes * vectors, len(rows) // 2
@@ -171,6 +181,22 @@ def _interleaved(ops: LoopBuilder, rows: list[Value], *, lanes: int, vectors: in
         ops.shuffle(low, high, [r * width + v * lanes + lane for lane in range(lanes) for r in range(len(rows))])
         for v in range(vectors)
     ]
+
+
+def _zipped(ops: LoopBuilder, rows: list[Value], *, lanes: int, vectors: int) -> list[Value]:
+    """As `_interleaved`, by instructions that take lanes of two registers in turns: zip1, zip2 of AArch64."""
+    found = _in_turns(ops, rows, lanes * vectors)
+    step = len(found) // vectors
+    return [ops.concat(found[start : start + step]) for start in range(0, len(found), step)]
+
+
+def _in_turns(ops: LoopBuilder, rows: list[Value], width: int) -> list[Value]:
+    """Lane 0 of every row, lane 1 of every row, … in as many vectors of `width` lanes."""
+    if len(rows) == 1:
+        return rows
+    indices = [lane for pair in zip(range(width), range(width, 2 * width), strict=True) for lane in pair]
+    pairs = zip(*(_in_turns(ops, rows[parity::2], width) for parity in (0, 1)), strict=True)
+    return [ops.shuffle(a, b, half) for a, b in pairs for half in (indices[:width], indices[width:])]
 
 
 def copy_rows(

@@ -4,6 +4,7 @@
     f32, AVX2,    128×128     6 rows × 2 vectors of 8       12 accumulators of 16 registers
     int8, AVX-512, 128×128    4 rows × 4 vectors of 16      8 loads instead of 10, half as many words of A to bias
     f32, NEON,    64×64       4 rows × 4 vectors of 4       8 loads for 16 multiply-adds instead of 10
+    int8, NEON,   64×64       8 rows × 2 vectors of 4       by matrices of 2 × 2: 4 registers of A, 4 of B
     f32, AVX-512, 1×256       1 row × 8 vectors             enough independent chains for the latency
 
 At least as many accumulators as `CpuCosts.chains` are needed for full speed.
@@ -36,10 +37,16 @@ def micro_shape(m: int, n: int, arithmetic: Arithmetic, target: Target) -> Shape
     lanes = min(n, target.lanes(arithmetic.accumulator.bits))
     available = n // lanes
     costs = target.costs
-    vectors = min(available, costs.grouped_columns if arithmetic.group > 1 else costs.product_columns)
+    vectors = min(available, _side_by_side(arithmetic, costs))
     while m * vectors < costs.chains and vectors < min(available, costs.chains):
         vectors *= 2
     return Shape(_rows(m, vectors, costs), vectors, lanes)
+
+
+def _side_by_side(arithmetic: Arithmetic, costs: CpuCosts) -> int:
+    if arithmetic.square:
+        return costs.square_columns
+    return costs.grouped_columns if arithmetic.group > 1 else costs.product_columns
 
 
 def _rows(m: int, vectors: int, costs: CpuCosts) -> int:
