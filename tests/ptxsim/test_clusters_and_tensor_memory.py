@@ -11,7 +11,8 @@ from tilewright.backends.ptxsim import SimulationError
 from tilewright.backends.ptxsim.tensor_memory import places
 
 PEER = """
-mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; shl.b32 %r3, %r0, 2;
+mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1;
+mov.u32 %r3, memory; shl.b32 %r4, %r0, 2; add.s32 %r3, %r3, %r4;
 mad.lo.s32 %r4, %r1, 100, %r0; st.shared.b32 [%r3], %r4;
 MEET
 mapa.shared::cluster.u32 %r5, %r3, %r2; ld.shared::cluster.b32 %r6, [%r5]; getctarank.shared::cluster.u32 %r7, %r5;
@@ -23,12 +24,18 @@ MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 
 
 def peers(meet: str = MEET, *, body: str = PEER) -> np.ndarray:
-    text = kernel_text(body.replace("MEET", meet), 1)
+    text = kernel_text(body.replace("MEET", meet), 1, head=".extern .shared .align 16 .b8 memory[];")
     return run_kernel(text, np.zeros(64, np.int32), shared=256, grid=2, cluster=(2, 1, 1))[0]
 
 
 def test_memory_of_the_other_cta() -> None:
     assert peers().tolist() == [*range(1100, 1132), *range(32)]
+
+
+def test_the_rank_in_an_address() -> None:
+    """Kernels name the memory of the first CTA of a pair by one bit less, which is faster than `mapa`."""
+    body = PEER.replace("mapa.shared::cluster.u32 %r5, %r3, %r2;", "and.b32 %r5, %r3, 0xfeffffff;")
+    assert peers(body=body).tolist() == [*range(32), *range(32)]
 
 
 def test_a_cluster_meets_while_others_do_not() -> None:

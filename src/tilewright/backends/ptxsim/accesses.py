@@ -23,6 +23,7 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, command, items
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
 
@@ -77,7 +78,8 @@ def generic_bytes(machine: Machine, address: int, size: int, lane: int) -> bytes
         start = lane * machine.frame_stride + offset
         return bytes(machine.frame[1][start : start + size].tobytes())
     if space == "shared":
-        start = int(machine.shared.base(machine.cta[lane])) + offset
+        cta = machine.shared.owners(offset, machine.cta[lane])
+        start = int(machine.shared.base(cta)) + (offset & OFFSET)
         return bytes(machine.shared.data[start : start + size].tobytes())
     if space == "param":
         return bytes(machine.parameters[offset : offset + size].tobytes())
