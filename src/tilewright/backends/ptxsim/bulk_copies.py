@@ -263,7 +263,7 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
 
 
 def _check_barrier(machine: Machine, key: int, lane: int) -> None:
-    fault = machine.shared.read(key + np.arange(WIDTH), np.full(WIDTH, machine.warp[lane]))
+    fault = machine.shared.look(key + np.arange(WIDTH), np.full(WIDTH, machine.warp[lane]))
     if fault is not None:
         machine.fail(fault.kind, f"the mbarrier: {fault.text}", lane)
 

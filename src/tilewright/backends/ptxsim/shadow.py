@@ -114,16 +114,22 @@ class Shadow:
 
     def read(self, index: Array, warps: Array) -> Fault | None:
         """Warps read: check, and note it. The fault's index is a place in `index`."""
+        fault = self.look(index, warps)
+        if fault is None and self.checks:
+            self.note_read(index, warps)
+        return fault
+
+    def look(self, index: Array, warps: Array) -> Fault | None:
+        """Check a read as `read` does, and do not note it."""
         fault = self._unreadable(index)
         if fault is not None or not self.checks:
             return fault
         conflict = self._unordered_writes(index, warps)
-        if conflict is not None:
-            writer = int(self._written[index[conflict]]) & _WARP
-            text = f"read of shared memory that warp {writer} has stored, with no barrier between"
-            return Fault("race", text, conflict)
-        self.note_read(index, warps)
-        return None
+        if conflict is None:
+            return None
+        writer = int(self._written[index[conflict]]) & _WARP
+        text = f"read of shared memory that warp {writer} has stored, with no barrier between"
+        return Fault("race", text, conflict)
 
     def _unreadable(self, index: Array) -> Fault | None:
         if not self.initialised[index].all():

@@ -1,8 +1,9 @@
 """Shared memory of a batch of CTAs, with a shadow that finds races and reads of what nobody stored.
 
-Addresses count from the start of a CTA's own memory. Those of a cluster, which `mapa` gives and variables have where there
-are several CTAs, have `NAMED` set and the rank of the CTA above bit `WINDOW_BITS`: kernels clear or flip bits of the rank
-to name another CTA, as hardware lets them. A plain address means one's own memory. `locate` turns both into indices.
+Addresses count from the start of a CTA's own memory. Those of a cluster, which `mapa` gives and variables have where
+there are several CTAs, have `NAMED` set and the rank of the CTA above bit `WINDOW_BITS`: kernels clear or flip bits of
+the rank to name another CTA, as hardware lets them. A plain address means one's own memory. `locate` turns both into
+indices of `data`.
 
 Checks are the business of `shadow.py`; here stand the forms of its methods for lists of single bytes.
 """
@@ -96,7 +97,7 @@ class SharedMemory:
         """Check and note accesses of `width` bytes each; the fault's index is a place in `index`.
 
         Args:
-            what: `read`, `write` or `atomic`.
+            what: `read`, `look`, `write` or `atomic`.
             index: of the first bytes.
             warps: the warp that does it, per index.
             width: a multiple of the unit.
@@ -122,6 +123,10 @@ class SharedMemory:
     def read(self, index: Array, warps: Array) -> Fault | None:
         units, begins = self._units(index)
         return self.shadow.read(units, warps[begins])
+
+    def look(self, index: Array, warps: Array) -> Fault | None:
+        units, begins = self._units(index)
+        return self.shadow.look(units, warps[begins])
 
     def write(self, index: Array, warps: Array) -> Fault | None:
         units, begins = self._units(index)

@@ -4,7 +4,8 @@ ttng.clc_try_cancel %answer, %bar       @%p clusterlaunchcontrol.try_cancel.asyn
 %r = ttng.clc_load_result %answer       ld.shared.v2.b64
 %i = ttng.clc_is_canceled %r            clusterlaunchcontrol.query_cancel.is_canceled.pred.b128
 
-One thread asks. The intrinsics are LLVM's; PTX ISA, "clusterlaunchcontrol", says what they mean.
+One thread of a cluster asks; all its CTAs get the answer. The intrinsics are LLVM's; PTX ISA, "clusterlaunchcontrol",
+says what they mean.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from tilewright.backends.nvidia.lower.buffers import buffer_pointer
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.mbarriers import elected
+from tilewright.backends.nvidia.lower.mbarriers import elected, first_of
 from tilewright.dialects.ttng_barriers import ClcGetProgramId, ClcIsCanceled, ClcLoadResult, ClcTryCancel
 
 FIRST_CAPABILITY = 100
@@ -23,12 +24,13 @@ def _try_cancel(lowerer: Lowerer, op: ClcTryCancel) -> None:
     """All threads come here first, because the answer may be overwritten from now on."""
     if lowerer.target.capability < FIRST_CAPABILITY:
         raise refused(op, f"the op {op.name}", f"devices have it from sm_{FIRST_CAPABILITY} on")
-    if lowerer.target.num_ctas > 1:
-        raise refused(op, f"the op {op.name} in a cluster of blocks", "only single blocks take over work")
     lowerer.barrier()
     operands = [(SHARED_POINTER, buffer_pointer(lowerer, buffer)) for buffer in (op.response, op.barrier)]
-    text = "@$0 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [ $1 ], [ $2 ];"
-    lowerer.assembly(text, [("i1", elected(lowerer, 1)), *operands])
+    others = lowerer.target.num_ctas - 1
+    form = "async.shared::cta.mbarrier::complete_tx::bytes" + (".multicast::cluster::all" if others else "")
+    condition = first_of(lowerer, others, elected(lowerer, 1))
+    text = f"@$0 clusterlaunchcontrol.try_cancel.{form}.b128 [ $1 ], [ $2 ];"
+    lowerer.assembly(text, [("i1", condition), *operands])
 
 
 def _load_result(lowerer: Lowerer, op: ClcLoadResult) -> None:
