@@ -457,3 +457,36 @@ def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
     with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
         scales_seen_as_more[(1,)]()
     assert "scales.reinterpret(shape" in str(caught.value)
+
+
+@gluon.jit
+def doubled_elsewhere(source, bar, out, n):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    mbarrier.wait(bar, 0)
+    gl.store(out + gl.arange(0, 128, layout=layout), source.load(layout) * 2 + n)
+
+
+@gluon.jit
+def filled_at_once(source, bar, out, n):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    own = gl.allocate_shared_memory(gl.float32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    own.store(gl.full([128], 5.0, gl.float32, layout=layout))
+    source.store(own.load(layout))
+    mbarrier.arrive(bar, count=1)
+
+
+@gluon.jit
+def captures(out, n):
+    source = gl.allocate_shared_memory(gl.float32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    n = n + gl.program_id(0)
+    gl.warp_specialize([(filled_at_once, (source, bar, out, n)), (doubled_elsewhere, (source, bar, out, n))], [1], [24])
+
+
+def test_buffers_of_partitions_are_beside_what_partitions_capture() -> None:
+    """The first partition stores to its own buffer while the other one may still read what it captured."""
+    out = aligned((128,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        captures[(1,)](out, 7)
+    np.testing.assert_array_equal(out, np.full(128, 17, np.float32))

@@ -71,7 +71,8 @@ def test_a_missing_barrier_is_a_race() -> None:
 def test_a_store_after_a_read_needs_a_barrier_too() -> None:
     body = STORE_OWN + "bar.sync 0;" + LOAD_OTHER
     error = mistake(body + "st.shared.b32 [%r3], %r5;")
-    assert error.text == "store to shared memory that warp 0 has read, with no barrier between"
+    assert error.text == "store to shared memory that warp 1 has read, with no barrier between"
+    assert error.thread == (0, 0, 0)
     fine(body + "bar.sync 0; st.shared.b32 [%r3], %r5;")
 
 

@@ -45,7 +45,6 @@ class Barrier:
         ended: the same of the phase before.
         landings: what asynchronous instructions still have to do here, in order.
         looked: warps that have looked at this phase in vain.
-        used: in clusters of several CTAs when each of their warps has used it last.
     """
 
     count: int
@@ -56,7 +55,6 @@ class Barrier:
     phase: int = 0
     landings: list[Pending] = field(default_factory=list)
     looked: set[int] = field(default_factory=set)
-    used: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -108,24 +106,7 @@ class MBarriers:
         barrier = self.at(key, lane)
         if barrier.landings or barrier.bytes:
             self.machine.fail("mbarrier", "an asynchronous instruction will still signal this mbarrier", lane)
-        clocks, warp = self.machine.clocks, int(self.machine.warp[lane])
-        for peer, time in barrier.used.items():
-            if self.machine.checks and peer != warp % clocks.peers and time > clocks.known[warp, peer]:
-                text = f"the mbarrier is over while warp {peer} of the cluster still uses it, with no barrier between"
-                self.machine.fail("race", text, lane)
         del self.barriers[key]
-
-    def use(self, keys: Sequence[Key], lanes: Array) -> None:
-        """Lanes use barriers: check that they may.
-
-        The shadow has one time for all readers of a place, which is too late where several CTAs use a barrier.
-        """
-        machine = self.machine
-        alone = machine.cluster_size == 1
-        check_shared(machine, np.array(keys), lanes, WIDTH, "read" if alone else "look")
-        for key, warp in () if alone else set(zip(keys, machine.warp[lanes].tolist(), strict=True)):
-            if key in self.barriers:
-                self.barriers[key].used[warp % machine.clocks.peers] = machine.clocks.time
 
     def expect(self, key: Key, size: int, lane: int) -> None:
         """Add `size` to the bytes that this phase waits for."""
@@ -289,7 +270,7 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
         barriers, found = machine.family(MBarriers), keys(machine, lanes)
-        barriers.use(found, lanes)
+        check_shared(machine, np.array(found), lanes, WIDTH, "read")
         counts = np.ones(len(lanes), np.int64) if number is None else lanes_of(number(machine), lanes, machine)
         phases = np.array(
             [barriers.at(key, int(lane)).phase for key, lane in zip(found, lanes, strict=True)], np.uint64
@@ -315,7 +296,7 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
     def run(machine: Machine, active: Mask) -> None:
         lanes = machine.active_lanes(active)
         barriers, found = machine.family(MBarriers), keys(machine, lanes)
-        barriers.use(found, lanes)
+        check_shared(machine, np.array(found), lanes, WIDTH, "read")
         parities = (lanes_of(awaited(machine), lanes, machine) & 1).tolist()
         looks: dict[tuple[Key, int], list[int]] = {}
         for key, parity, lane in zip(found, parities, lanes.tolist(), strict=True):

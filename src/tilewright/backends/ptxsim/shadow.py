@@ -8,10 +8,10 @@ An access must be ordered behind conflicting ones by what its warp knows about t
 Time advances with every synchronisation. An access of warp `v` at time `t` is ordered before what warp `w` does now
 when `t <= known[w, v]`: the vector clocks of race detectors, with one time for all warps.
 
-Shared memory: of every unit the shadow knows the last writing warp and when it wrote, and which warps have read it
-since. Units that asynchronous copies will write (`pending`) may not be touched; units that asynchronous instructions
-read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the program, at most eight: two
-threads that store side by side then never share one.
+Shared memory: of every unit the shadow knows the last writing warp and when it wrote, and when each warp of the cluster
+has read it. Units that asynchronous copies will write (`pending`) may not be touched; units that asynchronous
+instructions read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the program, at
+most eight: two threads that store side by side then never share one.
 
 Global memory, as far as races there can be told:
 
@@ -109,8 +109,8 @@ class Shadow:
         self.unfenced = np.zeros(units, bool)
         self._any_pending = self._any_in_use = 0
         self._written = np.zeros(units, np.int64)
-        self._read_time = np.zeros(units, np.int64)
-        self._readers = np.zeros(units, np.uint64)
+        self._last_read = np.zeros(units, np.int64)
+        self._reads = np.zeros((units, clocks.peers), np.int32)
 
     def read(self, index: Array, warps: Array) -> Fault | None:
         """Warps read: check, and note it. The fault's index is a place in `index`."""
@@ -140,12 +140,8 @@ class Shadow:
 
     def note_read(self, index: Array, warps: Array) -> None:
         """Remember that warps have read."""
-        bits = np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64)
-        ordered = self._read_time[index] <= self.clocks.floor[warps]
-        stale = index[ordered & (self._read_time[index] != self.clocks.time)]
-        self._readers[stale] = 0
-        np.bitwise_or.at(self._readers, index, bits)
-        self._read_time[index] = self.clocks.time
+        self._reads[index, warps % self.clocks.peers] = self.clocks.time
+        self._last_read[index] = self.clocks.time
 
     def write(self, index: Array, warps: Array) -> Fault | None:
         """Warps are about to store: check, and note it. The fault's index is a place in `index`."""
@@ -166,8 +162,7 @@ class Shadow:
         self.initialised[index] = self.unfenced[index] = True
         time = self.clocks.time if time is None else time
         self._written[index] = (time << _WARP_BITS) | (warps % self.clocks.peers)
-        self._readers[index] = 0
-        self._read_time[index] = 0
+        self._last_read[index] = 0  # who is ordered behind the store is so behind reads that it was ordered behind
 
     def forget(self, index: Array) -> None:
         """Mark units as uninitialised: their content is no value any more."""
@@ -198,10 +193,9 @@ class Shadow:
             writer = int(self._written[index[conflict]]) & _WARP
             text = f"store to shared memory that warp {writer} has stored, with no barrier between"
             return Fault("race", text, conflict)
-        conflict = self._unordered_reads(index, warps)
-        if conflict is not None:
-            readers = int(self._readers[index[conflict]]) & ~(1 << (int(warps[conflict]) % self.clocks.peers))
-            reader = (readers & -readers).bit_length() - 1
+        read = self._unordered_reads(index, warps)
+        if read is not None:
+            conflict, reader = read
             text = f"store to shared memory that warp {reader} has read, with no barrier between"
             return Fault("race", text, conflict)
         return None
@@ -217,19 +211,17 @@ class Shadow:
         open_ &= (writers != warps % self.clocks.peers) & (times > self.clocks.known[warps, writers])
         return int(open_.argmax()) if open_.any() else None
 
-    def _unordered_reads(self, index: Array, warps: Array) -> int | None:
-        """The first place that a warp has read which does not know of the coming store."""
-        times = self._read_time[index]
-        open_ = np.flatnonzero(times > self.clocks.floor[warps])
+    def _unordered_reads(self, index: Array, warps: Array) -> tuple[int, int] | None:
+        """The first place that a warp has read which does not know of the coming store, and that warp."""
+        open_ = np.flatnonzero(self._last_read[index] > self.clocks.floor[warps])
         if not open_.size:
             return None
-        readers, mine, times = self._readers[index[open_]], warps[open_] % self.clocks.peers, times[open_]
-        for peer in range(self.clocks.peers):
-            has_read = (readers >> np.uint64(peer)) & np.uint64(1) != 0
-            wrong = has_read & (mine != peer) & (times > self.clocks.known[warps[open_], peer])
-            if wrong.any():
-                return int(open_[wrong.argmax()])
-        return None
+        wrong = self._reads[index[open_]] > self.clocks.known[warps[open_]]
+        wrong[np.arange(len(open_)), warps[open_] % self.clocks.peers] = False
+        if not wrong.any():
+            return None
+        place, reader = np.unravel_index(wrong.argmax(), wrong.shape)
+        return int(open_[place]), int(reader)
 
     def _fault(self, kind: str, text: str, index: Array, which: str) -> Fault:
         wrong = {
@@ -279,12 +271,10 @@ class Shadow:
 
     def note_read_by_all(self, index: Array, warps: Array, time: int | None = None) -> None:
         """As `note_read`, for what every one of the warps has read: now, or at a time that has been."""
-        bits = np.bitwise_or.reduce(np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64))
         time = self.clocks.time if time is None else time
-        times, ordered = self._read_time[index], self.clocks.floor[warps].min()
-        fresh = (times <= ordered) & (times < time)
-        self._readers[index] = np.where(fresh, bits, self._readers[index] | bits)
-        self._read_time[index] = np.maximum(times, time)
+        for peer in np.unique(warps % self.clocks.peers):
+            self._reads[index, peer] = np.maximum(self._reads[index, peer], time)
+        self._last_read[index] = np.maximum(self._last_read[index], time)
 
     def fence(self, warps: Array) -> None:
         """Asynchronous engines see from now on what these warps have stored, and what they know to be stored."""

@@ -15,6 +15,7 @@ from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.mbarriers import elected, first_of
 from tilewright.dialects.ttng_barriers import ClcGetProgramId, ClcIsCanceled, ClcLoadResult, ClcTryCancel
+from tilewright.layouts.linear_layout import log2
 
 FIRST_CAPABILITY = 100
 INTRINSIC = "llvm.nvvm.clusterlaunchcontrol"
@@ -44,8 +45,12 @@ def _is_canceled(lowerer: Lowerer, op: ClcIsCanceled) -> None:
 
 
 def _program_id(lowerer: Lowerer, op: ClcGetProgramId) -> None:
-    answer = [("i128", lowerer.scalar(op.answer))]
-    lowerer.bind(op.result, [lowerer.w.call("i32", f"{INTRINSIC}.query_cancel.get_first_ctaid.{op.dim}", answer)])
+    """The number of the program: the answer counts CTAs, which a cluster has along x."""
+    w, answer = lowerer.w, [("i128", lowerer.scalar(op.answer))]
+    number = w.call("i32", f"{INTRINSIC}.query_cancel.get_first_ctaid.{op.dim}", answer)
+    if op.dim == "x" and lowerer.target.num_ctas > 1:
+        number = w.emit(f"lshr i32 {number}, {log2(lowerer.target.num_ctas)}")
+    lowerer.bind(op.result, [number])
 
 
 LOWERINGS: dict[str, Lowering] = {
