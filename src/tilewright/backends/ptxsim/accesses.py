@@ -285,8 +285,13 @@ def store_global(machine: Machine, addresses: Array, lanes: Array, element: int,
 
 def store_shared(machine: Machine, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
     index = locate_shared(machine, addresses, lanes, element * len(values), "store")
-    check_shared(machine, index, lanes, element * len(values), "write")
     units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
+    warps, width = machine.warp[lanes], element * len(values)
+    fault = machine.shared.access("write", index, warps, width)
+    if fault is not None and fault.kind == "race":  # warps that hold the same elements may all store them
+        same = np.logical_and.reduce([view[units + number] == value for number, value in enumerate(values)])
+        fault = machine.shared.access("write", index, warps, width, same)
+    machine.check(fault, lanes)
     for number, value in enumerate(values):
         _note_change(machine, view, units + number, value)
         view[units + number] = value

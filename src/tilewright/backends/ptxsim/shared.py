@@ -93,7 +93,7 @@ class SharedMemory:
         """Addresses of the same bytes in the memory of a CTA, by its number in the batch."""
         return offsets & OFFSET | cta % self.cluster << WINDOW_BITS | NAMED
 
-    def access(self, what: str, index: Array, warps: Array, width: int) -> Fault | None:
+    def access(self, what: str, index: Array, warps: Array, width: int, *same: Array) -> Fault | None:
         """Check and note accesses of `width` bytes each; the fault's index is a place in `index`.
 
         Args:
@@ -101,13 +101,14 @@ class SharedMemory:
             index: of the first bytes.
             warps: the warp that does it, per index.
             width: a multiple of the unit.
+            same: as for `Shadow.write`.
         """
         count = width >> self._shift
         units = index >> self._shift
         if count > 1:
             units = (units[:, None] + np.arange(count)).ravel()
-            warps = np.repeat(warps, count)
-        fault: Fault | None = getattr(self.shadow, what)(units, warps)
+            warps, same = np.repeat(warps, count), tuple(np.repeat(mask, count) for mask in same)
+        fault: Fault | None = getattr(self.shadow, what)(units, warps, *same)
         return None if fault is None else Fault(fault.kind, fault.text, fault.index // count)
 
     # What follows takes indices of single bytes, and per byte the warp (of the batch) that touches it. Only whether
