@@ -12,6 +12,7 @@ if find_spec("tilewright"):
         allocate_tensor_memory,
         tcgen05_commit,
         tcgen05_mma,
+        tcgen05_mma_barrier_count,
     )
     from tilewright.language.gluon.nvidia.hopper import (
         async_copy,
@@ -30,6 +31,7 @@ else:
         allocate_tensor_memory,
         tcgen05_commit,
         tcgen05_mma,
+        tcgen05_mma_barrier_count,
     )
     from triton.experimental.gluon.language.nvidia.hopper import (
         async_copy,
@@ -246,8 +248,53 @@ def product_in_tensor_memory(a, b, c, K, BLOCK: gl.constexpr):
     tma.store_wait(0)
 
 
+@gluon.jit
+def copy_to_all(a, b):
+    """Every CTA of the cluster gets the whole block by one copy; `MULTICAST`."""
+    buffer = gl.allocate_shared_memory(a.dtype, a.block_type.shape, a.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, a.nbytes_per_cta)
+    tma.async_load(a, [0, 0], bar, buffer, multicast=True)
+    mbarrier.wait(bar, 0)
+    mbarrier.invalidate(bar)
+    tma.async_store(b, [0, 0], buffer)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def product_by_pairs(a, b, c, K, BLOCK: gl.constexpr, TOTAL: gl.constexpr):
+    """Pairs of CTAs multiply together; CTAs with the same operands get them by one copy."""
+    x = gl.allocate_shared_memory(a.dtype, a.block_type.shape, a.layout)
+    y = gl.allocate_shared_memory(b.dtype, b.block_type.shape, b.layout)
+    total = allocate_tensor_memory(gl.float32, c.block_type.shape, TOTAL)
+    loaded = mbarrier.allocate_mbarrier(two_ctas=True)
+    done = mbarrier.allocate_mbarrier()
+    mbarrier.init(loaded, count=1)
+    mbarrier.init(done, count=tcgen05_mma_barrier_count([x, y], multicast=True, two_ctas=True))
+    phase = 0
+    for k in range(0, K, BLOCK):
+        mbarrier.expect(loaded, a.nbytes_per_cta + b.nbytes_per_cta)
+        tma.async_load(a, [0, k], loaded, x, multicast=True)
+        tma.async_load(b, [k, 0], loaded, y, multicast=True)
+        mbarrier.wait(loaded, phase, deps=[x, y])
+        tcgen05_mma(x, y, total, use_acc=k > 0, multicast=True, mbarriers=[done])
+        mbarrier.wait(done, phase, deps=[x, y])
+        phase ^= 1
+    mbarrier.invalidate(loaded)
+    mbarrier.invalidate(done)
+    out = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
+    out.store(total.load().to(c.dtype))
+    tma.async_store(c, [0, 0], out)
+    tma.store_wait(0)
+
+
 ROWS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 LINE = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
+SAME = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[0, 0]])
+LEFT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[1, 0], [2, 0]])
+RIGHT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[0, 1], [0, 0]])
+TOTAL = TensorMemoryLayout([128, 128], col_stride=1, cga_layout=[[1, 0], [2, 0]], two_ctas=True)
 CASES = {
     "copy": (80, {"x": "*fp32", "out": "*fp32", "n": "i32"}, {"BLOCK": 512}, {}),
     "row_sums": (80, {"x": "*fp32", "out": "*fp32", "stride": "i32"}, {"M": 64, "N": 32}, {}),
@@ -275,5 +322,14 @@ CASES = {
         {"BLOCK": 64},
         {"a": ([128, 64], ROWS), "b": ([64, 128], ROWS), "c": ([128, 128], ROWS)},
     ),
+    "copy_to_all": (90, {}, {}, {"a": ([128, 64], SAME), "b": ([128, 64], SAME)}),
+    "product_by_pairs": (
+        100,
+        {"K": "i32"},
+        {"BLOCK": 64, "TOTAL": TOTAL},
+        {"a": ([512, 64], LEFT), "b": ([64, 128], RIGHT), "c": ([512, 128], LEFT)},
+    ),
 }
 """By kernel: compute capability, types of arguments, constants, and blocks and layouts of descriptors."""
+CTAS = {"copy_to_all": 2, "product_by_pairs": 4}
+"""By kernel, where it has several: the CTAs of a cluster."""

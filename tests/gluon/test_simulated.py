@@ -7,6 +7,7 @@ from typing import Any
 import gluon_programs as programs
 import numpy as np
 import pytest
+from descriptors import Tensor, aligned, described
 
 import tilewright
 from tilewright import gluon
@@ -24,35 +25,6 @@ from tilewright.language.gluon.nvidia.hopper import (
 from tilewright.support.diagnostics import Unsupported
 
 RANDOM = np.random.default_rng(7)
-
-
-class Tensor:
-    """An array as descriptors want it."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array, self.shape, self.dtype = array, array.shape, array.dtype
-        self.__array_interface__ = array.__array_interface__
-
-    def stride(self) -> tuple[int, ...]:
-        return tuple(step // self.array.itemsize for step in self.array.strides)
-
-    def element_size(self) -> int:
-        return self.array.itemsize
-
-    def data_ptr(self) -> int:
-        return int(self.array.ctypes.data)
-
-
-def described(array: np.ndarray, block: list[int], layout: gl.NVMMASharedLayout) -> TensorDescriptor:
-    return TensorDescriptor.from_tensor(Tensor(array), block, layout)
-
-
-def aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """Zeros that begin at a multiple of 16 bytes."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + 16, np.uint8)
-    start = -memory.ctypes.data % 16
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def random(shape: tuple[int, ...], dtype: type) -> np.ndarray:
@@ -485,3 +457,36 @@ def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
     with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
         scales_seen_as_more[(1,)]()
     assert "scales.reinterpret(shape" in str(caught.value)
+
+
+@gluon.jit
+def doubled_elsewhere(source, bar, out, n):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    mbarrier.wait(bar, 0)
+    gl.store(out + gl.arange(0, 128, layout=layout), source.load(layout) * 2 + n)
+
+
+@gluon.jit
+def filled_at_once(source, bar, out, n):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    own = gl.allocate_shared_memory(gl.float32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    own.store(gl.full([128], 5.0, gl.float32, layout=layout))
+    source.store(own.load(layout))
+    mbarrier.arrive(bar, count=1)
+
+
+@gluon.jit
+def captures(out, n):
+    source = gl.allocate_shared_memory(gl.float32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    n = n + gl.program_id(0)
+    gl.warp_specialize([(filled_at_once, (source, bar, out, n)), (doubled_elsewhere, (source, bar, out, n))], [1], [24])
+
+
+def test_buffers_of_partitions_are_beside_what_partitions_capture() -> None:
+    """The first partition stores to its own buffer while the other one may still read what it captured."""
+    out = aligned((128,), np.float32)
+    with tilewright.simulate("cuda:90"):
+        captures[(1,)](out, 7)
+    np.testing.assert_array_equal(out, np.full(128, 17, np.float32))

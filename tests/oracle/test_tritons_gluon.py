@@ -52,6 +52,7 @@ def ours(name: str) -> str:
     for key, (block, layout) in descriptors.items():
         element = float16 if layout.element_bitwidth == 16 else float32
         arguments[key] = TensorDescriptor.from_tensor(MockTensor(element, [1024] * len(block)), block, layout)
+    constants = constants | {"num_ctas": programs.CTAS.get(name, 1)}
     module = run_parser(getattr(programs, name), kwargs=arguments | constants, target=GPUTarget("cuda", capability, 32))
     run_passes(module.op, GLUON_PASSES)
     return print_op(module.op)

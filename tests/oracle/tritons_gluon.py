@@ -35,7 +35,7 @@ def ttgir(name: str) -> str:
     signature = dict(types) | {key: descriptor(*value) for key, value in descriptors.items()}
     ordered = {key: signature.get(key, "constexpr") for key in kernel.arg_names}
     constexprs = {(kernel.arg_names.index(key),): value for key, value in constants.items()}
-    options = backend.parse_options({"num_warps": 4})
+    options = backend.parse_options({"num_warps": 4, "num_ctas": programs.CTAS.get(name, 1)})
     pointers = [number for number, kind in enumerate(ordered.values()) if kind.startswith("*")]
     attributes = {(number,): [["tt.divisibility", 16]] for number in pointers}
     source = GluonASTSource(kernel, ordered, constexprs, attributes)

@@ -71,7 +71,8 @@ def test_a_missing_barrier_is_a_race() -> None:
 def test_a_store_after_a_read_needs_a_barrier_too() -> None:
     body = STORE_OWN + "bar.sync 0;" + LOAD_OTHER
     error = mistake(body + "st.shared.b32 [%r3], %r5;")
-    assert error.text == "store to shared memory that warp 0 has read, with no barrier between"
+    assert error.text == "store to shared memory that warp 1 has read, with no barrier between"
+    assert error.thread == (0, 0, 0)
     fine(body + "bar.sync 0; st.shared.b32 [%r3], %r5;")
 
 
@@ -210,3 +211,12 @@ def test_registers_without_a_value_may_be_computed_with() -> None:
     fine(MASKED + "add.u32 %r2, %r1, 1; selp.b32 %r3, %r2, 0, %p1; st.global.b32 [%d1], %r3;")
     fine(MASKED + "setp.ne.u32 %p2, %r1, 1; and.pred %p3, %p2, %p1; @%p3 st.global.b32 [%d1], 3;")
     fine(MASKED + "@!%p1 mov.u32 %r1, 5; st.global.b32 [%d1], %r1;")
+
+
+def test_warps_may_store_the_same_value_to_one_place() -> None:
+    """Warps that hold the same elements store them in any order; another value is a race."""
+    first = "setp.lt.u32 %p1, %r0, 32; mov.b32 %r5, 7; @%p1 st.shared.b32 [tile], %r5;"
+    fine(first + "@!%p1 st.shared.b32 [tile], %r5;")
+    assert mistake(first + "add.s32 %r5, %r5, 1; @!%p1 st.shared.b32 [tile], %r5;").kind == "race"
+    read = "@%p1 ld.shared.b32 %r6, [tile];"
+    assert mistake(first + read + "@!%p1 st.shared.b32 [tile], %r5;").kind == "race"

@@ -184,12 +184,17 @@ def _requests(function: Op, buffers: list[SharedBuffer], names: dict[Value, set[
 
 
 def _run_together(buffers: list[SharedBuffer]) -> Callable[[int, int], bool]:
-    """Whether two buffers belong to different partitions of one `ttg.warp_specialize`, which run at the same time."""
+    """Whether two buffers belong to different partitions of one `ttg.warp_specialize`, which run at the same time.
+
+    What partitions capture is read when they begin, while others may be further on.
+    """
     places = [_partition(buffer.owner) for buffer in buffers]
 
     def together(a: int, b: int) -> bool:
         (first, region), (second, other) = places[a], places[b]
-        return first is not None and first is second and region is not other
+        if first is not None and first is second:
+            return region is not other
+        return buffers[a].owner is second is not None or buffers[b].owner is first is not None
 
     return together
 

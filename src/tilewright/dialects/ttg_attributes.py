@@ -39,6 +39,8 @@ OFFSET = "allocation.offset"
 """The attribute of an op for the offset of its shared memory, in bytes."""
 SHARED_BYTES = "ttg.shared"
 """The attribute of a module for the size of the shared memory that a program needs, in bytes."""
+TWO_CTAS = "ttng.two-ctas"
+"""Whether products in tensor memory are those of pairs of CTAs; of a module."""
 TENSOR_MEMORY_COLUMNS = "ttg.tensor_memory_size"
 """The attribute of a module for the number of columns of tensor memory that a program gets."""
 

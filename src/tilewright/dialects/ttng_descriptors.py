@@ -9,7 +9,7 @@ from tilewright.dialects.ttg_async import CACHE_DEFAULTS
 from tilewright.dialects.ttng_rules import verify_barriers, verify_copy, verify_rows_copy
 from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declares
-from tilewright.ir.fields import Flag, Integer, NamedOperand, NamedOperands, Operand, Word
+from tilewright.ir.fields import Integer, Marker, NamedOperand, NamedOperands, Operand, Word
 from tilewright.ir.types import IntType, TensorType, i1, i32
 
 _i16 = IntType(16)
@@ -48,7 +48,7 @@ class AsyncTmaCopyGlobalToLocal(DescriptorCopy):
     __slots__ = ()
     indices, offsets = NamedOperands("coord"), NamedOperands("offsets")
     barrier, predicate = NamedOperand("barrier"), NamedOperand("pred")
-    multicast = Flag("multicast")
+    multicast = Marker("multicast")
     buffer = Operand(-2)
 
 
@@ -104,7 +104,7 @@ class AsyncTmaGather(DescriptorCopy):
     __slots__ = ()
     rows, column = Operand(1), Operand(2)
     barrier, buffer, predicate = Operand(3), Operand(4), Operand(5)
-    multicast = Flag("multicast")
+    multicast = Marker("multicast")
 
 
 @declares(

@@ -99,9 +99,9 @@ class GluonTensor:
         return self.type.block
 
     @property
-    def block_shape(self) -> list[int]:
+    def block_shape(self) -> tuple[int, ...]:
         """The extents of a block."""
-        return list(self.type.block.shape)
+        return tuple(self.type.block.shape)
 
     @property
     def dtype(self) -> dtype:

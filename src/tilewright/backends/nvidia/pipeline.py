@@ -38,6 +38,7 @@ from tilewright.transforms.gpu.allocate_memory import (
     allocate_shared_memory,
     allocate_tensor_memory,
 )
+from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
 from tilewright.transforms.gpu.combine_select_if import nested_selects
 from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
@@ -189,6 +190,7 @@ def _placing(capability: int, fences: bool = True) -> tuple[Pass, ...]:
         Pass("allocate_global_scratch", allocate_global_scratch),
         Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
         Pass("allocate_tensor_memory", allocate_tensor_memory),
+        Pass("cluster_barriers", partial(cluster_barriers, scratch=scratch)),
         *((Pass("proxy_fences", partial(proxy_fences, scratch=scratch)),) if fences else ()),
         Pass("membar", partial(membar, scratch=scratch)),
     )

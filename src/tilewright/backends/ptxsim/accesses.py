@@ -23,6 +23,7 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, command, items
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
+from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction
 
@@ -77,7 +78,8 @@ def generic_bytes(machine: Machine, address: int, size: int, lane: int) -> bytes
         start = lane * machine.frame_stride + offset
         return bytes(machine.frame[1][start : start + size].tobytes())
     if space == "shared":
-        start = int(machine.shared.base(machine.cta[lane])) + offset
+        cta = machine.shared.owners(offset, machine.cta[lane])
+        start = int(machine.shared.base(cta)) + (offset & OFFSET)
         return bytes(machine.shared.data[start : start + size].tobytes())
     if space == "param":
         return bytes(machine.parameters[offset : offset + size].tobytes())
@@ -283,8 +285,13 @@ def store_global(machine: Machine, addresses: Array, lanes: Array, element: int,
 
 def store_shared(machine: Machine, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
     index = locate_shared(machine, addresses, lanes, element * len(values), "store")
-    check_shared(machine, index, lanes, element * len(values), "write")
     units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
+    warps, width = machine.warp[lanes], element * len(values)
+    fault = machine.shared.access("write", index, warps, width)
+    if fault is not None and fault.kind == "race":  # warps that hold the same elements may all store them
+        same = np.logical_and.reduce([view[units + number] == value for number, value in enumerate(values)])
+        fault = machine.shared.access("write", index, warps, width, same)
+    machine.check(fault, lanes)
     for number, value in enumerate(values):
         _note_change(machine, view, units + number, value)
         view[units + number] = value

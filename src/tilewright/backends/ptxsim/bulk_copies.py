@@ -6,6 +6,9 @@
     cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.bulk_group [%rd1, {%r2}], [%r1];
     cp.async.bulk.commit_group;      cp.async.bulk.wait_group.read 0;
 
+A copy to several CTAs (`.multicast::cluster`) brings each of them the box at the same place, and tells the mbarrier at
+the same place; with `.cta_group::2`, that of the even or the odd CTA of each pair, as the address names one.
+
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
 in global memory at once. Not simulated: im2col, and bulk reductions in shared memory.
@@ -48,7 +51,7 @@ from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
 from tilewright.backends.ptxsim.mma import read_rows
-from tilewright.backends.ptxsim.shared import WINDOW_BITS
+from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.tensor_maps import (
     FIELDS,
     SIZE,
@@ -175,7 +178,6 @@ def plain_piece(machine: Machine, start: int, address: int, size: int, lane: int
 
 
 Pieces: TypeAlias = Callable[[Machine, int], Piece]
-_OFFSET = (1 << WINDOW_BITS) - 1
 
 OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
@@ -239,24 +241,29 @@ def _indices(machine: Machine, addresses: Array, cta: int, lane: int) -> Array:
     return found
 
 
-def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: list[int]) -> None:
-    """Copy from global memory into the shared memory of CTAs, whose mbarriers at the same place are told."""
+def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: dict[int, int]) -> None:
+    """Copy from global memory into the shared memory of CTAs; an mbarrier is told for each.
+
+    Args:
+        barrier: the place of the mbarriers in their CTAs' memory.
+        ctas: for each CTA that of the mbarrier that is told.
+    """
     memory = machine.memory
     machine.refuse(memory.fault(piece.global_[piece.inside], 1, "bulk copy", needs=VALID | INITIALISED), lane)
     content = piece.fill.copy()
     content[piece.inside] = memory.views[1][piece.global_[piece.inside]]
     content = rounded(piece.element, content)
-    for cta in ctas:
-        index = _indices(machine, piece.shared, cta, lane)
+    for cta, told in ctas.items():
+        index = _indices(machine, machine.shared.address(piece.shared, cta), cta, lane)
         engine_writes(machine, index, lane)
-        key = int(_indices(machine, np.array([barrier]), cta, lane)[0])
+        key = int(_indices(machine, machine.shared.address(np.array([barrier]), told), told, lane)[0])
         _check_barrier(machine, key, lane)
         land = partial(engine_has_written, machine, index, content, lane)
         machine.family(MBarriers).bytes_later(key, lane, piece.counted, land)
 
 
 def _check_barrier(machine: Machine, key: int, lane: int) -> None:
-    fault = machine.shared.read(key + np.arange(WIDTH), np.full(WIDTH, machine.warp[lane]))
+    fault = machine.shared.look(key + np.arange(WIDTH), np.full(WIDTH, machine.warp[lane]))
     if fault is not None:
         machine.fail(fault.kind, f"the mbarrier: {fault.text}", lane)
 
@@ -323,20 +330,31 @@ def _decode_load(instruction: Instruction, code: Decoder) -> Run:
     pieces = _pieces(instruction, code, shared=0, outside=1)
     place = 2 if instruction.has("tensor") else 3
     barrier = code.address(instruction.operands[place])
-    multicast = instruction.has("multicast::cluster")
+    multicast, of_pairs = instruction.has("multicast::cluster"), instruction.has("cta_group::2")
     chosen = code.source(instruction.operands[place + 1], "b16") if multicast else None
 
     def run(machine: Machine, active: Mask) -> None:
         for lane in machine.active_lanes(active).tolist():
             piece, address = pieces(machine, lane), one(machine, barrier, lane)
-            ctas = [int(machine.cta[lane])]
-            if chosen is not None:
-                ctas = list(named_ctas(machine, chosen, lane))
-                piece = Piece(**{**vars(piece), "shared": piece.shared & _OFFSET})
-                address &= _OFFSET
-            load_piece(machine, piece, lane, address, ctas)
+            if chosen is None:
+                cta, told = _owner(machine, int(piece.shared[0]), lane), _owner(machine, address, lane)
+                if told not in (cta, cta ^ 1 if of_pairs else cta):
+                    machine.fail("mbarrier", "the copy tells an mbarrier of a CTA that its bytes do not go to", lane)
+                ctas = {cta: told}
+            else:
+                half = _owner(machine, address, lane) & 1
+                ctas = {cta: cta & ~1 | half if of_pairs else cta for cta in named_ctas(machine, chosen, lane)}
+            load_piece(machine, piece, lane, address & OFFSET, ctas)
 
     return run
+
+
+def _owner(machine: Machine, address: int, lane: int) -> int:
+    """The CTA in whose shared memory an address is."""
+    found = int(machine.shared.owners(address, machine.cta[lane]))
+    if found < 0:
+        machine.fail("out of bounds", f"the shared address {address:#x} is outside of every CTA", lane)
+    return found
 
 
 def named_ctas(machine: Machine, chosen: Read, lane: int) -> Iterator[int]:

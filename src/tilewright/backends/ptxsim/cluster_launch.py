@@ -6,7 +6,8 @@
 
 The clusters that have not started are those of later batches, the next one first. The 16 bytes of an answer have a form
 of their own: the coordinates of the first CTA, and whether there is one. A CTA that has seen an answer of "no" may not
-ask again, as PTX has it. Not simulated: answers to all CTAs of a cluster.
+ask again, as PTX has it. With `.multicast::cluster::all` every CTA of the cluster gets the answer, and its mbarrier at
+the same place is told.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from tilewright.backends.ptxsim.accesses import engine_has_written, engine_write
 from tilewright.backends.ptxsim.bulk_copies import one
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import AXES, Decoder, Handlers, items_of
-from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
 from tilewright.backends.ptxsim.value_types import Array, Mask
@@ -39,8 +39,7 @@ class Answers:
 
 def decode_request(instruction: Instruction, code: Decoder) -> Run:
     """clusterlaunchcontrol.try_cancel… [answer], [mbarrier]."""
-    if instruction.has("multicast::cluster::all"):
-        raise SimulationError("unsupported", "answers to all CTAs of a cluster are not simulated")
+    to_all = instruction.has("multicast::cluster::all")
     place, barrier = (code.address(operand) for operand in instruction.operands)
     code.kernel.takes_over = True
 
@@ -54,11 +53,19 @@ def decode_request(instruction: Instruction, code: Decoder) -> Run:
             if start % SIZE:
                 machine.fail("misaligned address", f"an answer at {start:#x}, no multiple of {SIZE}", lane)
             index = locate_shared(machine, start + np.arange(SIZE), np.full(SIZE, lane), 1, "answer")
-            engine_writes(machine, index, lane)
-            land = partial(engine_has_written, machine, index, _answer(machine), lane)
-            machine.family(MBarriers).bytes_later(key, lane, SIZE, land)
+            answer = _answer(machine)
+            for moved in _distances(machine, lane) if to_all else (0,):
+                engine_writes(machine, index + moved, lane)
+                land = partial(engine_has_written, machine, index + moved, answer, lane)
+                machine.family(MBarriers).bytes_later(key + moved, lane, SIZE, land)
 
     return run
+
+
+def _distances(machine: Machine, lane: int) -> list[int]:
+    """How far the shared memory of each CTA of a lane's cluster is from that of the lane's own."""
+    rank = int(machine.cta[lane]) % machine.cluster_size
+    return [(other - rank) * machine.shared.stride for other in range(machine.cluster_size)]
 
 
 def _answer(machine: Machine) -> Array:

@@ -24,11 +24,9 @@ from tilewright.backends.ptxsim.accesses import WINDOWS
 from tilewright.backends.ptxsim.code import Moves, Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read
 from tilewright.backends.ptxsim.machine import WARP, Machine
-from tilewright.backends.ptxsim.shared import WINDOW_BITS
+from tilewright.backends.ptxsim.shared import NAMED, OFFSET, WINDOW_BITS
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Instruction
-
-_OFFSET = (1 << WINDOW_BITS) - 1
 
 
 def decode_map(instruction: Instruction, code: Decoder) -> Run:
@@ -47,7 +45,7 @@ def decode_map(instruction: Instruction, code: Decoder) -> Run:
         if wrong.any():
             text = f"the cluster has {machine.cluster_size} CTAs, and none of rank {int(ranks[lanes][wrong.argmax()])}"
             machine.fail("out of bounds", text, int(lanes[wrong.argmax()]))
-        found = (own & _OFFSET) | ((ranks + 1) << WINDOW_BITS)
+        found = own & OFFSET | ranks << WINDOW_BITS | NAMED
         write(machine, active, (found + window).astype(f"u{4 if kind.endswith('32') else 8}"))
 
     return run
@@ -61,9 +59,9 @@ def decode_rank(instruction: Instruction, code: Decoder) -> Run:
     window = 0 if instruction.has("shared::cluster") else WINDOWS["shared"]
 
     def run(machine: Machine, active: Mask) -> None:
-        ranks = (np.broadcast_to(read(machine), machine.lanes).astype(np.int64) - window) >> WINDOW_BITS
-        own = machine.cta % machine.cluster_size
-        write(machine, active, np.where(ranks > 0, ranks - 1, own).astype(np.uint32))
+        addresses = np.broadcast_to(read(machine), machine.lanes).astype(np.int64) - window
+        owners = machine.shared.owners(addresses, machine.cta)
+        write(machine, active, (owners % machine.cluster_size).astype(np.uint32))
 
     return run
 

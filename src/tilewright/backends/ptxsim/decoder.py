@@ -216,6 +216,8 @@ class Decoder:
         place = self.place(name)
         if place is not None:
             value = np.array([place + offset], dtype)
+            if name in self.layout.shared:
+                return lambda machine: value + machine.windows.astype(dtype) if machine.cluster_size > 1 else value
             return lambda machine: value
         return lambda machine: np.array([machine.symbols[name] + offset], dtype)
 

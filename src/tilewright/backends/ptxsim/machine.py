@@ -19,7 +19,7 @@ from tilewright.backends.ptxsim.code import KernelCode, Step
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
 from tilewright.backends.ptxsim.shadow import Accessors, Clocks, GlobalShadow
-from tilewright.backends.ptxsim.shared import SharedMemory
+from tilewright.backends.ptxsim.shared import NAMED, WINDOW_BITS, SharedMemory
 from tilewright.backends.ptxsim.uninitialized import UninitializedRegisters
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
 from tilewright.backends.ptxsim.waiting import Explain, who_waits
@@ -53,6 +53,7 @@ class Machine:
         lanes: threads of the batch; every CTA is filled up to whole warps with lanes that are not `alive`.
         registers: one array over all lanes per register.
         warp, cta: per lane the warp and the CTA, both counted through the batch.
+        windows: per lane the address, as clusters have them, where its CTA's shared memory begins.
         alive: per lane, does it still run?
         instruction: the one that runs now, for messages.
         followed, follow: `follow` is told of each step that touches these registers, and which lanes do it.
@@ -88,6 +89,7 @@ class Machine:
         everyone = np.arange(self.lanes)
         self.everyone, self.warp, self.cta = everyone, everyone // WARP, everyone // self.padded
         self.cluster_size = cluster[0] * cluster[1] * cluster[2]
+        self.windows = self.cta % self.cluster_size << WINDOW_BITS | NAMED
         self.alive = everyone % self.padded < self.threads
         self.clocks = Clocks(self.warps, self.warps_per_cta * self.cluster_size, time)
         self.watcher = watcher

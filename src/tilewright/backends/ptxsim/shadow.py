@@ -8,10 +8,10 @@ An access must be ordered behind conflicting ones by what its warp knows about t
 Time advances with every synchronisation. An access of warp `v` at time `t` is ordered before what warp `w` does now
 when `t <= known[w, v]`: the vector clocks of race detectors, with one time for all warps.
 
-Shared memory: of every unit the shadow knows the last writing warp and when it wrote, and which warps have read it
-since. Units that asynchronous copies will write (`pending`) may not be touched; units that asynchronous instructions
-read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the program, at most eight: two
-threads that store side by side then never share one.
+Shared memory: of every unit the shadow knows the last writing warp and when it wrote, and when each warp of the cluster
+has read it. Units that asynchronous copies will write (`pending`) may not be touched; units that asynchronous
+instructions read (`in_use`) may not be written. A unit has as many bytes as the narrowest access of the program, at
+most eight: two threads that store side by side then never share one.
 
 Global memory, as far as races there can be told:
 
@@ -83,7 +83,73 @@ _ATOMIC = 1 << 11
 """The parts of a write's record: the warp, whether it was atomic, and above _WARP_BITS its time."""
 
 
-class Shadow:
+class AccessTimes:
+    """The last accesses to units of a memory that the warps of clusters share; finds who is not ordered behind them.
+
+    Args:
+        units: of all CTAs.
+        clocks: the knowledge of warps about each other.
+    """
+
+    def __init__(self, units: int, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._written = np.zeros(units, np.int64)
+        self._last_read = np.zeros(units, np.int64)
+        self._reads = np.zeros((units, clocks.peers), np.int32)
+
+    def forget_all(self, index: Array) -> None:
+        """What has been done with units does not matter any more."""
+        self._written[index] = self._last_read[index] = 0
+
+    def note_write(self, index: Array, warps: Array, time: int | None = None) -> None:
+        """Remember that warps have stored: now, or at a time that has been."""
+        time = self.clocks.time if time is None else time
+        self._written[index] = (time << _WARP_BITS) | (warps % self.clocks.peers)
+        self._last_read[index] = 0  # who is ordered behind the store is so behind reads that it was ordered behind
+
+    def note_read(self, index: Array, warps: Array) -> None:
+        """Remember that warps have read."""
+        self._reads[index, warps % self.clocks.peers] = self.clocks.time
+        self._last_read[index] = self.clocks.time
+
+    def note_read_by_all(self, index: Array, warps: Array, time: int | None = None) -> None:
+        """As `note_read`, for what every one of the warps has read: now, or at a time that has been."""
+        time = self.clocks.time if time is None else time
+        for peer in np.unique(warps % self.clocks.peers):
+            self._reads[index, peer] = np.maximum(self._reads[index, peer], time)
+        self._last_read[index] = np.maximum(self._last_read[index], time)
+
+    def unordered_writes(self, index: Array, warps: Array, left_out: Array | None = None) -> int | None:
+        """The first place whose last write is not ordered before now; some are left out."""
+        written = self._written[index]
+        times = written >> _WARP_BITS
+        open_ = times > self.clocks.floor[warps]
+        if left_out is not None:
+            open_ &= ~left_out
+        if not open_.any():
+            return None
+        writers = written & _WARP
+        open_ &= (writers != warps % self.clocks.peers) & (times > self.clocks.known[warps, writers])
+        return int(open_.argmax()) if open_.any() else None
+
+    def unordered_reads(self, index: Array, warps: Array) -> tuple[int, int] | None:
+        """The first place that a warp has read which does not know of the coming store, and that warp."""
+        open_ = np.flatnonzero(self._last_read[index] > self.clocks.floor[warps])
+        if not open_.size:
+            return None
+        wrong = self._reads[index[open_]] > self.clocks.known[warps[open_]]
+        wrong[np.arange(len(open_)), warps[open_] % self.clocks.peers] = False
+        if not wrong.any():
+            return None
+        place, reader = np.unravel_index(wrong.argmax(), wrong.shape)
+        return int(open_[place]), int(reader)
+
+    def writer(self, unit: int) -> int:
+        """The warp, in its cluster, that has stored last."""
+        return int(self._written[unit]) & _WARP
+
+
+class Shadow(AccessTimes):
     """The shadow of the shared memory of a batch.
 
     Indices are of units; `warps` says per index which warp (of the batch) touches it.
@@ -102,28 +168,32 @@ class Shadow:
     """
 
     def __init__(self, units: int, cluster_units: int, *, clocks: Clocks, checks: bool) -> None:
-        self.cluster_units, self.clocks, self.checks = cluster_units, clocks, checks
+        super().__init__(units, clocks)
+        self.cluster_units, self.checks = cluster_units, checks
         self.initialised = np.zeros(units, bool)
         self.pending = np.zeros(units, bool)
         self.in_use = np.zeros(units, np.int32)
         self.unfenced = np.zeros(units, bool)
         self._any_pending = self._any_in_use = 0
-        self._written = np.zeros(units, np.int64)
-        self._read_time = np.zeros(units, np.int64)
-        self._readers = np.zeros(units, np.uint64)
 
     def read(self, index: Array, warps: Array) -> Fault | None:
         """Warps read: check, and note it. The fault's index is a place in `index`."""
+        fault = self.look(index, warps)
+        if fault is None and self.checks:
+            self.note_read(index, warps)
+        return fault
+
+    def look(self, index: Array, warps: Array) -> Fault | None:
+        """Check a read as `read` does, and do not note it."""
         fault = self._unreadable(index)
         if fault is not None or not self.checks:
             return fault
-        conflict = self._unordered_writes(index, warps)
-        if conflict is not None:
-            writer = int(self._written[index[conflict]]) & _WARP
-            text = f"read of shared memory that warp {writer} has stored, with no barrier between"
-            return Fault("race", text, conflict)
-        self.note_read(index, warps)
-        return None
+        conflict = self.unordered_writes(index, warps)
+        if conflict is None:
+            return None
+        writer = self.writer(index[conflict])
+        text = f"read of shared memory that warp {writer} has stored, with no barrier between"
+        return Fault("race", text, conflict)
 
     def _unreadable(self, index: Array) -> Fault | None:
         if not self.initialised[index].all():
@@ -132,36 +202,28 @@ class Shadow:
             return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
         return None
 
-    def note_read(self, index: Array, warps: Array) -> None:
-        """Remember that warps have read."""
-        bits = np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64)
-        ordered = self._read_time[index] <= self.clocks.floor[warps]
-        stale = index[ordered & (self._read_time[index] != self.clocks.time)]
-        self._readers[stale] = 0
-        np.bitwise_or.at(self._readers, index, bits)
-        self._read_time[index] = self.clocks.time
+    def write(self, index: Array, warps: Array, same: Array | None = None) -> Fault | None:
+        """Warps are about to store: check, and note it. The fault's index is a place in `index`.
 
-    def write(self, index: Array, warps: Array) -> Fault | None:
-        """Warps are about to store: check, and note it. The fault's index is a place in `index`."""
+        Args:
+            index, warps: as for `read`.
+            same: what is stored is there already, by index: it does not matter who stored it.
+        """
         if self._any_pending and self.pending[index].any():
             return self._fault("race", "store to shared memory that an asynchronous copy is writing", index, "pending")
         if self._any_in_use and self.in_use[index].any():
             text = "store to shared memory that an asynchronous instruction still reads"
             return self._fault("race", text, index, "in_use")
         if self.checks:
-            fault = self._write_conflict(index, warps)
+            fault = self._write_conflict(index, warps, same)
             if fault is not None:
                 return fault
         self.note_write(index, warps)
         return None
 
     def note_write(self, index: Array, warps: Array, time: int | None = None) -> None:
-        """Remember that warps have stored: now, or at a time that has been."""
         self.initialised[index] = self.unfenced[index] = True
-        time = self.clocks.time if time is None else time
-        self._written[index] = (time << _WARP_BITS) | (warps % self.clocks.peers)
-        self._readers[index] = 0
-        self._read_time[index] = 0
+        super().note_write(index, warps, time)
 
     def forget(self, index: Array) -> None:
         """Mark units as uninitialised: their content is no value any more."""
@@ -180,49 +242,23 @@ class Shadow:
             return self._fault("race", text, index, "pending")
         if self.checks:
             plain = np.flatnonzero(self._written[index] & _ATOMIC == 0)
-            conflict = self._unordered_writes(index[plain], warps[plain])
+            conflict = self.unordered_writes(index[plain], warps[plain])
             if conflict is not None:
                 return Fault("race", "atomic operation on what another warp has just stored", int(plain[conflict]))
         self._written[index] = (self.clocks.time << _WARP_BITS) | _ATOMIC | (warps % self.clocks.peers)
         return None
 
-    def _write_conflict(self, index: Array, warps: Array) -> Fault | None:
-        conflict = self._unordered_writes(index, warps)
+    def _write_conflict(self, index: Array, warps: Array, same: Array | None) -> Fault | None:
+        conflict = self.unordered_writes(index, warps, same)
         if conflict is not None:
-            writer = int(self._written[index[conflict]]) & _WARP
+            writer = self.writer(index[conflict])
             text = f"store to shared memory that warp {writer} has stored, with no barrier between"
             return Fault("race", text, conflict)
-        conflict = self._unordered_reads(index, warps)
-        if conflict is not None:
-            readers = int(self._readers[index[conflict]]) & ~(1 << (int(warps[conflict]) % self.clocks.peers))
-            reader = (readers & -readers).bit_length() - 1
+        read = self.unordered_reads(index, warps)
+        if read is not None:
+            conflict, reader = read
             text = f"store to shared memory that warp {reader} has read, with no barrier between"
             return Fault("race", text, conflict)
-        return None
-
-    def _unordered_writes(self, index: Array, warps: Array) -> int | None:
-        """The first place whose last write is not ordered before now."""
-        written = self._written[index]
-        times = written >> _WARP_BITS
-        open_ = times > self.clocks.floor[warps]
-        if not open_.any():
-            return None
-        writers = written & _WARP
-        open_ &= (writers != warps % self.clocks.peers) & (times > self.clocks.known[warps, writers])
-        return int(open_.argmax()) if open_.any() else None
-
-    def _unordered_reads(self, index: Array, warps: Array) -> int | None:
-        """The first place that a warp has read which does not know of the coming store."""
-        times = self._read_time[index]
-        open_ = np.flatnonzero(times > self.clocks.floor[warps])
-        if not open_.size:
-            return None
-        readers, mine, times = self._readers[index[open_]], warps[open_] % self.clocks.peers, times[open_]
-        for peer in range(self.clocks.peers):
-            has_read = (readers >> np.uint64(peer)) & np.uint64(1) != 0
-            wrong = has_read & (mine != peer) & (times > self.clocks.known[warps[open_], peer])
-            if wrong.any():
-                return int(open_[wrong.argmax()])
         return None
 
     def _fault(self, kind: str, text: str, index: Array, which: str) -> Fault:
@@ -261,24 +297,15 @@ class Shadow:
         if fault is not None or not self.checks:
             return fault
         for warp in warps:
-            conflict = self._unordered_writes(index, np.full(len(index), warp))
+            conflict = self.unordered_writes(index, np.full(len(index), warp))
             if conflict is not None:
-                writer = int(self._written[index[conflict]]) & _WARP
+                writer = self.writer(index[conflict])
                 text = f"an asynchronous instruction of warp {warp} reads shared memory that warp {writer} has stored"
                 return Fault("race", f"{text}, with no barrier between", conflict)
         if self.unfenced[index].any():
             text = "an asynchronous instruction reads shared memory that threads have stored, with no fence.proxy.async"
             return Fault("race", text, int(self.unfenced[index].argmax()))
         return None
-
-    def note_read_by_all(self, index: Array, warps: Array, time: int | None = None) -> None:
-        """As `note_read`, for what every one of the warps has read: now, or at a time that has been."""
-        bits = np.bitwise_or.reduce(np.uint64(1) << (warps % self.clocks.peers).astype(np.uint64))
-        time = self.clocks.time if time is None else time
-        times, ordered = self._read_time[index], self.clocks.floor[warps].min()
-        fresh = (times <= ordered) & (times < time)
-        self._readers[index] = np.where(fresh, bits, self._readers[index] | bits)
-        self._read_time[index] = np.maximum(times, time)
 
     def fence(self, warps: Array) -> None:
         """Asynchronous engines see from now on what these warps have stored, and what they know to be stored."""

@@ -1,7 +1,9 @@
 """Shared memory of a batch of CTAs, with a shadow that finds races and reads of what nobody stored.
 
-Addresses count from the start of a CTA's own memory. `mapa` names another CTA of the cluster by its rank plus one
-above bit `WINDOW_BITS`; a plain address means one's own. `locate` turns both into indices of `data`.
+Addresses count from the start of a CTA's own memory. Those of a cluster, which `mapa` gives and variables have where
+there are several CTAs, have `NAMED` set and the rank of the CTA above bit `WINDOW_BITS`: kernels clear or flip bits of
+the rank to name another CTA, as hardware lets them. A plain address means one's own memory. `locate` turns both into
+indices of `data`.
 
 Checks are the business of `shadow.py`; here stand the forms of its methods for lists of single bytes.
 """
@@ -17,7 +19,13 @@ from tilewright.backends.ptxsim.shadow import Clocks, Shadow
 from tilewright.backends.ptxsim.value_types import Array
 
 WINDOW_BITS = 24
-"""The lowest bit of an address of shared::cluster that counts the rank of the CTA plus one; lower bits count bytes."""
+"""The lowest bit of an address of shared::cluster that counts the rank of the CTA; lower bits count bytes."""
+OFFSET = (1 << WINDOW_BITS) - 1
+"""The bits of an address that count bytes."""
+RANK = 15
+"""The largest rank of a CTA in a cluster."""
+NAMED = 1 << 28
+"""The bit that an address has where it names a CTA."""
 ALIGNMENT = 1024
 """The alignment of every CTA's memory, in bytes, as the swizzles of tensor copies want it."""
 
@@ -55,14 +63,12 @@ class SharedMemory:
 
     def locate(self, addresses: Array, ctas: Array, width: int, what: str) -> Array | Fault:
         """Indices of `data` for shared addresses as seen from `ctas`, or what is wrong with them."""
-        ranks = addresses >> WINDOW_BITS
         offsets = addresses
         owners = ctas
-        if ranks.any():
-            offsets = addresses & ((1 << WINDOW_BITS) - 1)
-            owners = np.where(ranks > 0, ctas // self.cluster * self.cluster + ranks - 1, ctas)
-            if (ranks > self.cluster).any() or (ranks < 0).any():
-                index = int(np.flatnonzero((ranks > self.cluster) | (ranks < 0))[0])
+        if (addresses >> WINDOW_BITS).any():
+            offsets, owners = addresses & OFFSET, self.owners(addresses, ctas)
+            if (owners < 0).any():
+                index = int((owners < 0).argmax())
                 text = f"{what} of {width} bytes at shared address {int(addresses[index]):#x}, outside of every CTA"
                 return Fault("out of bounds", text, index)
         if width > 1 and (offsets & (width - 1)).any():
@@ -75,21 +81,34 @@ class SharedMemory:
             return Fault("out of bounds", text, index)
         return np.asarray(offsets + owners * self.stride)
 
-    def access(self, what: str, index: Array, warps: Array, width: int) -> Fault | None:
+    def owners(self, addresses: Any, ctas: Any) -> Any:
+        """The CTAs whose memory addresses are in, as seen from `ctas`; -1 where there is none."""
+        ranks = addresses >> WINDOW_BITS & RANK
+        wrong = (addresses < 0) | (addresses >= 2 * NAMED) | (ranks >= self.cluster)
+        named = addresses & NAMED != 0
+        found = np.where(named, ctas // self.cluster * self.cluster + ranks, ctas)
+        return np.where(wrong | (~named & (ranks > 0)), -1, found)
+
+    def address(self, offsets: Any, cta: Any) -> Any:
+        """Addresses of the same bytes in the memory of a CTA, by its number in the batch."""
+        return offsets & OFFSET | cta % self.cluster << WINDOW_BITS | NAMED
+
+    def access(self, what: str, index: Array, warps: Array, width: int, *same: Array) -> Fault | None:
         """Check and note accesses of `width` bytes each; the fault's index is a place in `index`.
 
         Args:
-            what: `read`, `write` or `atomic`.
+            what: `read`, `look`, `write` or `atomic`.
             index: of the first bytes.
             warps: the warp that does it, per index.
             width: a multiple of the unit.
+            same: as for `Shadow.write`.
         """
         count = width >> self._shift
         units = index >> self._shift
         if count > 1:
             units = (units[:, None] + np.arange(count)).ravel()
-            warps = np.repeat(warps, count)
-        fault: Fault | None = getattr(self.shadow, what)(units, warps)
+            warps, same = np.repeat(warps, count), tuple(np.repeat(mask, count) for mask in same)
+        fault: Fault | None = getattr(self.shadow, what)(units, warps, *same)
         return None if fault is None else Fault(fault.kind, fault.text, fault.index // count)
 
     # What follows takes indices of single bytes, and per byte the warp (of the batch) that touches it. Only whether
@@ -105,6 +124,10 @@ class SharedMemory:
     def read(self, index: Array, warps: Array) -> Fault | None:
         units, begins = self._units(index)
         return self.shadow.read(units, warps[begins])
+
+    def look(self, index: Array, warps: Array) -> Fault | None:
+        units, begins = self._units(index)
+        return self.shadow.look(units, warps[begins])
 
     def write(self, index: Array, warps: Array) -> Fault | None:
         units, begins = self._units(index)

@@ -73,10 +73,10 @@ class TensorCore:
             warps = np.array([self.machine.warp[instruction.lane]])
             for index in instruction.shared:
                 engine_has_read(self.machine, index, warps, time)
-            for words in instruction.reads:
-                memory.count(words, -1, reads=True)
-            for words in instruction.writes:
-                memory.count(words, -1, reads=False)
+            for held, reads in ((instruction.reads, True), (instruction.writes, False)):
+                for words in held:
+                    memory.count(words, -1, reads=reads)
+                    memory.note(words, int(warps[0]), reads=reads, time=time)
 
     def commit(self, keys: Sequence[Key], lane: int) -> None:
         """Mbarriers are to be told when all that a lane has issued has ended; earlier commits come first."""

@@ -8,8 +8,8 @@ An address has the row in its upper half and the column in its lower one. Warp i
 32i + 31. Loads and stores end when they are waited for: until then the words of a load are in use, and those of a
 store pending, as are those that products (`tcgen05.py`) will write. The registers of a load are there at once, although
 PTX promises them only behind the wait: ptxas orders their uses, and code of LLVM relies on that, which may move uses in
-front of the wait. Not simulated: the order of accesses of different warps beyond that, `tcgen05.shift`, and loads that
-reduce.
+front of the wait. What different warps do must be ordered by barriers, as in shared memory; products of one warp are
+in order. Not simulated: `tcgen05.shift`, and loads that reduce.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, command
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Machine
 from tilewright.backends.ptxsim.mma import read_warps
+from tilewright.backends.ptxsim.shadow import AccessTimes
 from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Immediate, Instruction, number_of
 
@@ -71,6 +72,7 @@ class TensorMemory:
         words: (CTA, row, column).
         pending: instructions that will still write a word.
         in_use: instructions that still read a word.
+        times: who has read and written each word last.
         owner: the allocation of each column, 0 for none: (CTA, column).
     """
 
@@ -80,6 +82,7 @@ class TensorMemory:
         self.words = np.full((ctas, ROWS, COLUMNS), MEANINGLESS)
         self.pending = np.zeros((ctas, ROWS, COLUMNS), np.int32)
         self.in_use = np.zeros((ctas, ROWS, COLUMNS), np.int32)
+        self.times = AccessTimes(ctas * ROWS * COLUMNS, machine.clocks)
         self.owner = np.zeros((ctas, COLUMNS), np.int32)
         self.relinquished = np.zeros(ctas, bool)
         self.loads: dict[int, list[Words]] = {}
@@ -100,6 +103,8 @@ class TensorMemory:
         self._made += 1
         self.owner[cta, free[0] : free[0] + columns] = self._made
         self.words[cta, :, free[0] : free[0] + columns] = MEANINGLESS
+        rows, places = np.ogrid[:ROWS, free[0] : free[0] + columns]
+        self.times.forget_all(_units((cta, rows, places)))
         return free[0]
 
     def free(self, cta: int, start: int, columns: int, lane: int) -> None:
@@ -116,8 +121,13 @@ class TensorMemory:
         """Instructions that will still read, or write, words have begun or ended."""
         (self.in_use if reads else self.pending)[words] += change
 
+    def note(self, words: Words, warp: int, *, reads: bool, time: int | None = None) -> None:
+        """A warp has read, or written, words: now, or who waits for it knows that up to a time."""
+        note = self.times.note_read_by_all if reads else self.times.note_write
+        note(_units(words), np.array([warp]), time)
+
     def check(self, words: Words, lane: int, *, reads: bool) -> None:
-        """Check that words are allocated, and that nothing in flight uses them.
+        """Check that words are allocated, that nothing in flight uses them, and that other warps' accesses are over.
 
         Raises:
             SimulationError: they are not, or something does.
@@ -130,12 +140,34 @@ class TensorMemory:
             machine.fail("race", f"tensor memory is {what} that an instruction in flight will write", lane)
         if not reads and self.in_use[words].any():
             machine.fail("race", "tensor memory is written that an instruction in flight still reads", lane)
+        if machine.checks:
+            self._check_order(words, lane, reads=reads)
+
+    def _check_order(self, words: Words, lane: int, *, reads: bool) -> None:
+        units = _units(words)
+        warps = np.full(len(units), self.machine.warp[lane])
+        done = "read" if reads else "written"
+        place = self.times.unordered_writes(units, warps)
+        if place is not None:
+            writer = self.times.writer(int(units[place]))
+            text = f"tensor memory is {done} that warp {writer} has written, with no barrier between"
+            self.machine.fail("race", text, lane)
+        found = None if reads else self.times.unordered_reads(units, warps)
+        if found is not None:
+            text = f"tensor memory is written that warp {found[1]} has read, with no barrier between"
+            self.machine.fail("race", text, lane)
 
     def _check_freed(self) -> None:
         if self.owner.any():
             cta = int(self.owner.any(axis=1).argmax())
             lane = cta * self.machine.padded
             self.machine.fail("tensor memory", "the CTA ends and has not freed its tensor memory", lane)
+
+
+def _units(words: Words) -> Array:
+    """The numbers of words among those of all CTAs."""
+    cta, rows, columns = words
+    return np.asarray((cta * ROWS + rows) * COLUMNS + columns).ravel()
 
 
 def split_address(address: int) -> tuple[int, int]:
@@ -273,6 +305,7 @@ def wait(machine: Machine, active: Mask, *, loads: bool) -> None:
     for warp in machine.whole_warps(active).tolist():
         for words in (memory.loads if loads else memory.stores).pop(warp, []):
             memory.count(words, -1, reads=loads)
+            memory.note(words, warp, reads=loads)
 
 
 HANDLERS: Handlers = {

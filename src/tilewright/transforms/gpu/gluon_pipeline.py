@@ -6,9 +6,13 @@ conversions are left out.
 
 from __future__ import annotations
 
-from tilewright.ir.core import Op
+from tilewright.dialects.ttg_attributes import TWO_CTAS
+from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal, AsyncTmaGather
+from tilewright.ir.core import Op, buffer_type
 from tilewright.ir.pass_manager import Pass
-from tilewright.ir.rewriter import Rule
+from tilewright.ir.rewriter import Rewriter, Rule
+from tilewright.layouts.encoding import encoding
+from tilewright.layouts.queries import cga_layout
 from tilewright.transforms import arith_rules, control_flow_rules, conversion_rules, memory_rules, shape_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.cse import loop_aware_cse
@@ -19,13 +23,25 @@ from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.structure_control_flow import structure_control_flow
 
-TWO_CTAS = "ttng.two-ctas"
+
+def multicast_to_itself(op: AsyncTmaCopyGlobalToLocal | AsyncTmaGather, rewriter: Rewriter) -> bool:
+    """Leave `multicast` out where no two CTAs have the same part of the buffer."""
+    steps = cga_layout(encoding(buffer_type(op.buffer).encoding))
+    if not op.multicast or any(not any(step) for step in steps):
+        return False
+    del op.attributes["multicast"]
+    rewriter.modified(op)
+    return True
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
     **arith_rules.RULES,
     **control_flow_rules.RULES,
     **memory_rules.RULES,
     "tt.broadcast": shape_rules.RULES["tt.broadcast"],
     "tt.expand_dims": shape_rules.RULES["tt.expand_dims"],
+    "ttng.async_tma_copy_global_to_local": (multicast_to_itself,),
+    "ttng.async_tma_gather": (multicast_to_itself,),
 }
 """Rules after which every tile has the layout that it had."""
 OWN_FOLDS = {name: folds for name, folds in FOLDS.items() if name not in conversion_rules.FOLDS}

@@ -41,16 +41,19 @@ class Slice(NamedTuple):
         type: the type of the view; None for scratch memory.
         offsets: where the view starts in the buffer, per dimension; () if that is not known.
         stage: for one of several buffers that follow each other: the type of all, and which; None if not known.
+        owner: what makes the buffer, where accesses to the same buffer do not matter.
     """
 
     span: Interval
     type: MemDescType | None = None
     offsets: tuple[int, ...] = ()
     stage: tuple[MemDescType, int] | None = None
+    owner: Op | None = None
 
     def overlaps(self, other: Slice) -> bool:
         """Whether the two may share a byte."""
-        if not self.span.overlaps(other.span) or self.is_beside(other):
+        is_same = self.owner is not None and self.owner is other.owner
+        if is_same or not self.span.overlaps(other.span) or self.is_beside(other):
             return False
         if self.type is None or other.type is None or not self.offsets or not other.offsets:
             return True

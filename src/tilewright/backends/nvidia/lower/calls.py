@@ -66,7 +66,7 @@ def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
             lowerer.groups.finish()
         if result == "void":
             w.start_block(EXIT)
-            for write in lowerer.at_exit:
+            for write in reversed(lowerer.at_exit):
                 write()
 
 

@@ -4,7 +4,8 @@ ttng.clc_try_cancel %answer, %bar       @%p clusterlaunchcontrol.try_cancel.asyn
 %r = ttng.clc_load_result %answer       ld.shared.v2.b64
 %i = ttng.clc_is_canceled %r            clusterlaunchcontrol.query_cancel.is_canceled.pred.b128
 
-One thread asks. The intrinsics are LLVM's; PTX ISA, "clusterlaunchcontrol", says what they mean.
+One thread of a cluster asks; all its CTAs get the answer. The intrinsics are LLVM's; PTX ISA, "clusterlaunchcontrol",
+says what they mean.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 from tilewright.backends.nvidia.lower.buffers import buffer_pointer
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.mbarriers import elected
+from tilewright.backends.nvidia.lower.mbarriers import elected, first_of
 from tilewright.dialects.ttng_barriers import ClcGetProgramId, ClcIsCanceled, ClcLoadResult, ClcTryCancel
+from tilewright.layouts.linear_layout import log2
 
 FIRST_CAPABILITY = 100
 INTRINSIC = "llvm.nvvm.clusterlaunchcontrol"
@@ -23,12 +25,13 @@ def _try_cancel(lowerer: Lowerer, op: ClcTryCancel) -> None:
     """All threads come here first, because the answer may be overwritten from now on."""
     if lowerer.target.capability < FIRST_CAPABILITY:
         raise refused(op, f"the op {op.name}", f"devices have it from sm_{FIRST_CAPABILITY} on")
-    if lowerer.target.num_ctas > 1:
-        raise refused(op, f"the op {op.name} in a cluster of blocks", "only single blocks take over work")
     lowerer.barrier()
     operands = [(SHARED_POINTER, buffer_pointer(lowerer, buffer)) for buffer in (op.response, op.barrier)]
-    text = "@$0 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [ $1 ], [ $2 ];"
-    lowerer.assembly(text, [("i1", elected(lowerer, 1)), *operands])
+    others = lowerer.target.num_ctas - 1
+    form = "async.shared::cta.mbarrier::complete_tx::bytes" + (".multicast::cluster::all" if others else "")
+    condition = first_of(lowerer, others, elected(lowerer, 1))
+    text = f"@$0 clusterlaunchcontrol.try_cancel.{form}.b128 [ $1 ], [ $2 ];"
+    lowerer.assembly(text, [("i1", condition), *operands])
 
 
 def _load_result(lowerer: Lowerer, op: ClcLoadResult) -> None:
@@ -42,8 +45,12 @@ def _is_canceled(lowerer: Lowerer, op: ClcIsCanceled) -> None:
 
 
 def _program_id(lowerer: Lowerer, op: ClcGetProgramId) -> None:
-    answer = [("i128", lowerer.scalar(op.answer))]
-    lowerer.bind(op.result, [lowerer.w.call("i32", f"{INTRINSIC}.query_cancel.get_first_ctaid.{op.dim}", answer)])
+    """The number of the program: the answer counts CTAs, which a cluster has along x."""
+    w, answer = lowerer.w, [("i128", lowerer.scalar(op.answer))]
+    number = w.call("i32", f"{INTRINSIC}.query_cancel.get_first_ctaid.{op.dim}", answer)
+    if op.dim == "x" and lowerer.target.num_ctas > 1:
+        number = w.emit(f"lshr i32 {number}, {log2(lowerer.target.num_ctas)}")
+    lowerer.bind(op.result, [number])
 
 
 LOWERINGS: dict[str, Lowering] = {

@@ -125,7 +125,7 @@ class Lowerer:
         function: the `tt.func`.
         shared_base: the start of the function's shared memory.
         joins: the blocks of the function that jumps have named so far; see `control.py`.
-        at_exit: these write what a kernel does last.
+        at_exit: these write what a kernel does last, the latest first.
         group: the warps that execute what is written now; None where all warps of the block do.
         groups: writes the code of other warps, in kernels that have some; see `warp_groups.py`.
         current: the op that is being written.

@@ -3,7 +3,11 @@
 ttng.barrier_expect %b, 8192, %p            bar.sync 0;  @%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [ %b ], 8192;
 ttng.wait_barrier %b, %phase                mbarrier.try_wait.parity in a loop, by every thread
 
-One thread sets up, arrives and invalidates.
+One thread sets up, arrives and invalidates. CTAs of a cluster may share a barrier, which is that of the first of them:
+all arrive there, and only that one waits.
+
+ttng.barrier_expect %b, 8192, %p            %l = and %b, ~0x01000000     of pairs of CTAs: the even one's
+                                            @%q mbarrier.arrive.expect_tx.shared::cluster.b64 _, [ %l ], 8192;
 """
 
 from __future__ import annotations
@@ -12,13 +16,12 @@ from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_point
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
-from tilewright.backends.nvidia.lower.shared_tiles import demand_all_warps
+from tilewright.backends.nvidia.lower.shared_tiles import cluster_barrier
+from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttng_barriers import (
     ArriveBarrier,
     AsyncCopyMbarrierArrive,
     BarrierExpect,
-    ClusterArrive,
-    ClusterBarrier,
     FenceAsyncShared,
     InitBarrier,
     MemoryBarrier,
@@ -29,6 +32,8 @@ from tilewright.ir.core import Op, Value, buffer_type
 ELECTS_SINCE = 90
 """The first compute capability that can choose one thread of a warp, and wait for barriers without polling."""
 TRUE = ("true", "1")
+RANK = 24
+"""The lowest bit of the number of a CTA in an address of a cluster's shared memory, as hardware has it."""
 WAIT = """{
 	.reg .pred complete;
 	waitLoop:
@@ -66,49 +71,102 @@ def on_condition(lowerer: Lowerer, condition: str, predicate: Value | None) -> s
     return condition if own in TRUE else both(lowerer, condition, own) or condition
 
 
+def sharers(barrier: Value) -> int:
+    """The bits of the number of a CTA in which those that share a barrier differ."""
+    return buffer_layout(buffer_type(barrier)).free_masks().get("block", 0)
+
+
+def first_of(lowerer: Lowerer, bits: int, condition: str = "true") -> str:
+    """The condition, in the first of the CTAs that differ in these bits of their numbers."""
+    if not bits:
+        return condition
+    w = lowerer.w
+    number = w.emit(f"and i32 {lowerer.block_in_cluster()}, {bits}")
+    first = w.emit(f"icmp eq i32 {number}, 0")
+    return first if condition in TRUE else w.emit(f"and i1 {condition}, {first}")
+
+
+def group_mask(lowerer: Lowerer, bits: int) -> str:
+    """A mask with the CTAs of this one's group, those that differ in these bits of their numbers; an i32."""
+    pattern = 1
+    for bit in range(bits.bit_length()):
+        pattern |= pattern << (1 << bit) if bits >> bit & 1 else 0
+    if bits == lowerer.target.num_ctas - 1:
+        return str(pattern)
+    w = lowerer.w
+    first = w.emit(f"and i32 {lowerer.block_in_cluster()}, {lowerer.target.num_ctas - 1 & ~bits}")
+    return w.emit(f"shl i32 {pattern}, {first}")
+
+
+def works_in_pairs(op: Op) -> bool:
+    """Whether products of the op's module are those of pairs of CTAs."""
+    while op.parent is not None:
+        op = op.parent
+    return bool(op.attributes.get(TWO_CTAS))
+
+
 def barrier_address(lowerer: Lowerer, barrier: Value) -> str:
-    """The address of a barrier."""
-    return buffer_pointer(lowerer, barrier)
+    """The address of a barrier, in the first of the CTAs that share it."""
+    own, bits = buffer_pointer(lowerer, barrier), sharers(barrier)
+    if not bits:
+        return own
+    w = lowerer.w
+    number = w.emit(f"ptrtoint {SHARED_POINTER} {own} to i32")
+    return w.emit(f"inttoptr i32 {w.emit(f'and i32 {number}, {~(bits << RANK)}')} to {SHARED_POINTER}")
+
+
+def space_of(barrier: Value) -> str:
+    """The space of a barrier's address."""
+    return "shared::cluster" if sharers(barrier) else "shared::cta"
 
 
 def _by_one(lowerer: Lowerer, op: MemoryBarrier, condition: str, text: str) -> None:
     """One thread's instruction on the op's barrier, `$1`."""
-    if buffer_layout(buffer_type(op.barrier)).free_masks().get("block"):
-        raise refused(op, f"{op.name} of several blocks", "each block has its own")
     operands = [("i1", condition), (SHARED_POINTER, barrier_address(lowerer, op.barrier))]
     lowerer.assembly(f"@$0 {text}", operands)
 
 
 def _init(lowerer: Lowerer, op: InitBarrier) -> None:
-    _by_one(lowerer, op, elected(lowerer), f"mbarrier.init.shared::cta.b64 [ $1 ], {op.count};")
+    """A phase of a barrier that CTAs share ends after the arrivals of all of them."""
+    bits = sharers(op.barrier)
+    count = op.count << bits.bit_count()
+    _by_one(lowerer, op, first_of(lowerer, bits, elected(lowerer)), f"mbarrier.init.shared::cta.b64 [ $1 ], {count};")
+
+
+def _invalidate(lowerer: Lowerer, op: MemoryBarrier) -> None:
+    condition = first_of(lowerer, sharers(op.barrier), elected(lowerer))
+    _by_one(lowerer, op, condition, "mbarrier.inval.shared::cta.b64 [ $1 ];")
 
 
 def _expect(lowerer: Lowerer, op: BarrierExpect) -> None:
     """All threads come here first, because what was in the buffer may be overwritten from now on."""
     lowerer.barrier()
     condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
-    _by_one(lowerer, op, condition, f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [ $1 ], {op.size};")
+    _by_one(lowerer, op, condition, f"mbarrier.arrive.expect_tx.{space_of(op.barrier)}.b64 _, [ $1 ], {op.size};")
 
 
 def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
     lowerer.barrier()
     condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
-    count = op.count
-    _by_one(lowerer, op, condition, f"mbarrier.arrive.shared::cta.b64 _, [ $1 ]{f', {count}' if count > 1 else ''};")
+    count, space = op.count, space_of(op.barrier)
+    _by_one(lowerer, op, condition, f"mbarrier.arrive.{space}.b64 _, [ $1 ]{f', {count}' if count > 1 else ''};")
 
 
 def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:
     """Let every thread wait until the phase of this parity is complete."""
     polls = lowerer.target.capability < ELECTS_SINCE
     text = WAIT % (("test_wait", POLLING) if polls else ("try_wait", ""))
-    operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), ("i32", lowerer.scalar(op.phase))]
+    operands = [(SHARED_POINTER, buffer_pointer(lowerer, op.barrier)), ("i32", lowerer.scalar(op.phase))]
     condition = lowerer.scalar(op.predicate) if op.predicate is not None else "true"
+    condition = first_of(lowerer, sharers(op.barrier), condition)
     with lowerer.where(None if condition in TRUE else condition):
         lowerer.assembly(text, operands)
 
 
 def _arrive_after_copies(lowerer: Lowerer, op: AsyncCopyMbarrierArrive) -> None:
     """Let each thread arrive when its asynchronous copies are complete."""
+    if sharers(op.barrier):
+        raise refused(op, f"{op.name} of several blocks", "the copies of a thread tell a barrier of its own block")
     kind = ".noinc" if op.without_increment else ""
     operands = [(SHARED_POINTER, barrier_address(lowerer, op.barrier))]
     lowerer.assembly(f"cp.async.mbarrier.arrive{kind}.shared.b64 [ $0 ];", operands)
@@ -116,22 +174,6 @@ def _arrive_after_copies(lowerer: Lowerer, op: AsyncCopyMbarrierArrive) -> None:
 
 def _fence_init(lowerer: Lowerer, op: Op) -> None:
     lowerer.assembly("@$0 fence.mbarrier_init.release.cluster;", [("i1", first_thread(lowerer))])
-
-
-def _cluster_arrive(lowerer: Lowerer, op: ClusterArrive | ClusterBarrier) -> None:
-    demand_all_warps(lowerer)
-    relaxed = ".relaxed" if op.relaxed else ""
-    lowerer.assembly(f"barrier.cluster.arrive{relaxed}.aligned;", [])
-
-
-def _cluster_wait(lowerer: Lowerer, op: Op) -> None:
-    demand_all_warps(lowerer)
-    lowerer.assembly("barrier.cluster.wait.aligned;", [])
-
-
-def _cluster_barrier(lowerer: Lowerer, op: ClusterBarrier) -> None:
-    _cluster_arrive(lowerer, op)
-    _cluster_wait(lowerer, op)
 
 
 def _fence(lowerer: Lowerer, op: FenceAsyncShared) -> None:
@@ -146,13 +188,11 @@ LOWERINGS: dict[str, Lowering] = {
     "ttng.arrive_barrier": _arrive,
     "ttng.async_copy_mbarrier_arrive": _arrive_after_copies,
     "ttng.barrier_expect": _expect,
-    "ttng.cluster_arrive": _cluster_arrive,
-    "ttng.cluster_barrier": _cluster_barrier,
-    "ttng.cluster_wait": _cluster_wait,
+    "ttng.cluster_arrive": lambda lowerer, op: cluster_barrier(lowerer, "arrive", relaxed=op.relaxed),
+    "ttng.cluster_barrier": lambda lowerer, op: cluster_barrier(lowerer, relaxed=op.relaxed),
+    "ttng.cluster_wait": lambda lowerer, op: cluster_barrier(lowerer, "wait"),
     "ttng.fence_mbarrier_init_release_cluster": _fence_init,
     "ttng.init_barrier": _init,
-    "ttng.inval_barrier": lambda lowerer, op: _by_one(
-        lowerer, op, elected(lowerer), "mbarrier.inval.shared::cta.b64 [ $1 ];"
-    ),
+    "ttng.inval_barrier": _invalidate,
     "ttng.wait_barrier": _wait,
 }

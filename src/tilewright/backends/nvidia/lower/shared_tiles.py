@@ -122,19 +122,24 @@ def pointer_to(lowerer: Lowerer, plan: Plan, move: Move, where: Bytes) -> str:
     return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
 
 
-def demand_all_warps(lowerer: Lowerer) -> None:
-    """Refuse what all threads of a cluster have to execute where other warps have code of their own."""
+def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> None:
+    """All threads of the cluster wait for each other, and see what the others wrote.
+
+    Args:
+        steps: `arrive` or `wait`; both without any.
+        relaxed: nothing is seen but what fences order.
+    """
+    steps = steps or ("arrive", "wait")
+    if lowerer.groups is not None and lowerer.groups.are_waiting:
+        lowerer.groups.meet_cluster(*steps)
+        return
     if lowerer.group is not None:
         op = lowerer.current
-        what = f"{op.name} across the CTAs of a cluster in a kernel with code for other warps"
-        raise refused(op, what, "the other warps never come to its barrier; launch the kernel with num_ctas=1")
-
-
-def cluster_barrier(lowerer: Lowerer) -> None:
-    """All threads of the cluster wait for each other, and see what the others wrote."""
-    demand_all_warps(lowerer)
-    for step in ("arrive", "wait"):
-        lowerer.w.call_void(f"llvm.nvvm.barrier.cluster.{step}.aligned", [])
+        what = f"{op.name} across the CTAs of a cluster while other warps have code of their own"
+        raise refused(op, what, "the other warps never come to its barrier; do it outside of gl.warp_specialize")
+    for step in steps:
+        kind = f"{step}.relaxed" if relaxed and step == "arrive" else step
+        lowerer.w.call_void(f"llvm.nvvm.barrier.cluster.{kind}.aligned", [])
 
 
 # Tiles

@@ -38,7 +38,16 @@ from tilewright.backends.nvidia.lower.cross_lane import added
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.mbarriers import barrier_address, elected, first_thread, on_condition
+from tilewright.backends.nvidia.lower.mbarriers import (
+    barrier_address,
+    elected,
+    first_of,
+    first_thread,
+    group_mask,
+    on_condition,
+    sharers,
+    works_in_pairs,
+)
 from tilewright.backends.nvidia.lower.shared_tiles import offset
 from tilewright.dialects.ttng_descriptors import (
     AsyncTmaCopyGlobalToLocal,
@@ -139,15 +148,18 @@ class Boxes(NamedTuple):
         offsets: per bit of the number of a box, in bytes, where it lies in the buffer; added by XOR.
         places: per dimension and bit, where it lies in the block's part of the tile.
         parts: per dimension and bit of the number of the block, where its part begins.
-        copies: a mask of bits of the block that lead to other copies of the same part.
         row: bytes of a box along the last dimension.
     """
 
     offsets: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
     parts: tuple[tuple[int, ...], ...]
-    copies: int
     row: int
+
+
+def copies_of(type: MemDescType) -> int:
+    """The bits of the number of a block that lead to other copies of the same part of a tile."""
+    return buffer_layout(type).free_masks()["block"]
 
 
 @cache
@@ -166,9 +178,8 @@ def boxes_of(type: MemDescType) -> Boxes:
     inverse = memory.pseudo_invert()
     offsets = tuple(inverse.unpack(inverse.image(dict(zip(memory.out_names, row, strict=True))))[0] for row in rows)
     places, parts = _per_dimension(rows, shape, padded), _per_dimension(memory.bases["block"], shape, padded)
-    copies = memory.free_masks()["block"]
     row = box[-1] * byte_size(type) * (2 if padded else 1)
-    return Boxes(tuple(start * byte_size(type) for start in offsets), places, parts, copies, row)
+    return Boxes(tuple(start * byte_size(type) for start in offsets), places, parts, row)
 
 
 def _per_dimension(
@@ -250,14 +261,25 @@ def _to_shared(
     pointer: str,
     places: Sequence[str],
 ) -> None:
-    """One copy to shared memory, whose bytes the op's barrier counts when they arrive."""
-    space = "cta" if lowerer.target.ptx >= OWN_BLOCK_SINCE else "cluster"
+    """One copy to shared memory, whose bytes the op's barrier counts when they arrive.
+
+    Of CTAs that have the same part of the tile, one copies it to all of them if the op says so.
+    """
+    copies = copies_of(buffer_type(op.buffer)) if op.multicast else 0
+    own = not copies and not sharers(op.barrier) and lowerer.target.ptx >= OWN_BLOCK_SINCE
+    group = (2 if sharers(op.barrier) & 1 else 1) if works_in_pairs(op) else 0
+    form += f".cta_group::{group}" if group else ""
+    to_all, mask = (".multicast::cluster", f", ${4 + len(places)}") if copies else ("", "")
     text = (
-        f"@$0 cp.async.bulk.tensor.{form}.shared::{space}.global.mbarrier::complete_tx::bytes "
-        f"[ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ];"
+        f"@$0 cp.async.bulk.tensor.{form}.shared::{'cta' if own else 'cluster'}.global.mbarrier::complete_tx::bytes"
+        f"{to_all} [ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ]{mask};"
     )
+    condition = first_of(lowerer, copies, condition)
     operands = [("i1", condition), (SHARED_POINTER, pointer), ("ptr", lowerer.scalar(op.descriptor))]
     operands += [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), *(("i32", place) for place in places)]
+    if copies:
+        mask = lowerer.w.emit(f"trunc i32 {group_mask(lowerer, copies)} to i16")
+        operands.append(("i16", mask))
     lowerer.assembly(text, operands)
 
 
@@ -276,28 +298,20 @@ def _from_shared(
 
 
 def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:
-    if op.multicast or op.offsets:
-        raise refused(op, "this copy", "it is for several blocks, or of an image")
+    if op.offsets:
+        raise refused(op, "this copy", "it is of an image")
     for message in _messages(lowerer, op):
         condition = on_condition(lowerer, message.condition, op.predicate)
         _to_shared(lowerer, op, f"{len(op.indices)}d", condition, message.pointer, message.places)
 
 
 def _to_memory(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal | AsyncTmaReduce, kind: str) -> None:
-    copies = boxes_of(buffer_type(op.buffer)).copies
+    copies = copies_of(buffer_type(op.buffer))
     name = kind.format(rank=len(op.indices))
     for message in _messages(lowerer, op):
-        condition = _of_first_block(lowerer, message.condition, copies)
+        condition = first_of(lowerer, copies, message.condition)
         _from_shared(lowerer, op, name, condition, message.pointer, message.places)
     commit(lowerer)
-
-
-def _of_first_block(lowerer: Lowerer, condition: str, copies: int) -> str:
-    """The condition, in one of the blocks that have the same part of the tile."""
-    if not copies:
-        return condition
-    bits = lowerer.w.emit(f"and i32 {lowerer.block_in_cluster()}, {copies}")
-    return lowerer.w.emit(f"and i1 {condition}, {lowerer.w.emit(f'icmp eq i32 {bits}, 0')}")
 
 
 def commit(lowerer: Lowerer) -> None:

@@ -10,6 +10,8 @@
     partition:  load what is captured; its code, by its own warps; br %idle
     idle:       all meet; br %wait
 
+All warps of a cluster meet only outside of partitions, where the waiting ones are told to come, too.
+
 Warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the kernel.
 Partitions with more warps come first, so that groups of four warps stay groups of the hardware.
 """
@@ -31,6 +33,8 @@ from tilewright.ir.types import TensorType
 ALL_WARPS, FIRST_OF_PARTITIONS = 1, 2
 """Numbers of barriers: of the whole block, and from which on partitions have theirs; the kernel's warps have 0."""
 NO_MORE = 255
+CLUSTER_STEPS = {("arrive", "wait"): 254, ("arrive",): 253, ("wait",): 252}
+"""The numbers by which all warps are told to meet those of the other CTAs of the cluster."""
 WARPS_IN_KEY = 32
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, SHARED_POINTER: 4}
 """Bytes of a captured value by its LLVM type; others have eight."""
@@ -52,13 +56,19 @@ def warps_of_block(functions: Sequence[Func], own: int) -> int:
 
 
 class WarpGroups:
-    """The groups of a kernel while it is written."""
+    """The groups of a kernel while it is written.
+
+    Attributes:
+        are_waiting: the other warps wait for work where code is written now.
+    """
 
     def __init__(self, lowerer: Lowerer, warps: int) -> None:
         self._lowerer, self._warps = lowerer, warps
+        self.are_waiting = True
         self._own = lowerer.target.num_warps
         self._numbers: dict[Op, int] = {}
         self._cases: list[str] = []
+        self._asked: dict[tuple[str, ...], str] = {}
         w = lowerer.w
         self._wait, self._idle, self._leave = map(w.fresh_label, ("wait", "idle", "leave"))
         lowerer.group = Group(0, 0)
@@ -104,15 +114,36 @@ class WarpGroups:
 
     def finish(self) -> None:
         """All code is known: write where waiting warps go."""
-        workers, key = range(self._own, self._warps), NO_MORE * WARPS_IN_KEY
-        leaving = [f"i32 {key + warp}, label %{self._leave}" for warp in workers]
-        cases = " ".join([*self._cases, *leaving])
+        for steps, label in self._asked.items():
+            self._lowerer.w.start_block(label)
+            self._cluster_steps(steps)
+            self._lowerer.w.do(f"br label %{self._idle}")
+            self._for_all_workers(CLUSTER_STEPS[steps], label)
+        self._for_all_workers(NO_MORE, self._leave)
+        cases = " ".join(self._cases)
         self._choice.parts.append(f"  switch i32 {self._key}, label %{self._idle} [ {cases} ]")
+
+    def _for_all_workers(self, number: int, label: str) -> None:
+        keys = (number * WARPS_IN_KEY + warp for warp in range(self._own, self._warps))
+        self._cases += [f"i32 {key}, label %{label}" for key in keys]
+
+    def meet_cluster(self, *steps: str) -> None:
+        """All warps of the block, the waiting ones too, arrive at the cluster's barrier, or wait there, or both."""
+        self._asked.setdefault(steps, self._lowerer.w.fresh_label("cluster"))
+        self._tell(CLUSTER_STEPS[steps])
+        self._meet()
+        self._cluster_steps(steps)
+        self._meet()
+
+    def _cluster_steps(self, steps: Sequence[str]) -> None:
+        for step in steps:
+            self._lowerer.w.call_void(f"llvm.nvvm.barrier.cluster.{step}.aligned", [])
 
     def specialize(self, op: WarpSpecialize) -> None:
         """Write an op and the code of its partitions."""
         lowerer, w = self._lowerer, self._lowerer.w
         number = self._numbers.setdefault(op, len(self._numbers))
+        assert number < min(CLUSTER_STEPS.values()), "numbers are bytes"
         partitions = partitions_of(op)
         for value in partitions.captures:
             if isinstance(value.type, TensorType):
@@ -120,6 +151,7 @@ class WarpGroups:
         handed = self._hand_over(op, partitions.captures)
         self._tell(number)
         default = w.fresh_label("default")
+        self.are_waiting = False
         self._meet()
         w.do(f"br label %{default}")
         for index, first in enumerate(first_warps(op.partition_warps, self._own)):
@@ -136,6 +168,7 @@ class WarpGroups:
         w.start_block(default)
         lowerer.block(op.default)
         self._meet()
+        self.are_waiting = True
         for result, value in zip(op.results, op.default.terminator.operands, strict=True):
             lowerer.alias(result, value)
 

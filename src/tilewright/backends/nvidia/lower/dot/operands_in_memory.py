@@ -167,12 +167,13 @@ def _powers(start: int, end: int) -> list[int]:
     return [1 << bit for bit in range(log2(start), log2(end))]
 
 
-def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases) -> None:
+def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases, *, pairs: bool = False) -> None:
     """Demand that each block has the operands of its part of the product.
 
     Args:
         operands: its operands, of which those in shared memory matter.
         parts: how the result is divided among blocks.
+        pairs: two blocks compute together; each has half of the rows, and half of the right operand's columns.
 
     Raises:
         Unsupported: a block would need an operand that another one has.
@@ -180,6 +181,8 @@ def demand_own_operands(op: Op, operands: Sequence[Value], parts: Bases) -> None
     for index, operand in enumerate(operands):
         if isinstance(operand.type, MemDescType) and operand.type.space == SHARED_MEMORY:
             wanted = tuple(tuple(step if axis == index else 0 for axis, step in enumerate(row)) for row in parts)
+            if pairs and index == 1:
+                wanted = ((0, 1), *(tuple(2 * step for step in row) for row in wanted[1:]))
             if cga_layout(encoding(operand.type.encoding)) != wanted:
                 raise refused(op, "a product of operands that other blocks have", "launch the kernel with num_ctas=1")
 

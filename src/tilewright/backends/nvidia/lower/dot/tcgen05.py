@@ -8,6 +8,10 @@ ttng.tc_gen5_mma %a, %b, %d, %use, %p, %barrier[%q]
         @%elected tcgen05.mma.cta_group::1.kind::f16 [ $0 + 0 ], $1, $2, $3, $4;      for each part of it, and of k
         @%elected tcgen05.commit.….b64 [$1];                      the barrier is told when all are done
 
+Pairs of CTAs multiply together (`cta_group::2`): the even one's thread starts the product of twice the rows, of which
+each CTA has half, as it has half of the columns of the right operand. Both are told when it is done; with `multicast`,
+so are all CTAs that get the same operands by one copy.
+
 `ttng.tmem_copy` on `tcgen05.cp` copies from shared memory to tensor memory, past the registers; products that the
 thread starts afterwards see what was copied. An instruction takes some rows of 16 or 32 bytes each, and writes them to
 the rows of one or of several warps.
@@ -45,14 +49,14 @@ from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WA
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
-from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
+from tilewright.backends.nvidia.lower.mbarriers import first_of, group_mask, works_in_pairs
+from tilewright.dialects.ttg_attributes import SHARED_MEMORY, TENSOR_MEMORY
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
 from tilewright.dialects.ttng_tensor_memory import TmemCopy
 from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.types import FloatType
-from tilewright.layouts.encodings import TensorMemory, encoding, encoding_as
+from tilewright.layouts.encodings import TensorMemory, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout
-from tilewright.layouts.queries import cga_layout
 from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.layouts.walk import shape_of_block
 
@@ -60,19 +64,20 @@ WORD = 32
 BITS_OF_A_STEP = 256
 """Bits of each row of an operand that one instruction takes."""
 FEWEST_SCALE_COLUMNS = 2
+ROWS_OF_A_PAIR = 256
+"""The rows of a product of a pair of CTAs."""
 ALWAYS = "true"
 
 
 def lower_mma(lowerer: Lowerer, op: TensorCoreMma) -> None:
     """Write a `ttng.tc_gen5_mma`."""
     a, b, d = op.a, op.b, op.accumulator
-    demand_own_operands(op, (a, b), cga_layout(encoding(buffer_type(d).encoding)))
     kinds = kind_of(a.type.scalar), kind_of(b.type.scalar), accumulator_kind(d.type.scalar)
     product = _Mma(lowerer, op, BITS_OF_A_STEP // WIDTHS[kinds[0]], buffer_type(a).shape[1])
 
     def write(at: tuple[int, int], step: int, use: str, operands: Sequence[Typed]) -> None:
-        bits = instruction_bits(*kinds, product.rows, product.columns, across=product.across)
-        _write(lowerer, TENSOR_KINDS[kinds[0]], operands, [("i32", str(bits))], use)
+        bits = instruction_bits(*kinds, product.all_rows, product.columns, across=product.across)
+        _write(product, TENSOR_KINDS[kinds[0]], operands, [("i32", str(bits))], use)
 
     product.write(write)
 
@@ -88,8 +93,8 @@ def lower_scaled_mma(lowerer: Lowerer, op: TensorCoreMmaScaled) -> None:
     scales = _Scales(lowerer, kind, product, (a_scale, b_scale))
 
     def write(at: tuple[int, int], step: int, use: str, operands: Sequence[Typed]) -> None:
-        bits = kind.bits(*kinds, product.rows, product.columns, step, across=product.across)
-        _write(lowerer, kind.name, operands, [("i32", str(bits)), *scales.at(at, step)], use)
+        bits = kind.bits(*kinds, product.all_rows, product.columns, step, across=product.across)
+        _write(product, kind.name, operands, [("i32", str(bits)), *scales.at(at, step)], use)
 
     product.write(write)
 
@@ -102,7 +107,8 @@ class _Mma:
     """A product into tensor memory.
 
     Attributes:
-        rows, columns: of the accumulator of one instruction.
+        rows, columns: of the accumulator of one instruction, the rows in each CTA.
+        ctas: that compute together, one or two.
         across: per operand, whether its elements follow each other across what is summed over.
     """
 
@@ -120,8 +126,10 @@ class _Mma:
         self.a, self.b, self.d = op.a, op.b, op.accumulator
         type = buffer_type(self.d)
         layout = encoding_as(TensorMemory, type.encoding)
-        if layout.two_ctas:
-            raise refused(op, "a product of two blocks together", "use one block for each")
+        self.ctas = 2 if works_in_pairs(op) else 1
+        demand_own_operands(op, (self.a, self.b), layout.cga, pairs=self.ctas == 2)
+        if self.ctas == 2 and layout.block_m != ROWS_OF_A_PAIR // 2:
+            raise refused(op, f"a product of pairs of CTAs with {layout.block_m} rows in each", "give each 128 rows")
         self.shape = shape_of_block(type.shape[-2:], layout.cga)
         self.rows, self.columns = layout.block_m, min(layout.block_n, self.shape[1])
         self.steps, self._depth = max(k // depth, 1), depth
@@ -129,6 +137,11 @@ class _Mma:
         self._places = memory_of(type).pseudo_invert()
         self._bits = type.element.bits
         self.across = _is_across(self.a, 0), _is_across(self.b, 1)
+
+    @property
+    def all_rows(self) -> int:
+        """The rows of the accumulator of one instruction, in all CTAs."""
+        return self.rows * self.ctas
 
     @property
     def parts(self) -> list[tuple[int, int]]:
@@ -142,7 +155,7 @@ class _Mma:
         predicate, flag = lowerer.scalar(op.predicate), lowerer.scalar(op.uses_accumulator)
         if op.barriers:
             lowerer.barrier()
-        with one_thread(lowerer, predicate) as elected:
+        with one_thread(lowerer, predicate, pairs=self.ctas == 2) as elected:
             a, b = self._left(), self._right()
             for at in self.parts:
                 use = flag
@@ -152,7 +165,12 @@ class _Mma:
                     write(at, step, use, [("i1", elected), *operands])
                     use = ALWAYS
             for barrier, chosen in zip(op.barriers, op.barrier_predicates, strict=True):
-                commit(lowerer, barrier, elected, lowerer.scalar(chosen))
+                commit(lowerer, barrier, elected, lowerer.scalar(chosen), self._sources(), pairs=self.ctas == 2)
+
+    def _sources(self) -> list[Value]:
+        """The buffers of whose other CTAs the barriers are told, too."""
+        shared = [value for value in (self.a, self.b) if buffer_type(value).space == SHARED_MEMORY]
+        return shared if self.op.multicast else []
 
     def _address(self, base: str, at: tuple[int, int]) -> Typed:
         """The address of a part of the accumulator."""
@@ -175,7 +193,7 @@ class _Mma:
 
     def _right(self) -> Callable[[int, int], Typed]:
         depth = self._depth // self._packing[1]
-        right = OperandInMemory(self.lowerer, self.b, Tile(1, self.columns, depth), fixed=OF_TCGEN05)
+        right = OperandInMemory(self.lowerer, self.b, Tile(1, self.columns // self.ctas, depth), fixed=OF_TCGEN05)
         return lambda column, step: ("i64", right.at(column, step * depth))
 
 
@@ -185,7 +203,7 @@ def _moved(lowerer: Lowerer, base: str, distance: int) -> Typed:
 
 
 def _write(
-    lowerer: Lowerer,
+    product: _Mma,
     kind: str,
     operands: Sequence[Typed],
     extra: Sequence[Typed],
@@ -196,15 +214,19 @@ def _write(
     given = [*operands, *extra, ("i1", use)]
     places = ["[ $1 + 0 ]", "[ $2 + 0 ]" if left == "i32" else "$2", "$3", "$4"]
     places += [f"[ ${5 + index} + 0 ]" for index in range(len(extra) - 1)]
-    text = f"@$0 tcgen05.mma.cta_group::1.kind::{kind} {', '.join([*places, f'${len(given) - 1}'])};"
-    lowerer.assembly(text, given)
+    text = f"@$0 tcgen05.mma.cta_group::{product.ctas}.kind::{kind} {', '.join([*places, f'${len(given) - 1}'])};"
+    product.lowerer.assembly(text, given)
 
 
 @contextmanager
-def one_thread(lowerer: Lowerer, predicate: str) -> Iterator[str]:
-    """Code for one thread of the first warp, if `predicate` holds; yields an i1 that only that thread has set."""
+def one_thread(lowerer: Lowerer, predicate: str, *, pairs: bool) -> Iterator[str]:
+    """Code for one thread of the first warp, if `predicate` holds; yields an i1 that only that thread has set.
+
+    Args:
+        pairs: only in the even CTA of each pair.
+    """
     w = lowerer.w
-    first = w.emit(f"icmp eq i32 {uniform_warp(lowerer)}, 0")
+    first = first_of(lowerer, int(pairs), w.emit(f"icmp eq i32 {uniform_warp(lowerer)}, 0"))
     if predicate not in (ALWAYS, "1"):
         first = w.emit(f"and i1 {first}, {predicate}")
     with w.branch(first) as branch, branch.then():
@@ -212,20 +234,41 @@ def one_thread(lowerer: Lowerer, predicate: str) -> Iterator[str]:
         yield w.emit(f"extractvalue {{ i32, i1 }} {chosen}, 1")
 
 
-def commit(lowerer: Lowerer, barrier: Value, elected: str, predicate: str) -> None:
-    """`barrier` is told when all that this thread has started is done."""
+def commit(
+    lowerer: Lowerer, barrier: Value, elected: str, predicate: str, sources: Sequence[Value] = (), *, pairs: bool
+) -> None:
+    """`barrier` is told when all that this thread has started is done.
+
+    Args:
+        elected: holds in the thread that tells it.
+        predicate: whether to.
+        sources: buffers; the same barriers of all CTAs that have the same parts of one are told.
+        pairs: both CTAs of a pair are told.
+    """
     w = lowerer.w
     chosen = elected if predicate in (ALWAYS, "1") else w.emit(f"and i1 {elected}, {predicate}")
     address = w.emit(f"ptrtoint {SHARED_POINTER} {buffer_pointer(lowerer, barrier)} to i32")
-    text = "@$0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [$1];"
-    lowerer.assembly(text, [("i1", chosen), ("i32", address)])
+    told = _told(lowerer, sources, pairs=pairs)
+    form = "mbarrier::arrive::one.shared::cluster" + (".multicast::cluster" if told else "")
+    text = f"@$0 tcgen05.commit.cta_group::{2 if pairs else 1}.{form}.b64 [$1]{', $2' if told else ''};"
+    mask: list[Typed] = [("i16", w.emit(f"trunc i32 {told} to i16"))] if told else []
+    lowerer.assembly(text, [("i1", chosen), ("i32", address), *mask])
+
+
+def _told(lowerer: Lowerer, sources: Sequence[Value], *, pairs: bool) -> str:
+    """The mask of the CTAs whose barriers are told, an i32; empty for this one alone."""
+    groups = {buffer_layout(buffer_type(source)).free_masks()["block"] | int(pairs) for source in sources} or {pairs}
+    masks = [group_mask(lowerer, int(bits)) for bits in sorted(groups) if bits]
+    while len(masks) > 1:
+        masks.append(lowerer.w.emit(f"or i32 {masks.pop()}, {masks.pop()}"))
+    return masks[0] if masks else ""
 
 
 def lower_commit(lowerer: Lowerer, op: TensorCoreCommit) -> None:
     """Write a `ttng.tc_gen5_commit`."""
-    predicate = op.predicate
-    with one_thread(lowerer, ALWAYS if predicate is None else lowerer.scalar(predicate)) as elected:
-        commit(lowerer, op.barrier, elected, ALWAYS)
+    predicate, pairs = op.predicate, works_in_pairs(op)
+    with one_thread(lowerer, ALWAYS if predicate is None else lowerer.scalar(predicate), pairs=pairs) as elected:
+        commit(lowerer, op.barrier, elected, ALWAYS, op.buffers, pairs=pairs)
 
 
 def _is_across(operand: Value, axis: int) -> bool:
@@ -308,16 +351,16 @@ def lower_copy(lowerer: Lowerer, op: TmemCopy) -> None:
     form = form_of(places, bits)
     step = form.bits // bits
     one_warp = places.with_columns(row=places.columns["row"][:BITS_OF_ROWS])
-    base = lowerer.buffer(target).address
-    with one_thread(lowerer, ALWAYS) as elected:
+    base, pairs = lowerer.buffer(target).address, works_in_pairs(op)
+    with one_thread(lowerer, ALWAYS, pairs=pairs) as elected:
         tile = Tile(0, ROWS_OF_A_WARP, step)
         rows = OperandInMemory(lowerer, source, tile, fixed=OF_TCGEN05, places=one_warp)
         for column in range(0, places.in_size("col"), step):
             address = _moved(lowerer, base, column * bits // WORD)
-            text = f"@$0 tcgen05.cp.cta_group::1.{form.name} [$1], $2;"
+            text = f"@$0 tcgen05.cp.cta_group::{2 if pairs else 1}.{form.name} [$1], $2;"
             lowerer.assembly(text, [("i1", elected), address, ("i64", rows.at(0, column))])
         if barrier is not None:
-            commit(lowerer, barrier, elected, ALWAYS)
+            commit(lowerer, barrier, elected, ALWAYS, pairs=pairs)
 
 
 LOWERINGS: dict[str, Lowering] = {

@@ -15,7 +15,9 @@ from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, constraints_of
+from tilewright.backends.nvidia.lower.mbarriers import works_in_pairs
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
+from tilewright.backends.nvidia.lower.shared_tiles import cluster_barrier
 from tilewright.dialects.rules import number
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescView
@@ -67,20 +69,23 @@ def memory_of(type: MemDescType) -> LinearLayout:
 
 def _get_columns(lowerer: Lowerer) -> str:
     """The address of the first column that the program has; it gets them on entry and gives them back at the end."""
-    w, count = lowerer.w, _columns_of(lowerer)
+    w, count, pairs = lowerer.w, _columns_of(lowerer), works_in_pairs(lowerer.function)
+    group = f"cta_group::{2 if pairs else 1}.sync.aligned"
+    if pairs:
+        cluster_barrier(lowerer)
     first = w.emit(f"icmp ult i32 {lowerer.thread()}, 32")
     shared = w.emit(f"ptrtoint {SHARED_POINTER} {SHARED} to i32")
-    text = f"@$0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$1], {count};"
+    text = f"@$0 tcgen05.alloc.{group}.shared::cta.b32 [$1], {count};"
     lowerer.assembly(text, [("i1", first), ("i32", shared)])
     lowerer.barrier()
     address = w.emit(f"load i32, {SHARED_POINTER} {SHARED}, align 4")
     lowerer.barrier()
-    text = "@$0 tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+    text = f"@$0 tcgen05.relinquish_alloc_permit.{group};"
     lowerer.assembly(text, [("i1", first)])
 
     def give_back() -> None:
-        lowerer.barrier()
-        text = f"@$0 tcgen05.dealloc.cta_group::1.sync.aligned.b32 $1, {count};"
+        (cluster_barrier if pairs else Lowerer.barrier)(lowerer)  # nobody uses the other's columns or memory any more
+        text = f"@$0 tcgen05.dealloc.{group}.b32 $1, {count};"
         lowerer.assembly(text, [("i1", first), ("i32", address)])
 
     lowerer.at_exit.append(give_back)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir.attributes import Attribute
+from tilewright.ir.attributes import UNIT, Attribute
 from tilewright.language.core import accept_semantic
 from tilewright.language.gluon.nvidia.hopper.tma import (
     async_atomic_add,
@@ -75,7 +75,7 @@ def async_gather(
         "result": result,
         "pred": to_tensor(pred),
     }
-    attributes: dict[str, Attribute] = {"multicast": True} if unwrap(multicast) else {}
+    attributes: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
     emit_named("ttng.async_tma_gather", operands, (), attributes)
 
 

@@ -1,9 +1,9 @@
 """Blocks of tensors moved by the tensor memory accelerator, between global and shared memory.
 
-    tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
-    fence_async_shared()                         # what the program wrote to `smem` is there for the engine
-    tma.async_store(desc, [i, j], smem)
-    tma.store_wait(0)                            # until the engine has read `smem`
+tma.async_load(desc, [i, j], bar, smem)      # `bar` counts the bytes: expect them, then wait
+fence_async_shared()                         # what the program wrote to `smem` is there for the engine
+tma.async_store(desc, [i, j], smem)
+tma.store_wait(0)                            # until the engine has read `smem`
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def async_load(
         coord: one offset per axis; what lies outside the tensor becomes padding.
         barrier, result: the barrier and the buffer.
         pred: whether to.
-        multicast: all CTAs of a cluster get it.
+        multicast: CTAs of the cluster that have the same part of the buffer get it by one copy.
     """
     operands = {
         "desc": tensor_desc,
@@ -73,7 +73,7 @@ def async_load(
         "result": result,
         "pred": to_tensor(pred),
     }
-    marks = {"multicast": True} if unwrap(multicast) else {}
+    marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
     emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
 
 

@@ -1,0 +1,152 @@
+"""Meetings of the CTAs of a cluster, where they use each other's barriers or shared memory.
+
+    ttng.init_barrier %b, 1                              ttng.init_barrier %b, 1
+    ttng.barrier_expect %b, …                            ttng.fence_mbarrier_init_release_cluster
+                                                         ttng.cluster_barrier {relaxed = true}
+                                                         ttng.barrier_expect %b, …
+
+A barrier that another CTA tells has to be one before that. What another CTA reads or writes in a CTA's shared memory
+has to be over before other buffers use the place, and before the CTA ends; accesses to one buffer are the program's
+own business. Programs of Gluon leave both out, as Triton puts both there. Pairs of CTAs need nothing at the end: they
+meet when they give back their tensor memory.
+"""
+
+from __future__ import annotations
+
+from tilewright.analysis.buffer_aliases import TMA_LOADS, shared_accesses
+from tilewright.analysis.scratch_memory import scratch_bytes
+from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.dialects.rules import number
+from tilewright.dialects.tt_function import Call, Return, called_function
+from tilewright.dialects.ttg_attributes import TWO_CTAS
+from tilewright.dialects.ttg_memory import MemDescView
+from tilewright.dialects.ttng_barriers import ClcTryCancel, ClusterBarrier, InitBarrier
+from tilewright.dialects.ttng_descriptors import AsyncSharedStore
+from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma
+from tilewright.dialects.ttng_tensor_memory import TmemCopy
+from tilewright.ir.core import Block, Op, buffer_type
+from tilewright.ir.types import MemDescType, i64
+from tilewright.layouts.encoding import encoding
+from tilewright.layouts.queries import cga_layout
+from tilewright.transforms.functions import functions_of
+from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State
+
+PAIR_OPS = (TensorCoreMma, TensorCoreCommit, TmemCopy)
+"""Ops that reach the memory and the barriers of both CTAs of a pair."""
+
+
+def cluster_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
+    """Let the CTAs of a cluster meet where Triton does."""
+    if number(module, "ttg.num-ctas") < 2 or not any(_reaches_others(op) for op in module.walk()):
+        return False
+    for function in functions_of(module):
+        for block in function.regions[0].blocks:
+            _meet_after_inits(block, is_pending=False)
+    calls: dict[Op, Calls] = {}
+    for allocation in allocate(module, scratch).values():  # callees first
+        _ClusterBarriers(allocation, calls).run()
+    return True
+
+
+def _works_in_pairs(op: Op) -> bool:
+    while op.parent is not None:
+        op = op.parent
+    return bool(op.attributes.get(TWO_CTAS))
+
+
+def _uses_memory_of_others(op: Op) -> bool:
+    """Whether an op has the shared memory of other CTAs read or written while it runs on."""
+    if isinstance(op, TMA_LOADS):
+        return op.multicast
+    return isinstance(op, AsyncSharedStore) or (isinstance(op, PAIR_OPS) and _works_in_pairs(op))
+
+
+def _reaches_others(op: Op) -> bool:
+    """Whether an op uses the memory, or tells the barriers, of other CTAs."""
+    tells = isinstance(op, TensorCoreMma) and op.multicast
+    tells |= isinstance(op, TensorCoreCommit) and bool(op.buffers)
+    if isinstance(op, InitBarrier):  # of CTAs that share it
+        return any(not any(step) for step in cga_layout(encoding(buffer_type(op.barrier).encoding)))
+    return tells or isinstance(op, ClcTryCancel) or _uses_memory_of_others(op)
+
+
+# After barriers have been set up
+
+
+def _meet_after_inits(block: Block, *, is_pending: bool) -> bool:
+    """Put a meeting between barriers that are set up and their first use; returns whether one is still to come."""
+    for op in list(block):
+        if isinstance(op, ClusterBarrier) and is_pending:
+            _fence(block, op)
+            is_pending = False
+        elif is_pending and _uses_barriers(op):
+            _fence(block, op)
+            block.insert(Op.create("ttng.cluster_barrier", attributes={"relaxed": True}, location=op.location), op)
+            is_pending = False
+        is_pending |= isinstance(op, InitBarrier)
+        for region in op.regions:
+            for inner in region.blocks:
+                is_pending |= _meet_after_inits(inner, is_pending=is_pending)
+    return is_pending
+
+
+def _fence(block: Block, before: Op) -> None:
+    block.insert(Op.create("ttng.fence_mbarrier_init_release_cluster", location=before.location), before)
+
+
+def _uses_barriers(op: Op) -> bool:
+    """Whether an op, or one inside it, uses a barrier for something else than setting it up."""
+    return any(
+        isinstance(value.type, MemDescType) and value.type.element is i64
+        for inner in op.walk()
+        if not isinstance(inner, (InitBarrier, MemDescView))
+        for value in inner.operands
+    )
+
+
+# Before memory that others use is used otherwise
+
+
+class _ClusterBarriers(Membar):
+    """The pass over one function; pending are accesses since the CTAs met."""
+
+    def visit(self, op: Op, state: State) -> None:
+        if isinstance(op, ClusterBarrier) or op.name == "ttng.cluster_wait":
+            state.settle()
+        now = self.accesses(op).left
+        ends = isinstance(op, Return) and not _works_in_pairs(op) and _of_others(state) != State()
+        if ends or _of_others(state).conflicts(now) or state.conflicts(_of_others(now)):
+            self.put_barrier(op, before=op)
+            state.settle()
+        state.join(now)
+
+    def put_barrier(self, op: Op, before: Op | None) -> None:
+        assert op.block is not None, "an op of a function is in a block"
+        op.block.insert(Op.create("ttng.cluster_barrier", attributes={"relaxed": False}, location=op.location), before)
+        self.inserted = True
+
+    def accesses(self, op: Op) -> Calls:
+        callee = called_function(op) if isinstance(op, Call) else None
+        if callee is not None and callee in self.calls:
+            at = next((buffer.offset for buffer in self.allocation.of(op)), 0)
+            left = self.calls[callee].left.moved(at)
+            return Calls(left, left)
+        now = State()
+        for value, is_write in shared_accesses(op):
+            for buffer in self.allocation.named_by(value):
+                now.add(Slice(buffer.span, owner=buffer.owner), op, is_write=is_write)
+        for buffer in self.allocation.of(op):
+            if buffer.kind == "scratch":
+                now.add(Slice(buffer.span, owner=op), op, is_write=True)
+        return Calls(now, now)
+
+
+def _of_others(state: State) -> State:
+    """The accesses that reach the memory of other CTAs."""
+    found = State()
+    for mine, theirs in ((state.reads, found.reads), (state.writes, found.writes)):
+        for where, ops in mine.items():
+            chosen = frozenset(op for op in ops if _uses_memory_of_others(op))
+            if chosen:
+                theirs[where] = chosen
+    return found

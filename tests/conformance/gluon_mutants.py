@@ -1,0 +1,192 @@
+"""Mutants of Triton's tutorials of Gluon: one barrier, wait or fence is missing, and the simulator is to say so.
+
+    python tests/conformance/gluon_mutants.py ~/triton.git                 # all tutorials
+    python tests/conformance/gluon_mutants.py ~/triton.git 04 08           # some
+
+Each statement that synchronises is taken out in turn, and the cases of `gluon_tutorials.py` run until one reports, with
+only the fences that the program has. `reported` are mutants that end with a report. Of the others `other result` are
+those whose results are wrong without one, and `same result` those that run as ever; mutants whose kernels are the same
+as without the change, because no case comes to the statement or the compiler puts one there itself, are not counted.
+Arguments are as for `gluon_tutorials.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from gluon_tutorials import CASES, SOURCE, unpack
+
+GOES = (
+    "arrive", "barrier", "fence_async_shared", "mbarrier_arrive", "store_wait", "tcgen05_commit", "wait", "wait_group"
+)
+"""Functions whose calls are taken out."""
+RUNS_ON = "warpgroup_mma_wait"
+"""A function whose first argument says how many products may run on: all may."""
+MOST = "7"
+SECONDS = 120
+"""For each run of a case."""
+PROGRAM = """
+import hashlib, importlib.util, json, os, signal, sys, types
+import numpy, torch, tilewright
+import triton._C.libtriton
+import tilewright.runtime.drivers.simulated.gpu as gpu
+triton._C.libtriton.gluon_ir = types.ModuleType("gluon_ir")
+seen, load = [], gpu.load
+
+def noted(text):
+    lines = [line for line in text.splitlines() if not line.strip().startswith((".loc", "//", ".file"))]
+    seen.append(hashlib.sha256("\\n".join(lines).encode()).hexdigest())
+    return load(text)
+
+gpu.load = noted
+
+def outcome(path, function, arguments, capability):
+    try:
+        with tilewright.simulate(f"cuda:{capability}"):
+            spec = importlib.util.spec_from_file_location("tutorial", path)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules["tutorial"] = module
+            spec.loader.exec_module(module)
+            torch.manual_seed(0)
+            found = [eval(value[1:], vars(module)) if str(value)[:1] == "=" else value for value in arguments]
+            getattr(module, function)(*found)
+    except tilewright.SimulationError as error:
+        return f"reported {error.kind}"
+    except AssertionError:
+        return "other result"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    return "same result"
+
+for line in sys.stdin:
+    task = json.loads(line)
+    child = os.fork()
+    if not child:
+        signal.alarm(task.pop("seconds"))
+        answer = json.dumps([outcome(**task), sorted(set(seen))])
+        os.write(1, f"{answer}\\n".encode())
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        os.write(1, b'["has not ended in time", []]\\n')
+"""
+
+
+class Runner:
+    """A process that has everything imported, and a process of its own for each run."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "mutants.py").write_text(PROGRAM)
+        paths = [str(SOURCE), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TILEWRIGHT_INSERT_FENCES": "0"}
+        command = [sys.executable, "-m", "tilewright", "run", "mutants.py"]
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def run(self, path: Path, case: tuple[str, str, tuple[object, ...], int]) -> tuple[str, list[str]]:
+        """What a case ends with, and the digests of its kernels."""
+        _, function, arguments, capability = case
+        task = {"path": str(path), "function": function, "arguments": arguments, "capability": capability}
+        assert self._process.stdin is not None, "it is a pipe"
+        assert self._process.stdout is not None, "it is a pipe"
+        self._process.stdin.write(json.dumps({**task, "seconds": SECONDS}) + "\n")
+        self._process.stdin.flush()
+        while line := self._process.stdout.readline():
+            if line.startswith("["):
+                said, kernels = json.loads(line)
+                return said, kernels
+        raise RuntimeError("the process that runs tutorials has ended")
+
+
+def mutants(text: str) -> Iterator[tuple[int, str, str]]:
+    """Line, statement and text of each mutant; lines keep their numbers."""
+    lines = text.splitlines(keepends=True)
+    tree = ast.parse(text)
+    kernels = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _is_kernel(node)]
+    for node in sorted((n for kernel in kernels for n in ast.walk(kernel) if isinstance(n, ast.stmt)), key=_line):
+        call = getattr(node, "value", None)
+        if not isinstance(call, ast.Call):
+            continue
+        name = ast.unparse(call.func).rpartition(".")[2]
+        if isinstance(node, ast.Expr) and name in GOES:
+            yield node.lineno, ast.unparse(call), _replaced(lines, node, "pass")
+        elif name == RUNS_ON:
+            count = call.args[0] if call.args else next(k.value for k in call.keywords if k.arg == "num_outstanding")
+            yield node.lineno, ast.unparse(call), _replaced(lines, count, MOST)
+
+
+def _line(node: ast.stmt) -> int:
+    return node.lineno
+
+
+def _is_kernel(node: ast.FunctionDef) -> bool:
+    return any(ast.unparse(decorator).startswith("gluon.jit") for decorator in node.decorator_list)
+
+
+def _replaced(lines: list[str], node: ast.stmt | ast.expr, by: str) -> str:
+    assert node.end_lineno is not None, "the parser knows where a node ends"
+    first, last = lines[node.lineno - 1], lines[node.end_lineno - 1]
+    rest = last.encode()[node.end_col_offset :].decode()
+    changed = first.encode()[: node.col_offset].decode() + by + rest
+    gap = ["\n"] * (node.end_lineno - node.lineno)
+    return "".join([*lines[: node.lineno - 1], changed, *gap, *lines[node.end_lineno :]])
+
+
+def tried(runner: Runner, folder: Path, tutorial: str) -> Iterator[tuple[str, str]]:
+    """Each mutant of a tutorial and its outcome."""
+    original, mutant = (folder / f"{tutorial}.py").read_text(), folder / f"mutant-{tutorial}.py"
+    mutant.write_text(original)  # kernels know the name of their file
+    cases = [case for case in CASES if case[0] == tutorial]
+    plain = [runner.run(mutant, case) for case in cases]
+    sound = [(case, kernels) for case, (said, kernels) in zip(cases, plain, strict=True) if said == "same result"]
+    for case, (said, _) in zip(cases, plain, strict=True):
+        if said != "same result":
+            yield f"{case[1]} as it is", f"not tried: {said}"
+    for line, statement, text in mutants(original):
+        mutant.write_text(text)
+        found = "not reached"
+        for case, kernels in sound:
+            said, changed = runner.run(mutant, case)
+            if said != "same result" or changed != kernels:
+                found = said
+            if said.startswith("reported"):
+                break
+        yield f"{tutorial}:{line} {statement}", found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("tutorials", nargs="*", help="the numbers of some")
+    arguments = parser.parse_args()
+    total: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        unpack(arguments.repository, folder)
+        for tutorial in dict.fromkeys(case[0] for case in CASES):
+            if arguments.tutorials and not tutorial.startswith(tuple(arguments.tutorials)):
+                continue
+            runner, own = Runner(folder), Counter[str]()
+            for what, outcome in tried(runner, folder, tutorial):
+                own[outcome.split()[0] if outcome.startswith("reported") else outcome.partition(":")[0]] += 1
+                if not outcome.startswith(("reported", "not reached")):
+                    sys.stdout.write(f"{what}: {outcome}\n")
+            total += own
+            sys.stdout.write(f"{tutorial}: {dict(own)}\n")
+            sys.stdout.flush()
+    counted = sum(total.values()) - total["not reached"] - total["not tried"]
+    sys.stdout.write(f"{total['reported']} of {counted} mutants are reported\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Kernels of Gluon in which the CTAs of a cluster work together, on simulated GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gluon_programs as programs
+import numpy as np
+from descriptors import aligned, described
+
+import tilewright
+
+RANDOM = np.random.default_rng(11)
+
+
+def whole(shape: tuple[int, ...]) -> np.ndarray:
+    """Small whole numbers, whose products are exact."""
+    found = aligned(shape, np.float16)
+    found[...] = RANDOM.integers(-3, 4, shape)
+    return found
+
+
+def copied(**options: Any) -> Any:
+    a, b = whole((128, 64)), aligned((128, 64), np.float16)
+    blocks = [described(array, [128, 64], programs.SAME) for array in (a, b)]
+    with tilewright.simulate("cuda:90"):
+        kernel = programs.copy_to_all[(1,)](*blocks, num_ctas=2, **options)
+    np.testing.assert_array_equal(a, b)
+    return kernel
+
+
+def multiplied(**options: Any) -> Any:
+    a, b, c = whole((512, 128)), whole((128, 128)), aligned((512, 128), np.float16)
+    x, y = described(a, [512, 64], programs.LEFT), described(b, [64, 128], programs.RIGHT)
+    total = described(c, [512, 128], programs.LEFT)
+    with tilewright.simulate("cuda:100"):
+        kernel = programs.product_by_pairs[(1,)](
+            x, y, total, 128, BLOCK=64, TOTAL=programs.TOTAL, num_ctas=4, **options
+        )
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+    return kernel
+
+
+def test_one_copy_for_all_ctas() -> None:
+    text = copied().asm["ptx"]
+    assert text.count(".multicast::cluster") == 1
+    assert "fence.mbarrier_init.release.cluster" in text
+
+
+def test_pairs_of_ctas_multiply() -> None:
+    text = multiplied().asm["ptx"]
+    assert text.count("tcgen05.mma.cta_group::2") == 4
+    assert "tcgen05.alloc.cta_group::2" in text
+    assert "mbarrier.arrive.expect_tx.shared::cluster" in text
