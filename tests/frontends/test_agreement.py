@@ -101,9 +101,12 @@ def test_many_programs(part: int, copies: int, monkeypatch: pytest.MonkeyPatch) 
         check(text, random.randint(0, 99), random.randint(0, 99), is_static=is_static)
 
 
-@pytest.mark.parametrize("number", [4, 18, 88, 1850])
+@pytest.mark.parametrize(("number", "copies"), [(4, 4), (18, 4), (88, 4), (1850, 4), (3005, 1), (3015, 1)])
 @pytest.mark.parametrize("target", ["cpu", "cuda:90"])
-def test_programs_that_leave_loops_on_machines(number: int, target: str) -> None:
+def test_programs_that_leave_loops_on_machines(
+    number: int, copies: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "MAX_COPIES", copies)
     random = Random(number)
     text = Program(random, is_static=False).text()
     assert "break" in text or "continue" in text
