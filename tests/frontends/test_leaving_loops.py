@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -330,6 +331,7 @@ def nested_leaves(count: int, kind: str) -> str:
     lines = ["def f(x):", "    total = 0", *(["    for i in range(9):"] if kind == "loop" else ["    i = 5"])]
     indent = "        " if kind == "loop" else "    "
     lines.append(f"{indent}y = i * 7 + x")
+    returned_in_a_loop = ["        for j in range(y & 3):", "            if y % 50 == j:", "                return total"]
     for number in range(count):
         lines += [
             f"{indent}if y % {number + 3} == 1:",
@@ -337,6 +339,7 @@ def nested_leaves(count: int, kind: str) -> str:
             f"{indent}    if y % {number + 4} == 2:",
             f"{indent}        total += only_here",
             f"{indent}        {leave}",
+            *([] if kind == "loop" else returned_in_a_loop),
             f"{indent}    y += {number}",
             f"{indent}else:",
             f"{indent}    y = (y + 2 * {number}) & 1023",
@@ -364,3 +367,21 @@ def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str,
         vectorized = tw.vectorize(module.f, frontend=frontend)
         assert vectorized(np.arange(64)).tolist() == [module.f(p) for p in range(64)]
     assert sizes[2] < 2.2 * sizes[1]
+
+
+@pytest.mark.parametrize("frontend", ["ast", "bytecode"])
+def test_a_kernel_that_returns_early_on_many_paths(frontend: str, tmp_path: Path) -> None:
+    text = nested_leaves(12, "function")
+    stored = re.sub(r"( +)return total", r"\1tl.store(out + p, total)\n\1return", text)
+    file = tmp_path / "returning_early.py"
+    file.write_text(
+        f"import tilewright.language as tl\n\n{text}\n\n"
+        + stored.replace("def f(x):", "def kernel(out, first):\n    p = tl.program_id(0)\n    x = first + p")
+    )
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    out = np.zeros(200, np.int32)
+    tw.jit(module.kernel, frontend=frontend)[(200,)](out, 5)
+    assert out.tolist() == [module.f(5 + p) for p in range(200)]
+    assert len(set(out.tolist())) > 20

@@ -116,7 +116,7 @@ def _complete(frame: Frame[Any], side: Side, other: Side, missing: Iterable[str]
         value = other.names[name]
         if name.startswith(_FLAG):
             side.names[name] = False
-        elif _place(name) not in side.going or name.endswith(hir.RESULT):
+        elif _place(name) not in side.going:
             with frame.region(side.block):
                 stand_in = value if id(value) in known else frame.domain.any_like(frame, value)
             side.names[name] = stand_in
