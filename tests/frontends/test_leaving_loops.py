@@ -331,7 +331,11 @@ def nested_leaves(count: int, kind: str) -> str:
     lines = ["def f(x):", "    total = 0", *(["    for i in range(9):"] if kind == "loop" else ["    i = 5"])]
     indent = "        " if kind == "loop" else "    "
     lines.append(f"{indent}y = i * 7 + x")
-    returned_in_a_loop = ["        for j in range(y & 3):", "            if y % 50 == j:", "                return total"]
+    returned_in_a_loop = [
+        "        for j in range(y & 3):",
+        "            if y % 50 == j:",
+        "                return total",
+    ]
     for number in range(count):
         lines += [
             f"{indent}if y % {number + 3} == 1:",
