@@ -292,7 +292,8 @@ def test_the_folder_of_the_cache_may_be_removed_under_the_process(tmp_path: Path
         "from tilewright import knobs; print(knobs.cache.dir, knobs.cache.dump_dir)"
     )
     environment = {**os.environ, "TRITON_CACHE_DIR": "kernels", "TRITON_DUMP_DIR": "/dumped"}
-    command = [sys.executable, "-c", program]
+    # -P: without it CPython 3.13.0, which compares paths with that folder, fails to import NumPy.
+    command = [sys.executable, "-P", "-c", program]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert result.stdout == "kernels /dumped\n"
 
