@@ -4,7 +4,7 @@
     python tests/conformance/gluon_mutants.py ~/triton.git 04 08           # some
 
 Each statement that synchronises is taken out in turn, and the cases of `gluon_tutorials.py` run until one reports, with
-only the fences that the program has. `reported` are mutants that end with a report. Of the others `other result` are
+only the fences that the program has, on a GPU of two multiprocessors, so that persistent programs have several tiles. `reported` are mutants that end with a report. Of the others `other result` are
 those whose results are wrong without one, and `same result` those that run as ever; mutants whose kernels are the same
 as without the change, because no case comes to the statement or the compiler puts one there itself, are not counted.
 Arguments are as for `gluon_tutorials.py`.
@@ -40,6 +40,7 @@ import numpy, torch, tilewright
 import triton._C.libtriton
 import tilewright.runtime.drivers.simulated.gpu as gpu
 triton._C.libtriton.gluon_ir = types.ModuleType("gluon_ir")
+torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(multi_processor_count=2)
 seen, load = [], gpu.load
 
 def noted(text):
