@@ -4,9 +4,10 @@
     python tests/conformance/gluon_mutants.py ~/triton.git 04 08           # some
 
 Each statement that synchronises is taken out in turn, and the cases of `gluon_tutorials.py` run until one reports, with
-only the fences that the program has, on a GPU of two multiprocessors, so that persistent programs have several tiles. `reported` are mutants that end with a report. Of the others `other result` are
-those whose results are wrong without one, and `same result` those that run as ever; mutants whose kernels are the same
-as without the change, because no case comes to the statement or the compiler puts one there itself, are not counted.
+only the fences that the program has, on a GPU of two multiprocessors: persistent programs have several tiles.
+`reported` are mutants that end with a report. Of the others `other result` are those whose results are wrong without
+one, and `same result` those that run as ever; mutants whose kernels are the same as without the change, because no case
+comes to the statement or the compiler puts one there itself, are not counted.
 Arguments are as for `gluon_tutorials.py`.
 """
 

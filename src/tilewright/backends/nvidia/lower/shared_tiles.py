@@ -146,15 +146,15 @@ def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> Non
 
 
 def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, where: Bytes) -> None:
-    """Write registers to shared memory of the own block.
+    """Write registers to shared memory, of the own block or of others as the plan says.
 
     Args:
         values: one per register.
         element: their LLVM type.
         where: the buffer.
     """
-    assert plan.block is None, "every block writes its own memory"
     store = _store_vector if plan.unit is Unit.VECTOR else _store_matrices
+    assert plan.block is None or plan.unit is Unit.VECTOR, "matrices are stored in the own block"
     for move in plan.moves:
         store(
             lowerer,
@@ -183,7 +183,8 @@ def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: P
         found = "poison"
         for place, word in enumerate(packed):
             found = w.insert(type, found, words.type, word, place)
-    w.do(f"store {type} {found}, {SHARED_POINTER} {pointer}, align {words.number * words.width // BYTE}")
+    space = SHARED_POINTER if plan.block is None else CLUSTER_POINTER
+    w.do(f"store {type} {found}, {space} {pointer}, align {words.number * words.width // BYTE}")
 
 
 def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer: str) -> list[str]:
