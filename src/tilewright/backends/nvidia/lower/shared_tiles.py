@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
-from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Plan, Unit
+from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Place, Plan, Unit
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
@@ -114,12 +114,17 @@ def pointer_to(lowerer: Lowerer, plan: Plan, move: Move, where: Bytes) -> str:
     pointer, added = address(lowerer, plan, move.start, where)
     if plan.block is None:
         return offset(lowerer, pointer, added)
-    rank, more = lowerer.placed(plan.block, move.start)
+    mapped = in_block(lowerer, pointer, plan.block, move)
+    return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
+
+
+def in_block(lowerer: Lowerer, pointer: str, block: Place, move: Move) -> str:
+    """The address of the same byte in the block that a move goes to."""
+    rank, more = lowerer.placed(block, move.start)
     if more:
         rank = str(more) if rank == "0" else lowerer.w.emit(f"or disjoint i32 {rank}, {more}")
     operands = [(SHARED_POINTER, pointer), ("i32", rank)]
-    mapped = lowerer.w.call(CLUSTER_POINTER, "llvm.nvvm.mapa.shared.cluster", operands)
-    return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
+    return lowerer.w.call(CLUSTER_POINTER, "llvm.nvvm.mapa.shared.cluster", operands)
 
 
 def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> None:
