@@ -95,6 +95,10 @@ class Runner:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
+    def close(self) -> None:
+        """No more runs."""
+        self._process.communicate()
+
     def run(self, path: Path, case: tuple[str, str, tuple[object, ...], int]) -> tuple[str, list[str]]:
         """What a case ends with, and the digests of its kernels."""
         _, function, arguments, capability = case
@@ -183,6 +187,7 @@ def main() -> None:
                 own[outcome.split()[0] if outcome.startswith("reported") else outcome.partition(":")[0]] += 1
                 if not outcome.startswith(("reported", "not reached")):
                     sys.stdout.write(f"{what}: {outcome}\n")
+            runner.close()
             total += own
             sys.stdout.write(f"{tutorial}: {dict(own)}\n")
             sys.stdout.flush()
