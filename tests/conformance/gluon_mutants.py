@@ -4,9 +4,11 @@
     python tests/conformance/gluon_mutants.py ~/triton.git 04 08           # some
 
 Each statement that synchronises is taken out in turn, and the cases of `gluon_tutorials.py` run until one reports, with
-only the fences that the program has. `reported` are mutants that end with a report. Of the others `other result` are
-those whose results are wrong without one, and `same result` those that run as ever; mutants whose kernels are the same
-as without the change, because no case comes to the statement or the compiler puts one there itself, are not counted.
+only the fences that the program has (those of the compiler, too, where it is reported as it is), on a GPU of two
+multiprocessors, so that persistent programs have several tiles.
+`reported` are mutants that end with a report. Of the others `other result` are those whose results are wrong without
+one, and `same result` those that run as ever; mutants whose kernels are the same as without the change, because no case
+comes to the statement or the compiler puts one there itself, are not counted.
 Arguments are as for `gluon_tutorials.py`.
 """
 
@@ -32,6 +34,7 @@ GOES = (
 RUNS_ON = "warpgroup_mma_wait"
 """A function whose first argument says how many products may run on: all may."""
 MOST = "7"
+SAME = "same result"
 SECONDS = 120
 """For each run of a case."""
 PROGRAM = """
@@ -40,6 +43,7 @@ import numpy, torch, tilewright
 import triton._C.libtriton
 import tilewright.runtime.drivers.simulated.gpu as gpu
 triton._C.libtriton.gluon_ir = types.ModuleType("gluon_ir")
+torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(multi_processor_count=2)
 seen, load = [], gpu.load
 
 def noted(text):
@@ -83,15 +87,19 @@ for line in sys.stdin:
 class Runner:
     """A process that has everything imported, and a process of its own for each run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fences: bool) -> None:
         (folder / "mutants.py").write_text(PROGRAM)
         paths = [str(SOURCE), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TILEWRIGHT_INSERT_FENCES": "0"}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TILEWRIGHT_INSERT_FENCES": str(int(fences))}
         command = [sys.executable, "-m", "tilewright", "run", "mutants.py"]
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
+
+    def close(self) -> None:
+        """No more runs."""
+        self._process.communicate()
 
     def run(self, path: Path, case: tuple[str, str, tuple[object, ...], int]) -> tuple[str, list[str]]:
         """What a case ends with, and the digests of its kernels."""
@@ -142,22 +150,26 @@ def _replaced(lines: list[str], node: ast.stmt | ast.expr, by: str) -> str:
     return "".join([*lines[: node.lineno - 1], changed, *gap, *lines[node.end_lineno :]])
 
 
-def tried(runner: Runner, folder: Path, tutorial: str) -> Iterator[tuple[str, str]]:
-    """Each mutant of a tutorial and its outcome."""
+def tried(runners: list[Runner], folder: Path, tutorial: str) -> Iterator[tuple[str, str]]:
+    """Each mutant of a tutorial and its outcome; the first runner that a case ends well with has it."""
     original, mutant = (folder / f"{tutorial}.py").read_text(), folder / f"mutant-{tutorial}.py"
     mutant.write_text(original)  # kernels know the name of their file
-    cases = [case for case in CASES if case[0] == tutorial]
-    plain = [runner.run(mutant, case) for case in cases]
-    sound = [(case, kernels) for case, (said, kernels) in zip(cases, plain, strict=True) if said == "same result"]
-    for case, (said, _) in zip(cases, plain, strict=True):
-        if said != "same result":
+    sound: list[tuple[Runner, tuple[str, str, tuple[object, ...], int], list[str]]] = []
+    for case in (case for case in CASES if case[0] == tutorial):
+        said = ""
+        for runner in runners:
+            said, kernels = runner.run(mutant, case)
+            if said == SAME:
+                sound.append((runner, case, kernels))
+                break
+        if said != SAME:
             yield f"{case[1]} as it is", f"not tried: {said}"
     for line, statement, text in mutants(original):
         mutant.write_text(text)
         found = "not reached"
-        for case, kernels in sound:
+        for runner, case, kernels in sound:
             said, changed = runner.run(mutant, case)
-            if said != "same result" or changed != kernels:
+            if said != SAME or changed != kernels:
                 found = said
             if said.startswith("reported"):
                 break
@@ -176,11 +188,13 @@ def main() -> None:
         for tutorial in dict.fromkeys(case[0] for case in CASES):
             if arguments.tutorials and not tutorial.startswith(tuple(arguments.tutorials)):
                 continue
-            runner, own = Runner(folder), Counter[str]()
-            for what, outcome in tried(runner, folder, tutorial):
+            runners, own = [Runner(folder, fences=fences) for fences in (False, True)], Counter[str]()
+            for what, outcome in tried(runners, folder, tutorial):
                 own[outcome.split()[0] if outcome.startswith("reported") else outcome.partition(":")[0]] += 1
                 if not outcome.startswith(("reported", "not reached")):
                     sys.stdout.write(f"{what}: {outcome}\n")
+            for runner in runners:
+                runner.close()
             total += own
             sys.stdout.write(f"{tutorial}: {dict(own)}\n")
             sys.stdout.flush()

@@ -6,9 +6,13 @@ from typing import Any
 
 import gluon_programs as programs
 import numpy as np
+import pytest
 from descriptors import aligned, described
 
 import tilewright
+from tilewright import gluon
+from tilewright.gluon import language as gl
+from tilewright.language.gluon.nvidia.hopper import async_store, mbarrier
 
 RANDOM = np.random.default_rng(11)
 
@@ -52,3 +56,58 @@ def test_pairs_of_ctas_multiply() -> None:
     assert text.count("tcgen05.mma.cta_group::2") == 4
     assert "tcgen05.alloc.cta_group::2" in text
     assert "mbarrier.arrive.expect_tx.shared::cluster" in text
+
+
+@gluon.jit
+def moved_between_ctas(x, out, N: gl.constexpr):
+    """Each CTA has half of the rows in registers, and half of the columns in memory."""
+    rows: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    columns: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 1]])
+    memory: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=[[0, 1]])
+    row, column = gl.arange(0, N, layout=gl.SliceLayout(1, rows)), gl.arange(0, N, layout=gl.SliceLayout(0, rows))
+    buffer = gl.allocate_shared_memory(gl.float32, [N, N], memory)
+    for _ in range(2):
+        buffer.store(gl.load(x + row[:, None] * N + column[None, :]))
+    tile = buffer.load(columns)
+    row, column = gl.arange(0, N, layout=gl.SliceLayout(1, columns)), gl.arange(0, N, layout=gl.SliceLayout(0, columns))
+    gl.store(out + row[:, None] * N + column[None, :], tile)
+
+
+def test_stores_to_the_memory_of_other_ctas() -> None:
+    x, out = aligned((64, 64), np.float32), aligned((64, 64), np.float32)
+    x[...] = RANDOM.standard_normal(x.shape)
+    with tilewright.simulate("cuda:90"):
+        kernel = moved_between_ctas[(1,)](x, out, N=64, num_ctas=2)
+    np.testing.assert_array_equal(out, x)
+    assert "st.shared::cluster" in kernel.asm["ptx"]
+
+
+@gluon.jit
+def sent_between_ctas(x, out, N: gl.constexpr, WAITS: gl.constexpr):
+    """As above, while the program goes on; each CTA has a barrier that counts what the other one sends."""
+    rows: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    columns: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 1]])
+    memory: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=[[0, 1]])
+    row, column = gl.arange(0, N, layout=gl.SliceLayout(1, rows)), gl.arange(0, N, layout=gl.SliceLayout(0, rows))
+    buffer = gl.allocate_shared_memory(x.dtype.element_ty, [N, N], memory)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, buffer.nbytes_per_cta)
+    async_store(buffer, gl.load(x + row[:, None] * N + column[None, :]), bar)
+    if WAITS:
+        mbarrier.wait(bar, 0)
+    tile = buffer.load(columns)
+    row, column = gl.arange(0, N, layout=gl.SliceLayout(1, columns)), gl.arange(0, N, layout=gl.SliceLayout(0, columns))
+    gl.store(out + row[:, None] * N + column[None, :], tile)
+
+
+@pytest.mark.parametrize("element", [np.float32, np.float16, np.float64])
+def test_asynchronous_stores_to_other_ctas(element: type) -> None:
+    x, out = aligned((64, 64), element), aligned((64, 64), element)
+    x[...] = RANDOM.standard_normal(x.shape)
+    with tilewright.simulate("cuda:90"):
+        kernel = sent_between_ctas[(1,)](x, out, N=64, WAITS=True, num_ctas=2)
+        np.testing.assert_array_equal(out, x)
+        assert "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes" in kernel.asm["ptx"]
+        with pytest.raises(tilewright.SimulationError):
+            sent_between_ctas[(1,)](x, out, N=64, WAITS=False, num_ctas=2)

@@ -43,10 +43,11 @@ def is_in_shared_memory(value: Value) -> bool:
 def allocations_behind(function: Op) -> dict[Value, set[Op]]:
     """The `ttg.local_alloc` ops whose buffers each memory descriptor of `function` may name."""
     allocations = (op for op in function.walk() if isinstance(op, LocalAlloc) and is_in_shared_memory(op.result))
-    return propagate(function.walk(), {op.result: {op} for op in allocations}, _carried)
+    return propagate(function.walk(), {op.result: {op} for op in allocations}, carried)
 
 
-def _carried(op: Op) -> Iterator[Edge]:
+def carried(op: Op) -> Iterator[Edge]:
+    """The operands and results of an op that name the same buffers."""
     if isinstance(op, MemDescView):
         yield op.source, op.result
     elif isinstance(op, CARRIERS):

@@ -45,6 +45,7 @@ from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 from tilewright.transforms.gpu.proxy_fences import proxy_fences
+from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barriers
 from tilewright.transforms.gpu.tile_ops import target_of
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.pipeline import device_passes, run_stage
@@ -193,6 +194,7 @@ def _placing(capability: int, fences: bool = True) -> tuple[Pass, ...]:
         Pass("cluster_barriers", partial(cluster_barriers, scratch=scratch)),
         *((Pass("proxy_fences", partial(proxy_fences, scratch=scratch)),) if fences else ()),
         Pass("membar", partial(membar, scratch=scratch)),
+        Pass("tensor_memory_barriers", partial(tensor_memory_barriers, scratch=scratch)),
     )
 
 

@@ -379,7 +379,6 @@ HANDLERS: Handlers = {
     "ld": decode_load,
     "ldu": decode_load,
     "st": decode_store,
-    "st.async": unknown,
     "st.bulk": unknown,
     "red.async": unknown,
     "prefetch": nothing,

@@ -1,10 +1,14 @@
-"""Copies of single threads from global to shared memory that land when they are waited for.
+"""Copies of single threads to shared memory that land when they are waited for.
 
     cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;      cp.async.commit_group;      cp.async.wait_group 2;
     cp.async.mbarrier.arrive.noinc.shared.b64 [%r3];
 
 The source is read when the copy is issued; bytes behind the size operand are zero. Until a wait covers the copy its
 bytes belong to it: whoever touches them races with it.
+
+    st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%r1], {%r2, %r3}, [%r4];
+
+So do those of a store to the memory of a CTA of the cluster, until the mbarrier there, which counts them, lets it land.
 """
 
 from __future__ import annotations
@@ -14,13 +18,20 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import check_shared, lanes_of, locate_shared, watch_load
+from tilewright.backends.ptxsim.accesses import (
+    check_shared,
+    engine_has_written,
+    engine_writes,
+    lanes_of,
+    locate_shared,
+    watch_load,
+)
 from tilewright.backends.ptxsim.code import Run
-from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command
+from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command, items_of
 from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import MBarriers, located_barriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID
-from tilewright.backends.ptxsim.value_types import Array, Mask
+from tilewright.backends.ptxsim.value_types import TYPES, Array, Mask
 from tilewright.support.ptx_syntax import Instruction, number_of
 
 
@@ -150,7 +161,33 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
+def decode_store(instruction: Instruction, code: Decoder) -> Run:
+    """st.async… [address], value or {values}, [mbarrier]."""
+    place, given, told = instruction.operands
+    kind = TYPES[instruction.type]
+    address, barrier = code.address(place), code.address(told)
+    reads = [code.source(item, f"b{kind.bits}") for item in items_of(given)]
+    width = kind.bytes * len(reads)
+
+    def run(machine: Machine, active: Mask) -> None:
+        lanes = machine.active_lanes(active)
+        starts = locate_shared(machine, lanes_of(address(machine), lanes, machine), lanes, width, "store")
+        keys = located_barriers(machine, barrier(machine), lanes)
+        values = np.stack([lanes_of(read(machine), lanes, machine) for read in reads], axis=1)
+        rows = np.ascontiguousarray(values).view(np.uint8).reshape(len(lanes), width)
+        for lane, start, key, row in zip(lanes.tolist(), starts.tolist(), keys, rows, strict=True):
+            if start // machine.shared.stride != key // machine.shared.stride:
+                machine.fail("mbarrier", "the store tells an mbarrier of a CTA that its bytes do not go to", lane)
+            index = start + np.arange(width)
+            engine_writes(machine, index, lane)
+            land = partial(engine_has_written, machine, index, row, lane)
+            machine.family(MBarriers).bytes_later(key, lane, width, land)
+
+    return run
+
+
 HANDLERS: Handlers = {
+    "st.async": decode_store,
     "cp.async": decode_copy,
     "cp.async.commit_group": command(commit),
     "cp.async.wait_group": decode_wait,

@@ -62,11 +62,13 @@ class Sums:
         words: (warp, lane, register), what the registers will hold.
         products: the number of products still in flight.
         writes: of the registers.
+        registers: their numbers.
     """
 
     words: Array
     products: int
     writes: Sequence[Write]
+    registers: Sequence[int]
 
 
 @dataclass
@@ -94,13 +96,28 @@ class WarpGroupProducts:
             fenced[first : first + GROUP] = True
 
     def _touch(self, step: Step, doing: Mask) -> None:
-        """Note that an instruction other than a product does something to registers of products."""
+        """Note that an instruction other than a product does something to registers of products.
+
+        Raises:
+            SimulationError: it reads the sums of a product in flight.
+        """
         if step.instruction.opcode in ("wgmma", "mov"):
             return
         read = step.uses.reads & self.machine.code.accumulators
+        if read and self.sums:
+            self._refuse_early(read, doing)
         warps = slice(None) if doing is None else doing.reshape(-1, WARP).any(axis=1)
         for register in (step.uses.writes | read) & self.machine.followed:
             self._fenced[register][warps] = False
+
+    def _refuse_early(self, read: set[int], doing: Mask) -> None:
+        """Refuse to read sums of products in flight."""
+        for (first, _), sums in self.sums.items():
+            lane = first * WARP
+            group = slice(lane, lane + GROUP * WARP)
+            if not read.isdisjoint(sums.registers) and (doing is None or doing[group].any()):
+                text = "the sums of a product are read, and no wgmma.wait_group has waited for it"
+                self.machine.fail("race", text, lane if doing is None else lane + int(doing[group].argmax()))
 
     def check_fenced(self, first: int, registers: Sequence[int]) -> None:
         """Refuse a product on registers that the group has used since its last fence."""
@@ -125,13 +142,13 @@ class WarpGroupProducts:
                     self.machine.fail("race", text, first * WARP)
         return None if found is None else found.words
 
-    def issue(self, product: Product, words: Array, writes: Sequence[Write]) -> None:
-        """A product is under way; `words` are the sums it will leave."""
+    def issue(self, product: Product, words: Array, writes: Sequence[Write], registers: Sequence[int]) -> None:
+        """A product is under way; `words` are the sums it will leave in these registers."""
         key = product.accumulator
         self.open.setdefault(key[0], []).append(product)
         found = self.sums.get(key)
         if found is None:
-            self.sums[key] = Sums(words, 1, writes)
+            self.sums[key] = Sums(words, 1, writes, registers)
             self._write(key[0], writes, np.full(words.shape, MEANINGLESS))
         else:
             found.words, found.products, found.writes = words, found.products + 1, writes
@@ -251,7 +268,7 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
             else:
                 products.current(key)
             finished = finish(total, form.result, saturate=form.saturate).view(np.uint32)
-            products.issue(Product(key, [*held, *more]), finished, writes)
+            products.issue(Product(key, [*held, *more]), finished, writes, sums)
 
     return run
 

@@ -1,22 +1,39 @@
-"""Copies from global to shared memory that run while the program goes on: `cp.async`, and waiting for them.
+"""Copies to shared memory that run while the program goes on: `cp.async` from global memory, `st.async` from registers.
 
     %t = ttg.async_copy_global_to_local %pointers, %buffer mask %m : …
 
     cp.async.cg.shared.global [ $0 + 0 ], [ $1 + 0 ], 0x10, $2;          $2: 16, or 0 where the mask is false
 
 What is masked off becomes 0: a pipelined load with another value selects it when it reads the buffer.
+
+    ttng.async_shared_store %tile, %buffer, %barrier
+
+    st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [ $0 ], { $1, … }, [ $5 ];
+
+Tiles go to the shared memory of all CTAs that have a part of the buffer; the barrier of each counts the bytes there.
 """
 
 from __future__ import annotations
 
 from tilewright.backends.llvm.writer import Typed
-from tilewright.backends.nvidia.lower.access_plan import Plan, Unit, plan_of
-from tilewright.backends.nvidia.lower.buffers import buffer_layout, has_other_copies
+from tilewright.backends.nvidia.lower.access_plan import Move, Plan, Unit, plan_of
+from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_plan, buffer_pointer, has_other_copies
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering, constraints_of
+from tilewright.backends.nvidia.lower.mbarriers import RANK, sharers
 from tilewright.backends.nvidia.lower.memory import access_bits, only_once, vector_of
-from tilewright.backends.nvidia.lower.shared_tiles import BYTE, address, offset
+from tilewright.backends.nvidia.lower.register_packing import PackedWords
+from tilewright.backends.nvidia.lower.shared_tiles import (
+    BYTE,
+    CLUSTER_POINTER,
+    address,
+    in_block,
+    memory_bits,
+    offset,
+    pointer_to,
+)
 from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal, AsyncWait
+from tilewright.dialects.ttng_descriptors import AsyncSharedStore
 from tilewright.ir.core import Value, buffer_type
 
 MIN_BYTES, MAX_BYTES = 4, 16
@@ -73,6 +90,41 @@ def _emit(
     lowerer.assembly_results([], text, given, constraints=f"{constraints_of([], given)},~{{memory}}")
 
 
+def _store(lowerer: Lowerer, op: AsyncSharedStore) -> None:
+    """Each element is stored once in each CTA that has it, so that barriers count what they expect."""
+    type, element = buffer_type(op.buffer), lowerer.element(op.value.type)
+    plan = buffer_plan(lowerer, op.value, type, (Unit.VECTOR,))
+    words = PackedWords.of(memory_bits(element), len(plan.moves[0].registers))
+    if words.width < MIN_BYTES * BYTE:
+        reason = f"one store moves {MIN_BYTES} bytes or more, and here {words.width // BYTE}"
+        raise refused(op, "this asynchronous store", f"{reason}: take a layout whose threads have neighbours")
+    if has_other_copies(lowerer, op.value, type):
+        raise refused(op, "an asynchronous store to several blocks", "store a tile that each of the blocks has")
+    condition = only_once(lowerer, op.value.type, per_block=True) or "true"
+    values, where = lowerer.registers(op.value), lowerer.buffer(op.buffer).bytes(type)
+    text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{words.suffix}"
+    listed = ", ".join(f"${3 + place}" for place in range(words.number))
+    for move in plan.moves:
+        target, told = pointer_to(lowerer, plan, move, where), _told(lowerer, op, plan, move)
+        packed = words.pack(lowerer.w, element, [values[register] for register in move.registers])
+        operands = [("i1", condition), ("i32", _number(lowerer, plan, target)), ("i32", told)]
+        operands += [(words.type, word) for word in packed]
+        lowerer.assembly(f"@$0 {text} [ $1 ], {f'{{ {listed} }}' if words.number > 1 else listed}, [ $2 ];", operands)
+
+
+def _told(lowerer: Lowerer, op: AsyncSharedStore, plan: Plan, move: Move) -> str:
+    """The address of the barrier that counts the bytes of a move, an i32: that of the block where they go."""
+    own, w = buffer_pointer(lowerer, op.barrier), lowerer.w
+    pointer = own if plan.block is None else in_block(lowerer, own, plan.block, move)
+    number, bits = _number(lowerer, plan, pointer), sharers(op.barrier)
+    return w.emit(f"and i32 {number}, {~(bits << RANK)}") if bits else number
+
+
+def _number(lowerer: Lowerer, plan: Plan, pointer: str) -> str:
+    space = SHARED_POINTER if plan.block is None else CLUSTER_POINTER
+    return lowerer.w.emit(f"ptrtoint {space} {pointer} to i32")
+
+
 def _wait(lowerer: Lowerer, op: AsyncWait) -> None:
     lowerer.w.call_void("llvm.nvvm.cp.async.wait.group", [("i32", str(op.pending))])
 
@@ -81,4 +133,5 @@ LOWERINGS: dict[str, Lowering] = {
     "ttg.async_commit_group": lambda lowerer, op: lowerer.w.call_void("llvm.nvvm.cp.async.commit.group", []),
     "ttg.async_copy_global_to_local": _copy,
     "ttg.async_wait": _wait,
+    "ttng.async_shared_store": _store,
 }

@@ -184,9 +184,14 @@ def _put(lowerer: Lowerer, op: Op, tile: Value, buffer: Value) -> None:
     element, type = lowerer.element(tile.type), buffer_type(buffer)
     units = units_of(lowerer.target.capability, STMATRIX_SINCE, Unit.STORED_BYTES)
     plan = buffer_plan(lowerer, tile, type, units)
-    if plan.block is not None or has_other_copies(lowerer, tile, type):
-        raise refused(op, "a store to shared memory of another block", "launch the kernel with num_ctas=1")
+    if has_other_copies(lowerer, tile, type):
+        reason = "store a tile that each of the blocks has, or launch the kernel with num_ctas=1"
+        raise refused(op, "a store of one block to the shared memory of several", reason)
+    if plan.block is not None:
+        cluster_barrier(lowerer)  # the other blocks have read what was there
     store_tile(lowerer, lowerer.registers(tile), element, plan, lowerer.buffer(buffer).bytes(type))
+    if plan.block is not None:
+        cluster_barrier(lowerer)  # and may read
 
 
 def _load(lowerer: Lowerer, op: LocalLoad) -> None:

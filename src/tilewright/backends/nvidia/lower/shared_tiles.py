@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
-from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Plan, Unit
+from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Place, Plan, Unit
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
@@ -114,12 +114,17 @@ def pointer_to(lowerer: Lowerer, plan: Plan, move: Move, where: Bytes) -> str:
     pointer, added = address(lowerer, plan, move.start, where)
     if plan.block is None:
         return offset(lowerer, pointer, added)
-    rank, more = lowerer.placed(plan.block, move.start)
+    mapped = in_block(lowerer, pointer, plan.block, move)
+    return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
+
+
+def in_block(lowerer: Lowerer, pointer: str, block: Place, move: Move) -> str:
+    """The address of the same byte in the block that a move goes to."""
+    rank, more = lowerer.placed(block, move.start)
     if more:
         rank = str(more) if rank == "0" else lowerer.w.emit(f"or disjoint i32 {rank}, {more}")
     operands = [(SHARED_POINTER, pointer), ("i32", rank)]
-    mapped = lowerer.w.call(CLUSTER_POINTER, "llvm.nvvm.mapa.shared.cluster", operands)
-    return lowerer.w.emit(f"getelementptr inbounds i8, {CLUSTER_POINTER} {mapped}, i32 {added}")
+    return lowerer.w.call(CLUSTER_POINTER, "llvm.nvvm.mapa.shared.cluster", operands)
 
 
 def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> None:
@@ -146,15 +151,15 @@ def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> Non
 
 
 def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, where: Bytes) -> None:
-    """Write registers to shared memory of the own block.
+    """Write registers to shared memory, of the own block or of others as the plan says.
 
     Args:
         values: one per register.
         element: their LLVM type.
         where: the buffer.
     """
-    assert plan.block is None, "every block writes its own memory"
     store = _store_vector if plan.unit is Unit.VECTOR else _store_matrices
+    assert plan.block is None or plan.unit is Unit.VECTOR, "matrices are stored in the own block"
     for move in plan.moves:
         store(
             lowerer,
@@ -183,7 +188,8 @@ def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: P
         found = "poison"
         for place, word in enumerate(packed):
             found = w.insert(type, found, words.type, word, place)
-    w.do(f"store {type} {found}, {SHARED_POINTER} {pointer}, align {words.number * words.width // BYTE}")
+    space = SHARED_POINTER if plan.block is None else CLUSTER_POINTER
+    w.do(f"store {type} {found}, {space} {pointer}, align {words.number * words.width // BYTE}")
 
 
 def _load_vector(lowerer: Lowerer, element: str, count: int, plan: Plan, pointer: str) -> list[str]:
