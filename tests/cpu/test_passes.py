@@ -367,7 +367,6 @@ INPUTS = {
     "version_strides": SPACED,
     "blocked_transpose": TRANSPOSED,
     "merge_programs": TILES_IN_A_ROW,
-    "version_masks": TILES_IN_A_ROW.replace("program_id x", "program_id y"),
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,

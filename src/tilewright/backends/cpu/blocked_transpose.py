@@ -19,7 +19,7 @@ from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
-from tilewright.backends.cpu.nest_masks import context_of, inside, without_masks
+from tilewright.backends.cpu.nest_masks import all_on, context_of, without_masks
 from tilewright.backends.cpu.version_strides import put_version
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import GuardedStore, Nest, Read
@@ -40,10 +40,21 @@ def blocked_transpose(module: Op, target: Target) -> bool:
             b.location, lanes = nest.location, _side(nest, target)
             facts = _facts(b, nest, target, lanes) if lanes else {}
             with b.into(Block()):
-                if any(facts.values()) and (condition := inside(b, nest, target)) is not None:
+                if any(facts.values()) and (condition := _condition(b, nest, target)) is not None:
                     put_version(b, nest, condition, _by_squares(nest, lanes, facts))
                     found = True
     return found
+
+
+def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
+    """Whether `nest` may go by squares, an i1 in front of it; None where that cannot be told there."""
+    condition = all_on(context_of(b, nest, target, 1), nest)
+    if condition is None:
+        for op in b.block:
+            op.drop_uses()
+    elif nest.overlaps is not None:
+        condition = b.select(nest.overlaps, b.constant(0, i1), condition)
+    return condition
 
 
 def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> dict[Op, dict[str, Attribute]]:

@@ -77,20 +77,13 @@ def holds(c: Context, part: Part) -> Value:
     return part.below if part.axis is None else c.compare("sge", part.below, part.extent, i64, 0)
 
 
-def inside(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
-    """Whether `without_masks(nest)` does the same, an i1 in front of the nest; None where that cannot be told there.
-
-    It is whether no mask is off anywhere, and no store is redirected. The block of `b` is an empty one.
-    """
-    c = context_of(b, nest, target, 1)
+def all_on(c: Context, nest: Nest) -> Value | None:
+    """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
     parts = parts_of(c, nest)
     if parts is None:
-        for op in reversed(list(b.block)):
-            op.erase()
         return None
-    every = dict.fromkeys(holds(c, part) for part in parts) or [b.constant(1, i1)]
-    condition = reduce(lambda a, b: c.binary("arith.andi", a, b, i1, 0), every)
-    return condition if nest.overlaps is None else b.select(nest.overlaps, b.constant(0, i1), condition)
+    every = dict.fromkeys(holds(c, part) for part in parts) or [c.b.constant(1, i1)]
+    return reduce(lambda a, b: c.binary("arith.andi", a, b, i1, 0), every)
 
 
 def without_masks(nest: Nest) -> Nest:

@@ -42,7 +42,6 @@ from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
-from tilewright.backends.cpu.version_masks import version_masks
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -176,7 +175,6 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
             partial(merge_programs, target=target),
             "programs whose rows go on in the next one are one",
         ),
-        Pass("version_masks", partial(version_masks, target=target), "rows of tiles wholly inside ask for nothing"),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
