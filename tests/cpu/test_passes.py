@@ -146,6 +146,34 @@ ROWS = """
   }
 """
 
+TILES_IN_A_ROW = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %n: i32) {
+    %width = arith.constant 16 : i32
+    %tile = tt.get_program_id x : i32
+    %start = arith.muli %tile, %width : i32
+    %i = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %j = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %row = tt.expand_dims %i {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %lane = tt.expand_dims %j {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %first = tt.splat %start : i32 -> tensor<1x16xi32>
+    %column = arith.addi %first, %lane : tensor<1x16xi32>
+    %row_step = tt.splat %n : i32 -> tensor<4x1xi32>
+    %down = arith.muli %row, %row_step : tensor<4x1xi32>
+    %far = tt.broadcast %down : tensor<4x1xi32> -> tensor<4x16xi32>
+    %near = tt.broadcast %column : tensor<1x16xi32> -> tensor<4x16xi32>
+    %at = arith.addi %far, %near : tensor<4x16xi32>
+    %end = tt.splat %n : i32 -> tensor<1x16xi32>
+    %below = arith.cmpi slt, %column, %end : tensor<1x16xi32>
+    %on = tt.broadcast %below : tensor<1x16xi1> -> tensor<4x16xi1>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<4x16x!tt.ptr<f32>>
+    %p = tt.addptr %base, %at : tensor<4x16x!tt.ptr<f32>>, tensor<4x16xi32>
+    %v = tt.load %p, %on : tensor<4x16x!tt.ptr<f32>>
+    %w = arith.addf %v, %v : tensor<4x16xf32>
+    tt.store %p, %w, %on : tensor<4x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 TILES_OF_FUNCTIONS = """
   tt.func public @kernel(%x: !tt.ptr<i32>) {
     %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
@@ -338,6 +366,7 @@ INPUTS = {
     "allocate_buffers": TILES_IN_BRANCHES,
     "version_strides": SPACED,
     "blocked_transpose": TRANSPOSED,
+    "merge_programs": TILES_IN_A_ROW,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,

@@ -17,6 +17,8 @@
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
+    %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
+    "cpu.take"(%k) <{axis = x}>                                     this program does what the k - 1 after it would do
 
 A buffer is a pointer to a tile in address space 5. Ops inside a nest keep their meaning on whole tiles, so a nest
 computes what its ops would compute one after the other; the lowering may only interleave them.
@@ -26,12 +28,13 @@ from __future__ import annotations
 
 from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
+from tilewright.dialects.tt_program import AXES
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
-from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i32, i64
+from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64
 
 SCRATCH = 5
 """The address space of buffers."""
@@ -72,12 +75,19 @@ class Write(Op):
     row, elide_copy = Flag("row"), Flag("elide_copy")
 
 
-@declares("cpu.nest", regions=1, effect=Effect.RECURSIVE)
+def _verify_nest(op: Nest) -> None:
+    require(op.given is None or op.given.type in (i1, i64), op, "is given an i1 or an i64")
+    require(op.programs is None or op.mode == "rows", op, "has rows that go on")
+
+
+@declares("cpu.nest", regions=1, effect=Effect.RECURSIVE, verify=_verify_nest)
 class Nest(Op):
     """Tile ops that share loops.
 
     Attributes:
+        given: `overlaps` or `programs`.
         overlaps: an i1, whether each `cpu.store` inside goes to its buffer first.
+        programs: an i64: it is for so many programs, each of which continues the rows of the one before; None: for one.
         mode: `rows`, whose inner loop runs along the last axis, or `columns`, along `axis`.
         outer: the extents of the outer loops.
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
@@ -86,7 +96,7 @@ class Nest(Op):
     """
 
     __slots__ = ()
-    overlaps = OptionalOperand(0)
+    given = OptionalOperand(0)
     mode = Word("mode")
     outer = Integers("outer")
     axis = Integer("axis", -1)
@@ -94,6 +104,14 @@ class Nest(Op):
     square = Integer("square", 0)
     region = RegionOf()
     body = Body()
+
+    @property
+    def overlaps(self) -> Value | None:
+        return self.given if self.given is not None and self.given.type is i1 else None
+
+    @property
+    def programs(self) -> Value | None:
+        return self.given if self.given is not None and self.given.type is i64 else None
 
     def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0) -> None:
         """Set those of these attributes that say something."""
@@ -199,6 +217,33 @@ class AssertAt(Report):
     __slots__ = ()
     condition, first = Operand(0), Operand(1)
     message = Word("message")
+
+
+def _verify_programs(op: Programs) -> None:
+    numbers = [value.type for value in (*op.operands, *op.results)]
+    require(op.axis in AXES and numbers == [i64], op, "has a number of programs along x, y or z, an i64")
+
+
+class Programs(Op):
+    """Programs that one thread runs one after the other, along `axis`."""
+
+    __slots__ = ()
+    axis = Word("axis")
+
+
+@declares("cpu.programs_ahead", verify=_verify_programs)
+class ProgramsAhead(Programs):
+    """How many of them are to run now, this one included; at least 1."""
+
+    __slots__ = ()
+
+
+@declares("cpu.take", effect=Effect.WRITE, results=0, verify=_verify_programs)
+class Take(Programs):
+    """This program does the work of `count`, of which the others are left out."""
+
+    __slots__ = ()
+    count = Operand(0)
 
 
 declare("cpu.yield", terminator=True)

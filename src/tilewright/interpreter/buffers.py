@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import Alloc, CpuDot, Matmul, Nest, Read, Write, tile_of
+from tilewright.dialects.cpu import Alloc, CpuDot, Matmul, Nest, ProgramsAhead, Read, Take, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
+from tilewright.dialects.tt_program import AXES
 from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
@@ -85,6 +86,21 @@ def _read(machine: Interpreter, op: Read, buffer: Any) -> Any:
 @executes("cpu.nest")
 def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
     return machine.run_region(op.region, ())[1]
+
+
+@executes("cpu.programs_ahead")
+def _programs_ahead(machine: Interpreter, op: ProgramsAhead, *_: Any) -> Any:
+    """As many as the grid has, of loops over memory; a nest over tiles computes the tiles of one program."""
+    axis = AXES.index(op.axis)
+    has_tiles = any(isinstance(inner, Nest) for function in machine.functions.values() for inner in function.walk())
+    return np.int64(1 if has_tiles else machine.grid[axis] - machine.program[axis])
+
+
+@executes("cpu.take")
+def _take(machine: Interpreter, op: Take, count: Any) -> Any:
+    axis, (x, y, z) = op.axis, machine.program
+    more = range(1, int(count))
+    machine.left_out += [(x + n * (axis == "x"), y + n * (axis == "y"), z + n * (axis == "z")) for n in more]
 
 
 @executes("cpu.store")

@@ -65,6 +65,7 @@ class Interpreter:
         environment: the values of the function that runs.
         arena: the program's scratch memory, for `cpu.alloc`; made when it is first needed.
         rows: the tiles that went, row by row, through buffers of one row.
+        left_out: programs whose work this one has done.
     """
 
     def __init__(self, memory: Memory, *, program: Extents, grid: Extents, functions: Mapping[str, Op]) -> None:
@@ -75,6 +76,7 @@ class Interpreter:
         self.environment: Environment = {}
         self.arena: Array | None = None
         self.rows: dict[Value, Array] = {}
+        self.left_out: list[Extents] = []
         self._states: dict[str, Any] = {}
 
     def state(self, name: str, make: Callable[[], State]) -> State:

@@ -62,10 +62,13 @@ def run_ir(
     values = [arguments[p.name or ""] for p in parameters] if isinstance(arguments, Mapping) else list(arguments)
     memory = Memory([_buffer(p, v) for p, v in zip(parameters, values, strict=True) if hasattr(v, "shape") and v.shape])
     concrete = [_argument(p, v) for p, v in zip(parameters, values, strict=True)]
-    extents = full_grid(grid)
+    extents, done = full_grid(grid), set[Extents]()
     for program in programs(extents):
-        own = memory if memory_of is None else memory_of(program)
-        Interpreter(own, program=program, grid=extents, functions=functions).call(kernel, concrete)
+        if program not in done:
+            own = memory if memory_of is None else memory_of(program)
+            machine = Interpreter(own, program=program, grid=extents, functions=functions)
+            machine.call(kernel, concrete)
+            done.update(machine.left_out)
 
 
 def full_grid(grid: Iterable[int]) -> Extents:

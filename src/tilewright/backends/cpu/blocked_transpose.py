@@ -12,25 +12,21 @@ stores are redirected, the nest runs row by row; so in its version there are nei
 
 from __future__ import annotations
 
-from functools import reduce
-
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, STORES, conjuncts, is_tile, tile_operand, where_of
-from tilewright.backends.cpu.loop_builder import LoopBuilder, operand_of
+from tilewright.backends.cpu.costs import LOADS, SINKS, STORES, is_tile, tile_operand
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Address, Affine, Uniform
-from tilewright.backends.cpu.nest.loads import masks_memory
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
+from tilewright.backends.cpu.nest_masks import all_on, context_of, without_masks
 from tilewright.backends.cpu.version_strides import put_version
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.arith import Select
 from tilewright.dialects.cpu import GuardedStore, Nest, Read
-from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.tt_memory import Store
 from tilewright.ir.attributes import UNIT, Attribute
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.declare import OPS
-from tilewright.ir.types import PointerType, TensorType, i1, i64
+from tilewright.ir.types import PointerType, TensorType, i1
 from tilewright.transforms.functions import functions_of
 
 
@@ -52,7 +48,7 @@ def blocked_transpose(module: Op, target: Target) -> bool:
 
 def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
     """Whether `nest` may go by squares, an i1 in front of it; None where that cannot be told there."""
-    condition = _all_on(_context(b, nest, target, 1), nest)
+    condition = all_on(context_of(b, nest, target, 1), nest)
     if condition is None:
         for op in b.block:
             op.drop_uses()
@@ -65,36 +61,20 @@ def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> dict[Op, d
     """What is to be known of each store of `nest`."""
     dropped = Block()  # what is built here tells where neighbours are
     with b.into(dropped):
-        c = _context(b, nest, target, lanes)
+        c = context_of(b, nest, target, lanes)
         found: dict[Op, dict[str, Attribute]] = {op: _facts_of(c, op) for op in nest.body if isinstance(op, STORES)}
     for op in dropped:
         op.drop_uses()
     return found
 
 
-def _context(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> Context:
-    c = Context(b, target, operand_of, len(nest.outer) + 1)
-    c.lanes = lanes
-    return c
-
-
 def _by_squares(nest: Nest, lanes: int, facts: dict[Op, dict[str, Attribute]]) -> Nest:
     """A copy of `nest` all of whose masks are on, and whose stores are not redirected."""
-    is_known = [isinstance(op, Select) and is_tile(op.condition) and masks_memory(op.condition) for op in nest.body]
-    marks = [facts.get(op, {}) for op in nest.body]
-    copy = nest.clone()
-    copy.set_operands(())
+    marks = [facts[op] for op in nest.body if isinstance(op, STORES)]
+    copy = without_masks(nest)
     copy.mark(square=lanes)
-    for op, is_mask, mark in zip(copy.body, is_known, marks, strict=True):
-        if isinstance(op, Load):
-            op.set_operands((op.pointer,))
-        elif isinstance(op, STORES):
-            assert op.block is not None, "it stands in the nest"
-            store = Op(OPS["tt.store"], (op.pointer, op.value), (), op.attributes | mark, (), (), op.location)
-            op.block.insert(store, op)
-            op.erase()
-        elif isinstance(op, Select) and is_mask:
-            op.replace((op.chosen,))
+    for store, mark in zip([op for op in copy.body if isinstance(op, STORES)], marks, strict=True):
+        store.attributes |= mark
     return copy
 
 
@@ -158,25 +138,3 @@ def _axis_of_neighbours(c: Context, pointer: Value) -> int | None:
         if isinstance(offset, Affine) and offset.stride == 1:
             return axis
     return None
-
-
-def _all_on(c: Context, nest: Nest) -> Value | None:
-    """Whether no mask of `nest` is off anywhere, an i1 in front of the nest; None where that cannot be told there."""
-    conditions = []
-    for op in nest.body:
-        masks = where_of(op)[1:] if isinstance(op, ACCESSES) else []
-        for part in [part for mask in masks for part in conjuncts(mask)]:
-            shape = part.type.shape or ()
-            long = [axis for axis, extent in enumerate(shape) if extent > 1]
-            if len(long) > 1:
-                return None
-            c.extent = max(shape, default=1)
-            lane = evaluate(c, part, tuple(LANE if axis in long else ZERO for axis in range(len(shape))))
-            if isinstance(lane, ActiveLaneBound) and lane.level == 0:
-                conditions.append(c.compare("sge", lane.below, c.extent, i64, 0))
-            elif isinstance(lane, Uniform) and lane.level == 0:
-                conditions.append(c.value(lane.value, i1))
-            else:
-                return None
-    every = dict.fromkeys(conditions) or [c.b.constant(1, i1)]
-    return reduce(lambda a, b: c.binary("arith.andi", a, b, i1, 0), every)

@@ -34,7 +34,7 @@ from tilewright.backends.llvm.loops import LoopEmitter, moved_type
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.builtin import Assume
-from tilewright.dialects.cpu import Alloc, AssertAt, PrintBuffer
+from tilewright.dialects.cpu import Alloc, AssertAt, PrintBuffer, ProgramsAhead, Take
 from tilewright.dialects.scf import For, While
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.tt_program import ProgramId
@@ -45,7 +45,7 @@ from tilewright.transforms.functions import functions_of, is_public
 
 ARGUMENTS_AT = 24
 _AXES = "xyz"
-_PROLOGUE_OPS = Alloc, Call, ProgramId, While
+_PROLOGUE_OPS = Alloc, Call, ProgramId, Take, While
 """The ops that decide what stands at the start of a function: addresses of buffers, the axes of the grid."""
 
 
@@ -81,6 +81,7 @@ class FunctionEmitter(LoopEmitter):
         self.programs: dict[str, str] = {}
         self.control: Control | None = None
         self.listener: Listener | None = None
+        self.number, self.taken = "", ""
         self.prologue_ops = [op for op in function.walk() if isinstance(op, _PROLOGUE_OPS)]
 
     def emit(self, name: str) -> None:
@@ -98,10 +99,11 @@ class FunctionEmitter(LoopEmitter):
             seen = control.tick()
             with w.loop("%begin", "%end", carried=self._first_program(axes), guarded=True) as loop:
                 self.program = dict(zip(axes, loop.carried, strict=True))
+                self.number = loop.index
                 control.differs(seen, control.tick(), to=interrupted)
                 self._stop_if_told()
-                self.run(self.function.body)
-                loop.next = self._next_program(axes)
+                loop.step = self._run_programs()
+                loop.next = self._next_program(axes, loop.step)
             w.leave_to(self.exit)
             w.start_block(self.exit)
             w.finish("i64 %end")
@@ -186,15 +188,25 @@ class FunctionEmitter(LoopEmitter):
             rest = w.emit(f"udiv i64 {rest}, {extent}")
         return found
 
-    def _next_program(self, axes: str) -> list[str]:
+    def _run_programs(self) -> str:
+        """Write what a program does; returns how many programs that were, an i64."""
+        w = self.w
+        takes = any(isinstance(op, Take) for op in self.prologue_ops)
+        if takes:
+            self.taken = w.alloca(8, align=8)
+            w.store("i64", "1", self.taken, align=8)
+        self.run(self.function.body)
+        return w.load("i64", self.taken, align=8) if takes else "1"
+
+    def _next_program(self, axes: str, step: str) -> list[str]:
         """Counts like an odometer, so that no program needs a division."""
         w, found = self.w, []
-        carry = "true"
+        more = w.convert("trunc", step, "i64", "i32")
         for axis in axes:
-            following = w.emit(f"add i32 {self.program[axis]}, {w.emit(f'zext i1 {carry} to i32')}")
+            following = w.emit(f"add i32 {self.program[axis]}, {more}")
             wraps = w.emit(f"icmp eq i32 {following}, {self.programs[axis]}")
             found.append(w.emit(f"select i1 {wraps}, i32 0, i32 {following}"))
-            carry = wraps
+            more = w.emit(f"zext i1 {wraps} to i32") if axis != axes[-1] else ""
         return found
 
     # ------------------------------------------------------------------ ops
@@ -219,6 +231,16 @@ class FunctionEmitter(LoopEmitter):
     def _program_id(self, op: ProgramId) -> None:
         table = self.program if _is_place(op) else self.programs
         self.names[op.result] = table[op.axis]
+
+    def _programs_ahead(self, op: ProgramsAhead) -> None:
+        """Those up to the end of the axis and of what the thread has claimed."""
+        w, here = self.w, self.program[op.axis]
+        row = w.emit(f"zext i32 {w.emit(f'sub i32 {self.programs[op.axis]}, {here}')} to i64")
+        claimed = w.emit(f"sub i64 %end, {self.number}")
+        self.names[op.result] = w.intrinsic("llvm.smin", "i64", row, claimed)
+
+    def _take(self, op: Take) -> None:
+        self.w.store("i64", self.names[op.count], self.taken, align=8)
 
     # ------------------------------------------------------------------ control flow
 
@@ -300,6 +322,8 @@ class FunctionEmitter(LoopEmitter):
         "cpu.alloc": _nothing,
         "cpu.assert": _assert_at,
         "cpu.print": _print,
+        "cpu.programs_ahead": _programs_ahead,
+        "cpu.take": _take,
         "gpu.barrier": _nothing,
         "ttg.barrier": _nothing,
         "llvm.intr.assume": _assume,

@@ -31,6 +31,7 @@ from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
+from tilewright.backends.cpu.merge_programs import merge_programs
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
@@ -169,6 +170,11 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
     return (
         Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
+        Pass(
+            "merge_programs",
+            partial(merge_programs, target=target),
+            "programs whose rows go on in the next one are one",
+        ),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

@@ -98,7 +98,8 @@ class _Choice:
         """Write the loop a second time where it may store past the caches, and say when it runs backwards."""
         b, loop, costs, is_short = self.b, self.loop, self.costs, self._is_short_row()
         del loop.attributes[STORED]
-        is_loop = self.turns * width_of(loop) < lanes_of_row(loop)
+        lanes = lanes_of_row(loop)
+        is_loop = not lanes or self.turns * width_of(loop) < lanes
         may_wait = is_loop and self.bytes >= ORDERED_TILE and (self.rereads or not self.moves)
         ahead = self._ahead() if may_wait and b.turning() is None else None
         may_stream = (is_loop or is_short) and self.moves and self.bytes >= STREAMED_TILE and costs.streams_from > 0

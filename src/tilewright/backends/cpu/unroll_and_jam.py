@@ -165,11 +165,11 @@ class _Unrolled:
 
 
 def _is_multiple(number: Operand, factor: int) -> bool:
-    """Whether an i64 is known to be a multiple of `factor`: loops end there, or at x & -factor."""
+    """Whether an i64 is known to be a multiple of `factor`: loops end there, at x & -factor, or x * factor."""
     if isinstance(number, int):
         return number % factor == 0
     op = number.op
-    bits = offset_of(op.operands[1]) if op is not None and op.name == "arith.andi" else 1
+    bits = offset_of(op.operands[1]) if op is not None and op.name in ("arith.andi", "arith.muli") else 1
     return isinstance(bits, int) and bits % factor == 0
 
 

@@ -81,12 +81,14 @@ class Loop:
         next: what they are for the next iteration; set it before the loop is closed.
         results: what they are after the loop; there once the loop is closed.
         preheader: a section that runs once, before the first iteration (and only if there is one).
+        step: what is added to the counter; iterations may set another one.
     """
 
-    __slots__ = ("carried", "index", "next", "preheader", "results")
+    __slots__ = ("carried", "index", "next", "preheader", "results", "step")
 
-    def __init__(self, index: str, carried: list[str], preheader: Section) -> None:
+    def __init__(self, index: str, carried: list[str], preheader: Section, step: str | int) -> None:
         self.index = index
+        self.step = step
         self.carried = carried
         self.preheader = preheader
         self.next: Sequence[str] = ()

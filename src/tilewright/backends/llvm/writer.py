@@ -284,11 +284,11 @@ class LlvmWriter:
         self.do(f"br label %{head}")
         self.start_block(head)
         phis = self.open_section()
-        loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carried], preheader)
+        loop = Loop(self.fresh("i"), [self.fresh("c") for _ in carried], preheader, step)
         yield loop
         assert len(loop.next) == len(carried), "loop.next has one value per carried value"
         unsigned = "nuw " if str(low).isdigit() else ""  # from a negative number the counter passes 0
-        following = self.emit(f"add {unsigned}nsw i64 {loop.index}, {step}")
+        following = self.emit(f"add {unsigned}nsw i64 {loop.index}, {loop.step}")
         again = self.emit(f"icmp slt i64 {following}, {high}")
         latch = self.label
         self.do(f"br i1 {again}, label %{head}, label %{after}{flags}")

@@ -92,6 +92,7 @@ class Context:
         guards: the conditions that what is being built relies on, a bit for each in `conditions`.
         memoised_guards: the guards that each memoised value requires.
         conditions: every condition that was ever assumed, and its bit.
+        programs: the nest is for so many programs, whose rows continue one another.
         runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
         wraps: fast versions of ranges modulo something allow for one wrap.
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
@@ -123,6 +124,7 @@ class Context:
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
         self.redirected: Value | None = None
+        self.programs: Scalar = 1
         self.runs = ""
         self.optimize_size = False
         self.wraps = False

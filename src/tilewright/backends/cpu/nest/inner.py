@@ -135,7 +135,7 @@ class InnerLoop:
         if not self.by_rows or c.optimize_size or not c.runs:
             return {}
         reads = any(isinstance(op, Read) for op in nest.body)
-        several = c.runs == "turn" or prod(nest.outer) > 1
+        several = c.programs == 1 and (c.runs == "turn" or prod(nest.outer) > 1)
         phase = nest.phases[self.sinks[0]]
         facts: dict[str, Attribute] = {RUNS: Keyword(c.runs), **({PHASE: Number(phase, i64)} if phase else {})}
         if all(isinstance(r, STORES) for r in self.sinks):
@@ -155,7 +155,7 @@ class InnerLoop:
         width = c.lanes * at_once if self.by_rows else 1
         inner = c.depth + 1
         c.depth = inner
-        if self.by_rows and width >= self.extent and (self.turns or not facts):
+        if self.by_rows and width >= self.extent and c.programs == 1 and (self.turns or not facts):
             self.values = self._turn(0, at_once)
         else:
             end = self._end(c.lanes * chunks)
@@ -171,7 +171,9 @@ class InnerLoop:
     def _end(self, width: int) -> Scalar:
         """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
         if self.c.fast or not self.by_rows or width >= self.extent:
-            return self.extent
+            return self.c.multiply(self.c.programs, self.extent, i64, 0)
+        if self.c.programs != 1:
+            return self.c.multiply(self.c.programs, self.extent, i64, 0)
         return end_of_loop(self.tails, self.sinks, self.extent, self.outer, width)
 
     def _turn(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:

@@ -77,6 +77,7 @@ def lower_nest(
     c = Context(builder, target, scalar, len(nest.outer) + by_rows)
     c.runs, c.optimize_size, c.wraps, c.hoisted = op.runs, optimize_size or op.optimize_size, wraps, hoisted
     c.ends, c.seen = ends, seen
+    c.programs = 1 if op.programs is None else scalar(op.programs)
     c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()
 

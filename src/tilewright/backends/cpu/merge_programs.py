@@ -1,0 +1,237 @@
+"""Neighbouring programs whose tiles continue each other's rows run as one, with rows as long as those of all of them.
+
+    %column = %pid * 16 + range(16)            %k = the programs that come next, as far as all of this holds
+    "cpu.nest"() …  tt.store …          →      scf.if 1 <= %k, no mask is off, nothing overlaps {
+                                                 "cpu.nest"(%k) …  tt.store …       rows of 16 * %k elements
+                                                 cpu.take %k
+                                               } else {
+                                                 "cpu.nest"() …  tt.store …
+                                               }
+
+A tile that suits a GPU is a few cache lines wide, so most of a program's time would go into rows that have just begun.
+The nest of the next program may be this one's, further along its rows: each address, and what else it computes, is in
+lane i of program p + 1 what it is here in lane 16 + i. That is what `program_motion.py` finds out. Programs that share
+memory, other than by reading it, keep their order: the ranges of addresses of all of them together are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from itertools import combinations
+from math import prod
+
+from tilewright.analysis.guard_conditions import (
+    ZERO,
+    Condition,
+    Sum,
+    either,
+    every,
+    greatest,
+    is_zero,
+    least,
+    minus,
+    not_negative,
+    plus,
+    scaled,
+    size,
+    times,
+    whole,
+)
+from tilewright.analysis.integer_forms import Form
+from tilewright.analysis.value_forms import ValueForms, size_of
+from tilewright.backends.cpu.costs import STORES, is_tile
+from tilewright.backends.cpu.guard_ops import GuardOps
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.nest_masks import Part, context_of, holds, parts_of, without_masks
+from tilewright.backends.cpu.order_programs import order_of
+from tilewright.backends.cpu.program_motion import Motion
+from tilewright.backends.cpu.version_strides import put_version
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import Alloc, GuardedStore, Nest
+from tilewright.dialects.scf import If
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import OPS, Effect
+from tilewright.ir.types import i1, i64
+from tilewright.transforms.functions import functions_of, is_public
+
+MOST = 4096
+"""Max number of programs that run as one: a launch is looked after between them."""
+
+
+def merge_programs(module: Op, target: Target) -> bool:
+    """Give nests of `module` (ttcir) a version for several programs, where they allow it; returns whether any does."""
+    found = False
+    for function in functions_of(module):
+        if is_public(function) and _runs_one_nest(function.body):
+            for nest in [op for op in function.walk() if isinstance(op, Nest)]:
+                found |= _Merging(function, nest, target).run()
+    return found
+
+
+def _runs_one_nest(block: Block) -> bool:
+    """Whether all that a program does from `block` on is to compute scalars and to run one nest."""
+    nested = [op for op in block if isinstance(op, Nest) or op.regions]
+    others = (op for op in block if op not in nested)
+    if len(nested) != 1 or not all(_is_pure(op) for op in others):
+        return False
+    (only,) = nested
+    if isinstance(only, If) and not only.results:
+        return all(_runs_one_nest(region.block) for region in only.regions)
+    return isinstance(only, Nest) and not only.results
+
+
+def _is_pure(op: Op) -> bool:
+    return op.definition.effect is Effect.NONE or op.definition.terminator or isinstance(op, Alloc)
+
+
+class _Merging:
+    """One nest."""
+
+    def __init__(self, function: Func, nest: Nest, target: Target) -> None:
+        self.nest, self.target, self.axis = nest, target, order_of(function)[0]
+        self.b = LoopBuilder(Block(), entry=function.body)
+        self.b.location = nest.location
+        self.motion = Motion(nest, self.axis)
+        self.accesses: list[Load | Store | GuardedStore] = [
+            op for op in nest.body if isinstance(op, (Load, Store, GuardedStore))
+        ]
+
+    def run(self) -> bool:
+        """Write the version; returns whether there is one."""
+        nest, b = self.nest, self.b
+        has_rows = nest.mode == "rows" and prod(nest.outer) > 1 and not nest.square
+        if not has_rows or nest.optimize_size or not self.motion.is_continued():
+            return False
+        with b.into(Block()):
+            count = b.smin(b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)}), MOST)
+            parts = parts_of(context_of(b, nest, self.target, 1), nest)
+            found = None if parts is None else self._condition(parts, count)
+            if found is None:
+                for op in reversed(list(b.block)):
+                    op.erase()
+                return False
+            condition, count = found
+            version = without_masks(nest)
+            version.set_operands((count,))
+            put_version(b, nest, condition, version)
+        assert version.block is not None, "it stands in a branch"
+        version.block.insert(
+            Op(OPS["cpu.take"], (count,), (), {"axis": Keyword(self.axis)}, (), (), nest.location), version.next
+        )
+        return True
+
+    def _condition(self, parts: list[Part], count: Value) -> tuple[Value, Value] | None:
+        """Whether several programs may run as one, an i1, and how many; None where that cannot be told."""
+        b, c = self.b, context_of(self.b, self.nest, self.target, 1)
+        conditions, limits = list[Value](), dict[tuple[Value, int], None]()
+        for part in parts:
+            motion = self.motion.of_mask(part.op, part.mask)
+            if motion.stays:
+                conditions.append(holds(c, part))
+            elif motion.shifts and part.axis is not None:
+                limits[part.below, part.extent] = None
+            else:
+                return None
+        for below, extent in limits:
+            count = b.smin(count, b.ashr(below, extent.bit_length() - 1))
+        for dividend, divisor in self.motion.divided:
+            left = b.extend(b.sub(divisor, b.srem(dividend, divisor)), i64)
+            count = b.smin(count, left)
+        apart = self._apart(count)
+        if apart is None:
+            return None
+        conditions += [b.compare("sge", count, 1), *apart]
+        return reduce(b.and_, dict.fromkeys(conditions)), count
+
+    def _apart(self, count: Value) -> list[Value] | None:
+        """Conditions under which no program of `count` touches what another one stores."""
+        if not any(isinstance(op, STORES) for op in self.accesses):
+            return None
+        forms = ValueForms()
+        (counted,) = forms.symbol(count, (1, MOST)).terms
+        reaches = [_reach(forms, op, self.motion, Sum({counted: 1})) for op in self.accesses]
+        conditions = list[Condition]()
+        for (one, a), (other, z) in combinations(zip(self.accesses, reaches, strict=True), 2):
+            if isinstance(one, STORES) or isinstance(other, STORES):
+                if a is None or z is None:
+                    return None
+                conditions.append(either((_are_apart(a, z), _are_same(a, z))))
+        return list(self._written(every(conditions)))
+
+    def _written(self, condition: Condition) -> Iterator[Value]:
+        """The condition as ops at the end of the block: an i1, or nothing where it always holds."""
+        b = self.b
+        end = b.append(Op.create("arith.constant", (), (i1,), {"value": Number(1, i1)}))
+        fails = GuardOps(end, {}).fails(condition)
+        end.erase()
+        yield b.xor(fails, 1)
+
+
+class _Reach:
+    """The memory that an access touches in all programs together.
+
+    Attributes:
+        base: the address of the first element.
+        steps: per outer axis how far its elements are apart, in bytes, and how many there are.
+        along: the bytes of a row.
+        tags: which axes of the nest those of the access are.
+    """
+
+    def __init__(self, base: Sum, steps: list[tuple[Sum, int]], along: Sum, tags: object) -> None:
+        self.base, self.steps, self.along, self.tags = base, steps, along, tags
+
+    def low(self) -> Sum:
+        return plus(self.base, *(least(ZERO, scaled(step, extent - 1)) for step, extent in self.steps))
+
+    def behind(self) -> Sum:
+        return plus(self.base, self.along, *(greatest(ZERO, scaled(step, extent - 1)) for step, extent in self.steps))
+
+    def is_injective(self) -> Condition:
+        """Whether each axis steps over all that the axes behind it go through."""
+        conditions, span = list[Condition](), self.along
+        for step, extent in reversed(self.steps):
+            if extent > 1:
+                conditions.append(not_negative(minus(size(step), span)))
+                span = plus(span, scaled(size(step), extent - 1))
+        return every(conditions)
+
+
+def _reach(forms: ValueForms, op: Load | Store | GuardedStore, motion: Motion, count: Sum) -> _Reach | None:
+    """Where `op` reads or writes; None where its addresses are no sums of products."""
+    form, tags = forms.of(op.pointer), motion.tags[op]
+    if any(table.rest is not None for table in form.terms.values()) or any(
+        symbol.is_lane for monomial in form.terms for symbol in monomial
+    ):
+        return None
+    along, steps, bytes = whole(size_of(op.pointer)), list[tuple[Sum, int]](), size_of(op.pointer)
+    for axis, extent in enumerate(form.shape):
+        step = _step(form, axis)
+        if axis == motion.inner(tags):
+            number = step.number
+            if number is None or number < 0:
+                return None
+            along = plus(scaled(times(count, whole(extent)), number), whole(bytes - number))
+        else:
+            steps.append((step, extent))
+    base = Sum({monomial: table.first for monomial, table in form.terms.items() if table.first})
+    return _Reach(base, steps, along, (tags, bytes) if is_tile(op.pointer) else None)
+
+
+def _step(form: Form, axis: int) -> Sum:
+    return Sum({monomial: table.steps[axis] for monomial, table in form.terms.items() if table.steps[axis]})
+
+
+def _are_apart(a: _Reach, b: _Reach) -> Condition:
+    return either((not_negative(minus(b.low(), a.behind())), not_negative(minus(a.low(), b.behind()))))
+
+
+def _are_same(a: _Reach, b: _Reach) -> Condition:
+    """Whether both touch the same element at each index, and another one at another index."""
+    if a.tags is None or a.tags != b.tags:
+        return either(())
+    steps = (is_zero(minus(x, y)) for (x, _), (y, _) in zip(a.steps, b.steps, strict=True))
+    return every((is_zero(minus(a.base, b.base)), is_zero(minus(a.along, b.along)), *steps, a.is_injective()))
