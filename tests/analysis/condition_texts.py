@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.analysis.guard_conditions import ALWAYS, Comparison, Condition, Connection, Extreme, Scaled, Sum
+from tilewright.analysis.guard_conditions import ALWAYS, Comparison, Condition, Connection, Part, Remainder, Scaled, Sum
 from tilewright.analysis.integer_forms import Symbol
 
 
@@ -31,7 +31,9 @@ def _product_text(factor: int, words: list[str]) -> str:
     return "·".join([str(factor)] * (factor != 1 or not words) + words)
 
 
-def _part_text(part: Extreme | Scaled) -> str:
+def _part_text(part: Part) -> str:
     if isinstance(part, Scaled):
         return f"({sum_text(part.left)})·({sum_text(part.right)})"
+    if isinstance(part, Remainder):
+        return f"({sum_text(part.of)}) mod {part.divisor}"
     return f"{'min' if part.sign < 0 else 'max'}({', '.join(map(sum_text, part.among))})"

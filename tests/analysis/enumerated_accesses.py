@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.analysis.guard_conditions import Comparison, Condition, Extreme, Sum
+from tilewright.analysis.guard_conditions import Comparison, Condition, Extreme, Remainder, Sum
 from tilewright.analysis.integer_forms import Monomial, Symbol
 from tilewright.analysis.value_forms import size_of
 from tilewright.dialects.arith import Constant
@@ -188,6 +188,8 @@ class Samples:
             if isinstance(part, Extreme):
                 values = [self.sum(one) for one in part.among]
                 found = np.minimum.reduce(values) if part.sign < 0 else np.maximum.reduce(values)
+            elif isinstance(part, Remainder):
+                found = self.sum(part.of) % part.divisor
             else:
                 found = self.sum(part.left) * self.sum(part.right)
             total = total + factor * found

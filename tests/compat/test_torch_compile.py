@@ -167,6 +167,24 @@ def test_sums_by_index_of_narrow_integers_and_over_several_axes_of_slices(run: R
     assert run(SUMS) == ["equal"]
 
 
+SHORT_ROWS = """
+import torch
+from torch._inductor.utils import run_and_get_code
+
+x = torch.randn(30, 12)[:, :7]
+for options in ({}, {"triton.max_tiles": 2}):
+    torch._dynamo.reset()
+    found, (code,) = run_and_get_code(torch.compile(torch.sigmoid, backend="tilewright", options=options), x)
+    torch.testing.assert_close(found, torch.sigmoid(x))
+    print("YBLOCK" in code)
+"""
+
+
+@pytest.mark.slow
+def test_short_rows_have_an_axis_of_their_own_only_for_who_asks(run: Run) -> None:
+    assert run(SHORT_ROWS) == ["False", "True"]
+
+
 TIMED = """
 import torch
 from torch._inductor.runtime.benchmarking import Benchmarker, benchmarker

@@ -1,10 +1,10 @@
-"""Conditions that only the run can decide, as data: sums, minima, maxima and products of what the run tells.
+"""Conditions that only the run can decide, as data: sums, extremes, products and remainders of what the run tells.
 
     y - x >= 256 or x - y >= 256        Connection("or", (Comparison(">=", y - x - 256), Comparison(">=", x - y - 256)))
 
-A pass that makes IR of one needs i64 additions, multiplications, minima, maxima and comparisons. The numbers are those
-of the symbols as i64, scalars extended with their signs; 64-bit sums are taken not to wrap, as addresses beyond 2^63
-lead nowhere. What the ranges of the symbols decide is decided when the condition is made.
+A pass that makes IR of one needs i64 additions, multiplications, minima, maxima, remainders and comparisons. The
+numbers are those of the symbols as i64, scalars extended with their signs; 64-bit sums are taken not to wrap, as
+addresses beyond 2^63 lead nowhere. What the ranges of the symbols decide is decided when the condition is made.
 """
 
 from __future__ import annotations
@@ -30,11 +30,21 @@ class Scaled(NamedTuple):
     right: Sum
 
 
+class Remainder(NamedTuple):
+    """What a sum leaves when it is divided by a positive number, 0 … divisor - 1."""
+
+    of: Sum
+    divisor: int
+
+
+Part: TypeAlias = Extreme | Scaled | Remainder
+
+
 class Sum(NamedTuple):
-    """A polynomial of symbols, plus multiples of minima, maxima and products."""
+    """A polynomial of symbols, plus multiples of minima, maxima, products and remainders."""
 
     terms: Mapping[Monomial, int]
-    parts: tuple[tuple[int, Extreme | Scaled], ...] = ()
+    parts: tuple[tuple[int, Part], ...] = ()
 
     @property
     def number(self) -> int | None:
@@ -79,7 +89,7 @@ ZERO = whole(0)
 
 def plus(*sums: Sum) -> Sum:
     terms: dict[Monomial, int] = {}
-    parts: tuple[tuple[int, Extreme | Scaled], ...] = ()
+    parts: tuple[tuple[int, Part], ...] = ()
     for one in sums:
         if one.parts:
             parts = _merged(parts, one.parts) if parts else one.parts
@@ -91,9 +101,7 @@ def plus(*sums: Sum) -> Sum:
     return Sum(terms, parts)
 
 
-def _merged(
-    parts: tuple[tuple[int, Extreme | Scaled], ...], more: tuple[tuple[int, Extreme | Scaled], ...]
-) -> tuple[tuple[int, Extreme | Scaled], ...]:
+def _merged(parts: tuple[tuple[int, Part], ...], more: tuple[tuple[int, Part], ...]) -> tuple[tuple[int, Part], ...]:
     """Both, without those that cancel."""
     found = list(parts)
     for factor, part in more:
@@ -144,6 +152,16 @@ def _extreme(sign: int, a: Sum, b: Sum) -> Sum:
     return Sum({}, ((1, Extreme(sign, (a, b))),))
 
 
+def remainder(sum: Sum, divisor: int) -> Sum:
+    """What the sum leaves when it is divided by a positive number; multiples of the number do not count."""
+    terms = {monomial: factor for monomial, factor in sum.terms.items() if monomial and factor % divisor}
+    parts = tuple((factor, part) for factor, part in sum.parts if factor % divisor)
+    rest = sum.terms.get((), 0) % divisor
+    if not terms and not parts:
+        return whole(rest)
+    return Sum({}, ((1, Remainder(plus(Sum(terms, parts), whole(rest)), divisor)),))
+
+
 def size(sum: Sum) -> Sum:
     """The sum without its sign."""
     return greatest(sum, scaled(sum, -1)) if sum.number is None else whole(abs(sum.number))
@@ -170,7 +188,9 @@ def _range_of(monomial: Monomial) -> Interval:
     return low, high
 
 
-def _range_of_part(part: Extreme | Scaled) -> Interval:
+def _range_of_part(part: Part) -> Interval:
+    if isinstance(part, Remainder):
+        return 0, part.divisor - 1
     if isinstance(part, Scaled):
         return _range_of_product(interval_of(part.left), interval_of(part.right))
     lows, highs = zip(*(interval_of(sum) for sum in part.among), strict=True)

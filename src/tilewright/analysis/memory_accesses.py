@@ -118,7 +118,7 @@ class Lanes:
         """
         steps_only = self.mask.on is None and all(table.rest is None for table in self.varying.values())
         if steps_only or self.offsets is None:
-            extent = _extent(self.varying, self.ends)
+            extent = extent_of(self.varying, self.ends)
         else:
             active = self.offsets[self.active]
             extent = Extent(whole(int(active.min())), whole(int(active.max())))
@@ -243,7 +243,8 @@ def _is_line(bound: Form) -> bool:
     )
 
 
-def _extent(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
+def extent_of(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
+    """What lanes at these distances touch, but for the last one's element; None if a lane may be anywhere."""
     low = high = ZERO
     for axis, (first, behind) in enumerate(ends):
         step = step_of(terms, axis)

@@ -3,6 +3,7 @@
     tt.store x + 4·i0, 64 lanes       tt.load x + 256 + 4·i0       Independent: no byte in common
     tt.store x + 4·i0                 tt.load x + 4·i0             SameElement: only lanes of one index meet
     tt.store x + 4·i0                 tt.load y + 4·i0             Guarded: if y - x >= 256 or x - y >= 256 or x == y
+    tt.store x + 4·i0 + 64·i1         tt.store y + 4·i0 + 64·i1    Guarded: that, or (y - x) mod 64 leaves room for both
     tt.store x + 4·i0                 tt.load x + 4·(i0 // 2)      Ordered: lanes of different indices meet
 
 The claims are about one execution of each access in which both see the same values; every value of the arguments, and
@@ -30,6 +31,7 @@ from tilewright.analysis.guard_conditions import (
     plus,
 )
 from tilewright.analysis.integer_forms import same_terms
+from tilewright.analysis.interleaving import interleaved
 from tilewright.analysis.lane_masks import Mask
 from tilewright.analysis.memory_accesses import (
     Lanes,
@@ -68,12 +70,17 @@ class Ordered(NamedTuple):
 Dependence: TypeAlias = Independent | SameElement | Guarded | Ordered
 
 
-def dependence(first: MemoryAccess, second: MemoryAccess, accesses: MemoryAccesses) -> Dependence:
-    """What two accesses of one function have to do with each other, whether they read or write."""
+def dependence(
+    first: MemoryAccess, second: MemoryAccess, accesses: MemoryAccesses, *, gaps: bool = False
+) -> Dependence:
+    """What two accesses of one function have to do with each other, whether they read or write.
+
+    With `gaps`, the run also compares whether each lies in the other's gaps, which costs six more scalar ops.
+    """
     a, b, between = first.lanes, second.lanes, accesses.between(first, second)
     if _never_active(a.mask, b.mask) or _misses_by_remainder(a, b, between):
         return Independent()
-    found, distance = _at_run_time(a, b, between), between.number
+    found, distance = _at_run_time(a, b, between, gaps), between.number
     if distance is None or isinstance(found, Independent | SameElement):
         return found
     by_lanes = _by_lanes(a, b, distance)
@@ -147,7 +154,7 @@ def _at(values: Array, lanes: Array) -> Array:
 # --- at run time --------------------------------------------------------------------------------------------------
 
 
-def _at_run_time(a: Lanes, b: Lanes, between: Sum) -> Dependence:
+def _at_run_time(a: Lanes, b: Lanes, between: Sum, gaps: bool) -> Dependence:
     """What ranges and strides tell, now or when the kernel runs."""
     same: Condition = NEVER
     if a is b or (a.shape == b.shape and a.size == b.size and same_terms(a.varying, b.varying)):
@@ -156,6 +163,8 @@ def _at_run_time(a: Lanes, b: Lanes, between: Sum) -> Dependence:
         if same == ALWAYS:
             return SameElement()
     apart = _apart(a, b, between)
+    if gaps and apart != NEVER:
+        apart = either((apart, interleaved(a, b, between)))
     if apart == ALWAYS:
         return Independent()
     return Ordered() if apart == same == NEVER else Guarded(apart, same)

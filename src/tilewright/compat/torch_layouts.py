@@ -10,6 +10,7 @@ each call moves them anew; networks that have more of them than of numbers in im
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -25,7 +26,10 @@ MOST_REDUCED = 2
 
 
 def tile_long_rows(loops: Any) -> None:
-    """Let the module `LOOPS` give kernels for CPUs several axes only where that pays and torch can choose blocks."""
+    """Let the module `LOOPS` give kernels for CPUs several axes only where that pays and torch can choose blocks.
+
+    Who asks Inductor for other axes than `TILED` gets short ones, too.
+    """
     original = loops.SIMDScheduling.get_nd_tilings.__func__
 
     def get_nd_tilings(cls: Any, nodes: Any, *numbers: Any) -> Any:
@@ -33,7 +37,8 @@ def tile_long_rows(loops: Any) -> None:
         devices = [node.get_device() for node in nodes if hasattr(node, "get_device")]
         if any(device is None or device.type != "cpu" for device in devices):
             return found
-        return [tiling for tiling in found if not _is_unfit(tiling, loops.V.graph.sizevars)]
+        shortest = SHORTEST if all(_setting(loops.config, name) == TILED[name] for name in TILED) else 0
+        return [tiling for tiling in found if not _is_unfit(tiling, loops.V.graph.sizevars, shortest)]
 
     loops.SIMDScheduling.get_nd_tilings = classmethod(get_nd_tilings)
     _merge_reduced(loops.SIMDScheduling)
@@ -53,15 +58,20 @@ def _merge_reduced(scheduling: Any) -> None:
     scheduling.create_tiling = classmethod(create_tiling)
 
 
-def _is_unfit(tiling: Any, sizes: Any) -> bool:
-    """Whether torch has no block sizes for a kernel, or its innermost axis is known to be short.
+def _setting(config: Any, name: str) -> Any:
+    """A setting of Inductor, whose name has dots."""
+    return reduce(getattr, name.split("."), config)
+
+
+def _is_unfit(tiling: Any, sizes: Any, shortest: int) -> bool:
+    """Whether torch has no block sizes for a kernel, or its innermost axis is known to be shorter than `shortest`.
 
     Reductions have block sizes for two other axes at most. Short axes count where there are several and no reduction.
     """
     pointwise = {axis for axis in tiling if not axis.startswith("r")}
     if any(not sizes.statically_known_equals(tiling[axis], 1) for axis in tiling.keys() - pointwise):
         return len(pointwise) > 2
-    return len(pointwise) > 1 and bool(sizes.statically_known_lt(tiling["x"], SHORTEST))
+    return len(pointwise) > 1 and bool(sizes.statically_known_lt(tiling["x"], shortest))
 
 
 def weigh_weights(graph: Any) -> None:

@@ -6,7 +6,8 @@
 A nest interleaves its loads and stores. Where `analysis/memory_dependences.py` cannot show that this is right, the
 condition under which it is becomes scalar ops. If they say that the tile at %q overlaps the tile at %p without
 being the same tile, or that elements of it have one address, the store goes to the buffer, and the buffer is copied to
-%q after the nest. A mask that is computed from loads is kept for that copy too.
+%q after the nest. A mask that is computed from loads is kept for that copy too. Two stores may also lie in each other's
+gaps, as those to the halves of the rows of one array do.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _undisturbed(nest: Nest, accesses: MemoryAccesses) -> tuple[list[Condition],
     places = {op: accesses.of(op) for op in ops}
     for number, store in enumerate(stores):
         for other in (op for op in ops if op not in stores[: number + 1]):
-            answer = dependence(places[store], places[other], accesses)
+            answer = dependence(places[store], places[other], accesses, gaps=other in stores)
             if not isinstance(answer, Independent):
                 disturbing.update((op, None) for op in (store, other) if isinstance(op, Store))
             condition = _condition(answer, may_be_same=other not in elsewhere)

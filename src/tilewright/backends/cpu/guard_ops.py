@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tilewright.analysis.guard_conditions import Comparison, Condition, Extreme, Scaled, Sum
+from tilewright.analysis.guard_conditions import Comparison, Condition, Extreme, Part, Remainder, Scaled, Sum
 from tilewright.analysis.integer_forms import Monomial, Symbol
 from tilewright.backends.cpu.insertion import op_before
 from tilewright.ir.attributes import Attribute, Keyword, Number
@@ -17,7 +17,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IndexType, PointerType, Type, i1, i64
 
 Known: TypeAlias = dict[tuple[object, ...], Value]
-Term: TypeAlias = tuple[int, "Monomial | Extreme | Scaled"]
+Term: TypeAlias = tuple[int, "Monomial | Part"]
 """A factor, and what it is multiplied with."""
 
 FAILS = {">=": "slt", "==": "ne"}
@@ -58,16 +58,26 @@ class GuardOps:
     def _total(self, terms: list[Term]) -> Value:
         return self._joined("arith.addi", [self._times(*term) for term in terms], 0)
 
-    def _times(self, factor: int, part: Monomial | Extreme | Scaled) -> Value:
+    def _times(self, factor: int, part: Monomial | Part) -> Value:
         if not part:
             return self._constant(factor)
         if isinstance(part, Extreme):
             a, b = part.among
             value = self._op("arith.minsi" if part.sign < 0 else "arith.maxsi", self._value(a), self._value(b))
+        elif isinstance(part, Remainder):
+            value = self._remainder(self._value(part.of), part.divisor)
         else:
             factors = map(self._value, part) if isinstance(part, Scaled) else map(self._symbol, part)
             value = self._joined("arith.muli", list(factors), 1)
         return value if factor == 1 else self._op("arith.muli", value, self._constant(factor))
+
+    def _remainder(self, value: Value, divisor: int) -> Value:
+        """That of a division which rounds towards minus infinity."""
+        if not divisor & (divisor - 1):
+            return self._op("arith.andi", value, self._constant(divisor - 1))
+        rest = self._op("arith.remsi", value, self._constant(divisor))
+        below_zero = self._op("arith.shrsi", rest, self._constant(63))
+        return self._op("arith.addi", rest, self._op("arith.andi", below_zero, self._constant(divisor)))
 
     def _joined(self, name: str, values: list[Value], empty: int, type: Type = i64) -> Value:
         """All of the values by one op after the other, from the first on; `empty` if there is none."""
