@@ -125,6 +125,25 @@ def test_memory_that_is_shared(x_at, out_at, x0, out0):
     np.testing.assert_array_equal(memory, wanted)
 
 
+@tw.jit
+def one_column_of_tiles(x_ptr, out_ptr, N, out0: int, BM: tl.constexpr, BN: tl.constexpr):
+    m, n = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN)
+    x = tl.load(x_ptr + m[:, None] * 256 + n[None, :], (n < N)[None, :])
+    tl.store(out_ptr + m[:, None] * out0 + n[None, :], x, (n < N)[None, :])
+
+
+@pytest.mark.parametrize("row", [0, 1, 8, 16, 40, 255, 256])
+@pytest.mark.parametrize("n", [64, 250])
+def test_rows_that_meet_are_stored_program_by_program(row, n):
+    x = np.arange(8 * 256, dtype=np.int32).reshape(8, 256)
+    out, wanted = np.zeros(4096, np.int32), np.zeros(4096, np.int32)
+    for first in range(0, n, 16):
+        for m in range(8):
+            wanted[m * row + first : m * row + min(first + 16, n)] = x[m, first : min(first + 16, n)]
+    one_column_of_tiles[(tw.cdiv(n, 16),)](x, out, n, row, 8, 16, num_threads=1)
+    assert np.array_equal(out, wanted)
+
+
 def test_lanes_that_are_masked_off_touch_nothing():
     for x, out in zip(between_guards(60 * 100, np.float32), between_guards(6000, np.float32), strict=True):
         doubled[(4, 7)](x, out, 60, 100, 100, 100, BM=16, BN=16, num_threads=1)

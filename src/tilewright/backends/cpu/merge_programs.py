@@ -148,13 +148,18 @@ class _Merging:
         return reduce(b.and_, dict.fromkeys(conditions)), count
 
     def _apart(self, count: Value) -> list[Value] | None:
-        """Conditions under which no program of `count` touches what another one stores."""
+        """Conditions under which no program of `count` touches what another one stores, and rows do not meet."""
         if not any(isinstance(op, STORES) for op in self.accesses):
             return None
         forms = ValueForms()
         (counted,) = forms.symbol(count, (1, MOST)).terms
         reaches = [_reach(forms, op, self.motion, Sum({counted: 1})) for op in self.accesses]
         conditions = list[Condition]()
+        for op, reach in zip(self.accesses, reaches, strict=True):
+            if isinstance(op, STORES):
+                if reach is None:
+                    return None
+                conditions.append(reach.is_injective())
         for (one, a), (other, z) in combinations(zip(self.accesses, reaches, strict=True), 2):
             if isinstance(one, STORES) or isinstance(other, STORES):
                 if a is None or z is None:
