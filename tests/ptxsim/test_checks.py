@@ -130,7 +130,7 @@ def test_unknown_instructions_and_functions() -> None:
     assert (error.kind, error.instruction) == ("unsupported", "frobnicate.b32 %r1, %r2")
     assert error.line > 0
     assert mistake("add.odd.s32 %r1, %r1, %r2;").text == "the simulator does not know the modifier .odd"
-    assert mistake("st.async.shared::cluster.b32 [%r1], %r2, [%r3];").kind == "unsupported"
+    assert mistake("red.async.shared::cluster.b32 [%r1], %r2, [%r3];").kind == "unsupported"
 
 
 def test_launches_that_do_not_fit() -> None:
