@@ -63,6 +63,10 @@ def seen_otherwise(a, b, c, d, N, HOW: tl.constexpr, BN: tl.constexpr):
         tl.store(d + n, tl.sum(total, 1))
     if HOW == "transposed":
         tl.store(d + at, total.trans(), mask=(n < N)[None, :])
+    if HOW == "both":
+        tl.store(d + at, total + total.trans(), mask=(n < N)[None, :])
+    if HOW == "turned":
+        tl.store(d + at, total.trans(), mask=(n < N - 3)[:, None])
     if HOW == "rows":
         tl.store(d + at, total, mask=(n < N)[:, None])
     tl.store(c + at, total, mask=(n < N)[None, :])
@@ -87,7 +91,7 @@ def run(a: np.ndarray, b: np.ndarray, width: int, **how: Any) -> np.ndarray:
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("width", [16, 32, 64])
-@pytest.mark.parametrize("columns", [1, 7, 15, 16, 17, 31, 32, 33, 48])
+@pytest.mark.parametrize("columns", [1, 7, 15, 16, 17, 31, 32, 33, 48, 49, 63])
 def test_every_number_of_columns(columns: int, width: int, dtype: Any, end: int) -> None:
     a, b = numbers(16, 32, dtype, end), numbers(32, columns, dtype, end)
     found = run(a, b, width)
@@ -119,7 +123,7 @@ def test_columns_that_are_stored_hold_what_they_should(how: str) -> None:
     np.testing.assert_array_equal(run(a, b, 32, HOW=how), wanted)
 
 
-@pytest.mark.parametrize("how", ["sum", "transposed", "rows"])
+@pytest.mark.parametrize("how", ["sum", "transposed", "rows", "both", "turned"])
 @pytest.mark.parametrize("columns", [0, 1, 9, 17])
 def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
     a, b = numbers(32, 32, np.float32, 1), numbers(32, 32, np.float32, 1)
@@ -136,6 +140,10 @@ def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
         np.testing.assert_array_equal(d, np.where(inside, wanted.T, WHOLE))
     if how == "rows":
         np.testing.assert_array_equal(d, np.where(inside[:, None], wanted, WHOLE))
+    if how == "both":
+        np.testing.assert_array_equal(d, np.where(inside, wanted + wanted.T, WHOLE))
+    if how == "turned":
+        np.testing.assert_array_equal(d, np.where(np.arange(32)[:, None] < columns - 3, wanted.T, WHOLE))
 
 
 @pytest.mark.parametrize("columns", [5, 16, 64, 80, 128])
@@ -161,7 +169,9 @@ def loops_of(width: int, how: str, kernel: Any = product, **given: int | None) -
     return str(tw.compile(source, target=tw.GPUTarget("cpu", "znver4", 0)).asm["loops"])
 
 
-@pytest.mark.parametrize(("width", "how", "bodies"), [(32, "", 2), (32, "shown", 1), (32, "gap", 1), (64, "", 1)])
+@pytest.mark.parametrize(("width", "how", "bodies"), [
+    (32, "", 2), (32, "shown", 1), (32, "gap", 1), (64, "", 2), (64, "shown", 1), (128, "", 1),
+])
 def test_one_vector_of_columns_has_a_body_of_its_own(width: int, how: str, bodies: int) -> None:
     text = loops_of(width, how)
     assert len(re.findall(r":(?:18|10) = scf.for", text)) == bodies  # two pointers, 16 or 8 sums

@@ -210,7 +210,7 @@ def test_loops_compute_what_the_kernel_says(kernel: Any, expected: Callable[...,
     wanted = [x.copy(), np.full(2 * N, -5.0, np.float32)]
     given, native = ([array.copy() for array in wanted] for _ in range(2))
     expected(*wanted, n)
-    for step in (None, *loop_passes(target)[3:]):
+    for step in (None, *loop_passes(target)[4:]):
         if step is not None:
             step.function(module)
         verify(module)

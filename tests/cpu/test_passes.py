@@ -347,6 +347,33 @@ TRANSPOSED = """
   }
 """
 
+PIXELS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %width: i32, %pitch: i32, %image: i32) {
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %w = tt.splat %width : i32 -> tensor<16xi32>
+    %y = arith.divsi %i, %w : tensor<16xi32>
+    %p = tt.splat %pitch : i32 -> tensor<16xi32>
+    %down = arith.muli %y, %p : tensor<16xi32>
+    %right = arith.remsi %i, %w : tensor<16xi32>
+    %pixel = arith.addi %down, %right : tensor<16xi32>
+    %r = tt.expand_dims %pixel {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %c = tt.expand_dims %i {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %apart = tt.splat %image : i32 -> tensor<1x16xi32>
+    %feature = arith.muli %c, %apart : tensor<1x16xi32>
+    %rb = tt.broadcast %r : tensor<16x1xi32> -> tensor<16x16xi32>
+    %cb = tt.broadcast %feature : tensor<1x16xi32> -> tensor<16x16xi32>
+    %place = arith.addi %rb, %cb : tensor<16x16xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<1x16x!tt.ptr<f32>>
+    %q = tt.addptr %from, %c : tensor<1x16x!tt.ptr<f32>>, tensor<1x16xi32>
+    %row = tt.load %q : tensor<1x16x!tt.ptr<f32>>
+    %v = tt.broadcast %row : tensor<1x16xf32> -> tensor<16x16xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %at = tt.addptr %to, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    tt.store %at, %v : tensor<16x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -365,6 +392,7 @@ INPUTS = {
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
     "version_strides": SPACED,
+    "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,
     "merge_programs": TILES_IN_A_ROW,
     "lower_nests": ROWS,

@@ -178,14 +178,15 @@ class Planner:
 
     def settle_operands(self, op: WritesMemory) -> None:
         """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where the
-        addresses on both sides are known in front of the loops, their ranges are compared there instead."""
+        addresses on both sides are known in front of the loops, their ranges are compared there instead. Buffers are
+        no part of that memory."""
         if self.open is not None and self.must_precede(self.open.uneven, [op]):
             self.close(before=op)
         if not self.is_wild(op):
             return
         self.close(before=op)
         for index, value in enumerate(op.operands):
-            if is_tile(value) and self.reads_memory(value):
+            if is_tile(value) and any(isinstance(o, Load) for o in lazy_closure(value)):
                 buffer = self.materialise(value, op)
                 read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
                 op.set_operand(index, read.result)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -24,15 +25,22 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, GuardedStore, Nest, Read, Write, tile_of
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_program import MakeRange
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
 from tilewright.ir.core import Block, Op, Value
+
+
+class Shown(NamedTuple):
+    """A store of what is computed of a buffer element by element; `turned`: of its transpose."""
+
+    store: Store | GuardedStore
+    turned: bool
 
 
 def seen_along(
     axis: int,
     b: LoopBuilder,
     buffer: Value,
-    stores: Sequence[Store | GuardedStore],
+    stores: Sequence[Shown],
     *,
     target: Target,
     scalar: Callable[[Value], Scalar],
@@ -53,35 +61,40 @@ def seen_along(
     if len(shape) not in (1, 2) or not stores:
         return None
     c = Context(b, target, scalar, 1)
-    ends = [_end(c, store, buffer, axis, written) for store in stores]
+    ends = [_end(c, shown, buffer, axis, written) for shown in stores]
     known = dict.fromkeys(end for end in ends if end is not None)
     if None in ends:
         return None
     return b.smax(b.smin(reduce(b.smax, known), shape[axis]), 0)
 
 
-def stores_of(buffer: Value) -> list[Store | GuardedStore]:
+def stores_of(buffer: Value) -> list[Shown]:
     """All stores of what is computed of `buffer` element by element; none if it is used in another way, too.
 
     Lowering adds uses, so this is asked before.
     """
-    found: dict[Store | GuardedStore, None] = {}
-    seen: set[Op] = set()
-    waiting = [(user, buffer) for user in buffer.uses]
+    found: dict[Shown, None] = {}
+    seen: set[tuple[Op, bool]] = set()
+    waiting = [(user, buffer, False) for user in buffer.uses]
     while waiting:
-        op, value = waiting.pop()
-        if op in seen and not isinstance(op, Store | GuardedStore):
+        op, value, turned = waiting.pop()
+        if (op, turned) in seen and not isinstance(op, Store | GuardedStore):
             continue
-        seen.add(op)
+        seen.add((op, turned))
         if isinstance(op, Store | GuardedStore) and value is op.value and value not in (op.pointer, op.mask):
-            found[op] = None
+            found[Shown(op, turned)] = None
         elif _keeps_places(op, buffer):
             continue
-        elif (isinstance(op, Read) and not op.row) or op.definition.elementwise:
-            waiting += [(user, result) for result in op.results for user in result.uses]
+        elif (isinstance(op, Read) and not op.row) or op.definition.elementwise or _turns(op):
+            waiting += [(user, result, turned ^ _turns(op)) for result in op.results for user in result.uses]
         else:
             return []
     return list(found)
+
+
+def _turns(op: Op) -> bool:
+    """Whether `op` swaps the axes of a matrix."""
+    return isinstance(op, Trans) and op.order == (1, 0)
 
 
 def _keeps_places(op: Op, buffer: Value) -> bool:
@@ -91,11 +104,13 @@ def _keeps_places(op: Op, buffer: Value) -> bool:
     return isinstance(op, Write) and op.buffer is buffer
 
 
-def _end(c: Context, store: Store | GuardedStore, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
-    """The row or column from which on `store` does nothing; None where that is not known here."""
-    shape = tile_of(buffer.type).shape
+def _end(c: Context, shown: Shown, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
+    """The row or column from which on a store does nothing; None where that is not known here."""
+    shape, store = tile_of(buffer.type).shape, shown.store
     c.extent = shape[axis]
     axes = [number == axis for number in range(len(shape))]
+    if shown.turned:
+        axes.reverse()
     alone, index = tuple(c.extent if it else 1 for it in axes), tuple(LANE if it else ZERO for it in axes)
     ends = []
     for condition in conjuncts(store.mask) if store.mask is not None else ():
@@ -116,7 +131,7 @@ def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bo
         if op is None or not isinstance(op.parent, Nest):
             if _block_of(value) not in around or value not in written:
                 return False
-        elif op.definition.elementwise or isinstance(op, Broadcast | ExpandDims | MakeRange | Splat):
+        elif op.definition.elementwise or isinstance(op, Broadcast | ExpandDims | MakeRange | Splat | Trans):
             waiting += op.operands
         elif op.name != "arith.constant":
             return False

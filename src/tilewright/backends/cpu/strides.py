@@ -33,6 +33,11 @@ def lies_transposed(pointer: Value) -> bool:
     return steps.get(0) == 1 and steps.get(1) != 1
 
 
+def steps_along(pointer: Value) -> Steps:
+    """How far a step along each axis goes that the tile of pointers depends on; where it wraps is disregarded."""
+    return _steps(pointer, {})
+
+
 def lies_across(value: Value) -> bool:
     """Whether neighbours in memory are neighbours along axis 0, for most elements that a 2-D tile is computed from."""
     return _votes(value, set()) > 0

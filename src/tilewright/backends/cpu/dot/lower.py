@@ -34,6 +34,8 @@ from tilewright.ir.types import FloatType, Type
 MANY_PANELS = 4
 """Min panels for which copying A pays off: a transposed one where vectors are narrow, any where rows are paired."""
 
+FEW_PANELS = 2
+"""Max panels of a tile in which the columns of a last one may be computed vector by vector."""
 FEW_BLOCKS = 4
 """Max blocks of rows for which B is read where it lies: with 4, packing costs 8 % of a product on Zen 4, with 8 2 %."""
 SINGLE_ROW = 4
@@ -109,7 +111,7 @@ class Plan:
         These are those of one vector where a vector is a good part of the tile, and those of a panel in wider tiles,
         where a second body would cost more to compile than it saves.
         """
-        return self.shape.lanes if self.reads_vectors and self.panels == 1 else self.shape.columns
+        return self.shape.lanes if self.reads_vectors and self.panels <= FEW_PANELS else self.shape.columns
 
     @property
     def expects_few_rows(self) -> bool:

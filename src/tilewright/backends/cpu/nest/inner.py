@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.near_partners import least_lanes
@@ -90,7 +91,7 @@ class InnerLoop:
     def chunks_per_step(self) -> int:
         """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
         c, nest = self.c, self.nest
-        if not self.by_rows or c.optimize_size or any(isinstance(r, ATOMICS) for r in self.sinks):
+        if not self.by_rows or c.optimize_size or any(map(_goes_lane_by_lane, self.sinks)):
             return 1
         ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
         size = sum(min(cost(o), LONG) for o in ops)
@@ -248,6 +249,11 @@ def _bytes(store: Store | GuardedStore) -> int:
 
 def _element_bytes(store: Store | GuardedStore) -> int:
     return max(8, store.value.type.bits) // 8
+
+
+def _goes_lane_by_lane(sink: Op) -> bool:
+    """Whether each lane has a place of its own in memory."""
+    return isinstance(sink, ATOMICS) or (isinstance(sink, Store) and not is_affine(sink.pointer))
 
 
 def _is_masked(op: Op) -> bool:

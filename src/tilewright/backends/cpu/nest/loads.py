@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tilewright.backends.cpu.costs import ACCESSES
+from tilewright.backends.cpu.costs import ACCESSES, lazy_closure
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import both
 from tilewright.backends.cpu.nest.lane_values import (
@@ -42,7 +42,16 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    return read(c, place, op.result.type.scalar, mask, other)
+    return read(c, place, op.result.type.scalar, mask, other, in_runs=goes_in_runs(c, place, op.pointer))
+
+
+def goes_in_runs(c: Context, place: Lane, pointer: Value) -> bool:
+    """Whether lanes that nothing tells to be neighbours often are: their places are computed, not loaded.
+
+    Those of the pixels of an image are, which `//` and `%` tell from a number, as long as a row of it goes on.
+    """
+    is_open = isinstance(place, Address) and isinstance(place.offset, Vector) and c.lanes > 1 and not c.optimize_size
+    return is_open and not any(isinstance(op, Load) for op in lazy_closure(pointer))
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
@@ -77,18 +86,25 @@ def masks_memory(value: Value) -> bool:
     return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
 
 
-def read(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Lane:
-    """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere."""
+def read(
+    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool = False
+) -> Lane:
+    """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere.
+
+    With `in_runs`, lanes that are not known to be neighbours are asked whether they are.
+    """
     if element is i1:
         rest = None if other is None else as_bytes(c, other, element)
-        return _as_truth(c, _read_bytes(c, place, i8, mask, rest))
-    return _read_bytes(c, place, element, mask, other)
+        return _as_truth(c, _read_bytes(c, place, i8, mask, rest, in_runs=in_runs))
+    return _read_bytes(c, place, element, mask, other, in_runs=in_runs)
 
 
-def _read_bytes(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Uniform | Vector:
+def _read_bytes(
+    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool
+) -> Uniform | Vector:
     if _is_single(place) and (mask is None or isinstance(mask, Uniform)):
         return _read_one(c, place, element, mask, other)
-    return _read_lanes(c, place, element, mask, other)
+    return _read_lanes(c, place, element, mask, other, in_runs=in_runs)
 
 
 def _is_single(place: Lane) -> bool:
@@ -127,7 +143,9 @@ def _read_one(c: Context, place: Lane, element: Type, mask: Uniform | None, othe
         return Uniform(c.b.masked_load(pointer(address), on, default, align=1), level)
 
 
-def _read_lanes(c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None) -> Vector:
+def _read_lanes(
+    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool
+) -> Vector:
     on = default = None
     mask = counting(c, mask)
     if mask is not None:
@@ -149,7 +167,8 @@ def _read_lanes(c: Context, place: Lane, element: Type, mask: Lane | None, other
     access = each_address(c, place)
     level = max(level, access.level)
     with c.at(level):
-        return Vector(access.read(c, element, on, default), level)
+        asks = in_runs and level >= c.depth
+        return Vector((access.read_run if asks else access.read)(c, element, on, default), level)
 
 
 def _read_spaced(c: Context, place: Address, offset: Affine, element: Type) -> Value:
@@ -251,6 +270,41 @@ class EachAddress(NamedTuple):
         if mask is None or other is None:
             return b.load(c.wide(element), self.first, align=align, stride=self.stride)
         return b.masked_load(self.first, mask, other, align=1, stride=self.stride)
+
+    def read_run(self, c: Context, element: Type, on: Vector | None, default: Vector | None) -> Value:
+        """What `read` gives, by one vector if the lanes are neighbours."""
+        b = c.b
+        run, start = self._run(c, element)
+        with b.branch(run) as branch:
+            with branch.otherwise():
+                each = self.read(c, element, on, default)
+            with branch.then():
+                if on is None or default is None:
+                    near = b.load(c.wide(element), start, align=size_of(element))
+                else:
+                    near = b.masked_load(start, on.value, default.value, align=size_of(element))
+        return branch.join(near, each)
+
+    def write_run(self, c: Context, value: Value, mask: Value | None) -> None:
+        """Do what `write` does, by one vector if the lanes are neighbours."""
+        b, align = c.b, size_of(value.type)
+        run, start = self._run(c, value.type.scalar)
+        with b.branch(run) as branch:
+            with branch.then():
+                if mask is None:
+                    b.store(value, start, align=align)
+                else:
+                    b.masked_store(value, start, mask, align=align)
+            with branch.otherwise():
+                self.write(c, value, mask)
+
+    def _run(self, c: Context, element: Type) -> tuple[Value, Value]:
+        """Whether the lanes are neighbours, and the address of the first one; for lanes with indices."""
+        b, indices = c.b, self.indices
+        assert indices is not None, "lanes at one distance are not asked"
+        first = b.extract(indices, 0)
+        apart = b.compare("ne", b.sub(indices, b.splat(first, c.lanes)), b.step(c.lanes, i64))
+        return b.xor(b.reduce("or", apart), 1), b.pointing(b.offset(self.first, first), element)
 
     def write(self, c: Context, value: Value, mask: Value | None) -> None:
         """Put the lanes of `value` there where `mask` holds."""

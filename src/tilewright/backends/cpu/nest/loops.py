@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from tilewright.backends.cpu.costs import ATOMICS, is_tile, tile_operand
+from tilewright.backends.cpu.affine import is_affine
+from tilewright.backends.cpu.costs import ATOMICS, conjuncts, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
@@ -22,7 +23,7 @@ from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Scalar, Uniform, uniform
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.tails import Tails
@@ -132,7 +133,7 @@ class NestBuilder:
                 self._column_chunks(index)
             return
         together = self._rows_together() if len(extents) == 1 else 1
-        end = extents[0] if self.c.ends is None else self.c.ends[0]
+        end = self._end_of_rows(extents[0]) if self.c.ends is None else self.c.ends[0]
         with self._level(end, together) as counter:
             c = self.c
             if together == 1:
@@ -140,6 +141,20 @@ class NestBuilder:
                 return
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
+
+    def _end_of_rows(self, extent: int) -> Scalar:
+        """Where the mask of a store ends the rows of a matrix, if it stands alone and no rule says where lanes lie."""
+        c, nest = self.c, self.nest
+        store = nest.sinks[0] if len(nest.sinks) == 1 == len(nest.outer) and nest.mode == "rows" else None
+        if not isinstance(store, Store) or store.mask is None or is_affine(store.pointer):
+            return extent
+        c.extent = extent
+        end: Scalar = extent
+        for part in conjuncts(store.mask):
+            on = evaluate(c, part, (LANE, ZERO)) if part.type.shape == (extent, 1) else None
+            if isinstance(on, ActiveLaneBound) and on.level == 0:
+                end = c.binary("arith.minsi", on.below, end, i64, 0)
+        return end
 
     def _rows_together(self) -> int:
         """The number of rows that go through each phase side by side.

@@ -12,7 +12,7 @@ from tilewright.backends.cpu.nest.atomics import lower_atomic
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index
-from tilewright.backends.cpu.nest.loads import buffer_address
+from tilewright.backends.cpu.nest.loads import buffer_address, goes_in_runs
 from tilewright.backends.cpu.nest.stores import redirected, write
 from tilewright.dialects.cpu import GuardedStore, Write, tile_of
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
@@ -50,7 +50,7 @@ def _store(c: Context, sink: Store | GuardedStore, index: Index) -> Act:
     if isinstance(sink, GuardedStore):
         place = buffer_address(c, c.buffer(sink.buffer), tile_of(sink.buffer.type), index)
         address = redirected(c, address, place)
-    return write(c, address, lane, mask, sink.value.type.scalar)
+    return write(c, address, lane, mask, sink.value.type.scalar, in_runs=goes_in_runs(c, address, sink.pointer))
 
 
 def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:

@@ -31,10 +31,13 @@ from tilewright.ir.types import Type, i1, i8, i64
 Act = Callable[[], None]
 
 
-def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type) -> Act:
+def write(
+    c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type, *, in_runs: bool = False
+) -> Act:
     """Get ready to store `value` at `place` on the lanes where `mask` holds; returns the store itself.
 
-    Everything is computed now, for the chunk at hand; calling what is returned only adds the stores.
+    Everything is computed now, for the chunk at hand; calling what is returned only adds the stores. With `in_runs`,
+    lanes that are not known to be neighbours are asked whether they are.
     """
     mask = needed_mask(c, mask) if mask is not None else None
     value, stored = as_bytes(c, value, element), i8 if element is i1 else element
@@ -46,7 +49,8 @@ def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type
     on = c.as_vector(mask, i1).value if mask is not None else None
     if start is None:
         access = each_address(c, place)
-        return lambda: access.write(c, lanes, on)
+        put = access.write_run if in_runs else access.write
+        return lambda: put(c, lanes, on)
     if on is None:
         return lambda: b.store(lanes, pointer(start), align=align)
     address = reachable(c, start, mask)
