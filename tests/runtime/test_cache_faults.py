@@ -299,7 +299,7 @@ import llvmlite.binding
 import numpy as np
 import tilewright as tw
 import tilewright.language as tl
-import tilewright.compiler.compile, tilewright.backends.cpu.pipeline
+import tilewright.compiler.compile, tilewright.backends.cpu.pipeline, tilewright.support.deferred_signals
 
 @tw.jit
 def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr, NUMBER: tl.constexpr):
