@@ -239,9 +239,35 @@ def summing(x_ptr, out_ptr, N, B: tl.constexpr):
 
 
 @tw.jit
+def branching(x_ptr, out_ptr, N, B: tl.constexpr):
+    """The next program may take the other branch."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    if tl.program_id(0) < 3:
+        tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+    else:
+        tl.store(out_ptr + m * N + n, -tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
+def leaving(x_ptr, out_ptr, N, B: tl.constexpr):
+    """Some programs do nothing."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    if tl.program_id(0) < 3:
+        tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
 def plain(x_ptr, out_ptr, N, B: tl.constexpr):
     m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
     tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
+def by_branches(x_ptr, out_ptr, N, B: tl.constexpr):
+    """All programs of four take the same branch, where there is one for them."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    if tl.program_id(0) // 4 == 0:
+        tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
 
 
 def with_versions(kernel, **options):
@@ -257,7 +283,8 @@ def with_versions(kernel, **options):
     return module, found
 
 
-OTHERS = [repeating, wrapping, naming_programs, apart, downwards, watching, counting, waiting, summing]
+SIMPLE = [repeating, wrapping, naming_programs, apart, downwards, branching, leaving]
+OTHERS = [*SIMPLE, watching, counting, waiting, summing]
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
@@ -267,12 +294,16 @@ def test_programs_that_stay_apart(kernel):
     assert with_versions(plain, B=16)[1], "the others differ from this one"
 
 
-@pytest.mark.parametrize("kernel", [repeating, wrapping, naming_programs, apart, downwards, plain])
+@pytest.mark.parametrize("kernel", [*SIMPLE, by_branches, plain])
 def test_what_they_compute(kernel):
     x, out, wanted = numbers(256, 256), np.zeros((256, 256), np.float32), np.zeros((256, 256), np.float32)
     kernel[(8,)](x, out, 256, B=16, num_threads=1)
     run_ir(parse_module(kernel.warmup(x, out, 256, B=16, grid=(8,)).asm["ttir"]), [x, wanted, 256], (8,))
     np.testing.assert_array_equal(out, wanted)
+
+
+def test_programs_of_one_branch_run_together():
+    assert with_versions(by_branches, B=16)[1]
 
 
 # ------------------------------------------------------------------ meaning

@@ -80,8 +80,16 @@ def _runs_one_nest(block: Block) -> bool:
         return False
     (only,) = nested
     if isinstance(only, If) and not only.results:
-        return all(_runs_one_nest(region.block) for region in only.regions)
+        return all(_runs_one_nest(arm.block) for arm in only.arms)
     return isinstance(only, Nest) and not only.results
+
+
+def _conditions_around(nest: Nest) -> Iterator[Value]:
+    """What decides whether a program runs `nest`."""
+    around = nest.parent
+    while isinstance(around, If):
+        yield around.condition
+        around = around.parent
 
 
 def _is_pure(op: Op) -> bool:
@@ -106,6 +114,8 @@ class _Merging:
         has_rows = nest.mode == "rows" and prod(nest.outer) > 1 and not nest.square
         if not has_rows or nest.optimize_size or not self.motion.is_continued():
             return False
+        if not all(self.motion.is_uniform(condition) for condition in _conditions_around(nest)):
+            return False  # the next program may take the other branch
         with b.into(Block()):
             count = b.smin(b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)}), MOST)
             parts = parts_of(context_of(b, nest, self.target, 1), nest)

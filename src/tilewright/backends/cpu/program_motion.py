@@ -73,6 +73,10 @@ class Motion:
         shape = shapes.pop() if len(shapes) == 1 else None
         return shape is not None and shape[:-1] == self.nest.outer and shape[-1] > 1
 
+    def is_uniform(self, scalar: Value) -> bool:
+        """Whether `scalar`, which is computed in front of the nest, is the same in the next program."""
+        return self._step(scalar) == 0
+
     def of_mask(self, access: Op, part: Value) -> Moved:
         """How a condition in the mask of `access` moves."""
         tags = self.tags.get(access)
