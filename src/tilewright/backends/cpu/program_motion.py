@@ -48,7 +48,7 @@ class Motion:
     def __init__(self, nest: Nest, axis: str) -> None:
         self.nest, self.axis = nest, axis
         self.rank = len(nest.outer) + 1
-        self.forms = ValueForms(sees_scalars=True)
+        self.forms = ValueForms(sees_scalars=True, goes_on=True)
         self.tags: dict[Op, Tags] = {}
         self.divided: dict[tuple[Value, Value], None] = {}
         self._moved: dict[tuple[Value, Tags], Moved] = {}
