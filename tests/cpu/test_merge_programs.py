@@ -239,9 +239,83 @@ def summing(x_ptr, out_ptr, N, B: tl.constexpr):
 
 
 @tw.jit
+def branching(x_ptr, out_ptr, N, B: tl.constexpr):
+    """The next program may take the other branch."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    if tl.program_id(0) < 3:
+        tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+    else:
+        tl.store(out_ptr + m * N + n, -tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
+def leaving(x_ptr, out_ptr, N, B: tl.constexpr):
+    """Some programs do nothing."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    if tl.program_id(0) < 3:
+        tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
 def plain(x_ptr, out_ptr, N, B: tl.constexpr):
     m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
     tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
+def by_branches(x_ptr, out_ptr, N, B: tl.constexpr):
+    """All programs of four take the same branch, where there is one for them."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    if tl.program_id(0) // 4 == 0:
+        tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
+def remainders(x_ptr, out_ptr, N, B: tl.constexpr):
+    """What is a range in one program goes on differently."""
+    m, n = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    first = tl.program_id(0) * B
+    tl.store(out_ptr + m * N + first + n, tl.load(x_ptr + m * N + first + (n & (B - 1))))
+
+
+@tw.jit
+def squares(x_ptr, out_ptr, N, B: tl.constexpr):
+    """0 and 1 are their squares."""
+    m, n = tl.arange(0, B)[:, None], tl.arange(0, 2)[None, :]
+    first = tl.program_id(0) * 2
+    tl.store(out_ptr + m * N + first + n, tl.load(x_ptr + m * N + first + n * n))
+
+
+@tw.jit
+def narrow(x_ptr, out_ptr, N, B: tl.constexpr):
+    """60 fits into eight bits, 4 times the lane of a later program does not."""
+    m, n = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    at = m * N + tl.program_id(0) * B + n
+    tl.store(out_ptr + at, (tl.program_id(0) * B * 4 + (n.to(tl.int8) << 2).to(tl.int32)).to(tl.float32))
+
+
+@tw.jit
+def in_rows(x_ptr, out_ptr, N, B: tl.constexpr):
+    """A row of lanes as two rows."""
+    m, n = tl.arange(0, 2)[:, None], (tl.program_id(0) * B + tl.arange(0, B)).reshape(2, B // 2)
+    tl.store(out_ptr + m * N + n, tl.load(x_ptr + m * N + n))
+
+
+@tw.jit
+def cancelling(x_ptr, out_ptr, N, B: tl.constexpr):
+    """Nothing depends on the load of `a`."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    a = tl.load(x_ptr + m * N + n).to(tl.int32, bitcast=True)
+    b = tl.load(x_ptr + m * N + n + 1).to(tl.int32, bitcast=True)
+    tl.store(out_ptr + m * N + n, (b + (a * 3 - (a + a + a))).to(tl.float32, bitcast=True))
+
+
+@tw.jit
+def comparing(x_ptr, out_ptr, N, B: tl.constexpr):
+    """Lanes are told apart in the rows of all programs."""
+    m, n = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    x = tl.load(x_ptr + m * N + n)
+    tl.store(out_ptr + m * N + n, tl.where(n < 75, x, 1) + (n <= m + 40).to(tl.float32))
 
 
 def with_versions(kernel, **options):
@@ -257,7 +331,11 @@ def with_versions(kernel, **options):
     return module, found
 
 
-OTHERS = [repeating, wrapping, naming_programs, apart, downwards, watching, counting, waiting, summing]
+SIMPLE = [
+    *(repeating, wrapping, naming_programs, apart, downwards, branching, leaving),
+    *(remainders, squares, narrow, in_rows, cancelling),
+]
+OTHERS = [*SIMPLE, watching, counting, waiting, summing]
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
@@ -267,12 +345,17 @@ def test_programs_that_stay_apart(kernel):
     assert with_versions(plain, B=16)[1], "the others differ from this one"
 
 
-@pytest.mark.parametrize("kernel", [repeating, wrapping, naming_programs, apart, downwards, plain])
+@pytest.mark.parametrize("kernel", [*SIMPLE, by_branches, comparing, plain])
 def test_what_they_compute(kernel):
     x, out, wanted = numbers(256, 256), np.zeros((256, 256), np.float32), np.zeros((256, 256), np.float32)
     kernel[(8,)](x, out, 256, B=16, num_threads=1)
     run_ir(parse_module(kernel.warmup(x, out, 256, B=16, grid=(8,)).asm["ttir"]), [x, wanted, 256], (8,))
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("kernel", [by_branches, comparing])
+def test_programs_that_run_together(kernel):
+    assert with_versions(kernel, B=16)[1]
 
 
 # ------------------------------------------------------------------ meaning

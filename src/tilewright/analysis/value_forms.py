@@ -62,11 +62,16 @@ class ValueForms:
     Args:
         symbols: those of values that have some already.
         sees_scalars: scalars are sums, too. Otherwise each is a symbol: that is quick, and good to compute with.
+        goes_on: what the forms say holds for lanes behind those of the tiles, too: range(16) goes on, and
+            range(16) % 16 does not, though it is the same in these lanes.
     """
 
-    def __init__(self, symbols: dict[Value, Symbol] | None = None, *, sees_scalars: bool = False) -> None:
+    def __init__(
+        self, symbols: dict[Value, Symbol] | None = None, *, sees_scalars: bool = False, goes_on: bool = False
+    ) -> None:
         self.symbols = {} if symbols is None else symbols
         self.sees_scalars = sees_scalars
+        self.goes_on = goes_on
         self._forms: dict[Value, Form] = {}
         self._arrays: dict[Value, Array | None] = {}
 
@@ -102,15 +107,25 @@ class ValueForms:
             return self.symbol(value)
         rule = RULES.get(op.name)
         form = rule(self, op) if rule is not None else None
-        if form is not None and is_small(form) and not _may_wrap(value, form):
+        if form is not None and is_small(form) and not _may_wrap(value, form) and not self._ends(value, form):
             return form
-        array = self.array(value)
+        array = None if self.goes_on else self.array(value)
         if array is not None and array.dtype != np.bool_:
             found = table_form(from_array(array))
             if is_small(found):
                 return found
         interval = INTERVALS.get(op.name)
         return self.symbol(value, interval(self, op) if interval is not None else None)
+
+    def _ends(self, value: Value, form: Form) -> bool:
+        """Whether `form` may be another one behind the lanes of the tile."""
+        if not self.goes_on or all(table.is_uniform for table in form.terms.values()):
+            return False
+        scalar, factors = value.type.scalar, value.op.operands if isinstance(value.op, Binary) else ()
+        is_narrow = isinstance(scalar, IntType) and scalar.bits < NARROW
+        varying = [v for v in factors if not all(table.is_uniform for table in self.of(v).terms.values())]
+        is_square = value.op is not None and value.op.name == "arith.muli" and len(varying) > 1
+        return is_narrow or is_square or isinstance(value.op, Reshape)
 
     def _new_array(self, value: Value) -> Array | None:
         op = value.op

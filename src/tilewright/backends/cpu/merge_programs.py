@@ -53,13 +53,16 @@ from tilewright.dialects.scf import If
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import Keyword, Number
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.declare import OPS, Effect
 from tilewright.ir.types import i1, i64
 from tilewright.transforms.functions import functions_of, is_public
 
 MOST = 4096
 """Max number of programs that run as one: a launch is looked after between them."""
+
+MOST_LANES = 1 << 30
+"""Max number of lanes of a row of all of them together: lanes are counted in 32 bits."""
 
 
 def merge_programs(module: Op, target: Target) -> bool:
@@ -80,8 +83,16 @@ def _runs_one_nest(block: Block) -> bool:
         return False
     (only,) = nested
     if isinstance(only, If) and not only.results:
-        return all(_runs_one_nest(region.block) for region in only.regions)
+        return all(_runs_one_nest(arm.block) for arm in only.arms)
     return isinstance(only, Nest) and not only.results
+
+
+def _conditions_around(nest: Nest) -> Iterator[Value]:
+    """What decides whether a program runs `nest`."""
+    around = nest.parent
+    while isinstance(around, If):
+        yield around.condition
+        around = around.parent
 
 
 def _is_pure(op: Op) -> bool:
@@ -106,8 +117,11 @@ class _Merging:
         has_rows = nest.mode == "rows" and prod(nest.outer) > 1 and not nest.square
         if not has_rows or nest.optimize_size or not self.motion.is_continued():
             return False
+        if not all(self.motion.is_uniform(condition) for condition in _conditions_around(nest)):
+            return False  # the next program may take the other branch
         with b.into(Block()):
-            count = b.smin(b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)}), MOST)
+            ahead = b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)})
+            count = b.smin(ahead, min(MOST, MOST_LANES // self._width()))
             parts = parts_of(context_of(b, nest, self.target, 1), nest)
             found = None if parts is None else self._condition(parts, count)
             if found is None:
@@ -123,6 +137,10 @@ class _Merging:
             Op(OPS["cpu.take"], (count,), (), {"axis": Keyword(self.axis)}, (), (), nest.location), version.next
         )
         return True
+
+    def _width(self) -> int:
+        """The lanes of a row of one program."""
+        return next(tile_type(op.value).shape[-1] for op in self.accesses if isinstance(op, STORES))
 
     def _condition(self, parts: list[Part], count: Value) -> tuple[Value, Value] | None:
         """Whether several programs may run as one, an i1, and how many; None where that cannot be told."""
@@ -206,10 +224,15 @@ class _Reach:
 
 
 def _reach(forms: ValueForms, op: Load | Store | GuardedStore, motion: Motion, count: Sum) -> _Reach | None:
-    """Where `op` reads or writes; None where its addresses are no sums of products."""
-    form, tags = forms.of(op.pointer), motion.tags[op]
-    if any(table.rest is not None for table in form.terms.values()) or any(
-        symbol.is_lane for monomial in form.terms for symbol in monomial
+    """Where `op` reads or writes; None where its addresses are no sums of products.
+
+    Nothing depends on a load without tags, such as that of a in b + a - a.
+    """
+    form, tags = forms.of(op.pointer), motion.tags.get(op)
+    if (
+        tags is None
+        or any(table.rest is not None for table in form.terms.values())
+        or any(symbol.is_lane for monomial in form.terms for symbol in monomial)
     ):
         return None
     along, steps, bytes = whole(size_of(op.pointer)), list[tuple[Sum, int]](), size_of(op.pointer)

@@ -48,7 +48,7 @@ class Motion:
     def __init__(self, nest: Nest, axis: str) -> None:
         self.nest, self.axis = nest, axis
         self.rank = len(nest.outer) + 1
-        self.forms = ValueForms(sees_scalars=True)
+        self.forms = ValueForms(sees_scalars=True, goes_on=True)
         self.tags: dict[Op, Tags] = {}
         self.divided: dict[tuple[Value, Value], None] = {}
         self._moved: dict[tuple[Value, Tags], Moved] = {}
@@ -72,6 +72,10 @@ class Motion:
                 return False
         shape = shapes.pop() if len(shapes) == 1 else None
         return shape is not None and shape[:-1] == self.nest.outer and shape[-1] > 1
+
+    def is_uniform(self, scalar: Value) -> bool:
+        """Whether `scalar`, which is computed in front of the nest, is the same in the next program."""
+        return self._step(scalar) == 0
 
     def of_mask(self, access: Op, part: Value) -> Moved:
         """How a condition in the mask of `access` moves."""

@@ -277,8 +277,9 @@ class Context:
         return self.extend(self.position, i64, element, self.lane_level)
 
     def _active_lanes_vector(self, lane: ActiveLaneBound) -> Value:
-        """steps < count - position, in 32 bits: the count is first brought into 0 … extent."""
-        bounded = self.binary("arith.minsi", lane.below, self.extent, i64, lane.level)
+        """steps < count - position, in 32 bits: the count is first brought into 0 … extent, or that of all programs."""
+        end = self.multiply(self.programs, self.extent, i64, 0)
+        bounded = self.binary("arith.minsi", lane.below, end, i64, lane.level)
         bounded = self.binary("arith.maxsi", bounded, 0, i64, lane.level)
         count = self.extend(bounded, i64, i32, lane.level)
         left = self.subtract(count, self.position_as(i32), i32, max(lane.level, self.lane_level))
