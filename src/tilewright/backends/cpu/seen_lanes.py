@@ -83,7 +83,7 @@ def stores_of(buffer: Value) -> list[Shown]:
         seen.add((op, turned))
         if isinstance(op, Store | GuardedStore) and value is op.value and value not in (op.pointer, op.mask):
             found[Shown(op, turned)] = None
-        elif _keeps_places(op, buffer):
+        elif not turned and _keeps_places(op, buffer):
             continue
         elif (isinstance(op, Read) and not op.row) or op.definition.elementwise or _turns(op):
             waiting += [(user, result, turned ^ _turns(op)) for result in op.results for user in result.uses]
