@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,6 +104,10 @@ import os, signal, sys
 import numpy as np
 import many_kernels
 from tilewright import knobs
+from tilewright.runtime.cache import claims
+
+if len(sys.argv) > 2:
+    claims.PATIENCE = float(sys.argv[2])
 
 def inside(*_):  # a compilation has begun, and the kernel is claimed
     print("compiling", flush=True)
@@ -118,13 +121,13 @@ print("done", np.array_equal(out, x), flush=True)
 """
 
 
-def claimant(folder: Path, role: str) -> subprocess.Popen[str]:
+def claimant(folder: Path, role: str, *patience: str) -> subprocess.Popen[str]:
     (folder / "many_kernels.py").write_text(
         "import tilewright as tw\nimport tilewright.language as tl\n" + KERNEL.format(i=0)
     )
     (folder / "claimant.py").write_text(CLAIMANT)
     environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, str(folder / "claimant.py"), role]
+    command = [sys.executable, str(folder / "claimant.py"), role, *patience]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -134,14 +137,12 @@ def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signa
     victim = claimant(tmp_path, "victim")
     assert victim.stdout is not None
     assert victim.stdout.readline() == "compiling\n"
-    heir = claimant(tmp_path, "heir")
+    heir = claimant(tmp_path, "heir", "3600")
     with pytest.raises(subprocess.TimeoutExpired):  # the other one has the claim
         heir.wait(2)
-    begin = time.monotonic()
     victim.send_signal(end)
     victim.wait()
-    assert heir.communicate(timeout=60)[0] == "compiling\ndone True\n"
-    assert time.monotonic() - begin < claims.PATIENCE
+    assert heir.communicate(timeout=240)[0] == "compiling\ndone True\n"
     assert_whole(tmp_path / "cache", 1)
     assert list((tmp_path / "cache").glob("*.claim")) == []
 
