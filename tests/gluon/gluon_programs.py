@@ -333,3 +333,33 @@ CASES = {
 """By kernel: compute capability, types of arguments, constants, and blocks and layouts of descriptors."""
 CTAS = {"copy_to_all": 2, "product_by_pairs": 4}
 """By kernel, where it has several: the CTAs of a cluster."""
+
+
+@gluon.jit
+def product_onto_stored_sums(a, b, c):
+    """c = 2 (c + a @ b) + a @ b, where threads store sums to tensor memory right in front of each product."""
+    x = gl.allocate_shared_memory(a.dtype, [128, 64], a.layout)
+    y = gl.allocate_shared_memory(b.dtype, [64, 128], b.layout)
+    memory: gl.constexpr = TensorMemoryLayout([128, 128], col_stride=1)
+    total = allocate_tensor_memory(gl.float32, [128, 128], memory)
+    loaded = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(loaded, count=1)
+    mbarrier.init(done, count=1)
+    mbarrier.expect(loaded, a.block_type.nbytes + b.block_type.nbytes)
+    tma.async_load(a, [0, 0], loaded, x)
+    tma.async_load(b, [0, 0], loaded, y)
+    mbarrier.wait(loaded, 0)
+    layout: gl.constexpr = total.get_reg_layout()
+    rows = gl.arange(0, 128, gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 128, gl.SliceLayout(0, layout))
+    places = c + rows[:, None] * 128 + columns[None, :]
+    total.store(gl.load(places))
+    tcgen05_mma(x, y, total, use_acc=True)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 0)
+    total.store(2 * total.load(layout))
+    tcgen05_mma(x, y, total, use_acc=True)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 1)
+    gl.store(places, total.load(layout))

@@ -466,28 +466,21 @@ declare(
     **assembly(" %source{} : !source to !result", "source", "result"),
 )
 declare("vector.fma", kind=FusedMultiplyAdd, results=1, elementwise=True, verify=_verify_fma, **ELEMENTWISE)
-declare(
-    "vector.dot_accumulate",
-    kind=DotAccumulate,
-    verify=_verify_dot,
-    **assembly(
-        " %a, %b, %accumulator{} : !a -> !result",
-        "a b accumulator",
-        "result",
-        types={"b": type_of("a"), "accumulator": type_of("result")},
-    ),
-)
-declare(
-    "vector.matrix_accumulate",
-    kind=MatrixAccumulate,
-    verify=_verify_matrices,
-    **assembly(
-        " %a, %b, %accumulator{} : !a -> !result",
-        "a b accumulator",
-        "result",
-        types={"b": type_of("a"), "accumulator": type_of("result")},
-    ),
-)
+for _name, _kind, _verify in (
+    ("dot_accumulate", DotAccumulate, _verify_dot),
+    ("matrix_accumulate", MatrixAccumulate, _verify_matrices),
+):
+    declare(
+        f"vector.{_name}",
+        kind=_kind,
+        verify=_verify,
+        **assembly(
+            " %a, %b, %accumulator{} : !a -> !result",
+            "a b accumulator",
+            "result",
+            types={"b": type_of("a"), "accumulator": type_of("result")},
+        ),
+    )
 declare(
     "vector.reduction",
     kind=Reduction,

@@ -329,7 +329,7 @@ SYSTEM.when_forked(before=_LOCK.acquire, parent=_LOCK.release, child=_LOCK.relea
 
 @contextmanager
 def _using_llvm() -> Iterator[None]:
-    """LLVM for one thread at a time. Who waits for it can be interrupted; for who uses it, signals wait."""
+    """LLVM for one thread at a time. A thread that waits for it can be interrupted; while one uses it, signals wait."""
     with importing:
         from tilewright.support.deferred_signals import deferred_signals
     with _LOCK, deferred_signals():

@@ -43,7 +43,7 @@ INSTRUCTIONS = {
     ("sve", "bfloat", False): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfdot"), scalable=True),
     ("sve", "i8", False): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.sdot.nxv4i32"), scalable=True),
 }
-"""By family of machines, element and whether the integers in `a` have no sign."""
+"""Instructions that multiply row by row, by machines, element and whether the integers in `a` have no sign."""
 
 MATRICES = {
     ("neon", "bfloat"): Instruction({4: "llvm.aarch64.neon.bfmmla"}),
@@ -51,7 +51,7 @@ MATRICES = {
     ("sve", "bfloat"): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfmmla"), scalable=True),
     ("sve", "i8"): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.smmla.nxv4i32"), scalable=True),
 }
-"""Of two rows by two columns, by family of machines and element."""
+"""Instructions that multiply two rows by two columns, by family of machines and element."""
 
 
 def accumulate_products(w: LlvmWriter, op: DotAccumulate, a: str, b: str, accumulator: str) -> str:

@@ -98,7 +98,7 @@ class AccessTimes:
         self._reads = np.zeros((units, clocks.peers), np.int32)
 
     def forget_all(self, index: Array) -> None:
-        """What has been done with units does not matter any more."""
+        """Forget every access to the units."""
         self._written[index] = self._last_read[index] = 0
 
     def note_write(self, index: Array, warps: Array, time: int | None = None) -> None:

@@ -48,14 +48,8 @@ def flag(number: int) -> str:
 def shared_blocks(frame: Frame[Any], step: hir.If) -> list[hir.Block]:
     """The blocks that paths from both sides of a branch go on with, each in front of those that it goes on with."""
     ways = dict.fromkeys((*step.then.next, *step.orelse.next))
-    if not ways or not step.then.next or not step.orelse.next:
-        return []
-    both = [block for block in ways if _comes_to(step.then, block) and _comes_to(step.orelse, block)]
+    both = [block for block in ways if block in step.then.later and block in step.orelse.later]
     return sorted((block for block in both if block not in frame.postponed), key=lambda block: -len(block.later))
-
-
-def _comes_to(side: hir.Block, block: hir.Block) -> bool:
-    return block in side.later
 
 
 def postpone(frame: Frame[Any], number: int) -> None:

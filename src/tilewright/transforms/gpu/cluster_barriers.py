@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tilewright.analysis.buffer_aliases import TMA_LOADS, shared_accesses
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.analysis.shared_memory import ScratchSize
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Call, Return, called_function
 from tilewright.dialects.ttg_attributes import TWO_CTAS
@@ -29,7 +29,7 @@ from tilewright.ir.types import MemDescType, i64
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.functions import functions_of
-from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State
+from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State, run_on_functions
 
 PAIR_OPS = (TensorCoreMma, TensorCoreCommit, TmemCopy)
 """Ops that reach the memory and the barriers of both CTAs of a pair."""
@@ -42,9 +42,7 @@ def cluster_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     for function in functions_of(module):
         for block in function.regions[0].blocks:
             _meet_after_inits(block, is_pending=False)
-    calls: dict[Op, Calls] = {}
-    for allocation in allocate(module, scratch).values():  # callees first
-        _ClusterBarriers(allocation, calls).run()
+    run_on_functions(_ClusterBarriers, module, scratch)
     return True
 
 

@@ -155,10 +155,15 @@ Place: TypeAlias = "tuple[Block, Op | None]"
 
 def membar(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     """Insert the barriers that shared memory needs if its buffers are placed as `allocate` does."""
+    return run_on_functions(Membar, module, scratch)
+
+
+def run_on_functions(kind: type[Membar], module: Op, scratch: ScratchSize) -> bool:
+    """Run `Membar`, or a pass that is made as it is, on each function; returns whether it inserted anything."""
     calls: dict[Op, Calls] = {}
     inserted = False
     for allocation in allocate(module, scratch).values():  # callees first
-        inserted |= Membar(allocation, calls).run()
+        inserted |= kind(allocation, calls).run()
     return inserted
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tilewright.analysis.buffer_aliases import shared_accesses
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.analysis.shared_memory import ScratchSize
 from tilewright.dialects.tt_function import Call, called_function
 from tilewright.dialects.ttng_barriers import FenceAsyncShared
 from tilewright.dialects.ttng_descriptors import DescriptorCopy, DescriptorCopyOut
@@ -22,7 +22,7 @@ from tilewright.dialects.ttng_mma import AsyncMma
 from tilewright.dialects.ttng_tensor_memory import TmemCopy
 from tilewright.ir.core import Op
 from tilewright.ir.types import MemDescType, i64
-from tilewright.transforms.gpu.membar import Calls, Membar, State, slice_of
+from tilewright.transforms.gpu.membar import Calls, Membar, State, run_on_functions, slice_of
 
 READERS = (AsyncMma, TmemCopy, DescriptorCopyOut)
 """Ops whose engines read shared memory."""
@@ -34,11 +34,7 @@ def proxy_fences(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     """Insert the fences between stores of threads and engines that read what they stored, where there is none."""
     if not any(isinstance(op, READERS) for op in module.walk()):
         return False
-    calls: dict[Op, Calls] = {}
-    inserted = False
-    for allocation in allocate(module, scratch).values():  # callees first
-        inserted |= _ProxyFences(allocation, calls).run()
-    return inserted
+    return run_on_functions(_ProxyFences, module, scratch)
 
 
 class _ProxyFences(Membar):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from tilewright.analysis.buffer_aliases import carried, synchronizes
 from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.analysis.shared_memory import Allocation, ScratchSize, allocate
+from tilewright.analysis.shared_memory import Allocation, ScratchSize
 from tilewright.analysis.value_flow import Edge, propagate
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
 from tilewright.dialects.ttng_mma import TensorCoreMma
@@ -25,7 +25,7 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemCopy, TmemLoad
 from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
-from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State
+from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State, run_on_functions
 from tilewright.transforms.gpu.tile_ops import warps_of
 
 EVERYWHERE = Interval(0, 1 << 16)
@@ -36,11 +36,7 @@ def tensor_memory_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> 
     """Insert the barriers that accesses to tensor memory need where there is none."""
     if not any(isinstance(op, (TensorCoreMma, TmemCopy, TmemStore)) for op in module.walk()):
         return False
-    calls: dict[Op, Calls] = {}
-    inserted = False
-    for allocation in allocate(module, scratch).values():  # callees first
-        inserted |= _TensorMemoryBarriers(allocation, calls).run()
-    return inserted
+    return run_on_functions(_TensorMemoryBarriers, module, scratch)
 
 
 def _edges(op: Op) -> Iterator[Edge]:
