@@ -58,13 +58,13 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("reinterpret of", "scales in tensor memory seen as a larger buffer"),
     (
         "an asynchronous copy is writing",
-        "two copies fill one buffer, and the kernel reads it when it has waited for one of them, which is reported: PTX puts "
-        "copies of one thread in no order, Triton's sanitizer takes the second to be the later one",
+        "two copies fill one buffer, and the kernel reads it when it has waited for one of them, which is reported: "
+        "PTX puts copies of one thread in no order, Triton's sanitizer takes the second to be the later one",
     ),
     (
         "will still signal",
-        "the kernel invalidates a barrier that a product will still signal, which is reported: PTX forbids it, Triton's "
-        "sanitizer does not look at it",
+        "the kernel invalidates a barrier that a product will still signal, which is reported: PTX forbids it, "
+        "Triton's sanitizer does not look at it",
     ),
     ("assert None is not None", "a fault in tensor memory that is not found: another warp writes what a warp reads"),
     ("profile_scratch", "looks at the memory of Triton's sanitizer"),
