@@ -59,7 +59,8 @@ def seconds_of(name: str) -> tuple[float, float]:
 
 def main() -> None:
     gc.disable()
-    found = {name: [min(costs) for costs in zip(*(seconds_of(name) for _ in range(SAMPLES)))] for name in programs.CASES}
+    samples = {name: [seconds_of(name) for _ in range(SAMPLES)] for name in programs.CASES}
+    found = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
     sys.stdout.write(json.dumps(found))
 
 

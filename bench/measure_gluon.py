@@ -29,7 +29,7 @@ from tilewright.semantics.types import float16, float32
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "gluon"))
-import gluon_programs as programs
+import gluon_programs as programs  # noqa: E402 - it lies with the tests
 
 ELEMENTS = {"fp16": float16, "fp32": float32}
 SAMPLES = 7
@@ -102,10 +102,11 @@ def main() -> None:
         return
     triton = theirs(python)
     gc.disable()
-    ours = {name: [min(costs) for costs in zip(*(seconds_of(name) for _ in range(SAMPLES)), strict=True)] for name in triton}
+    samples = {name: [seconds_of(name) for _ in range(SAMPLES)] for name in triton}
+    ours = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
     for name in wanted:
-        stage = ROWS[name]
-        print(json.dumps(row(name, *([found[stage] for found in side.values()] for side in (ours, triton)))), flush=True)
+        both = ([costs[ROWS[name]] for costs in side.values()] for side in (ours, triton))
+        print(json.dumps(row(name, *both)), flush=True)
 
 
 if __name__ == "__main__":

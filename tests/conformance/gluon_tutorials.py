@@ -56,7 +56,16 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("06-tcgen05", "test_blocked_matmul", (208, 128, 176, 64, 64, 64, False, 4), 100),
     ("06-tcgen05", "test_blocked_matmul_pipelined", (208, 128, 176, 64, 64, 64, 4), 100),
     ("07-persistence", "test_pipelined_matmul", (256, 256, 128, 128, 256, 64, 2, 8), 90),
+    ("07-persistence", "test_persistent_matmul", (256, 128, 192, 64, 64, 64, 3, 4, "=PersistentTileScheduler"), 90),
+    (
+        "07-persistence", "test_persistent_matmul_pipelined",
+        (208, 128, 304, 64, 64, 64, 3, 4, "=PersistentTileScheduler"), 90,
+    ),
     ("08-warp-specialization", "test_elementwise_add_warp_specialized", (100, 200, 32, 64, 2, 2, 4), 90),
+    (
+        "08-warp-specialization", "test_matmul_warp_specialized",
+        (256, 512, 192, 128, 256, 64, 2, 4, 4, "=t7.PersistentTileScheduler"), 100,
+    ),
     ("09-tma-gather-scatter", "test_async_gather", (8, 16, 48, "=torch.float32", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_async_gather", (8, 16, -16, "=torch.bfloat16", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_async_scatter", (8, 16, 48, "=torch.float32", 64, 64, "=None"), 100),
@@ -68,6 +77,14 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("11-tcgen05-mma-scaled", "test_mma_scaled_contig", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_packed_block", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_tcgen05_copy", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
+    (
+        "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
+        (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_pipelined_kernel"), 100,
+    ),
+    (
+        "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
+        (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_warp_specialized_kernel"), 100,
+    ),
     ("12-cluster-launch-control", "test_op", (256, 256, 128, True), 100),
     ("13-conv-im2col", "test_tma_im2col_simple", (), 90),
     ("14-multicta", "test_multicta_softmax_f32", (4, 256), 90),

@@ -123,6 +123,10 @@ def test_barriers_that_threads_reach_apart() -> None:
     assert mistake("setp.lt.u32 %p1, %r0, 16; @%p1 bar.sync 0;").kind == "divergent warp"
     error = mistake("setp.lt.u32 %p1, %r0, 32; @%p1 bar.sync 0; @!%p1 bar.sync 1;")
     assert error.kind == "deadlock"
+    error = mistake("bar.sync 0, 64;", threads=128)
+    assert (error.kind, error.thread) == ("barrier", (0, 0, 0))
+    assert error.text == "128 threads come to barrier 0, which waits for 64: chance says for which"
+    fine("setp.lt.u32 %p1, %r0, 64; @%p1 bar.sync 0, 64; @!%p1 bar.sync 1, 64;", threads=128)
     assert fine("setp.ge.u32 %p1, %r0, 32; @%p1 ret; bar.sync 0; mov.u32 %r1, 1; st.global.b32 [%d0], %r1;")[0][0] == 1
 
 
