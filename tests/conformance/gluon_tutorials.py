@@ -79,10 +79,6 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("11-tcgen05-mma-scaled", "test_mma_scaled_tcgen05_copy", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     (
         "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
-        (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_pipelined_kernel"), 100,
-    ),
-    (
-        "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
         (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_warp_specialized_kernel"), 100,
     ),
     ("12-cluster-launch-control", "test_op", (256, 256, 128, True), 100),
