@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Place, same_as
@@ -36,6 +36,7 @@ from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, clust
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.ttg_memory import LocalAtomicScatter
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import TensorType, Type
@@ -50,6 +51,10 @@ PAIRED = "half"
 _KINDS = {"add": "u", "and": "b", "exch": "b", "fadd": "f", "max": "s", "min": "s", "or": "b", "umax": "u", "umin": "u"}
 _KINDS["xor"] = "b"
 _FLOAT_KINDS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
+
+
+Combining: TypeAlias = Atomic | LocalAtomicScatter
+"""Ops that combine elements in memory with others, and give what was there."""
 
 
 class Form(NamedTuple):
@@ -228,16 +233,26 @@ def _finish(
     for group in form.groups:
         found.update(zip(group, access(group, addresses[group[0]]), strict=True))
     if op.result.uses and once is not None:
-        found = _told_to_all(lowerer, op, found, once)
+        owner = _owner(lowerer, op.result.type)
+        found = told_to_all(lowerer, op, access_bits(op.pointer.type), found, once, owner)
     lowerer.bind(op.result, [found[number] for number in form.same])
 
 
-def _told_to_all(lowerer: Lowerer, op: Atomic, found: dict[int, str], once: str) -> dict[int, str]:
-    """Hand on the results through shared memory, where the elements of a block lie in row-major order."""
+def told_to_all(
+    lowerer: Lowerer, op: Combining, bits: int, found: dict[int, str], once: str, owner: str | None = None
+) -> dict[int, str]:
+    """Hand on the results through shared memory, where the elements of a block lie in row-major order.
+
+    Args:
+        bits: the width of an element in memory.
+        found: per register the result, in the thread that did the access.
+        once: whether this thread did.
+        owner: the block of the cluster whose threads did; None: each block did its own accesses.
+    """
     w, element, scratch = lowerer.w, lowerer.element(op.result.type), lowerer.scratch(op)
-    integer = "i8" if element == "i1" else f"i{access_bits(op.pointer.type)}"
+    integer = "i8" if element == "i1" else f"i{bits}"
     size = int(integer[1:]) // 8
-    place, owner = _places(op.result.type, size), _owner(lowerer, op.result.type)
+    place = _places(op.result.type, size)
     pointers = {}
     for number, value in found.items():
         base, added = lowerer.placed(place, number)
