@@ -36,8 +36,8 @@ def register_layout(kind: buffer_type, warps: Any, variant: Any) -> Any:
     Args:
         kind: the type of the buffer.
         warps: a power of two, four or more.
-        variant: the instruction: `32x32b`, `16x64b`, `16x128b`, `16x256b`; or `32x32b_splitn`, with which each thread has
-            elements of both halves of the columns, half of its registers for each.
+        variant: the instruction: `32x32b`, `16x64b`, `16x128b`, `16x256b`; or `32x32b_splitn`, whose threads have
+            elements of both halves of the columns, half of their registers for each.
     """
     count, access = unwrap(warps), unwrap(variant)
     splits = access == SPLIT
