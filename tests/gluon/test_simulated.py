@@ -13,7 +13,6 @@ import tilewright
 from tilewright import gluon
 from tilewright.compat.gluon import TensorDescriptor
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia import blackwell
 from tilewright.language.gluon.nvidia.hopper import (
     async_copy,
     fence_async_shared,
@@ -406,19 +405,6 @@ def test_descriptors_round_to_tf32() -> None:
     assert np.all(np.abs(out[finite] - x[finite]) <= np.abs(x[finite]) * 2.0**-11)
     np.testing.assert_array_equal(out.view(np.uint32)[0, :3], bits[0, :3])
     np.testing.assert_array_equal(out[0, 3:6], np.array([-0.0, 1, 1 + 2.0**-9], np.float32))
-
-
-@gluon.jit
-def scales_seen_as_more():
-    scales = blackwell.allocate_tensor_memory(gl.int8, [64, 16], blackwell.TensorMemoryScalesLayout())
-    scales.reinterpret(shape=[128, 32], layout=blackwell.TensorMemoryLayout([128, 32], col_stride=1))
-
-
-def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
-    message = "reinterpret of 8192 bits as 32768 bits is not supported"
-    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
-        scales_seen_as_more[(1,)]()
-    assert "scales.reinterpret(shape" in str(caught.value)
 
 
 @gluon.jit

@@ -9,7 +9,11 @@ from gluon_assembly import assembled_text
 import tilewright
 from tilewright import gluon
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia.blackwell import TensorMemoryLayout, allocate_tensor_memory
+from tilewright.language.gluon.nvidia.blackwell import (
+    TensorMemoryLayout,
+    TensorMemoryScalesLayout,
+    allocate_tensor_memory,
+)
 from tilewright.language.gluon.nvidia.blackwell.tensor_memory import tensor_memory_descriptor_type
 
 RANDOM = np.random.default_rng(5)
@@ -85,3 +89,33 @@ def test_halves_of_columns_change_places(element: type, shape: tuple[int, int], 
     np.testing.assert_array_equal(out[1], x)
     text = assembled_text(kernel, 100)
     assert ("16x32bx2" in text) == (shape[0] == 64)
+
+
+@gluon.jit
+def scales_seen_as_bytes(x, out, ROWS: gl.constexpr, COLUMNS: gl.constexpr, WIDTH: gl.constexpr):
+    """Every four warps have a copy of the scales."""
+    scales = allocate_tensor_memory(gl.uint8, [ROWS, COLUMNS], TensorMemoryScalesLayout())
+    layout: gl.constexpr = scales.get_reg_layout()
+    places = gl.arange(0, ROWS)[:, None] * COLUMNS + gl.arange(0, COLUMNS)[None, :]
+    scales.store(gl.load(x + gl.set_auto_layout(places, layout)))
+    seen = scales.reinterpret(shape=[128, WIDTH], layout=TensorMemoryLayout([128, WIDTH], col_stride=1))
+    rows: gl.constexpr = seen.get_reg_layout()
+    places = gl.arange(0, 128)[:, None] * WIDTH + gl.arange(0, WIDTH)[None, :]
+    gl.store(out + gl.set_auto_layout(places, rows), seen.load(rows))
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_scales_seen_as_bytes(rows: int) -> None:
+    x, out = RANDOM.integers(0, 256, (rows, 16)).astype(np.uint8), np.zeros((128, rows // 2), np.uint8)
+    with tilewright.simulate("cuda:100"):
+        kernel = scales_seen_as_bytes[(1,)](x, out, ROWS=rows, COLUMNS=16, WIDTH=rows // 2)
+    pieces = x.reshape(rows // 32, 32, 4, 4).transpose(1, 2, 0, 3)  # four columns of all rows, then the next four
+    np.testing.assert_array_equal(out, np.tile(pieces.reshape(32, -1), (4, 1)))
+    assembled_text(kernel, 100)
+
+
+def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
+    message = "reinterpret of 32768 bits as 65536 bits is not supported"
+    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
+        scales_seen_as_bytes[(1,)](np.zeros(1024, np.uint8), np.zeros(1024, np.uint8), ROWS=64, COLUMNS=16, WIDTH=64)
+    assert "scales.reinterpret(shape" in str(caught.value)
