@@ -36,6 +36,8 @@ CASES = int(os.environ.get("GLUON_CASES", "4"))
 SECONDS = int(os.environ.get("GLUON_SECONDS", "60"))
 LOG = Path(os.environ["GLUON_LOG"])
 LONGEST_MESSAGE = 2000
+SMALLER = {"test_mma_scaled_tcgen05_copy": {"M": 512, "N": 512, "K": 512}}
+"""Extents of tests that are too long for a simulator, and smaller ones; docs/conformance-gluon.md says so."""
 DEVICE_FAILED = "device-side assert: "
 """What a failure of the device says, among other things."""
 
@@ -138,6 +140,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     for group in groups.values():
         count = min(CASES, len(group))
         chosen += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+    for item in chosen:
+        if hasattr(item, "callspec"):
+            item.callspec.params.update(SMALLER.get(item.originalname, {}))
     items[:] = chosen
 
 

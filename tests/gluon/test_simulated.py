@@ -360,27 +360,6 @@ def test_a_parameter_called_num_warps_is_the_option_too() -> None:
 
 
 @gluon.jit
-def across_ctas(out):
-    gl.barrier(cluster=True)
-    gl.store(out, gl.program_id(0))
-
-
-@gluon.jit
-def nothing():
-    pass
-
-
-@gluon.jit
-def cluster_meets_in_a_group(out):
-    gl.warp_specialize([(across_ctas, (out,)), (nothing, ())], [1], [24])
-
-
-def test_a_meeting_of_clusters_beside_other_warps_is_refused() -> None:
-    with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match=r"ttng\.cluster_barrier across the CTAs"):
-        cluster_meets_in_a_group[(1,)](np.zeros(1, np.int32), num_ctas=2)
-
-
-@gluon.jit
 def moved_and_rounded(source, target):
     buffer = gl.allocate_shared_memory(gl.float32, [16, 16], source.layout)
     bar = mbarrier.allocate_mbarrier()

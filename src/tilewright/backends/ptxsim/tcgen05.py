@@ -95,8 +95,7 @@ class TensorCore:
             self.end(mine, time)
             commits[:] = [commit for commit in commits if commit not in earlier]
 
-        later = [self.machine.family(MBarriers).arrive_later(key, lane, land) for key in keys]
-        commits.extend(later)
+        commits.extend(self.machine.family(MBarriers).arrive_later(keys, lane, land))
 
     def read_words(self, words: Words, flight: InFlight) -> Array:
         """Words that an instruction reads; those of instructions before it are there for it."""

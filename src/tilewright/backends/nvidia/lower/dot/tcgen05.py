@@ -132,6 +132,9 @@ class _Mma:
             _demand_plain(op)
         self.shape = shape_of_block(type.shape[-2:], layout.cga)
         self.rows, self.columns = layout.block_m, min(layout.block_n, self.shape[1])
+        if self.ctas == 2 and self.columns < self.shape[1]:
+            what = f"a product of pairs of CTAs with several blocks of {self.columns} columns"
+            raise refused(op, what, "each CTA has half of all columns of the right operand: take one block")
         self.steps, self._depth = max(k // depth, 1), depth
         self._packing = packing
         self._places = memory_of(type).pseudo_invert()
