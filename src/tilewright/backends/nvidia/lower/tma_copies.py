@@ -349,30 +349,34 @@ class Rows(NamedTuple):
 def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Rows]:
     """The parts that each warp copies of the rows whose numbers it has; four neighbours in its registers at a time."""
     buffer, type = op.buffer, buffer_type(op.buffer)
-    layout = lowerer.layout(op.rows)
-    if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]) or lowerer.target.num_ctas > 1:
+    layout, memory = lowerer.layout(op.rows), encoding_as(NvmmaShared, type.encoding)
+    part = shape_per_cta(memory, type.shape)
+    if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]):
         raise refused(op, "these rows", "each thread of a warp must know four in a row")
+    if layout.columns["block"] != tuple(row * part[0] for row, _ in memory.cga):
+        raise refused(op, "rows whose numbers other blocks of the cluster have", "divide them as the buffer is divided")
+    start = added(
+        lowerer, lowerer.scalar(op.column), lowerer.linear({"block": [step * part[1] for _, step in memory.cga]}), "add"
+    )
     registers, base = lowerer.registers(op.rows), buffer_pointer(lowerer, buffer)
-    *_, box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
-    own = uniform_bits(lowerer, [_row_offset(type, column, 0) for column in layout.columns["warp"]])
+    *_, box = tma_box(memory, part)
+    own = uniform_bits(lowerer, [_row_offset(type, part, column, 0) for column in layout.columns["warp"]])
     pointer, free = offset(lowerer, base, own), layout.free_masks()["register"]
     for first in range(0, len(registers), ROWS):
         if first & free:
             continue
         row = layout.image({"register": first})
-        for column in range(0, type.shape[-1], box):
-            place = offset(lowerer, pointer, _row_offset(type, row, column))
-            yield Rows(
-                registers[first : first + ROWS], place, added(lowerer, lowerer.scalar(op.column), str(column), "add")
-            )
+        for column in range(0, part[-1], box):
+            place = offset(lowerer, pointer, _row_offset(type, part, row, column))
+            yield Rows(registers[first : first + ROWS], place, added(lowerer, start, str(column), "add"))
 
 
-def _row_offset(type: MemDescType, row: int, column: int) -> int:
-    """The byte of the first element that the engine writes of these rows, before it swizzles."""
-    box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
-    width, height = box[-1], type.shape[0]
+def _row_offset(type: MemDescType, part: Sequence[int], row: int, column: int) -> int:
+    """The byte of the first element that the engine writes of these rows, before it swizzles; a block has `part`."""
+    box = tma_box(encoding_as(NvmmaShared, type.encoding), tuple(part))
+    width, height = box[-1], part[0]
     inside, outside = row % box[0], row // box[0]
-    start = (outside * (type.shape[-1] // width) + column // width) * box[0] * width + inside * width
+    start = (outside * (part[-1] // width) + column // width) * box[0] * width + inside * width
     assert height % box[0] == 0, "boxes fill the tile"
     return start * byte_size(type)
 
@@ -395,6 +399,7 @@ def _gather_rows(lowerer: Lowerer, op: AsyncTmaGather) -> None:
 
 def _scatter_rows(lowerer: Lowerer, op: AsyncTmaScatter) -> None:
     condition, name = _chosen_warps(lowerer, op.rows), "cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta"
+    condition = first_of(lowerer, copies_of(buffer_type(op.buffer)), condition)
     for rows in _rows(lowerer, op):
         _from_shared(lowerer, op, name, condition, rows.pointer, [rows.column, *rows.numbers])
     commit(lowerer)
