@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tilewright
@@ -9,7 +10,7 @@ from tilewright import gluon
 from tilewright.compat.gluon import TensorDescriptorIm2Col
 from tilewright.gluon import language as gl
 from tilewright.language.gluon.nvidia.blackwell import tma as newer_tma
-from tilewright.language.gluon.nvidia.hopper import tma
+from tilewright.language.gluon.nvidia.hopper import mbarrier, tma
 from tilewright.support.diagnostics import SemanticError
 
 INSTEAD = "load the pixels that a block needs by pointers"
@@ -33,3 +34,26 @@ def test_copies_of_images() -> None:
     text = str(caught.value)
     assert all(part in text for part in ("`async_load_im2col`", "tma.async_load_im2col(x", INSTEAD))
     assert newer_tma.async_load_im2col is tma.async_load_im2col
+
+
+@gluon.jit
+def told_to_all(x, LAYOUT: gl.constexpr, BARRIER: gl.constexpr):
+    source = tma.make_tensor_descriptor(x, [64, 32], [32, 1], [64, 32], LAYOUT)
+    buffer = gl.allocate_shared_memory(gl.float32, [64, 32], LAYOUT)
+    bar = gl.allocate_shared_memory(gl.int64, [1], BARRIER)
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, source.nbytes_per_cta)
+    tma.async_load(source, [0, 0], bar, buffer)
+    mbarrier.wait(bar, 0)
+
+
+@pytest.mark.parametrize("steps", [[[0]], [[0], [0]], [[0], [1]], [[1], [0]]])
+def test_copies_do_not_tell_barriers_of_other_groups_of_ctas(steps: list[list[int]]) -> None:
+    """No product of this program is one of pairs."""
+    cga = [[1 << bit, 0] for bit in range(len(steps))]
+    layout, barrier = gl.NVMMASharedLayout(0, 32, 2, cga_layout=cga), mbarrier.MBarrierLayout(cga_layout=steps)
+    own = [[1 << bit] for bit in range(len(steps))]
+    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError) as caught:
+        told_to_all[(1,)](np.zeros((64, 32), np.float32), LAYOUT=layout, BARRIER=barrier, num_ctas=1 << len(steps))
+    assert caught.value.diagnostic.headline.startswith(f"TMA barrier cga_layout must be {own}, got {steps}")
+    assert "tma.async_load(source" in str(caught.value)
