@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from tilewright.frontends.errors import RecursionTooDeep
 from tilewright.frontends.evaluate.explain import as_compilation_error
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.spans import span_of
+from tilewright.ir.attributes import FileLocation, span_of
 from tilewright.language.python_code import UnsupportedSyntax, place_of
 from tilewright.support.diagnostics import CompilationError, Diagnostic, TilewrightError, located
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from tilewright.interpreter.memory import Array, Memory
 from tilewright.interpreter.run_ir import full_grid, run_ir
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import PointerType
 from tilewright.runtime.display.listings import Place
 from tilewright.tools.kernels import UsageError

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.insertion import combine_region, insert, op_before
 from tilewright.dialects.cpu import buffer_type
-from tilewright.dialects.prints import print_format
-from tilewright.dialects.tt_program import Assert, Print
+from tilewright.dialects.tt_program import Assert, Print, print_format
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Region, Value, tile_type

@@ -14,8 +14,8 @@ from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.scf import If
 from tilewright.dialects.tt_reduce import Fold
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 
 
