@@ -73,7 +73,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.backends.registry": "make_backend",
         "tilewright.runtime.compile": "IRSource compile get_cache_key",
         "tilewright.runtime.kernel": "CompiledKernel",
-        "tilewright.runtime.launch_metadata": "LazyDict",
+        "tilewright.runtime.launch_hooks": "LazyDict",
         "tilewright.support.diagnostics": "CompilationError",
         "": "code_generator compiler errors",
     },
@@ -95,7 +95,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.runtime.kernel": "CompiledKernel",
         "tilewright.runtime.cache.managers": "get_cache_manager get_dump_manager get_override_manager",
         "tilewright.runtime.errors": "OutOfResources",
-        "tilewright.runtime.launch_metadata": "LazyDict",
+        "tilewright.runtime.launch_hooks": "LazyDict",
         "tilewright": "knobs",
     },
     "triton.compiler.errors": {

@@ -31,7 +31,7 @@ from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Speciali
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot, StuckPrograms, launch_record
 from tilewright.runtime.errors import ArgumentError, ReadOnlyError
-from tilewright.runtime.launch_metadata import LazyDict
+from tilewright.runtime.launch_hooks import LazyDict
 from tilewright.runtime.specialize import check_fits
 from tilewright.support import knobs
 from tilewright.support.locks import fork_safe_lock

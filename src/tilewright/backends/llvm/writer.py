@@ -98,7 +98,7 @@ class LlvmWriter:
     """
 
     debug: DebugInfo | None = None
-    """See `debug_writer.py`."""
+    """See `debug_info.py`."""
 
     def __init__(self, target: Target, *, fuse: bool = False) -> None:
         self.fusion = "contract " if fuse else ""

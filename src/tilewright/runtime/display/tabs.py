@@ -9,8 +9,7 @@ from __future__ import annotations
 from html import escape
 from itertools import count
 
-from tilewright.runtime.display.html import CODE, COLOURS, PYTHON, WORDS, rows
-from tilewright.runtime.display.listings import Listing, matched_stages
+from tilewright.runtime.display.listings import CODE, COLOURS, PYTHON, WORDS, Listing, matched_stages, rows
 from tilewright.runtime.kernel import CompiledKernel
 
 TITLES = {"ttir": "TTIR", "ttgir": "TTGIR", "loops": "loops", "asm": "assembly", "ptx": "PTX"}
