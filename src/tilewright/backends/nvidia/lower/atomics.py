@@ -9,8 +9,9 @@
     @%mask atom.shared.cta.relaxed.add.u32 %old, [%place], %value;
 
 Of all threads that have an element one does its access. What it found goes through shared memory to the others, if the
-program uses it. Sums of floats that lie together are one access: two f16 everywhere, 16 bytes since capability 9.0. What was
-in shared memory is known to the one thread alone, so a program that asks for it is refused where several have it.
+program uses it. Sums of floats that lie together are one access: two f16 everywhere, 16 bytes since capability 9.0.
+What was in shared memory is known to the one thread alone, so a program that asks for it is refused where several have
+the element.
 """
 
 from __future__ import annotations
