@@ -15,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tilewright.compat.when_imported import when_imported
+from tilewright.compat.torch_bridge import when_imported
 from tilewright.runtime.drivers.cpu.standalone import LOOKS_AT_FAILURES
 from tilewright.support.diagnostics import DeviceAssertError, TilewrightError
 

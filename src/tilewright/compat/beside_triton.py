@@ -23,8 +23,8 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
+from tilewright.compat.torch_inductor import time_briefly
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_timing import time_briefly
 from tilewright.runtime.build import current_backend
 
 OURS = "tilewright.compat.path.triton"

@@ -111,13 +111,13 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.language.aggregates": "aggregate aggregate_replace",
         "tilewright.language.callable": "must_use_result",
         "tilewright.runtime.constexpr_function": "constexpr_function",
-        "tilewright.runtime.gluon": "jit",
+        "tilewright.gluon": "jit",
         "triton.experimental.gluon": "language nvidia",
     },
     "triton.experimental.gluon._runtime": {
         "tilewright.compat.gluon": "GluonASTSource",
         "tilewright.runtime.constexpr_function": "constexpr_function",
-        "tilewright.runtime.gluon": "GluonJITFunction jit",
+        "tilewright.gluon": "GluonJITFunction jit",
     },
     "triton.experimental.gluon.language": {
         "tilewright.language.gluon": "*",

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import ClassVar
 
-from tilewright.support.import_lock import importing
-from tilewright.support.system.interface import AnyPath, Done, System
+from tilewright.support.system.interface import AnyPath, Done, System, importing
 
 READ, WRITE, EXECUTE = 1, 2, 4
 _FAILED = ctypes.c_void_p(-1).value

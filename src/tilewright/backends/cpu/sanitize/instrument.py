@@ -18,7 +18,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple, TypeAlias
 
-from tilewright.analysis.stored_arguments import pointer_origins
+from tilewright.analysis.value_flow import pointer_origins
 from tilewright.backends.cpu.sanitize.code import NOBODY, Code, Term
 from tilewright.backends.cpu.sanitize.intervals import interval_of_place
 from tilewright.backends.cpu.sanitize.places import place_of
