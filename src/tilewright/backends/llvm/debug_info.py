@@ -5,19 +5,17 @@
     …
     !9 = !DILocation(line: 12, column: 9, scope: !4)
 
-`DebugWriter` writes modules that have it. An instruction gets the innermost place of the op that it is written
+`debug_writer.py` writes modules that have it. An instruction gets the innermost place of the op that it is written
 for; places in other files, of functions that were inlined, keep the kernel as their function.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tilewright.backends.llvm.machine import Target
 from tilewright.backends.llvm.spelling import bits_of, element_of, is_float
-from tilewright.backends.llvm.writer import LlvmWriter, Typed
 from tilewright.ir.attributes import Location, span_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import PointerType, Type
@@ -145,42 +143,3 @@ class DebugInfo:
 def _quoted(text: str) -> str:
     """A string of metadata."""
     return '"' + "".join(f"\\{ord(c):02X}" if c in '"\\' or c < " " else c for c in text) + '"'
-
-
-class DebugWriter(LlvmWriter):
-    """A writer whose instructions say where they come from."""
-
-    def __init__(self, target: Target, *, fuse: bool = False, variables: bool = False) -> None:
-        super().__init__(target, fuse=fuse)
-        self.debug: DebugInfo = DebugInfo(variables=variables)
-
-    def emit(self, instruction: str) -> str:
-        return super().emit(instruction + self.debug.suffix)
-
-    def do(self, instruction: str) -> None:
-        super().do(instruction + self.debug.suffix)
-
-    def store(self, type: str, value: str, pointer: str, *, align: int) -> None:
-        self.do(f"store {type} {value}, ptr {pointer}, align {align}")
-
-    @contextmanager
-    def function(
-        self,
-        name: str,
-        parameters: Sequence[Typed],
-        *,
-        result: str = "void",
-        internal: bool = False,
-        attributes: str = "",
-    ) -> Iterator[None]:
-        outer, self.debug.suffix = self.debug.suffix, ""
-        with super().function(name, parameters, result=result, internal=internal, attributes=attributes):
-            yield
-        self.debug.suffix = outer
-
-    def describe(self, function: Op, name: str) -> None:
-        header, body = self._functions[-1]
-        self._functions[-1] = header.replace(" #0 {", f" #0 !dbg {self.debug.subprogram(function, name)} {{"), body
-
-    def render(self) -> str:
-        return super().render() + "\n".join(self.debug.lines()) + "\n"

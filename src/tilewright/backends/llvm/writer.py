@@ -98,7 +98,7 @@ class LlvmWriter:
     """
 
     debug: DebugInfo | None = None
-    """See `debug_info.py`."""
+    """See `debug_writer.py`."""
 
     def __init__(self, target: Target, *, fuse: bool = False) -> None:
         self.fusion = "contract " if fuse else ""

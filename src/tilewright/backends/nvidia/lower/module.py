@@ -18,7 +18,7 @@ from typing import Any
 
 from tilewright.analysis.axis_info import analyze_axis_info
 from tilewright.backends.llvm import machine
-from tilewright.backends.llvm.debug_info import DebugWriter
+from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.calls import write_function
 from tilewright.backends.nvidia.lower.lowerer import SHARED, WARP, Lowerer, Module, Target
