@@ -22,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import WORD_BIAS
-from tilewright.backends.cpu.dot.spec import Offset
+from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.backends.llvm.machine import Target
