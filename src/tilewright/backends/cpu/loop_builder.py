@@ -377,10 +377,6 @@ class LoopBuilder(StructureBuilder):
             attributes["write"] = UNIT
         self.do("vector.prefetch", [pointer, self.number(offset)], attributes)
 
-    def stack_slot(self, size: int, *, align: int = 64) -> Value:
-        """Memory on the stack, which lives as long as the function runs."""
-        return self.emit("vector.alloca", (), BYTES, {"size": Number(size, i64), "alignment": Number(align, i64)})
-
     def waste_slot(self) -> Value:
         """The memory that lanes which are masked off may read or write."""
         return self._once("vector.alloca", BYTES, {"size": Number(WASTE, i64), "unread": UNIT})
