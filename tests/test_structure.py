@@ -6,6 +6,7 @@
 4. Only `support/knob_kinds.py` reads the environment.
 5. Only `support/system` asks which system this is, and for what not every system has.
 6. A file of fewer than 60 lines is an entry point, or stands in `SMALL_FILES` with its reason; others join a neighbour.
+7. A docstring names its subject: none begins with "What", "Which", "Who" or "Of".
 """
 
 from __future__ import annotations
@@ -318,3 +319,28 @@ def test_permitted_imports_are_not_reported(tmp_path: Path) -> None:
     path.write_text(text + "x = 1\n" * MIN_FILE)
 
     assert list(violations(tmp_path / "tilewright")) == []
+
+
+FRAGMENT = re.compile(r"(Of|What|Who|Whose|Which|So many|So much)\b")
+
+
+def fragments(text: str) -> Iterator[str]:
+    """The docstrings of a file, those of constants too, that begin as a part of a sentence."""
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and FRAGMENT.match(value.value):
+                yield f"{statement.lineno}: {value.value.splitlines()[0]}"
+
+
+def test_docstrings_are_no_fragments() -> None:
+    found = {str(path.relative_to(PACKAGE)): [*fragments(path.read_text())] for path in sorted(PACKAGE.rglob("*.py"))}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_planted_fragment_is_found() -> None:
+    assert [*fragments('def f():\n    """What it gives."""\n\n\nX = 1\n"""Of so many."""\nS = "What?"\n')] == [
+        "6: Of so many.",
+        "2: What it gives.",
+    ]

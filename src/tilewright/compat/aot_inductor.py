@@ -26,7 +26,7 @@ SIGNATURES = "torch._inductor.codegen.triton_utils"
 
 
 THREADS = "/*num_cpu_threads=*/1"
-"""What torch hands over for the number of threads."""
+"""The argument that torch hands over for the number of threads."""
 LAUNCHER = "int64_t (*)(uint32_t, uint32_t, uint32_t, int, void**, void*)"
 """The type in C++ of a launcher that says whether an assertion failed."""
 FLOATS = {"fp32": "float", "fp64": "double"}

@@ -87,7 +87,7 @@ def _backend(original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """What kernels import from here; anything else is torch's."""
+    """A name that kernels import from here; anything else is torch's."""
     made = {"triton": OURS, "tl": f"{OURS}.language"}
     if name in made:
         return import_module(made[name])

@@ -1,4 +1,4 @@
-"""What Inductor does otherwise where Tilewright compiles its kernels for CPUs.
+"""Changes to Inductor where Tilewright compiles its kernels for CPUs.
 
 Candidates. torch runs each for 25 ms and then for 100 ms, which is meant for products. Triton kernels of a model have a
 hundred candidates that take microseconds, and timing them took a third of the time to compile it.

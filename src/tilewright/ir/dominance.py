@@ -36,7 +36,7 @@ def dominator_children(region: Region) -> dict[Block, list[Block]]:
 
 
 def reverse_post_order(entry: Node, successors: Callable[[Node], Iterable[Node]]) -> list[Node]:
-    """What can be reached from `entry`; without cycles, each stands before those that it leads to."""
+    """The nodes that can be reached from `entry`; without cycles, each stands before those that it leads to."""
     finished: list[Node] = []
     seen = {entry}
     stack = [(entry, iter(successors(entry)))]

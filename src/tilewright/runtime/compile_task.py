@@ -109,7 +109,7 @@ class CompileTask:
         return load(digest, compilation.source.name) is not None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What arrives elsewhere; kernels by themselves, so that one that cannot be read there breaks no worker."""
+        """The data that arrive elsewhere; kernels are apart, so that one that cannot be read there breaks no worker."""
         self.is_sent = True
         compilation = self.compilation
         others = [value for value in compilation.source.constants.values() if isinstance(value, KeyedCallable)]

@@ -254,7 +254,7 @@ class CompiledKernel:
             exit_(metadata)
 
     def launches(self) -> tuple[NativeKernel, Any] | None:
-        """What launches as `run` on a CPU without hooks does, but faster.
+        """An object that launches as `run` on a CPU without hooks does, but faster.
 
         Returns:
             `native`, for `native[x, y, z](*args)`, and a `Listener`, which is None for a kernel that asserts nothing:
@@ -403,7 +403,7 @@ class CompiledKernel:
         return launcher
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: source, stages and metadata, lines matched; see `display/tabs.py`."""
+        """The view of a notebook: source, stages and metadata, lines matched; see `display/tabs.py`."""
         return lazy_imports.kernel_html(self)
 
     def __repr__(self) -> str:

@@ -116,7 +116,7 @@ def emitting_into(emitter: Emitter, **facts: Any) -> Iterator[Emitter]:
 
 @contextmanager
 def with_warps(count: int) -> Iterator[None]:
-    """What is evaluated to the end of the `with` is executed by so many warps."""
+    """Until the end of the `with`, what is evaluated is executed by so many warps."""
     token = _context.set(context()._replace(warps=count, worker_warps=count))
     try:
         yield

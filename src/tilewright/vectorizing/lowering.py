@@ -228,7 +228,7 @@ class _LaneWriter:
         return self.wide(self._found[value])
 
     def wide(self, found: Value) -> Value:
-        """What is found, in every lane."""
+        """A value that is found, in every lane."""
         if self.lanes == 1 or isinstance(found.type, VectorType):
             return found
         return self.emit("vector.broadcast", (found,), wide_type(found.type, self.lanes))
@@ -288,7 +288,7 @@ class _LaneWriter:
             self.bind(result, self.emit("arith.select", (condition, yes, no), yes.type))
 
     def _side(self, region: Region, needed: Value) -> list[Value]:
-        """What a side gives, computed only if some lane needs it where that takes long."""
+        """The values of a side, computed only if some lane needs it where that takes long."""
         if not region.blocks:
             return []
         if not _is_long(region.block):

@@ -279,7 +279,7 @@ class LoopBuilder(StructureBuilder):
     def load(
         self, type: Type, pointer: Value, offset: Operand = 0, *, align: int = 1, stride: Operand | None = None
     ) -> Value:
-        """What lies `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart."""
+        """The elements `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart."""
         operands = [pointer, self.number(offset)]
         if stride is not None:
             operands.append(self.number(stride))

@@ -37,7 +37,7 @@ def store_columns(module: Op) -> bool:
 
 
 def _only_store(nest: Nest) -> Store | None:
-    """What a nest of rows stores, if it does nothing else."""
+    """The store of a nest of rows that does nothing else."""
     sinks = [op for op in nest.body if isinstance(op, SINKS)]
     store = sinks[0] if len(sinks) == 1 else None
     return store if isinstance(store, Store) and nest.mode == "rows" and len(nest.outer) == 1 else None

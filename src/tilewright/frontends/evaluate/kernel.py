@@ -68,7 +68,7 @@ def evaluate_kernel(
 
 
 def module_attributes(options: EvaluateOptions) -> dict[str, Attribute]:
-    """What a module of Gluon says of the device; nothing in the tile language, where passes add it."""
+    """The attributes of a module of Gluon that describe the device; in the tile language passes add them."""
     if not options.target:
         return {}
     return {

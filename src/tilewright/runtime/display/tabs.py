@@ -36,7 +36,7 @@ def kernel_html(kernel: CompiledKernel) -> str:
 
 
 def signature(kernel: CompiledKernel) -> str:
-    """What the kernel was compiled for: `x_ptr: *fp32, n: i32, BLOCK = 128`."""
+    """The signature that the kernel was compiled for: `x_ptr: *fp32, n: i32, BLOCK = 128`."""
     return ", ".join(
         f"{spec.name} = {spec.constant!r}" if spec.is_constant else f"{spec.name}: {spec.type}"
         for spec in kernel.signature

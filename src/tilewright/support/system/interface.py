@@ -1,4 +1,4 @@
-"""What Tilewright asks of an operating system, one method a question.
+"""An operating system as Tilewright asks it, one method a question.
 
 Nothing here imports more than `os`: most processes ask for little of it.
 """

@@ -1,4 +1,4 @@
-"""What Linux and macOS have in common."""
+"""The common part of Linux and macOS."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Posix(System):
 
 
 def system_error(message: str) -> OSError:
-    """What the C library noted last, as an error."""
+    """The error that the C library noted last."""
     number = ctypes.get_errno()
     return OSError(number, f"{message}: {os.strerror(number)}")
 

@@ -131,7 +131,7 @@ class InnerLoop:
         self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
 
     def _facts(self) -> dict[str, Attribute]:
-        """What passes that choose the order of a loop have to know of this one."""
+        """The facts of this loop for the passes that choose the order of loops."""
         c, nest = self.c, self.nest
         if not self.by_rows or c.optimize_size or not c.runs:
             return {}

@@ -205,7 +205,7 @@ class NestBuilder:
         return min(nest.outer[-1], 1 << (rows.bit_length() - 1))
 
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
-        """What the loop `op` gives, for each row and each chunk of it."""
+        """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
