@@ -4,7 +4,7 @@
 # Runs tests on x86-64 processors that have less than this machine, emulated by qemu: Nehalem (SSE 4.2, no AVX) and
 # Haswell (AVX2, no AVX-512). Programs that tests start are emulated, too, since `sys.executable` is the emulator's.
 # qemu is unpacked into build/machines once, unless this system has one; CPUS="Nehalem" chooses the
-# processors, TESTS the files.
+# processors, TESTS the files. first_use.py is run in front of the tests unless TESTS is set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/build/machines
@@ -23,6 +23,7 @@ for file in interchange_loops single_trip_loops; do
   at_ends+=(--deselect "tests/cpu/test_$file.py::test_no_lane_that_is_masked_off_touches_memory")
 done
 
+status=0
 for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
   venv=$here/$cpu
   mkdir -p "$venv/bin"
@@ -33,6 +34,8 @@ for cpu in ${CPUS:-Nehalem Haswell-noTSX}; do
   own=("${left_out[@]}")
   if [[ $cpu = Haswell* ]]; then own+=("${at_ends[@]}"); fi
   echo "tests on $cpu"
+  [ -n "${TESTS-}" ] || "$venv/bin/python" tests/machines/first_use.py || status=1
   "$venv/bin/python" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" --dist worksteal \
-    -m "not slow and not spared" "${own[@]}" "$@" "${tests[@]}"
+    -m "not slow and not spared" "${own[@]}" "$@" "${tests[@]}" || status=1
 done
+exit "$status"
