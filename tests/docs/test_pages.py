@@ -47,6 +47,11 @@ def test_code_is_quoted() -> None:
     assert len(quotations()) >= 5
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_no_merge_was_left_half_done(page: Path) -> None:
+    assert re.findall(r"^(?:<<<<<<<|>>>>>>>|=======$).*", page.read_text(), re.MULTILINE) == []
+
+
 @pytest.fixture(scope="module")
 def paths() -> str:
     """All files and folders of the project, each between line breaks."""
