@@ -152,7 +152,7 @@ class Buffer(Held):
 
     @property
     def layout(self) -> Any:
-        """Which element lies where."""
+        """The place of each element."""
         return self.type.layout
 
     def __str__(self) -> str:

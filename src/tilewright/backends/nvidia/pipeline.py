@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.analysis.scratch_memory import scratch_bytes_on
-from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.analysis.value_flow import stored_arguments
 from tilewright.backends.llvm import nvptx
 from tilewright.backends.nvidia import ptx_text
 from tilewright.backends.nvidia.lower.lowerer import Target

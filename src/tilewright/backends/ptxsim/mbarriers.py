@@ -185,7 +185,7 @@ class MBarriers:
         return False
 
     def _explain(self) -> Reasons:
-        """What warps wait for that looked at an mbarrier in vain, and at no other one since."""
+        """The reasons why warps wait that looked at an mbarrier in vain, and at no other one since."""
         waiting = self._waiting.items()
         return {warp: (at, self._missing(key, warp)) for warp, (key, at) in waiting if key in self.barriers}
 

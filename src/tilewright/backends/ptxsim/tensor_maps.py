@@ -200,7 +200,7 @@ def fill_bytes(map: TensorMap, size: int) -> NDArray[np.uint8]:
 
 
 def rounded(element: str, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What a load puts into shared memory for the bytes of whole elements: those of a map of tf32 are rounded to it.
+    """The bytes that a load puts into shared memory for whole elements: those of a map of tf32 are rounded to it.
 
     The nearest number with ten bits of fraction is taken, of two the even one; infinities and NaNs stay.
     """

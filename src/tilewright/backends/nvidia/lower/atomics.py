@@ -1,11 +1,17 @@
-"""Atomic accesses of global memory.
+"""Atomic accesses of global memory, and of shared memory at places that a tile of indices says.
 
     %old = tt.atomic_rmw fadd, acq_rel, gpu, %p, %x, %m : …
 
     mov.b32 $0, 0x0; @$3 atom.global.gpu.acq_rel.add.f32 $0, [ $1 + 0 ], $2;
 
+    %old = ttg.local_atomic_scatter_rmw add, %buffer[%indices], %values, %mask {axis = 0 : i32}
+
+    @%mask atom.shared.cta.relaxed.add.u32 %old, [%place], %value;
+
 Of all threads that have an element one does its access. What it found goes through shared memory to the others, if the
 program uses it. Sums of floats that lie together are one access: two f16 everywhere, 16 bytes since capability 9.0.
+What was in shared memory is known to the one thread alone, so a program that asks for it is refused where several have
+the element.
 """
 
 from __future__ import annotations
@@ -16,6 +22,8 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Place, same_as
+from tilewright.backends.nvidia.lower.gather import ONE, indexed_places
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
     SHARED_POINTER,
@@ -32,10 +40,11 @@ from tilewright.backends.nvidia.lower.memory import (
     vector_of,
 )
 from tilewright.backends.nvidia.lower.register_packing import PackedWords, as_integer, from_integer
-from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier
+from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier, memory_bits, pointer_to
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.ttg_memory import LocalAtomicScatter
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import TensorType, Type
@@ -286,4 +295,37 @@ def _read(lowerer: Lowerer, integer: str, pointer: str, owner: str | None) -> st
     return w.emit(f"load {integer}, {space} {pointer}, align {size}")
 
 
-LOWERINGS: dict[str, Lowering] = {"tt.atomic_cas": _cas, "tt.atomic_rmw": _rmw}
+def _scatter(lowerer: Lowerer, op: LocalAtomicScatter) -> None:
+    """The atomic accesses of a tile to a buffer in shared memory, at places that a tile of indices says."""
+    element = lowerer.element(op.value.type)
+    bits = memory_bits(element)
+    if bits not in (32, 64):
+        raise refused(op, f"{op.name} of elements with {bits} bits", "elements of 32 or 64 bits are combined")
+    layout = lowerer.layout(op.value)
+    once, same = only_once(lowerer, op.value.type), same_as(layout)
+    if once is not None and op.result.uses:
+        raise refused(op, f"the result of {op.name} of a tile that several threads hold", "leave the result unused")
+    name = op.operation
+    text = f"atom.shared.cta.relaxed.{name.removeprefix('f').removeprefix('u')}.{_KINDS[name]}{bits}"
+    masks = lowerer.registers(op.mask) if op.mask is not None else None
+    (move,) = ONE.moves
+    found: dict[int, str] = {}
+    values, places = lowerer.registers(op.value), indexed_places(lowerer, op)
+    for number in dict.fromkeys(same):
+        predicate = both(lowerer, once, masks[number] if masks is not None else None)
+        pointer = pointer_to(lowerer, ONE, move, places[number])
+        operands = [(SHARED_POINTER, pointer), (f"i{bits}", as_integer(lowerer.w, element, values[number]))]
+        line = f"{text} $0, [ $1 + 0 ], $2;"
+        if predicate is not None:
+            line = f"mov.u{bits} $0, 0x0;\n\t@$3 {line}"
+            operands.append(("i1", predicate))
+        (old,) = lowerer.assembly_results([f"i{bits}"], line, operands)
+        found[number] = from_integer(lowerer.w, element, old)
+    lowerer.bind(op.result, [found[number] for number in same])
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "tt.atomic_cas": _cas,
+    "tt.atomic_rmw": _rmw,
+    "ttg.local_atomic_scatter_rmw": _scatter,
+}

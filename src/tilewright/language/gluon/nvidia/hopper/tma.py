@@ -46,7 +46,7 @@ __all__ = [
 ]
 tensor_descriptor, tensor_descriptor_type = GluonTensor, tma_type
 WITHOUT_IMAGES = "load the pixels that a block needs by pointers, with a mask for those outside the image"
-"""What to do without copies of images (im2col)."""
+"""The advice for copies of images (im2col)."""
 
 
 def coordinates(coord: Any) -> list[Any]:
