@@ -312,8 +312,9 @@ class CompiledKernel:
         programs = prod(grid)
         if programs:
             check_memory(self._arrays(values))
-        if programs and self._image is None:
-            self._launch_elsewhere((grid[0], grid[1], grid[2]), values, device, stream)
+        if self._image is None:
+            if programs:
+                self._launch_elsewhere((grid[0], grid[1], grid[2]), values, device, stream)
             return
         devices.check_on_cpu(self._arrays(values))
         if programs and self.checks:
