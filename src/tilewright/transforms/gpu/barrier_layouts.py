@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal, AsyncTmaGather
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op, buffer_type
-from tilewright.ir.spans import span_of
 from tilewright.layouts.encoding import encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.support.diagnostics import Diagnostic, located
