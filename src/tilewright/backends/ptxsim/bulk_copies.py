@@ -11,8 +11,7 @@ the same place; with `.cta_group::2`, that of the even or the odd CTA of each pa
 
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
-in global memory at once. A copy of images (`im2col`) goes through their pixels. Not simulated: `im2col::w`, and bulk
-reductions in shared memory.
+in global memory at once. Not simulated: `im2col::w`, and bulk reductions in shared memory.
 
 A map that the kernel has stored itself must be acquired by `fence.proxy.tensormap` first.
 
@@ -308,8 +307,7 @@ def _spaces(instruction: Instruction) -> tuple[str, str]:
 def decode_copy(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.bulk… and cp.reduce.async.bulk…"""
     to, source = _spaces(instruction)
-    forms = [part for part in instruction.parts if part.startswith("im2col")]
-    if forms not in ([], ["im2col"]) or (forms and to != "shared"):
+    if any(part.startswith("im2col") and (part != "im2col" or to != "shared") for part in instruction.parts):
         raise SimulationError("unsupported", "im2col copies to global memory, or with ::w, are not simulated")
     if to == source:
         return _decode_between_ctas(instruction, code)
