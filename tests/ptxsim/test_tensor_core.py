@@ -211,7 +211,7 @@ def test_products_of_pairs_of_ctas() -> None:
         (PAIR_PRODUCT + PAIR_COMMIT + WAIT + LOAD + PAIR_FREE, "race"),
         (MEET + PAIR_PRODUCT + PAIR_COMMIT.replace("%h1, 3", "%h1, 1") + WAIT + LOAD + PAIR_FREE, "deadlock"),
         (MEET + PAIR_PRODUCT + PAIR_COMMIT + LOAD + PAIR_FREE, "in flight will write"),
-        (MEET + PAIR_PRODUCT.replace(str(form(256)), str(form(128))), "unsupported"),
+        (MEET + PAIR_PRODUCT.replace(str(form(256)), str(form(64))), "unsupported"),
     ],
 )
 def test_mistakes_of_pairs_of_ctas(body: str, said: str) -> None:

@@ -156,7 +156,7 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
         for lane, key in zip(lanes, located_barriers(machine, address(machine), lanes), strict=True):
             if counted:
                 barriers.at(key, int(lane)).pending += 1
-            barriers.arrive_later(key, int(lane), partial(copies.land, np.array([lane]), issued + 1))
+            barriers.arrive_later([key], int(lane), partial(copies.land, np.array([lane]), issued + 1))
 
     return run
 

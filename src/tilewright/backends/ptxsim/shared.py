@@ -105,7 +105,7 @@ class SharedMemory:
         wrong = (addresses < 0) | (addresses >= 2 * NAMED) | (ranks >= self.cluster)
         named = addresses & NAMED != 0
         found = np.where(named, ctas // self.cluster * self.cluster + ranks, ctas)
-        return np.where(wrong | (~named & (ranks > 0)), -1, found)
+        return np.where(wrong | (np.logical_not(named) & (ranks > 0)), -1, found)
 
     def address(self, offsets: Any, cta: Any) -> Any:
         """Addresses of the same bytes in the memory of a CTA, by its number in the batch."""

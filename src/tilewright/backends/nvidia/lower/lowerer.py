@@ -237,7 +237,7 @@ class Lowerer:
 
     @contextmanager
     def acting(self, group: Group, target: Target) -> Iterator[None]:
-        """What is written to the end of the `with` is executed by other warps; `target` says how many they are."""
+        """Until the end of the `with`, code is for other warps; `target` says how many they are."""
         outer = self.group, self.target, self._once
         self.group, self.target, self._once = group, target, {}
         try:
@@ -323,7 +323,7 @@ class Lowerer:
         self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
 
     def barrier_of(self, number: int, threads: int) -> None:
-        """So many threads wait for each other at this barrier."""
+        """The number of threads that wait for each other at this barrier."""
         self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", [("i32", str(number)), ("i32", str(threads))])
 
     # ---- code ----
@@ -435,7 +435,7 @@ def _assembly(result: str, text: str, constraints: str, operands: Sequence[Typed
 
 
 def shared_results(keys: Iterable[Key], write: Callable[[Key], Result]) -> list[Result]:
-    """What `write` gives for each key, in order; equal keys share one result."""
+    """The results of `write` for each key, in order; equal keys share one result."""
     known: dict[Key, Result] = {}
     found = []
     for key in keys:

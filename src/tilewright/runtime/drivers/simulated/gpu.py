@@ -240,6 +240,9 @@ def _map(fields: MapFields, address: int) -> bytes:
         box=fields.box,
         swizzle=SWIZZLES[fields.swizzle],
         fill_nan=fields.pads_with_nan,
+        lower=fields.images.lower if fields.images else (),
+        upper=fields.images.upper if fields.images else (),
+        element_strides=fields.images.steps if fields.images else (),
     )
     return found.encode()
 
