@@ -113,6 +113,10 @@ class Machine:
         self.frame: dict[int, Array] = {width: frame.view(f"u{width}") for width in (1, 2, 4, 8)}
         self.registers: list[Array] = [np.zeros(self.lanes, UNSIGNED[bits]) for bits in code.registers]
         self.returns: dict[str, Array] = {}
+        self._start(code)
+
+    def _start(self, code: KernelCode) -> None:
+        """All threads are at the entry, and nothing has run yet."""
         self.groups: dict[int, Mask] = {code.entry: None if self.alive.all() else self.alive.copy()}
         self.parked: dict[int, Array] = {}
         self.at = code.entry
@@ -124,7 +128,7 @@ class Machine:
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
         self.at_deadlock: list[Explain] = []
-        self.followed = frozenset(code.accumulators | code.fragments) if checks else frozenset()
+        self.followed = frozenset(code.accumulators | code.fragments) if self.checks else frozenset()
         self.follow: Follow | None = None
 
     # ---- what instruction families use
