@@ -1,6 +1,7 @@
 """A plugin of pytest for Triton's tests of Gluon that launch kernels: they run on a simulated GPU.
 
-GLUON_SIMULATE is the compute capability, GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS
+GLUON_SIMULATE is the compute capability, GLUON_UNINITIALIZED what reads of what nothing has stored are (`report`, or
+`nan` as under Triton's sanitizer), GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS
 how long one may take, GLUON_LOG the file that gets a line of JSON for each case. Tensors for `cuda` are made on the
 CPU, torch says that there is such a GPU, and what Triton runs in a process of its own runs here. A report of the
 simulator stands for what Triton's sanitizer prints and for the failure of the device behind it.
@@ -34,6 +35,7 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.transforms.gpu.barrier_layouts import WrongBarrier
 
 CAPABILITY = int(os.environ["GLUON_SIMULATE"])
+UNINITIALIZED: Any = os.environ.get("GLUON_UNINITIALIZED", "report")
 CASES = int(os.environ.get("GLUON_CASES", "4"))
 SECONDS = int(os.environ.get("GLUON_SECONDS", "60"))
 LOG = Path(os.environ["GLUON_LOG"])
@@ -120,7 +122,7 @@ def warmed_up(kernel: Any, *arguments: Any, **options: Any) -> Any:
 
 def pytest_configure() -> None:
     """One simulated GPU, of which torch knows."""
-    choose(simulated_gpu(CAPABILITY))
+    choose(simulated_gpu(CAPABILITY, uninitialized=UNINITIALIZED))
     bind_missing_modules()
     internal.run_in_process = run_here
     JITFunction.warmup = warmed_up  # type: ignore[method-assign]

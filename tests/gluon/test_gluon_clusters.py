@@ -12,8 +12,11 @@ from gluon_assembly import assembled_text
 
 import tilewright
 from tilewright import gluon
+from tilewright.dialects.ttng_barriers import ClusterBarrier
 from tilewright.gluon import language as gl
+from tilewright.ir.parser import parse_module
 from tilewright.language.gluon.nvidia.hopper import async_store, mbarrier
+from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
 
 RANDOM = np.random.default_rng(11)
 
@@ -175,3 +178,36 @@ def test_meetings_of_groups_order_what_ctas_write() -> None:
         kernel = told_by_groups[(1,)](flags, out, MEETS=True, num_ctas=2)
     np.testing.assert_array_equal(out, np.tile(np.arange(256) ^ 128, 2))
     assert kernel.asm["ptx"].count("mbarrier.arrive.release.cluster.shared::cluster.b64") == 2
+
+
+@gluon.jit
+def sent_twice(x, out, N: gl.constexpr):
+    """Two buffers, one after the other at one place, into which each CTA has the other one store."""
+    rows: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    columns: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 1]])
+    memory: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0], cga_layout=[[0, 1]])
+    row, column = gl.arange(0, N, layout=gl.SliceLayout(1, rows)), gl.arange(0, N, layout=gl.SliceLayout(0, rows))
+    tile = gl.load(x + row[:, None] * N + column[None, :])
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    for phase in gl.static_range(2):
+        buffer = gl.allocate_shared_memory(gl.float32, [N, N], memory)
+        mbarrier.expect(bar, buffer.nbytes_per_cta)
+        async_store(buffer, tile, bar)
+        mbarrier.wait(bar, phase)
+        tile = gl.convert_layout(buffer.load(columns), rows)
+    gl.store(out + row[:, None] * N + column[None, :], tile)
+
+
+def test_ctas_meet_before_memory_that_others_stored_to_is_used_otherwise() -> None:
+    x, out = aligned((64, 64), np.float32), aligned((64, 64), np.float32)
+    x[...] = RANDOM.standard_normal(x.shape)
+    with tilewright.simulate("cuda:90"):
+        kernel = sent_twice[(1,)](x, out, N=64, num_ctas=2)
+    np.testing.assert_array_equal(out, x)
+    module = parse_module(kernel.asm["ttgir"])
+    assert cluster_barriers(module)
+    seen = ("ttng.async_shared_store", "ttg.local_load", "ttg.convert_layout", "ttng.cluster_barrier", "tt.return")
+    order = [op for op in module.walk() if op.name in seen and not (isinstance(op, ClusterBarrier) and op.relaxed)]
+    sent = ["ttng.async_shared_store", "ttg.local_load", "ttng.cluster_barrier", "ttg.convert_layout"]
+    assert [op.name for op in order] == [*sent, "ttng.cluster_barrier", *sent, "tt.return"]

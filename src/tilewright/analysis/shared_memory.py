@@ -11,7 +11,7 @@ Three kinds of buffers: explicit ones (`ttg.local_alloc`), the scratch memory th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_memory
@@ -75,7 +75,7 @@ class Allocation:
         order = ("explicit", "scratch", "virtual")
         wanted.sort(key=lambda buffer: order.index(buffer.kind))
         self.names = _names(function, wanted)
-        offsets = place(_requests(function, wanted, self.names), _run_together(wanted))
+        offsets = place(_requests(function, wanted, self.names), run_together([buffer.owner for buffer in wanted]))
         self.buffers = [buffer._replace(offset=offset) for buffer, offset in zip(wanted, offsets, strict=True)]
         self.size = max((buffer.span.end for buffer in self.buffers), default=0)
         self._of_op: dict[Op, list[SharedBuffer]] = {}
@@ -205,18 +205,18 @@ def _requests(function: Op, buffers: list[SharedBuffer], names: dict[Value, set[
     return [Request(buffer.size, buffer.alignment, spans[index]) for index, buffer in enumerate(buffers)]
 
 
-def _run_together(buffers: list[SharedBuffer]) -> Callable[[int, int], bool]:
-    """Whether two buffers belong to different partitions of one `ttg.warp_specialize`, which run at the same time.
+def run_together(owners: Sequence[Op]) -> Callable[[int, int], bool]:
+    """Whether two of the ops that have memory are of different partitions of one `ttg.warp_specialize`.
 
-    What partitions capture is read when they begin, while others may be further on.
+    Partitions run at the same time. What they capture is read when they begin, while others may be further on.
     """
-    places = [_partition(buffer.owner) for buffer in buffers]
+    places = [_partition(owner) for owner in owners]
 
     def together(a: int, b: int) -> bool:
         (first, region), (second, other) = places[a], places[b]
         if first is not None and first is second:
             return region is not other
-        return buffers[a].owner is second is not None or buffers[b].owner is first is not None
+        return owners[a] is second is not None or owners[b] is first is not None
 
     return together
 

@@ -265,7 +265,7 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
     content = rounded(piece.element, content)
     for cta, told in ctas.items():
         index = _indices(machine, machine.shared.address(piece.shared, cta), cta, lane)
-        engine_writes(machine, index, lane)
+        engine_writes(machine, index, content, lane)
         key = int(_indices(machine, machine.shared.address(np.array([barrier]), told), told, lane)[0])
         _check_barrier(machine, key, lane)
         land = partial(engine_has_written, machine, index, content, lane)
@@ -404,8 +404,8 @@ def _decode_between_ctas(instruction: Instruction, code: Decoder) -> Run:
             target = _indices(machine, one(machine, to, lane) + byte, cta, lane)
             warps = np.array([machine.warp[lane]])
             engine_reads(machine, index, warps, lane)
-            engine_writes(machine, target, lane)
             content = machine.shared.data[index].copy()
+            engine_writes(machine, target, content, lane)
             key = int(_indices(machine, np.array([one(machine, barrier, lane)]), cta, lane)[0])
             land = partial(_land_between, machine, index, target, content, lane)
             machine.family(MBarriers).bytes_later(key, lane, len(byte), land)
