@@ -33,6 +33,11 @@ def test_readme_has_programs_with_output() -> None:
     assert sum(p.name.startswith("README") and p.output is not None for p in programs()) >= 2
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_no_page_has_the_two_sides_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", page.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(("page", "target"), links(), ids=[f"{page.name}:{target}" for page, target in links()])
 def test_link_leads_somewhere(page: Path, target: str) -> None:
     assert (page.parent / target.partition("#")[0]).exists()

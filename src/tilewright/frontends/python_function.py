@@ -25,7 +25,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.errors import NoSource
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
-from tilewright.support.source import Span, function_lines, lines_of, syntax_tree
+from tilewright.support.source import Span, function_lines, lines_around, syntax_tree
 
 
 class Source(NamedTuple):
@@ -88,14 +88,14 @@ def is_python_builtin(name: str) -> bool:
 def _read(python: FunctionType) -> tuple[Source, SyntaxTree]:
     code = python.__code__
     file, first = code.co_filename, code.co_firstlineno
-    lines = lines_of(file, python.__globals__)
+    lines = lines_around(python)
     if len(lines) < first:
         raise CompilationError(NoSource(python.__name__, file))
     text = "".join(function_lines(code, lines))
     try:
         return Source(file, first, text), _parse_at(text, first)
     except SyntaxError:  # the quick guess at the last line was wrong; ask the slow but exact way
-        text = "".join(inspect.getsourcelines(python)[0])
+        text = "".join(inspect.getblock(lines[first - 1 :]))
         return Source(file, first, text), _parse_at(text, first)
 
 

@@ -243,22 +243,29 @@ class VectorType(TensorType):
 
 
 class TensorDescType(Type):
-    """A tensor descriptor that moves blocks of type `block`."""
+    """A tensor descriptor that moves blocks of type `block`.
 
-    __slots__ = ("block",)
-    _interned: ClassVar[dict[TensorType, TensorDescType]] = {}
+    Attributes:
+        of_images: the tensor has images, and a block has pixels and their channels (im2col).
+    """
+
+    __slots__ = ("block", "of_images")
+    _interned: ClassVar[dict[tuple[TensorType, bool], TensorDescType]] = {}
     block: TensorType
+    of_images: bool
 
-    def __new__(cls, block: TensorType) -> TensorDescType:
-        found = cls._interned.get(block)
+    def __new__(cls, block: TensorType, *, of_images: bool = False) -> TensorDescType:
+        found = cls._interned.get((block, of_images))
         if found is None:
-            found = cls._interned[block] = object.__new__(cls)
-            found.block = block
+            found = cls._interned[block, of_images] = object.__new__(cls)
+            found.block, found.of_images = block, of_images
             found.text = found.spelled(_FULL)
         return found
 
     def spelled(self, spelling: Spelling) -> str:
         block = self.block.spelled(spelling)
+        if self.of_images:
+            return f"!ttng.tensordesc_im2col{block.removeprefix('tensor')}"
         return (
             f"!tt.tensordesc<{block}>"
             if spelling.version.tensor_in_descriptor

@@ -11,8 +11,9 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
@@ -78,6 +79,26 @@ def lines_of(file: str, names: Mapping[str, Any] | None = None) -> list[str]:
         names: the globals of its module, whose loader may have the text.
     """
     return [] if file == "<string>" else linecache.getlines(file, names)  # type: ignore[arg-type]  # it reads them only
+
+
+def keep_lines(fn: FunctionType) -> None:
+    """Read the file of `fn` now: who edits it later does not change what `fn` does, nor where its lines are."""
+    file = fn.__code__.co_filename
+    linecache.checkcache(file)
+    if lines := lines_of(file, fn.__globals__):
+        _kept_lines[fn] = lines
+
+
+_kept_lines: WeakKeyDictionary[FunctionType, list[str]] = WeakKeyDictionary()
+"""The lines of the files of functions; functions of one file share a list."""
+
+
+def lines_around(fn: FunctionType) -> list[str]:
+    """The lines of the file of `fn`: those that were kept, else those that the file has now; none if it has none."""
+    if lines := _kept_lines.get(fn):
+        return lines
+    linecache.checkcache(fn.__code__.co_filename)
+    return lines_of(fn.__code__.co_filename, fn.__globals__)
 
 
 def source_line(file: str, line: int) -> str:

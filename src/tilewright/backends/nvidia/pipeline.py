@@ -224,6 +224,6 @@ def _facts(kind: TensorDescType) -> dict[str, Any]:
         "swizzle": SWIZZLE_MODES[getattr(layout, "swizzling_byte_width", 0)],
         "elem_size": block.bits // 8,
         "elem_type": PADDED_FP4 if padded else element_type(block.element),
-        "block_size": list(box_of(layout, block.shape)),
+        "block_size": list(box_of(layout, block.shape, of_images=kind.of_images)),
         "fp4_padded": padded,
     }

@@ -11,7 +11,6 @@ In HTML words are coloured by kind, and lines that come from one line of the sou
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from tilewright.backends.registry import make_backend
 from tilewright.compiler.compile import compile_kernel
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op
+from tilewright.runtime.function_source import source_lines
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.diagnostics import TilewrightError
@@ -63,8 +63,8 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, python: Any) -> Place:
         """The place of a Python function."""
-        lines, first = inspect.getsourcelines(python)
-        return cls(python.__code__.co_filename, range(first, first + len(lines)))
+        first = python.__code__.co_firstlineno
+        return cls(python.__code__.co_filename, range(first, first + len(source_lines(python))))
 
     def line(self, file: str, number: int) -> int:
         """The number, or 0 for places elsewhere."""
@@ -73,8 +73,8 @@ class Place(NamedTuple):
 
 def source_listing(python: Any) -> Listing:
     """The text of a function."""
-    lines, first = inspect.getsourcelines(python)
-    return Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(lines)])
+    first = python.__code__.co_firstlineno
+    return Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(source_lines(python))])
 
 
 def matched_stages(kernel: CompiledKernel) -> list[Listing]:
@@ -85,7 +85,7 @@ def matched_stages(kernel: CompiledKernel) -> list[Listing]:
         return [Listing(name, unmatched(text)) for name, text in texts.items()]
     try:
         place = Place.of(source.fn.fn)
-    except (OSError, TypeError):  # bytecode without a source
+    except ValueError:  # bytecode without a source
         return [Listing(name, unmatched(text)) for name, text in texts.items()]
     backend = make_backend(kernel.metadata.target)
     located = located_stages(source, backend, options_of(kernel, backend), place)

@@ -143,6 +143,7 @@ class Lowerer:
         self._values: dict[Value, list[str]] = {}
         self._buffers: dict[Value, Any] = {}
         self._once: dict[object, str] = {}
+        self._once_for_all: dict[object, str] = {}
 
     # ---- values ----
 
@@ -211,6 +212,17 @@ class Lowerer:
             with self.w.at(self.w.entry):
                 self._once[key] = write()
         return self._once[key]
+
+    def once_for_all_warps(self, key: object, write: Callable[[], str]) -> str:
+        """As `once`, for what all warps of the block execute together, also those that have code of their own later."""
+        if self.groups is None:
+            return self.once(key, write)
+        outer = self.group, self.groups, self._once
+        self.group, self.groups, self._once = None, None, self._once_for_all
+        try:
+            return self.once(key, write)
+        finally:
+            self.group, self.groups, self._once = outer
 
     def special(self, register: str) -> str:
         """A special register of PTX, i32: `tid.x`, `ctaid.y`, `clusterid.x`."""
