@@ -200,8 +200,8 @@ def refused(x, y, MODE: tl.constexpr):
         ("few rows", "8 rows or more, of 8 fp32 or more"),
         ("long rows", "`gather` does not accept x_offsets"),
         ("columns", "`scatter` does not accept x_offsets"),
-        ("sums", "`descriptor.atomic_add` does not accept a tensor of = int64"),
-        ("largest", "`descriptor.atomic_max` does not accept a tensor of = fp32"),
+        ("sums", "`descriptor.atomic_add` does not accept dtype = int64"),
+        ("largest", "`descriptor.atomic_max` does not accept dtype = fp32"),
     ],
 )
 def test_what_is_refused(mode: str, message: str) -> None:

@@ -21,8 +21,7 @@ from tilewright.ir.core import Op
 def _for(machine: Interpreter, op: Accumulate | For, low: Any, high: Any, step: Any, *inits: Any) -> Any:
     carried: Sequence[Any] = inits
     dtype = numpy_dtype(op.low.type)
-    assert step > 0, f"the step of {op.name} is positive"
-    for counter in range(int(low), int(high), int(step)):
+    for counter in range(int(low), int(high), int(step)) if step > 0 else ():
         carried = machine.run_region(op.region, [dtype.type(counter), *carried])[1]
     return carried
 

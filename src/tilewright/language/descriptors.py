@@ -164,7 +164,7 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
             expected = ", ".join(map(str, accepted))
             if self.dtype in HALVES and operation in ("atomic_min", "atomic_max"):
                 expected += "; 16-bit floats on GPUs since 9.0, whose engine moves the blocks"
-            raise SemanticError(BadArgument(f"descriptor.{operation}", "a tensor of", self.dtype, expected))
+            raise SemanticError(BadArgument(f"descriptor.{operation}", "dtype", self.dtype, expected))
         places = [
             to_tensor(offset) + shaping.arange(0, extent)
             for offset, extent in zip(self._checked(offsets), self.block_shape, strict=True)

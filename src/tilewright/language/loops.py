@@ -60,7 +60,10 @@ class range:  # noqa: N801 - Triton's name
         kinds = [limit.type.scalar if isinstance(limit, Tile) else dtype_of_number(limit) for limit in limits]
         kind = promote(promote(kinds[0], kinds[1]), kinds[2])
         kind = kind if kind.integer else int32
-        for counter in builtins.range(*(_known(limit, kind) for limit in limits)):
+        start, end, step = (_known(limit, kind) for limit in limits)
+        if isinstance(limits[2], Tile) and step <= 0:  # compiled, such a loop has no turn: it counts up
+            return
+        for counter in builtins.range(start, end, step):
             yield constant(counter % (1 << kind.primitive_bitwidth) if kind.is_int_unsigned() else counter, kind)
 
 

@@ -128,6 +128,16 @@ class NotATile(Diagnostic):
     what: str
 
 
+class ForeignNumber(Diagnostic):
+    """A number of NumPy or of another library among the constants of a kernel; Triton refuses it, too."""
+
+    title = "a number of Python is needed here"
+    label = "this is of type {type}"
+    help = "write {python}(…) around what the kernel is given"
+    type: str
+    python: str
+
+
 class PointerMeetsPointer(Diagnostic):
     title = "pointers cannot be added to each other"
     label = "{left} and {right}"

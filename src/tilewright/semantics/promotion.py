@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.semantics import fp8e4b15
-from tilewright.semantics.errors import MixedSigns, NoCommonType, NotATile, NumberOutOfRange
+from tilewright.semantics.errors import ForeignNumber, MixedSigns, NoCommonType, NotATile, NumberOutOfRange
 from tilewright.semantics.types import (
     bfloat16,
     dtype,
@@ -29,7 +29,7 @@ from tilewright.semantics.types import (
     uint32,
     uint64,
 )
-from tilewright.support.diagnostics import SemanticError
+from tilewright.support.diagnostics import Diagnostic, SemanticError
 from tilewright.support.named_tuple import NamedTuple
 
 
@@ -132,13 +132,21 @@ def dtype_of_number(value: bool | int | float) -> dtype:
         fits = magnitude in (0.0, math.inf) or math.isnan(value) or _SMALLEST_NORMAL <= magnitude <= _LARGEST
         return float32 if fits else float64
     if not isinstance(value, int):
-        raise SemanticError(NotATile(type(value).__name__))
+        raise SemanticError(_no_number(value))
     if -0x80000000 <= value < 0x80000000:
         return int32
     for candidate in _INTEGER_TYPES:
         if candidate.get_int_min_value() <= value <= candidate.get_int_max_value():
             return candidate
     raise SemanticError(NumberOutOfRange(value, uint64))
+
+
+def _no_number(value: Any) -> Diagnostic:
+    """The error of what is no number of Python."""
+    kind = type(value)
+    if not hasattr(kind, "__float__") or getattr(value, "shape", None):
+        return NotATile(kind.__name__)
+    return ForeignNumber(f"{kind.__module__}.{kind.__name__}", "int" if hasattr(kind, "__index__") else "float")
 
 
 def number_as(value: Any, target: dtype) -> bool | int | float:

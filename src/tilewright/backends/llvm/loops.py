@@ -340,6 +340,7 @@ class LoopEmitter:
 
     def _for(self, op: For) -> None:
         low, high, step = self._operands(op)[:3]
+        high = end_of_turns(self.w, low, high, step)
         carried = [(moved_type(value.type), self._leaving(value)) for value in op.inits]
         with self.w.loop(low, high, step, carried=carried, guarded=NONEMPTY not in op.attributes) as loop:
             self.bind(op.induction_variable, loop.index)
@@ -426,6 +427,13 @@ class LoopEmitter:
 
 
 @cache
+def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
+    """Where a loop over i64 ends: at `low`, without a turn, if its step turns out not to be positive at run time."""
+    if step.isdigit():
+        return high
+    return w.emit(f"select i1 {w.emit(f'icmp sgt i64 {step}, 0')}, i64 {high}, i64 {low}")
+
+
 def moved_type(type: Type) -> str:
     """The LLVM type of a value between blocks."""
     return vector(moved_as(element_of(type)), lanes_of(type))

@@ -96,6 +96,11 @@ class Counting(NamedTuple):
     stride: Tile
     backwards: bool
 
+    def begins(self) -> Tile:
+        """Whether there is a turn: none where the step turns out not to be positive at run time."""
+        zero = constant(0, self.stride.dtype)
+        return logical_and(compare("<", self.low, self.high), compare("<", zero, self.stride))
+
     def at(self, counter: Tile) -> Tile:
         """The loop variable in the turn that counts up to `counter`."""
         return _mirrored(self.low, self.high, counter) if self.backwards else counter
@@ -115,7 +120,7 @@ def _left_early(frame: TileFrame, step: hir.For, bounds: tl.range, counting: Cou
         …; break; …        →     while %going: i = %i; …; %going = not left and n - %i > 1; %i += 1
     """
     names, counter, going = frame.names, f"counter of {step.left}", f"going of {step.left}"
-    names[counter], names[going] = counting.low, compare("<", counting.low, counting.high)
+    names[counter], names[going] = counting.low, counting.begins()
     names[step.left] = constant(False, int1)
     names.setdefault(step.target, counting.at(counting.low))
 
