@@ -65,6 +65,11 @@ def test_paths_in_backquotes_exist(page: Path, paths: str) -> None:
     assert {name for name in PATH.findall(page.read_text()) if f"/{name}\n" not in f"/{paths}"} == set()
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_no_merge_was_left_half_done(page: Path) -> None:
+    assert [line for line in page.read_text().splitlines() if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
+
+
 PRINTED = [functions_table, ops_table, rules_table, settings_table]
 
 

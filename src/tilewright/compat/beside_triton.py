@@ -24,8 +24,8 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
+from tilewright.compat.torch_inductor import time_briefly
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_timing import time_briefly
 from tilewright.runtime.build import current_backend
 
 OURS = "tilewright.compat.path.triton"
@@ -88,7 +88,7 @@ def _backend(original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """What kernels import from here; anything else is torch's."""
+    """A name that kernels import from here; anything else is torch's."""
     made = {"triton": OURS, "tl": f"{OURS}.language"}
     if name in made:
         return import_module(made[name])

@@ -3,6 +3,13 @@
 >>> source = read_source(kernel)
 >>> source.first_line, source.text
 (12, '@tw.jit\ndef kernel(x):\n    ...\n')
+
+A reader reads a function once: what was read lies with the function, and goes with it. A table outside would keep
+functions for ever, even one with weak keys: HIR knows the function that it was read from.
+
+>>> read_once = memoise(read_function, "ast")
+>>> read_once(kernel) is read_once(kernel)
+True
 """
 
 from __future__ import annotations
@@ -10,10 +17,11 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from tilewright.frontends import hir
 from tilewright.frontends.errors import NoSource
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
@@ -102,3 +110,24 @@ def _parse_at(text: str, first_line: int) -> SyntaxTree:
         assert isinstance(outer, ast.If), "put there in the line above"
         return SyntaxTree(outer.body[0], first_line - 2)  # type: ignore[arg-type]  # a definition
     return SyntaxTree(syntax_tree(text).body[0], first_line - 1)  # type: ignore[arg-type]  # a definition
+
+
+Reader: TypeAlias = Callable[[FunctionType], hir.Function]
+
+
+def memoise(read: Reader, name: str) -> Reader:
+    """`read`, which does not read a function again.
+
+    Args:
+        read: the reader.
+        name: of the reader, which no other has.
+    """
+    slot = f"_tilewright_hir_{name}"
+
+    def read_once(python: FunctionType) -> hir.Function:
+        found: hir.Function | None = python.__dict__.get(slot)
+        if found is None or found.python is not python:  # functools.wraps copies what lies with a function
+            found = python.__dict__[slot] = read(python)
+        return found
+
+    return read_once

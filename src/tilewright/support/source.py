@@ -108,7 +108,7 @@ def source_line(file: str, line: int) -> str:
 
 
 def shown_file(file: str) -> str:
-    """What a user calls a file: a cell of a notebook by its number, `Cell In[3]`, everything else by its path."""
+    """A user's name for a file: the number of a notebook's cell, `Cell In[3]`, or else the path."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     named = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
     return " ".join(named) if named else file
@@ -174,7 +174,7 @@ def expression_tree(text: str) -> ast.expr:
 
 
 def _undisturbed(parsed: Callable[[], Tree]) -> Tree:
-    """What `parsed` gives, however often it is disturbed.
+    """The result of `parsed`, however often it is disturbed.
 
     CPython 3.11.7, for one, counts the depth of all threads together (python/cpython#106905), so that a thread that
     parses while another one does may fail with a SystemError that says nothing of the text.

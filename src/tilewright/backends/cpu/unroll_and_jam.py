@@ -113,11 +113,11 @@ class _Unrolled:
         return self._together(self._by_turn(frame.results))
 
     def _start(self, reduction: Reduce) -> list[Value]:
-        """What sums begin with: numbers that change nothing, or any."""
+        """The numbers that sums begin with: those that change nothing, or any."""
         return self.identities[reduction] or [self.b.constant(0, value.type) for value in reduction.values]
 
     def _flip(self, backwards: Value, width: int) -> Value | None:
-        """What is to be exchanged in the bits of counters, so that the last one comes first where `backwards` holds."""
+        """The bits that are exchanged in counters, so that the last one comes first where `backwards` holds."""
         is_power = isinstance(self.high, int) and self.low == 0 and self.high.bit_count() == width.bit_count() == 1
         return self.b.select(backwards, self.b.sub(self.loop.high, width), 0) if is_power else None
 
@@ -197,4 +197,4 @@ _FOLDS: dict[str, Callable[[LoopBuilder, Op, list[Value]], Value]] = {
     "tt.addptr": _stepped,
     "vector.broadcast": lambda b, op, operands: b.splat(operands[0], lanes_of(op.result.type)),
 }
-"""What is known of an op some of whose operands are known."""
+"""The values of ops some of whose operands are known, by the name of the op."""
