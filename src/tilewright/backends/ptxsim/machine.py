@@ -100,14 +100,9 @@ class Machine:
         x, y, z = self.ctas.astype(np.int64).T
         self._numbers = 1 + x + grid[0] * (y + grid[1] * z)
         self.shared = SharedMemory(
-            len(self.ctas),
-            shared,
-            unit=code.shared_unit,
-            cluster=self.cluster_size,
-            clocks=self.clocks,
-            checks=checks,
+            len(self.ctas), shared, unit=code.shared_unit, cluster=self.cluster_size, clocks=self.clocks, checks=checks,
             uninitialized=uninitialized,
-        )
+        )  # fmt: skip
         self.frame_stride = -(-code.frame // 16) * 16
         frame = np.zeros(self.lanes * self.frame_stride, np.uint8)
         self.frame: dict[int, Array] = {width: frame.view(f"u{width}") for width in (1, 2, 4, 8)}
@@ -120,10 +115,8 @@ class Machine:
         self.groups: dict[int, Mask] = {code.entry: None if self.alive.all() else self.alive.copy()}
         self.parked: dict[int, Array] = {}
         self.at = code.entry
-        self.executed = 0
+        self.executed = self.changes = self._in_vain = self._polls = 0
         self.polled = False
-        self.changes = 0
-        self._in_vain = self._polls = 0
         self._families: dict[Any, Any] = {}
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
