@@ -262,13 +262,16 @@ class NestBuilder:
             InnerLoop(self.tails, sinks, extent, index, accumulated).build()
 
     def _lanes(self, extent: int) -> int:
-        """W: as many lanes as the widest values that are computed fill a register with."""
+        """W: as many lanes as the widest values that are computed fill a register with; numbers of a row have none."""
         if self.scalar_lanes:
             return 1
-        widths = [v.type.bits for op in self.nest.body for v in op.results if _is_computed(op, v)]
-        stored = [v.type.bits for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
-        bits = max([*widths, *stored, 8])
+        computed = [v for op in self.nest.body for v in op.results if _is_computed(op, v)]
+        stored = [v for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
+        bits = max([8, *(v.type.bits for v in (*computed, *stored) if self._has_lanes(v))])
         return min(extent, max(least_lanes(self.nest.body), self._register_bits() // bits))
+
+    def _has_lanes(self, value: Value) -> bool:
+        return self.nest.mode != "rows" or not self.nest.is_row_level(value)
 
     def _register_bits(self) -> int:
         """Nests that only move memory take half registers where a full one is two halves anyway.
