@@ -116,7 +116,7 @@ def test_numbers_of_a_row_leave_vectors_as_wide_as_its_elements(kind, lanes, col
         tw.knobs.tilewright.cpu = "x86-64-v4"
         x = np.random.default_rng(columns).choice([-1.0, -0.0, 0.0], (8, columns)).astype(np.float32)
         out = np.zeros(8, np.int64)
-        options = dict(KIND=kind, ROWS=8, BLOCK=256)
+        options = {"KIND": kind, "ROWS": 8, "BLOCK": 256}
         kernel = places_of_largest.warmup(x, out, columns, **options, grid=(1,))
         assert f"vector<{lanes}xf{512 // lanes}>" in kernel.asm["loops"]
         assert f"vector<{2 * lanes}xf" not in kernel.asm["loops"]
