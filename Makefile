@@ -12,7 +12,7 @@ PYTEST_OPTIONS ?=
 # that takes 8 seconds, mostly for what nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo docs test test-long test-cpus test-arm64 test-windows test-pythons test-314 test-314t test-installs check bench bench-gpu-static gpu gpu-bundle clean
+.PHONY: demo docs test test-long test-cpus test-arm64 test-windows test-pythons test-314 test-314t test-installs test-machines check bench bench-gpu-static gpu gpu-bundle clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -43,6 +43,9 @@ test-314t: .venv/installed
 
 test-installs: .venv/installed
 	$(BIN)/python tests/machines/installs.py 3.11 3.12 3.13 3.14 3.14t
+
+test-machines: .venv/installed
+	$(BIN)/python tests/machines/matrix.py
 
 check: .venv/installed
 	$(BIN)/ruff check

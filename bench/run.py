@@ -56,6 +56,7 @@ TABLES = (
     Table("Hard kernels", "measure_hard.py", environment={"TRITON_ALWAYS_COMPILE": "1"}),
     Table("Reading", "measure_reading.py", is_quick=True),
     Table("Passes, beside Triton", "measure_passes.py"),
+    Table("Gluon, beside Triton", "measure_gluon.py"),
     Table("Run, one thread", "measure_run.py", is_quick=True),
     Table("Tuning", "measure_tuning.py"),
     Table("Sanitizer", "measure_sanitizer.py"),

@@ -5,6 +5,8 @@
 3. No file is longer than 500 lines, no function longer than 60.
 4. Only `support/knob_kinds.py` reads the environment.
 5. Only `support/system` asks which system this is, and for what not every system has.
+6. A file of fewer than 60 lines is an entry point, or stands in `SMALL_FILES` with its reason; others join a neighbour.
+7. A docstring names its subject: none begins with "What", "Which", "Who" or "Of".
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tilewright"
-MAX_FILE, MAX_FUNCTION = 500, 60
+MIN_FILE, MAX_FILE, MAX_FUNCTION = 60, 500, 60
 
 # Lowest first; layers of one rank may not import each other.
 RANKS: tuple[tuple[str, ...], ...] = (
@@ -81,6 +83,59 @@ ASKS_THE_SYSTEM = {
     "tools/doctor.py": "platform: the name of the Python",
 }
 """Other files that ask for the system, each with its reason."""
+
+COMMAND = 'if __name__ == "__main__":'
+ENTRY_POINTS = (
+    *("gluon.py", "knobs.py", "testing.py"),
+    *("language/core.py", "language/target_info.py", "runtime/allocation.py", "runtime/ray_executor.py"),
+    *("language/gluon/nvidia/hopper/cluster.py", "language/gluon/nvidia/hopper/mbarrier.py"),
+    *("tools/rules_table.py", "tools/settings_table.py"),
+    *("runtime/drivers/cpu/native/text.py", "vectorizing/compile.py"),
+)
+"""Files that programs import by name, that are a command's page, or where a part that is imported late begins; beside
+packages and files that Python runs."""
+SMALL_FILES = {
+    **dict.fromkeys(
+        (
+            *("backends/cpu/expand_dots.py", "backends/cpu/expand_histogram.py", "backends/cpu/expand_unsplat.py"),
+            *("transforms/adopt_libraries.py", "transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
+        ),
+        "a pass, and each pass has its file",
+    ),
+    **dict.fromkeys(("dialects/gluon.py", "dialects/math.py"), "a dialect, and each has its files"),
+    **dict.fromkeys(
+        ("runtime/drivers/cpu/native/systems/windows_faults.py", "support/system/macos.py"),
+        "one system's side of what others have in files of the same names",
+    ),
+    **dict.fromkeys(("interpreter/assembly.py", "interpreter/dots.py"), "one kind of ops, and each has its file"),
+    **dict.fromkeys(("layouts/errors.py", "backends/ptxsim/errors.py"), "errors, which all files of the folder raise"),
+    **dict.fromkeys(
+        ("backends/nvidia/lower/tables.py", "backends/ptxsim/families.py"),
+        "the table that joins those of all files of the folder",
+    ),
+    **dict.fromkeys(
+        (
+            *("support/annotations.py", "support/cached_property.py", "support/deprecation.py", "support/hashing.py"),
+            *("support/kernel_output.py", "support/locks.py"),
+        ),
+        "one small thing that several layers take",
+    ),
+    "backends/cpu/launch_facts.py": "read where nothing is compiled, written where something is",
+    "backends/cpu/sanitize/layout.py": "the numbers that sanitised kernels share with the runtime",
+    "backends/llvm/debug_writer.py": "a writer that knows debug information, which the plain writer imports",
+    "backends/nvidia/lower/legality.py": "the refusals of all lowerings, and the table of what is refused",
+    "backends/ptxsim/waiting.py": "a report on the machine, which imports it",
+    "compat/torch_bridge.py": "the one place that asks for torch",
+    "compat/unavailable.py": "what the finder and the driver refuse, in a word",
+    "dialects/numpy_types.py": "it imports ml_dtypes, which programs whose kernels come from the cache do without",
+    "frontends/signature.py": "what the compiler hands to every front end",
+    "language/counterparts.py": "a table of names, which the runtime reads without the language",
+    "runtime/drivers/cuda/structs.py": "copied into the bundles that run on machines without Tilewright",
+    "semantics/named_ops.py": "how the nine files of Gluon's language for NVIDIA's GPUs make ops",
+    "semantics/running_sums.py": "a type of the language, apart from those that every kernel has",
+    "transforms/functions.py": "the functions of a module, which nearly all passes ask for",
+}
+"""Other files of fewer than `MIN_FILE` lines, each with its reason."""
 
 ENVIRONMENT = ("environ", "environb", "getenv", "getenvb")
 ENVIRONMENT_READER = "support/knob_kinds.py"
@@ -176,6 +231,11 @@ def system_violations(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, asks
 
 
+def is_small_for_a_reason(place: str, text: str) -> bool:
+    """Whether a file is an entry point, or listed."""
+    return place.endswith("__.py") or COMMAND in text or place in ENTRY_POINTS or place in SMALL_FILES
+
+
 def violations(root: Path) -> Iterator[str]:
     """Every place under the package folder `root` that breaks a rule, as `path:line: what`."""
     for path in sorted(root.rglob("*.py")):
@@ -194,6 +254,8 @@ def violations(root: Path) -> Iterator[str]:
         if may_ask and not place.startswith(SYSTEM_FOLDER) and place not in ASKS_THE_SYSTEM:
             found += system_violations(tree)
         lines = text.count("\n")
+        if lines < MIN_FILE and not is_small_for_a_reason(place, text):
+            found.append((lines, f"{lines} lines (fewer than {MIN_FILE}): join a neighbour, or list it in SMALL_FILES"))
         if lines > MAX_FILE:
             found.append((MAX_FILE, f"{lines} lines (limit {MAX_FILE})"))
         yield from (f"{relative.as_posix()}:{line}: {what}" for line, what in sorted(set(found)))
@@ -204,7 +266,13 @@ def test_structure() -> None:
 
 
 def test_lists_name_only_files_that_exist() -> None:
-    assert [name for name in {**LAZY_IMPORTS, **ASKS_THE_SYSTEM} if not (PACKAGE / name).exists()] == []
+    listed = {**LAZY_IMPORTS, **ASKS_THE_SYSTEM, **SMALL_FILES, **dict.fromkeys(ENTRY_POINTS)}
+    assert [name for name in listed if not (PACKAGE / name).exists()] == []
+
+
+def test_lists_of_small_files_name_only_small_ones() -> None:
+    small = (*ENTRY_POINTS, *SMALL_FILES)
+    assert [name for name in small if (PACKAGE / name).read_text().count("\n") >= MIN_FILE] == []
 
 
 PLANTED = {
@@ -226,7 +294,8 @@ PLANTED = {
     "what one system has": ("ir/core.py", "import os\nx = hasattr(os, 'fork')\n", "2: ask for the system"),
     "a name of one system": ("ir/core.py", "from os import O_NOFOLLOW\n", "1: ask for the system"),
     "long function": ("ir/core.py", "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
-    "long file": ("ir/core.py", "x = 1\n" * 501, "501 lines"),
+    "long file": ("ir/core.py", "x = 1\n" * 501, " lines (limit 500)"),
+    "small file": ("ir/spans.py", "x = 1\n" * 59, "59 lines (fewer than 60)"),
 }
 
 
@@ -235,7 +304,7 @@ def test_planted_violation_is_found(case: str, tmp_path: Path) -> None:
     name, text, expected = PLANTED[case]
     path = tmp_path / "tilewright" / name
     path.parent.mkdir(parents=True)
-    path.write_text(text)
+    path.write_text(text if case == "small file" else text + "y = 2\n" * MIN_FILE)
 
     found = list(violations(tmp_path / "tilewright"))
 
@@ -246,6 +315,32 @@ def test_planted_violation_is_found(case: str, tmp_path: Path) -> None:
 def test_permitted_imports_are_not_reported(tmp_path: Path) -> None:
     path = tmp_path / "tilewright" / "runtime" / "a.py"
     path.parent.mkdir(parents=True)
-    path.write_text("import os\nfrom tilewright.compiler.artifact import Artifact\nfrom . import jit\n")
+    text = "import os\nfrom tilewright.compiler.artifact import Artifact\nfrom . import jit\n"
+    path.write_text(text + "x = 1\n" * MIN_FILE)
 
     assert list(violations(tmp_path / "tilewright")) == []
+
+
+FRAGMENT = re.compile(r"(Of|What|Who|Whose|Which|So many|So much)\b")
+
+
+def fragments(text: str) -> Iterator[str]:
+    """The docstrings of a file, those of constants too, that begin as a part of a sentence."""
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and FRAGMENT.match(value.value):
+                yield f"{statement.lineno}: {value.value.splitlines()[0]}"
+
+
+def test_docstrings_are_no_fragments() -> None:
+    found = {str(path.relative_to(PACKAGE)): [*fragments(path.read_text())] for path in sorted(PACKAGE.rglob("*.py"))}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_planted_fragment_is_found() -> None:
+    assert [*fragments('def f():\n    """What it gives."""\n\n\nX = 1\n"""Of so many."""\nS = "What?"\n')] == [
+        "6: Of so many.",
+        "2: What it gives.",
+    ]

@@ -1,4 +1,4 @@
-"""Tilewright compiles the Triton language to native CPU code.
+"""Tilewright compiles the Triton language to native CPU code and for NVIDIA GPUs.
 
 import tilewright as tw
 import tilewright.language as tl
@@ -60,12 +60,15 @@ if TYPE_CHECKING:  # the names of _MODULES and _WHOLE_MODULES, for type checkers
     from tilewright.language.aggregates import aggregate, aggregate_replace
     from tilewright.language.standard import cdiv
     from tilewright.runtime.allocation import set_allocator
+    from tilewright.runtime.block_maps import OUT, map_blocks
     from tilewright.runtime.compile import compile
     from tilewright.runtime.drivers.simulated.gpu import simulate
     from tilewright.runtime.findings import Finding, SanitizerError
+    from tilewright.runtime.ray_executor import RayExecutor
     from tilewright.runtime.tuning.autotuner import Autotuner, autotune
     from tilewright.runtime.tuning.config import Config
     from tilewright.runtime.tuning.heuristics import Heuristics, heuristics
+    from tilewright.runtime.tuning.together import Launch, tune
     from tilewright.runtime.unwritten import initialized, uninitialized
     from tilewright.vectorizing.function import vectorize
 

@@ -22,14 +22,20 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import use_for_cpus
-from tilewright.compat.kernel_imports import add_imports
-from tilewright.compat.torch_atomics import left_to_torch
-from tilewright.compat.torch_bridge import torch
-from tilewright.compat.torch_keys import CACHES, name_compiler
+from tilewright.compat.torch_bridge import torch, when_imported
+from tilewright.compat.torch_inductor import (
+    CACHES,
+    CHOICES,
+    SCHEDULER,
+    add_imports,
+    fuse_untimed,
+    leave_out_cpp,
+    left_to_torch,
+    name_compiler,
+    time_briefly,
+)
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights
-from tilewright.compat.torch_timing import CHOICES, SCHEDULER, fuse_untimed, leave_out_cpp, time_briefly
-from tilewright.compat.when_imported import when_imported
 from tilewright.runtime.drivers.cpu.launcher import set_num_threads
 from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError

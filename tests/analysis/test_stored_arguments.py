@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilewright.dialects  # noqa: F401 - declares the ops
-from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.analysis.value_flow import stored_arguments
 from tilewright.ir.parser import parse_module
 
 HEAD = "tt.func public @k(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: i1, %n: i32, %one: i32, %v: f32) {"

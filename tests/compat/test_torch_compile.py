@@ -87,6 +87,20 @@ def test_a_model_beside_the_real_triton(run: Run) -> None:
     assert run(program, triton=True) == ["True", "False True", "False", "False"]
 
 
+@pytest.mark.needs_triton
+def test_kernels_from_compile_workers_are_read_before_any_kernel_is_made_here(run: Run) -> None:
+    """A worker's kernel names its class by the module of the copy, which this process has not imported."""
+    program = """
+import pickle
+import tilewright.torch_compile
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+name = "tilewright.compat.beside_triton.triton_heuristics"
+theirs = pickle.loads(f"c{name}\\nCachingAutotuner\\n.".encode())
+print(theirs.__module__ == name, theirs is not CachingAutotuner, theirs.__name__)
+"""
+    assert run(program, triton=True) == ["True True CachingAutotuner"]
+
+
 CACHED = """
 import torch
 from torch._dynamo.utils import counters

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tilewright.language as tl
-from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.analysis.value_flow import stored_arguments
 from tilewright.backends.base import BaseBackend, GPUTarget, Language, StageTable
 from tilewright.backends.cpu.options import parse_options
 from tilewright.compiler.artifact import Artifact, Metadata

@@ -1,6 +1,7 @@
 """A plugin of pytest for Triton's tests of Gluon that launch kernels: they run on a simulated GPU.
 
-GLUON_SIMULATE is the compute capability, GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS
+GLUON_SIMULATE is the compute capability, GLUON_UNINITIALIZED what reads of what nothing has stored are (`report`, or
+`nan` as under Triton's sanitizer), GLUON_CASES how many cases of each function run (evenly drawn), GLUON_SECONDS
 how long one may take, GLUON_LOG the file that gets a line of JSON for each case. Tensors for `cuda` are made on the
 CPU, torch says that there is such a GPU, and what Triton runs in a process of its own runs here. A report of the
 simulator stands for what Triton's sanitizer prints and for the failure of the device behind it.
@@ -27,15 +28,21 @@ from triton.experimental.gluon import language
 from triton.experimental.gluon.language.nvidia import blackwell
 from tutorial_parts import AskedForCuda
 
-from tilewright import SimulationError
+from tilewright import CompilationError, SimulationError
 from tilewright.runtime.devices import choose
 from tilewright.runtime.drivers.simulated.gpu import simulated_gpu
+from tilewright.runtime.jit import JITFunction
+from tilewright.transforms.gpu.barrier_layouts import WrongBarrier
 
 CAPABILITY = int(os.environ["GLUON_SIMULATE"])
+UNINITIALIZED: Any = os.environ.get("GLUON_UNINITIALIZED", "report")
 CASES = int(os.environ.get("GLUON_CASES", "4"))
 SECONDS = int(os.environ.get("GLUON_SECONDS", "60"))
 LOG = Path(os.environ["GLUON_LOG"])
 LONGEST_MESSAGE = 2000
+WARMUP = JITFunction.warmup
+SMALLER = {"test_mma_scaled_tcgen05_copy": {"M": 512, "N": 512, "K": 512}}
+"""Extents of tests that are too long for a simulator, and smaller ones; docs/conformance-gluon.md says so."""
 DEVICE_FAILED = "device-side assert: "
 """What a failure of the device says, among other things."""
 
@@ -102,11 +109,23 @@ def bind_missing_modules() -> None:
         vars(blackwell)["float2"] = Refusing("float2")
 
 
+def warmed_up(kernel: Any, *arguments: Any, **options: Any) -> Any:
+    """`warmup` that prints what a pass refuses, and raises what Triton raises then."""
+    try:
+        return WARMUP(kernel, *arguments, **options)
+    except CompilationError as error:
+        if not isinstance(error.diagnostic, WrongBarrier):
+            raise
+        sys.stderr.write(str(error))
+        raise RuntimeError("PassManager::run failed") from error
+
+
 def pytest_configure() -> None:
     """One simulated GPU, of which torch knows."""
-    choose(simulated_gpu(CAPABILITY))
+    choose(simulated_gpu(CAPABILITY, uninitialized=UNINITIALIZED))
     bind_missing_modules()
     internal.run_in_process = run_here
+    JITFunction.warmup = warmed_up  # type: ignore[method-assign]
     torch.cuda.get_device_capability = lambda *_: divmod(CAPABILITY, 10)
     torch.cuda.get_device_properties = lambda *_: Properties()
     torch.cuda.synchronize = lambda *_: None
@@ -138,6 +157,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     for group in groups.values():
         count = min(CASES, len(group))
         chosen += [group[(2 * i + 1) * len(group) // (2 * count)] for i in range(count)]
+    for item in chosen:
+        if hasattr(item, "callspec"):
+            item.callspec.params.update(SMALLER.get(item.originalname, {}))
     items[:] = chosen
 
 

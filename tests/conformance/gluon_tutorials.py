@@ -29,8 +29,15 @@ WAITS = re.compile(
     r"^(    tma\.async_copy_shared_to_global\([^\n]*|(?s:def matmul_epilogue_partition.*?i \+= 1))\n\n\n", re.MULTILINE
 )
 """The ends of kernels of tutorial 14, which nobody lets wait for their last copies: that is reported."""
-SMALLER = ("M, N, K = 1024, 1024, 512", "M, N, K = 512, 512, 128")
-"""The sizes of the product of tutorial 14, and those that it gets."""
+EARLIER = re.compile(
+    r"^( +mbarrier\.expect\(tma_bar, in_desc.*?)^( +mma = mma\.wait_num_outstanding\(0\)\n)", re.MULTILINE | re.DOTALL
+)
+"""The loop of tutorial 13, whose next copies overwrite what the product before still reads: it is waited for first."""
+SMALLER = (
+    ("M, N, K = 1024, 1024, 512", "M, N, K = 512, 512, 128"),
+    ("c = matmul_multicta(a, b)", "c = matmul_multicta(a, b, stages=2)"),
+)
+"""The sizes of the product of tutorial 14, its number of buffers, and those that it gets: each buffer is used again."""
 CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("01-intro", "test_copy_scalar", (), 90),
     ("01-intro", "test_memcpy", (64, 500), 90),
@@ -53,19 +60,39 @@ CASES: tuple[tuple[str, str, tuple[object, ...], int], ...] = (
     ("06-tcgen05", "test_blocked_matmul", (208, 128, 176, 64, 64, 64, False, 4), 100),
     ("06-tcgen05", "test_blocked_matmul_pipelined", (208, 128, 176, 64, 64, 64, 4), 100),
     ("07-persistence", "test_pipelined_matmul", (256, 256, 128, 128, 256, 64, 2, 8), 90),
+    ("07-persistence", "test_persistent_matmul", (256, 128, 192, 64, 64, 64, 3, 4, "=PersistentTileScheduler"), 90),
+    (
+        "07-persistence", "test_persistent_matmul_pipelined",
+        (208, 128, 304, 64, 64, 64, 3, 4, "=PersistentTileScheduler"), 90,
+    ),
     ("08-warp-specialization", "test_elementwise_add_warp_specialized", (100, 200, 32, 64, 2, 2, 4), 90),
+    (
+        "08-warp-specialization", "test_matmul_warp_specialized",
+        (256, 512, 192, 128, 256, 64, 2, 4, 4, "=t7.PersistentTileScheduler"), 100,
+    ),
     ("09-tma-gather-scatter", "test_async_gather", (8, 16, 48, "=torch.float32", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_async_gather", (8, 16, -16, "=torch.bfloat16", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_async_scatter", (8, 16, 48, "=torch.float32", 64, 64, "=None"), 100),
     ("09-tma-gather-scatter", "test_matmul_fused_gather_scatter", (256, 256, 256, 128, 64, 64, 3), 100),
     ("10-tcgen05-copy", "test_tcgen05_copy_nvmma_shared", (128, 64, 64, "=torch.float32", 64), 100),
     ("10-tcgen05-copy", "test_matmul_accumulate", (256, 256, 256, 128, 64, 64, 3, "=torch.float16"), 100),
+    ("10-tcgen05-copy", "test_matmul_accumulate", (256, 256, 128, 128, 64, 64, 3, "=torch.float16"), 100),
     ("11-tcgen05-mma-scaled", "test_simple_mma_scaled", (128, 128, 256, "mxfp8", "mxfp8", 64, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_contig", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_packed_block", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
     ("11-tcgen05-mma-scaled", "test_mma_scaled_tcgen05_copy", (128, 128, 256, "mxfp8", "mxfp8", 128, 128), 100),
+    (
+        "11-tcgen05-mma-scaled", "test_mma_scaled_pipelined",
+        (256, 512, 640, "mxfp8", "mxfp8", "=mma_scaled_warp_specialized_kernel"), 100,
+    ),
     ("12-cluster-launch-control", "test_op", (256, 256, 128, True), 100),
     ("13-conv-im2col", "test_tma_im2col_simple", (), 90),
+    ("13-conv-im2col", "test_tma_im2col_padded", (), 90),
+    ("13-conv-im2col", "test_tma_im2col_offset", (), 90),
+    ("13-conv-im2col", "test_tma_im2col_multi_batch", (), 90),
+    ("13-conv-im2col", "test_tma_im2col_multi_batch_padded", (), 90),
+    ("13-conv-im2col", "test_conv2d_tma_im2col", (1, 16, 16, 64, 64, 3, 3, 1, 1), 90),
+    ("13-conv-im2col", "test_conv2d_tma_im2col", (2, 16, 16, 96, 96, 3, 3, 2, 0), 100),
     ("14-multicta", "test_multicta_softmax_f32", (4, 256), 90),
     ("14-multicta", "test_multicta_softmax_f32", (2, 32768), 90),
     ("14-multicta", "test_tma_multicast_copy", (), 90),
@@ -104,7 +131,11 @@ def unpack(repository: Path, folder: Path) -> None:
                 text = text.replace(f"device={quote}cuda{quote}", f"device={quote}cpu{quote}")
             text = MEASURES.sub("", text)
             if Path(path).name.startswith("14"):
-                text = WAITS.sub(r"\1\n    tma.store_wait(0)\n\n\n", text).replace(*SMALLER)
+                text = WAITS.sub(r"\1\n    tma.store_wait(0)\n\n\n", text)
+                for size, smaller in SMALLER:
+                    text = text.replace(size, smaller)
+            if Path(path).name.startswith("13"):
+                text = EARLIER.sub(r"\2\1", text)
             (folder / Path(path).name).write_text(text)
 
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from pass_kernels import CALLS, ttir_of
 
+import tilewright as tw
+import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.compiler.compile import compile_kernel
@@ -44,6 +47,32 @@ def test_the_loop_of_a_product_keeps_its_sums_in_registers(cpu: str) -> None:
     hottest = max(blocks, key=lambda block: len(re.findall(r"\bfml[as]\b", block)))
     assert len(set(re.findall(r"\bfmla\s+v(\d+)\.4s", hottest))) >= 16
     assert "[sp" not in hottest
+
+
+@tw.jit
+def halves(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, x * x + x)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "lanes"), [("neoverse-n1", "v.8h"), ("apple-m1", "v.8h"), ("neoverse-v1", "z.h"), ("aarch64", "v.4s")]
+)
+def test_fp16_is_added_as_it_is_where_the_processor_can(cpu: str, lanes: str) -> None:
+    """A product is rounded before it is added, as everywhere: nothing is fused."""
+    x = np.zeros(1024, np.float16)
+    origin = "ttir", str(halves.warmup(x, x, N=1024, grid=(1,)).asm["ttir"])
+    backend = CpuBackend(GPUTarget("cpu", cpu, 0))
+    options = backend.parse_options({})
+    artifact = compile_kernel(origin, name="halves", signature=(), digest="", backend=backend, options=options)
+    text = str(artifact.asm["asm"])
+    found = re.findall(r"^\s+(f(?:add|mul|mla|cvt)\w*)\s+([vz])\d+(\.\w+)", text, re.MULTILINE)
+    assert {file + kind for name, file, kind in found if not name.startswith("fcvt")} == {lanes}
+    names = {name for name, *_ in found}
+    assert names >= {"fadd", "fmul"}
+    assert "fmla" not in names
+    assert bool(names - {"fadd", "fmul"}) == (cpu == "aarch64"), "conversions"
 
 
 SVE = ("neoverse-v1", "a64fx")

@@ -10,7 +10,7 @@ from dot_native import A_STRIDE, B_STRIDE, dot_text, make_spec
 
 from tilewright.backends.cpu.dot import DotSpec, Prefetch, dot_workspace_bytes, operand_element_type
 from tilewright.backends.cpu.dot.arithmetic import as_matrices, select_arithmetic
-from tilewright.backends.cpu.dot.shape import Shape, micro_shape
+from tilewright.backends.cpu.dot.micro import Shape, micro_shape
 from tilewright.backends.cpu.loop_builder import BYTES
 from tilewright.backends.llvm.machine import Target, emit_assembly, host_target
 from tilewright.ir.core import Block

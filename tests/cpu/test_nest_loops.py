@@ -11,7 +11,7 @@ from loop_native import block_of, compiled, module_of
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import Target, host_target
@@ -20,11 +20,12 @@ from tilewright.dialects.cpu import Alloc, Nest, tile_of
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.interpreter.run_ir import run_ir
-from tilewright.ir.attributes import Keyword
+from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Op, Value
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
+from tilewright.ir.types import i64
 from tilewright.ir.verifier import verify
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
@@ -186,7 +187,8 @@ def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: 
             known.update(zip(op.results, found, strict=True))
         elif isinstance(op, Alloc):
             tile = tile_of(op.result.type)
-            known[op.result] = b.stack_slot(tile.numel * max(8, tile.bits) // 8)
+            size = Number(tile.numel * max(8, tile.bits) // 8, i64)
+            known[op.result] = b.emit("vector.alloca", (), BYTES, {"size": size, "alignment": Number(64, i64)})
         elif isinstance(op, ProgramId):
             known[op.result] = 0
         elif not isinstance(op, Constant) and not op.definition.terminator:

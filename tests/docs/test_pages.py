@@ -33,6 +33,11 @@ def test_readme_has_programs_with_output() -> None:
     assert sum(p.name.startswith("README") and p.output is not None for p in programs()) >= 2
 
 
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_no_page_has_the_two_sides_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", page.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(("page", "target"), links(), ids=[f"{page.name}:{target}" for page, target in links()])
 def test_link_leads_somewhere(page: Path, target: str) -> None:
     assert (page.parent / target.partition("#")[0]).exists()
@@ -58,6 +63,32 @@ def paths() -> str:
 def test_paths_in_backquotes_exist(page: Path, paths: str) -> None:
     """A path may be given by its end: `cse.py`, `compiler/compile.py`, `tests/ir/`."""
     assert {name for name in PATH.findall(page.read_text()) if f"/{name}\n" not in f"/{paths}"} == set()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_no_merge_was_left_half_done(page: Path) -> None:
+    assert [line for line in page.read_text().splitlines() if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
+
+
+OTHERS = re.compile(r"coming-from-|conformance|torch|compiling|arrays|triton-names")
+"""Pages that name functions of other libraries, or of programs that commands write."""
+
+
+@pytest.fixture(scope="module")
+def words() -> set[str]:
+    """All words of the project's programs, and the names of their files."""
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    found = set(re.findall(r"\w+", "\n".join(path.read_text() for path in (*files, ROOT / "Makefile"))))
+    return found | {path.stem for path in files}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not OTHERS.match(page.name)], ids=lambda page: page.name)
+def test_names_in_backquotes_exist(page: Path, words: set[str]) -> None:
+    """A name with an underline inside stands in a program of the project, or in one of the page."""
+    text = page.read_text()
+    quoted = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)))
+    code = set(re.findall(r"\w+", " ".join(re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL))))
+    assert {name for name in re.findall(r"\b[a-z]+_[a-z_]*[a-z]\b", quoted) if name not in words | code} == set()
 
 
 PRINTED = [functions_table, ops_table, rules_table, settings_table]

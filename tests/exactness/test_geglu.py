@@ -11,7 +11,7 @@ import tilewright.language as tl
 from tilewright.backends.llvm.machine import host_target
 from tilewright.language.extra import libdevice
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") if host_target(cpu).runs_here()]
+LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
 BLOCK = 1024
 ROOT, CUBE = 0.7978845608028654, 0.044715
 

@@ -87,3 +87,26 @@ def test_who_has_seen_that_nothing_is_left_may_not_ask_again() -> None:
 def test_older_devices_do_not_have_it() -> None:
     with pytest.raises(tw.CompilationError, match="from sm_100 on"):
         squared(2, target="cuda:90")
+
+
+@gluon.jit
+def two_questions_at_once(layout: gl.constexpr):
+    answer = gl.allocate_shared_memory(gl.int64, [2], layout)
+    bars = mbarrier.allocate_mbarrier(batch=2)
+    for i in gl.static_range(2):
+        mbarrier.init(bars.index(i), count=1)
+    for i in gl.static_range(2):
+        mbarrier.expect(bars.index(i), 16)
+        clc.try_cancel(answer, bars.index(i))
+    for i in gl.static_range(2):
+        mbarrier.wait(bars.index(i), 0)
+        mbarrier.invalidate(bars.index(i))
+
+
+def test_two_answers_may_come_to_one_place_if_they_are_the_same() -> None:
+    """One program alone is told twice that nothing is left; with three more, one answer would be lost."""
+    layout = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    with tw.simulate("cuda:100"):
+        two_questions_at_once[(1,)](layout)
+        with pytest.raises(tw.SimulationError, match="store to shared memory that an asynchronous copy is writing"):
+            two_questions_at_once[(4,)](layout)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tilewright
 from tilewright import gluon
-from tilewright.compat.gluon import TensorDescriptorIm2Col
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia.blackwell import tma as newer_tma
-from tilewright.language.gluon.nvidia.hopper import tma
-from tilewright.support.diagnostics import SemanticError
-
-INSTEAD = "load the pixels that a block needs by pointers"
-
-
-def test_descriptors_of_images() -> None:
-    with pytest.raises(SemanticError, match="`TensorDescriptorIm2Col` is not supported") as caught:
-        TensorDescriptorIm2Col("image", [1, 8, 8, 16], element_strides=[1, 1, 1, 1])
-    assert INSTEAD in str(caught.value)
+from tilewright.language.gluon.nvidia.hopper import mbarrier, tma
 
 
 @gluon.jit
-def copy_of_an_image(x):
-    buffer = gl.allocate_shared_memory(gl.float16, [64, 64], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
-    tma.async_load_im2col(x, [0, 0, 0, 0], [0, 0], buffer)
+def told_to_all(x, LAYOUT: gl.constexpr, BARRIER: gl.constexpr):
+    source = tma.make_tensor_descriptor(x, [64, 32], [32, 1], [64, 32], LAYOUT)
+    buffer = gl.allocate_shared_memory(gl.float32, [64, 32], LAYOUT)
+    bar = gl.allocate_shared_memory(gl.int64, [1], BARRIER)
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, source.nbytes_per_cta)
+    tma.async_load(source, [0, 0], bar, buffer)
+    mbarrier.wait(bar, 0)
 
 
-def test_copies_of_images() -> None:
-    with tilewright.simulate("cuda:90"), pytest.raises(tilewright.CompilationError, match="is not supported") as caught:
-        copy_of_an_image[(1,)](0)
-    text = str(caught.value)
-    assert all(part in text for part in ("`async_load_im2col`", "tma.async_load_im2col(x", INSTEAD))
-    assert newer_tma.async_load_im2col is tma.async_load_im2col
+@pytest.mark.parametrize("steps", [[[0]], [[0], [0]], [[0], [1]], [[1], [0]]])
+def test_copies_do_not_tell_barriers_of_other_groups_of_ctas(steps: list[list[int]]) -> None:
+    """No product of this program is one of pairs."""
+    cga = [[1 << bit, 0] for bit in range(len(steps))]
+    layout, barrier = gl.NVMMASharedLayout(0, 32, 2, cga_layout=cga), mbarrier.MBarrierLayout(cga_layout=steps)
+    own = [[1 << bit] for bit in range(len(steps))]
+    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError) as caught:
+        told_to_all[(1,)](np.zeros((64, 32), np.float32), LAYOUT=layout, BARRIER=barrier, num_ctas=1 << len(steps))
+    assert caught.value.diagnostic.headline.startswith(f"TMA barrier cga_layout must be {own}, got {steps}")
+    assert "tma.async_load(source" in str(caught.value)

@@ -13,7 +13,6 @@ import tilewright
 from tilewright import gluon
 from tilewright.compat.gluon import TensorDescriptor
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia import blackwell
 from tilewright.language.gluon.nvidia.hopper import (
     async_copy,
     fence_async_shared,
@@ -361,27 +360,6 @@ def test_a_parameter_called_num_warps_is_the_option_too() -> None:
 
 
 @gluon.jit
-def across_ctas(out):
-    gl.barrier(cluster=True)
-    gl.store(out, gl.program_id(0))
-
-
-@gluon.jit
-def nothing():
-    pass
-
-
-@gluon.jit
-def cluster_meets_in_a_group(out):
-    gl.warp_specialize([(across_ctas, (out,)), (nothing, ())], [1], [24])
-
-
-def test_a_meeting_of_clusters_beside_other_warps_is_refused() -> None:
-    with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match=r"ttng\.cluster_barrier across the CTAs"):
-        cluster_meets_in_a_group[(1,)](np.zeros(1, np.int32), num_ctas=2)
-
-
-@gluon.jit
 def moved_and_rounded(source, target):
     buffer = gl.allocate_shared_memory(gl.float32, [16, 16], source.layout)
     bar = mbarrier.allocate_mbarrier()
@@ -406,57 +384,6 @@ def test_descriptors_round_to_tf32() -> None:
     assert np.all(np.abs(out[finite] - x[finite]) <= np.abs(x[finite]) * 2.0**-11)
     np.testing.assert_array_equal(out.view(np.uint32)[0, :3], bits[0, :3])
     np.testing.assert_array_equal(out[0, 3:6], np.array([-0.0, 1, 1 + 2.0**-9], np.float32))
-
-
-@gluon.jit
-def counted_and_told(indices, values, old, out, KEEPS: gl.constexpr, SMALL: gl.constexpr):
-    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    places = gl.arange(0, 128, layout=layout)
-    buffer = gl.allocate_shared_memory(out.dtype.element_ty, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    buffer.store(gl.zeros([128], out.dtype.element_ty, layout=layout))
-    own = gl.arange(0, SMALL, layout=layout)
-    found = buffer.atomic_scatter_add(gl.load(values + own), gl.load(indices + own), axis=0, mask=own % 3 != 0)
-    if KEEPS:
-        gl.store(old + own, found)
-    gl.store(out + places, buffer.load(layout))
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
-@pytest.mark.parametrize("count", [32, 128, 512])
-def test_atomic_scatters_add_once(dtype: type, count: int) -> None:
-    indices = RANDOM.integers(0, 128, count).astype(np.int32)
-    values = RANDOM.integers(1, 9, count).astype(dtype)
-    old, out, right = np.zeros(count, dtype), np.zeros(128, dtype), np.zeros(128, dtype)
-    mask = np.arange(count) % 3 != 0
-    np.add.at(right, indices[mask], values[mask])
-    with tilewright.simulate("cuda:90"):
-        counted_and_told[(1,)](indices, values, old, out, KEEPS=count >= 128, SMALL=count)
-        np.testing.assert_array_equal(out, right)
-    if count >= 128:
-        assert not old[~mask].any()
-        for place in range(128):  # in some order, each found what those before it had added
-            own = mask & (indices == place)
-            sums = sorted(zip(old[own], values[own], strict=True))
-            assert [total for total, _ in sums] == list(np.cumsum([0, *(value for _, value in sums[:-1])]))[: len(sums)]
-
-
-def test_results_of_atomic_scatters_are_told_to_one_thread_only() -> None:
-    numbers = np.zeros(64, np.int32)
-    with tilewright.simulate("cuda:90"), pytest.raises(Unsupported, match="that several threads hold"):
-        counted_and_told[(1,)](numbers, numbers, numbers, np.zeros(128, np.int32), KEEPS=True, SMALL=64)
-
-
-@gluon.jit
-def scales_seen_as_more():
-    scales = blackwell.allocate_tensor_memory(gl.int8, [64, 16], blackwell.TensorMemoryScalesLayout())
-    scales.reinterpret(shape=[128, 32], layout=blackwell.TensorMemoryLayout([128, 32], col_stride=1))
-
-
-def test_reinterpret_to_another_size_is_refused_with_its_line() -> None:
-    message = "reinterpret of 8192 bits as 32768 bits is not supported"
-    with tilewright.simulate("cuda:100"), pytest.raises(tilewright.CompilationError, match=message) as caught:
-        scales_seen_as_more[(1,)]()
-    assert "scales.reinterpret(shape" in str(caught.value)
 
 
 @gluon.jit

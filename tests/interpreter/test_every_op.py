@@ -6,11 +6,13 @@ import pytest
 
 import tilewright.dialects
 from tilewright.dialects import cpu
+from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.interpreter import run_ir
 from tilewright.interpreter.machine import EXECUTORS, Interpreter
 from tilewright.interpreter.memory import Memory
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS
+from tilewright.ir.types import TensorType, Type, f32, i32
 from tilewright.support.diagnostics import Unsupported
 
 assert tilewright.dialects
@@ -57,3 +59,10 @@ def test_other_ops_are_refused_by_name() -> None:
     machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
     with pytest.raises(Unsupported, match=r"tt\.elementwise_inline_asm is not supported"):
         machine.execute(Op.create("tt.elementwise_inline_asm"), [])
+
+
+@pytest.mark.parametrize("type", [i32, f32, TensorType((4,), i32), TensorType((2, 4), f32)], ids=str)
+def test_poison_is_some_value_of_its_type(type: Type) -> None:
+    machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
+    (found,) = machine.execute(Op.create("ub.poison", (), (type,)), [])
+    assert (found.dtype, found.shape) == (numpy_dtype(type), type.shape or ())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import Distributed, DotOperand, encoding
+from tilewright.layouts.encodings import Blocked, Distributed, DotOperand, encoding
 from tilewright.layouts.memory_access import (
     MatrixAccess,
     address_in,
@@ -117,6 +117,21 @@ def test_buffers_of_conversions_are_swizzled() -> None:
     assert buffer.layout.is_invertible
     assert (buffer.store_conflicts, buffer.load_conflicts) == (0, 0)
     assert scratch_elements(made(ROWS), made(COLUMNS), TILE, 16) == 4096
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_buffers_of_drawn_conversions_have_no_conflicts_on_either_side(seed: int) -> None:
+    random = Random(seed)
+
+    def drawn() -> Any:
+        splits = [random.randint(0, 5), random.randint(0, 2)]
+        lanes, warps = ((1 << bits, 1 << total - bits) for bits, total in zip(splits, (5, 2), strict=True))
+        per_thread = (1 << random.randint(0, 2), 1 << random.randint(0, 2))
+        return Blocked(per_thread, lanes, warps, random.choice([(0, 1), (1, 0)]))
+
+    buffer = conversion_buffer(drawn(), drawn(), TILE, random.choice([16, 32]))
+    assert buffer.layout.is_invertible
+    assert (buffer.store_conflicts, buffer.load_conflicts) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.types import FLOATS, i1, i8, i16, i32, i64
 
-KNOWN = ("aarch64", "neoverse-v1", "a64fx", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+KNOWN = ("aarch64", "neoverse-n1", "neoverse-v1", "a64fx", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 LEVELS = [cpu for cpu in KNOWN if host_target(cpu).runs_here()]
 """Targets that this host runs, the poorest first."""
 INTEGERS = [i1, i8, i16, i32, i64]

@@ -4,7 +4,8 @@
 # Runs tests on an emulated AArch64 Linux with a Python of its own, without being root and without changing this system:
 # qemu, Debian's Python and wheels for AArch64 are unpacked into build/machines once; a namespace with a binfmt_misc of
 # its own (Linux 6.7) emulates programs that tests start, too. QEMU_CPU chooses the processor (neoverse-n1; max,sve256=on or
-# max,sve512=on for scalable vectors of that length), TESTS the files.
+# max,sve512=on for scalable vectors of that length), TESTS the files. first_use.py is run in front of the tests unless TESTS
+# is set; PYTHON=1 makes the arguments Python's own instead of pytest's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/build/machines
@@ -41,7 +42,7 @@ inside() { # in the namespace
   for folder in proc dev sys; do mount --rbind "/$folder" "$root/$folder"; done
   mount --bind "$PWD" "$root/project"
   exec env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root PYTHONPATH=/project/src QEMU_CPU="${QEMU_CPU:-neoverse-n1}" \
-    /usr/sbin/chroot "$root" /bin/bash -c 'cd /project && exec python3 -m pytest "$@"' pytest "$@"
+    /usr/sbin/chroot "$root" /bin/bash -c 'cd /project && exec python3 "$@"' python "$@"
 }
 
 if [ "${1-}" = --inside ]; then
@@ -56,6 +57,11 @@ done
 [ -e "$root/complete" ] || setup
 [ -z "${SETUP_ONLY-}" ] || exit 0
 unshare --user --map-root-user --mount true || { echo "no user namespaces here: nothing was run" >&2; exit 1; }
-exec unshare --user --map-root-user --mount --fork "$0" --inside -p no:cacheprovider -n "${WORKERS:-2}" \
+run=(unshare --user --map-root-user --mount --fork "$0" --inside)
+if [ -n "${PYTHON-}" ]; then exec "${run[@]}" "$@"; fi
+used=0
+[ -n "${TESTS-}" ] || "${run[@]}" tests/machines/first_use.py || used=$?
+"${run[@]}" -m pytest -p no:cacheprovider -n "${WORKERS:-2}" \
   --dist worksteal -m "not slow and not spared" "${left_out[@]}" "$@" \
   "${tests[@]}"
+exit "$used"

@@ -4,8 +4,8 @@
     python tests/machines/installs.py 3.14 3.14t      these
 
 Each version of Python gets two environments in build/machines: with the oldest llvmlite, NumPy and ml_dtypes that
-Tilewright works with and that have wheels for it, and with the newest. In each, `python -m tilewright doctor` has to
-find nothing wrong, and a program has to run. The exit status is 1 if something fails.
+Tilewright works with and that have wheels for it, and with the newest. In each a program has to run, and first_use.py
+to find nothing wrong. The exit status is 1 if something fails.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[2]
 MACHINES = ROOT / "build" / "machines"
 PIP = MACHINES / "tools" / "bin" / "pip"
 PROGRAM = ROOT / "tests" / "packaging" / "user_program.py"
+FIRST_USE = Path(__file__).with_name("first_use.py")
+HEAD = "| Python | llvmlite, NumPy, ml_dtypes | program | doctor | demo | launch |\n|---|---|---|---|---|---|"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 SHOW = "import importlib.metadata as m; print(*(m.version(n) for n in ('llvmlite', 'numpy', 'ml_dtypes')))"
 
@@ -35,6 +37,11 @@ def interpreter(version: str) -> Path | None:
     """The Python of that version, or None where it cannot be had."""
     found = run(ROOT / "tests" / "machines" / "interpreter.sh", version)
     return Path(found.stdout.strip()) if found.returncode == 0 else None
+
+
+def last_line(failed: subprocess.CompletedProcess[str]) -> str:
+    """What a program said at last of its failure."""
+    return (failed.stderr.strip().splitlines() or ["nothing"])[-1]
 
 
 def wheel() -> Path:
@@ -65,27 +72,26 @@ def check(version: str, python: Path, package: Path, *, with_oldest: bool) -> bo
     wanted = [f"{library}=={oldest(inside, library)}" for library in TESTED] if with_oldest else [*TESTED]
     installed = run(PIP, "--python", inside, "install", "--quiet", "--only-binary=:all:", package, *wanted)
     if installed.returncode:
-        print(f"| {version} | {' '.join(wanted)} | not installed: {installed.stderr.strip().splitlines()[-1]} | |")
+        print(f"| {version} | {' '.join(wanted)} | not installed: {last_line(installed)} | | | |")
         return False
     environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")}
     environment.pop("PYTHONPATH", None)
-    doctor = run(inside, "-m", "tilewright", "doctor", cwd=folder, env=environment)
-    program = run(inside, PROGRAM, cwd=folder, env=environment)
-    wrong = [line for line in doctor.stdout.splitlines() if line.startswith("wrong")] or doctor.stderr.splitlines()[-1:]
-    said = "nothing wrong" if doctor.returncode == 0 else "; ".join(wrong)
-    result = "runs" if program.returncode == 0 else program.stderr.strip().splitlines()[-1]
-    print(f"| {version} | {run(inside, '-c', SHOW).stdout.strip()} | {said} | {result} |", flush=True)
-    return doctor.returncode == program.returncode == 0
+    program, used = (run(inside, file, cwd=folder, env=environment) for file in (PROGRAM, FIRST_USE))
+    result = "runs" if program.returncode == 0 else last_line(program)
+    steps = dict(re.findall("^(doctor|demo|launch): (.*)", used.stdout, re.MULTILINE))
+    said = [steps.get(step, last_line(used)) for step in ("doctor", "demo", "launch")]
+    print(f"| {version} | {run(inside, '-c', SHOW).stdout.strip()} | {result} | {' | '.join(said)} |", flush=True)
+    return program.returncode == used.returncode == 0
 
 
 def main(versions: list[str]) -> int:
     pythons = {version: interpreter(version) for version in versions}
     package = wheel()
-    print("| Python | llvmlite, NumPy, ml_dtypes | doctor | program |\n|---|---|---|---|")
+    print(HEAD)
     works = True
     for version, python in pythons.items():
         if python is None:
-            print(f"| {version} | | cannot be had here | |")
+            print(f"| {version} | | cannot be had here | | | |")
             continue
         for with_oldest in (True, False):
             works &= check(version, python, package, with_oldest=with_oldest)

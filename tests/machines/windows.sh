@@ -4,7 +4,8 @@
 # Runs tests on Windows' own Python under Wine, without being root and without changing this system. Wine and Python's
 # standard library are Debian's, unpacked into build/machines once; Python's DLL for Windows stands in a wheel that
 # brings it along for programs to take with them, and python.exe is written here. windows.txt has the tests, TESTS chooses
-# others; PYTHON=1 makes the arguments Python's own instead of pytest's.
+# others. first_use.py is run in front of the tests unless TESTS is set; PYTHON=1 makes the arguments Python's own instead of
+# pytest's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=$PWD/build/machines
@@ -86,6 +87,9 @@ if [ "${1-}" = --one ]; then
   exit
 fi
 mkdir -p "$here/windows-logs"
+used=0
+[ -n "${TESTS-}" ] || "${run[@]}" tests/machines/first_use.py || used=$?
 mapfile -t folders < <(printf '%s\n' "${tests[@]}" | grep -v '^--')
 mapfile -t options < <(printf '%s\n' "${tests[@]}" | grep '^--')
 printf '%s\n' "${folders[@]}" | xargs -P "${WORKERS:-2}" -I '{}' "$0" --one '{}' "${options[@]}" "$@"
+exit "$used"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tilewright as tw
 import tilewright.language as tl
 
 PROGRAM = Path(__file__).parent / "user_program.py"
@@ -44,6 +46,17 @@ def pyright(path: Path, folder: Path) -> list[str]:
     call = [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable]
     done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=300)
     return [line for line in done.stdout.splitlines() if " - error: " in line] or done.stderr.splitlines()
+
+
+def test_checkers_see_every_name_that_is_imported_late() -> None:
+    (block,) = (
+        node
+        for node in ast.parse(Path(tw.__file__).read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = [alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    late = set(tw.__all__) - set(vars(tw)) | {*tw._MODULES, *tw._WHOLE_MODULES}
+    assert sorted(seen) == sorted(late)
 
 
 @pytest.mark.slow

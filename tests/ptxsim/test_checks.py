@@ -60,6 +60,22 @@ def test_reads_of_shared_memory_that_nobody_stored() -> None:
     assert error.kind == "uninitialised memory"
 
 
+def test_reads_of_shared_memory_that_nobody_stored_may_be_nans() -> None:
+    """Every thread adds 1 to a word; only those below 40 have stored one."""
+    body = STORE_OWN.replace("st.shared", "setp.lt.u32 %p1, %r0, 40; @%p1 st.shared")
+    body += "ld.shared.b32 %r5, [%r3]; mul.wide.u32 %d1, %r0, 4; add.s64 %d1, %d1, %d0; st.global.b32 [%d1], %r5;"
+    assert mistake(body).thread == (40, 0, 0)
+    found = fine(body, uninitialized="nan")[0]
+    assert found[:40].tolist() == list(range(40))
+    for dtype in (np.float16, np.float32, np.float64):
+        assert np.isnan(found[40:].view(dtype)).all()
+    assert fine("atom.shared.add.u32 %r1, [tile], 5; st.global.b32 [%d0], %r0;", threads=1, uninitialized="nan")
+
+
+def test_where_unwritten_memory_is_nan_a_missing_barrier_is_still_a_race() -> None:
+    assert mistake(STORE_OWN + LOAD_OTHER, uninitialized="nan").kind == "race"
+
+
 def test_a_missing_barrier_is_a_race() -> None:
     error = mistake(STORE_OWN + LOAD_OTHER)
     assert error.kind == "race"
@@ -107,6 +123,10 @@ def test_barriers_that_threads_reach_apart() -> None:
     assert mistake("setp.lt.u32 %p1, %r0, 16; @%p1 bar.sync 0;").kind == "divergent warp"
     error = mistake("setp.lt.u32 %p1, %r0, 32; @%p1 bar.sync 0; @!%p1 bar.sync 1;")
     assert error.kind == "deadlock"
+    error = mistake("bar.sync 0, 64;", threads=128)
+    assert (error.kind, error.thread) == ("barrier", (0, 0, 0))
+    assert error.text == "128 threads come to barrier 0, which waits for 64: chance says for which"
+    fine("setp.lt.u32 %p1, %r0, 64; @%p1 bar.sync 0, 64; @!%p1 bar.sync 1, 64;", threads=128)
     assert fine("setp.ge.u32 %p1, %r0, 32; @%p1 ret; bar.sync 0; mov.u32 %r1, 1; st.global.b32 [%d0], %r1;")[0][0] == 1
 
 

@@ -84,6 +84,38 @@ def test_bulk_copies_that_nobody_waits_for() -> None:
         copied(body, shared=8192)
 
 
+def bulk_copies(second: str) -> str:
+    """Two bulk copies fill one place before anybody waits; `second` says from where the second comes."""
+    again = BULK.partition("@%p1 cp")[1] + BULK.partition("@%p1 cp")[2]
+    begin = INIT.replace("COUNT", "1") + BULK.replace("[%r20], 512", "[%r20], 1024")
+    return begin + f"add.s64 %d5, %d0, {second};" + again.replace("[%d0]", "[%d5]")
+
+
+def test_bulk_copies_of_the_same_bytes_may_fill_one_place_at_once() -> None:
+    found = copied(bulk_copies("0") + WAIT + COPY + LOOK, shared=8192)
+    assert (found == SOURCE[:128]).all()
+    with pytest.raises(SimulationError, match="store to shared memory that an asynchronous copy is writing"):
+        copied(bulk_copies("16") + WAIT + COPY + LOOK, shared=8192)
+    with pytest.raises(SimulationError, match="read of shared memory that an asynchronous copy is writing"):
+        copied(bulk_copies("0") + COPY + LOOK, shared=8192)
+    with pytest.raises(SimulationError, match="store to shared memory that an asynchronous copy is writing"):
+        copied(bulk_copies("0") + COPY + "st.shared.b32 [%r1], %r0;", shared=8192)
+
+
+def test_a_place_belongs_to_each_of_the_copies_that_fill_it() -> None:
+    """The second copy tells another mbarrier, for which nobody waits."""
+    second = "@%p1 mbarrier.init.shared::cta.b64 [%r25], 1; bar.sync 0;" + BULK.replace("[%r20]", "[%r25]")
+    body = INIT.replace("COUNT", "1") + BULK + "add.s32 %r25, %r20, 8;" + second + WAIT + COPY + LOOK
+    with pytest.raises(SimulationError, match="read of shared memory that an asynchronous copy is writing"):
+        copied(body, shared=8192)
+
+
+def test_other_copies_may_not_fill_one_place_at_once() -> None:
+    """Those of threads and their groups, whatever they bring."""
+    with pytest.raises(SimulationError, match="store to shared memory that an asynchronous copy is writing"):
+        copied(f"{COPY} {ASYNC} {ASYNC} cp.async.wait_all; {LOOK}")
+
+
 @pytest.mark.parametrize(("size", "missing"), [("496", "16 bytes less"), ("528", "16 more bytes")])
 def test_wrong_byte_counts_are_deadlocks(size: str, missing: str) -> None:
     body = INIT.replace("COUNT", "1") + BULK.replace("[%r20], 512", f"[%r20], {size}") + WAIT

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.backends.ptxsim.mma import multiply_accumulate, multiply_bits, scaled
+from tilewright.backends.ptxsim.mma import finish, multiply, multiply_bits, scaled
 from tilewright.backends.ptxsim.value_types import WIDTHS, read_elements, write_elements
 
 
@@ -56,17 +56,18 @@ def test_tf32_loses_thirteen_bits() -> None:
 def test_a_sum_is_rounded_once() -> None:
     """Neither 2**24 + 1 + 1 in float32 nor 2048 + 1 + 1 in float16 would get further one by one."""
     ones = np.ones((1, 2))
-    found = multiply_accumulate(ones, ones.T, np.array([[2.0**24]]), "f32")
+    found = finish(multiply(ones, ones.T) + np.array([[2.0**24]]), "f32")
     assert found.view(np.float32).item() == 2**24 + 2
-    found = multiply_accumulate(ones, ones.T, np.array([[2048.0]]), "f16")
+    found = finish(multiply(ones, ones.T) + np.array([[2048.0]]), "f16")
     assert found.view(np.float16).item() == 2050
 
 
 def test_integers_wrap_or_saturate() -> None:
     first, second = np.array([[127]]), np.array([[127]])
     sums = np.array([[2**31 - 1]])
-    assert multiply_accumulate(first, second, sums, "s32").view(np.int32).item() == 127 * 127 - 1 - 2**31
-    assert multiply_accumulate(first, second, sums, "s32", saturate=True).view(np.int32).item() == 2**31 - 1
+    total = multiply(first, second) + sums
+    assert finish(total, "s32").view(np.int32).item() == 127 * 127 - 1 - 2**31
+    assert finish(total, "s32", saturate=True).view(np.int32).item() == 2**31 - 1
 
 
 def test_bits() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.analysis.value_flow import stored_arguments
 from tilewright.backends.base import Language, StageTable
 from tilewright.backends.cpu.backend import CpuBackend
 from tilewright.backends.llvm.machine import compile_object

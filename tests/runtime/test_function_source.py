@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import importlib.util
 import inspect
 import linecache
+import re
+import sys
 import textwrap
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+import numpy as np
 import pytest
 
 from tilewright.runtime.function_source import read_source
@@ -74,3 +78,55 @@ def test_a_wrapped_function_has_the_source_of_what_it_wraps(tmp_path: Path) -> N
 
     update_wrapper(outer, inner)
     assert read_source(outer).text.startswith("def inner")
+
+
+KERNEL = """import tilewright as tw
+import tilewright.language as tl
+
+@tw.jit{options}
+def answer(out):
+    tl.store(out, {number})
+"""
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
+    """A function that makes a module of a text and then overwrites its file with another text."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "edited.py"
+
+    def load(text: str, after: str) -> ModuleType:
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location("edited", path)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        path.write_text(after)
+        return module
+
+    return load
+
+
+@pytest.mark.parametrize("frontend", ["", "(frontend='bytecode')", "(frontend='trace')"])
+@pytest.mark.parametrize("after", [KERNEL.replace("{number}", "2"), "\n\n\n\n" + KERNEL, "this is ( no Python", ""])
+def test_a_kernel_is_what_was_imported_whatever_its_file_became(
+    frontend: str, after: str, edited: Callable[..., ModuleType]
+) -> None:
+    module = edited(KERNEL.format(options=frontend, number=1), after.replace("{options}", frontend))
+    out = np.zeros(1, np.int64)
+    kernel = module.answer[(1,)](out)
+    assert out[0] == 1
+    assert "tl.store(out, 1)" in module.answer.src
+    assert "tl.store(out, 1)" in re.sub("<[^>]*>", "", kernel._repr_html_())
+
+
+def test_an_edited_file_leaves_nothing_wrong_in_the_cache(edited: Callable[..., ModuleType]) -> None:
+    first, second = (KERNEL.format(options="", number=number) for number in (1, 2))
+    edited(first, second).answer[(1,)](np.zeros(1, np.int64))
+    out = np.zeros(1, np.int64)
+    edited(first, first).answer[(1,)](out)
+    assert out[0] == 1
+    edited(second, first).answer[(1,)](out)
+    assert out[0] == 2

@@ -44,7 +44,8 @@ class Shared(RemoteCacheBackend):
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine that has seen no failure, with an empty cache and an empty backend."""
+    """A machine that has seen no failure, with an empty cache and an empty backend, and as slow as it may be."""
+    monkeypatch.setattr(remote, "SLOW", remote.PATIENCE)
     monkeypatch.setattr(remote, "_paused_until", {})
     monkeypatch.setattr(folders, "_warned", set())
     monkeypatch.setattr(Shared, "files", {}, raising=False)

@@ -7,12 +7,14 @@ from collections.abc import Callable
 import pytest
 
 import tilewright.dialects
+from tilewright.dialects.scf import For, If
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
+from tilewright.ir.types import PointerType, f32, i64
 from tilewright.ir.verifier import verify
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse
-from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer
+from tilewright.transforms.rewrite_tensor_pointer import rewrite_tensor_pointer, rewrite_tensor_pointer_by_axis
 
 assert tilewright.dialects.__all__
 
@@ -100,6 +102,22 @@ def test_block_pointers(name: str, golden: Callable[[str, str], None]) -> None:
     cse(module)
     verify(module)
     golden(print_op(module), f"transforms/rewrite_tensor_pointer/{name}.ttir")
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_block_pointers_by_axis(name: str) -> None:
+    module = parse_module(f"module {{\ntt.func public @f({SIGNATURE}) {{\n{BODIES[name]}\n}}\n}}")
+    assert rewrite_tensor_pointer_by_axis(module)
+    verify(module)
+    assert "!tt.ptr<tensor" not in print_op(module)
+
+
+def test_loops_and_branches_carry_by_axis_only_what_changes() -> None:
+    for name, kind, types in (("in_a_loop", For, [i64, i64]), ("out_of_arms", If, [PointerType(f32), i64, i64])):
+        module = parse_module(f"module {{\ntt.func public @f({SIGNATURE}) {{\n{BODIES[name]}\n}}\n}}")
+        rewrite_tensor_pointer_by_axis(module)
+        (op,) = (op for op in module.walk() if isinstance(op, kind))
+        assert [result.type for result in op.results] == types
 
 
 def test_functions_that_take_and_give_block_pointers() -> None:

@@ -55,7 +55,7 @@ def carried(op: Op) -> Iterator[Edge]:
 
 
 def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
-    """Which buffers each value may name, in the words of Triton's `-test-print-alias`.
+    """The buffers that each value may name, in the words of Triton's `-test-print-alias`.
 
     A value that a loop carries is said to name what it names in the loop's first round.
     """

@@ -31,7 +31,7 @@ class Scaled(NamedTuple):
 
 
 class Remainder(NamedTuple):
-    """What a sum leaves when it is divided by a positive number, 0 … divisor - 1."""
+    """The remainder of a sum that is divided by a positive number, 0 … divisor - 1."""
 
     of: Sum
     divisor: int
@@ -153,7 +153,7 @@ def _extreme(sign: int, a: Sum, b: Sum) -> Sum:
 
 
 def remainder(sum: Sum, divisor: int) -> Sum:
-    """What the sum leaves when it is divided by a positive number; multiples of the number do not count."""
+    """The remainder of the sum divided by a positive number; multiples of the number do not count."""
     terms = {monomial: factor for monomial, factor in sum.terms.items() if monomial and factor % divisor}
     parts = tuple((factor, part) for factor, part in sum.parts if factor % divisor)
     rest = sum.terms.get((), 0) % divisor

@@ -65,7 +65,7 @@ class Table(NamedTuple):
 
     @property
     def divisor(self) -> int:
-        """What divides every element, less `first`."""
+        """A number that divides every element, less `first`."""
         divisor = gcd(*self.steps)
         return divisor if self.rest is None else gcd(divisor, int(np.gcd.reduce(self.rest, axis=None)))
 

@@ -52,7 +52,7 @@ def _periods(a: Lanes, b: Lanes) -> Iterator[int]:
 
 
 def _run(lanes: Lanes, period: int) -> Extent:
-    """What the lanes touch, as far as their steps are no multiples of the period."""
+    """The bytes that the lanes touch, as far as their steps are no multiples of the period."""
     terms = {
         monomial: table._replace(steps=tuple(step if step % period else 0 for step in table.steps))
         for monomial, table in lanes.varying.items()

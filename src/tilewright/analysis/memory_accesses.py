@@ -90,7 +90,7 @@ class Lanes:
 
     @cached_property
     def divisor(self) -> int:
-        """What divides the distance of any two lanes, and of addresses that are equal."""
+        """A number that divides the distance of any two lanes, and of addresses that are equal."""
         factors = [table.divisor for table in self.terms.values()]
         return gcd(*factors, *(table.first for monomial, table in self.varying.items() if not is_shared(monomial)))
 
@@ -131,7 +131,7 @@ class Lanes:
 
 
 class MemoryAccess(NamedTuple):
-    """What one op does to memory: a lane lies at `base`, and from there on where `lanes` says."""
+    """An op's access to memory: a lane lies at `base`, and from there on where `lanes` says."""
 
     base: Sum
     lanes: Lanes
@@ -203,7 +203,7 @@ def is_shared(monomial: Monomial) -> bool:
 
 
 def varying(terms: Terms) -> Terms:
-    """What distinguishes the lanes."""
+    """The part of an address that distinguishes the lanes."""
     return {
         monomial: table._replace(first=0) if is_shared(monomial) else table
         for monomial, table in terms.items()
@@ -244,7 +244,7 @@ def _is_line(bound: Form) -> bool:
 
 
 def extent_of(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
-    """What lanes at these distances touch, but for the last one's element; None if a lane may be anywhere."""
+    """The bytes that lanes at these distances touch, but for the last one's element; None if a lane may be anywhere."""
     low = high = ZERO
     for axis, (first, behind) in enumerate(ends):
         step = step_of(terms, axis)

@@ -73,7 +73,7 @@ Dependence: TypeAlias = Independent | SameElement | Guarded | Ordered
 def dependence(
     first: MemoryAccess, second: MemoryAccess, accesses: MemoryAccesses, *, gaps: bool = False
 ) -> Dependence:
-    """What two accesses of one function have to do with each other, whether they read or write.
+    """The dependence between two accesses of one function, whether they read or write.
 
     With `gaps`, the run also compares whether each lies in the other's gaps, which costs six more scalar ops.
     """
@@ -135,7 +135,7 @@ def _meeting(a: Array, b: Array, size: int, other: int) -> tuple[Array, Array] |
 
 
 def _possible(a: Mask, b: Mask, lanes: Array, others: Array) -> Array:
-    """Which pairs of lanes may be active together: no two bounds that hold for one each add up to less than zero."""
+    """The pairs of lanes that may be active together: no two bounds that hold for one each add up to less than zero."""
     possible = np.ones(len(lanes), np.bool_)
     for bound in a.bounds:
         for other in b.bounds:
@@ -155,7 +155,7 @@ def _at(values: Array, lanes: Array) -> Array:
 
 
 def _at_run_time(a: Lanes, b: Lanes, between: Sum, gaps: bool) -> Dependence:
-    """What ranges and strides tell, now or when the kernel runs."""
+    """The answer that ranges and strides give, now or when the kernel runs."""
     same: Condition = NEVER
     if a is b or (a.shape == b.shape and a.size == b.size and same_terms(a.varying, b.varying)):
         begins = is_zero(between)

@@ -42,7 +42,7 @@ _TIMES_ANY: dict[str, frozenset[str]] = {
     **dict.fromkeys(_ZEROS, _ZEROS | _NAN),
     "nan": _NAN,
 }
-"""What a number times any number is, and what a number divided by any number is."""
+"""The kinds of a number times any number, and of a number divided by any number."""
 
 _MOST = 16
 """The number of combinations of operands beyond which nothing is claimed of a result."""
@@ -59,7 +59,7 @@ def numbers_of_zero(element: Type) -> Numbers:
 
 
 def numbers_of_result(op: Op, operands: Sequence[Numbers]) -> Numbers:
-    """What the elementwise `op` can make of what its operands can be."""
+    """The numbers that the elementwise `op` can make of those that its operands can be."""
     if isinstance(op, Select):
         return _selected(*operands)
     believed = _BELIEVED.get(op.name)
@@ -89,7 +89,7 @@ def combines_to_itself(block: Block, tails: Sequence[Numbers]) -> bool:
 
 
 def _combined(block: Block, numbers: Sequence[str]) -> list[Numbers]:
-    """What the function in `block` makes of these numbers on both sides."""
+    """The numbers that the function in `block` makes of these on both sides."""
     single = [frozenset((number,)) for number in numbers]
     found: dict[Value, Numbers] = dict(zip(block.args, [*single, *single], strict=True))
     for op in block:
@@ -119,7 +119,7 @@ def _selected(condition: Numbers, chosen: Numbers, other: Numbers) -> Numbers:
 
 
 def _with_any(op: Op, operands: Sequence[Numbers]) -> Numbers:
-    """What `op` can give where some operand can be any number."""
+    """The numbers that `op` can give where some operand can be any number."""
     name, known = op.name, frozenset[str]().union(*(numbers for numbers in operands if numbers is not None))
     if not known or _has_narrow_float(op):
         return None

@@ -362,7 +362,7 @@ def _first_fold(rows: Rows, axis: int, function: Function) -> tuple[Fold, Rows]:
     )
     # Neighbouring rows go to neighbouring lanes.
     halves = tuple((1 << bit, lane) for bit, lane in zip(kept[:count][::-1], lanes, strict=False))
-    left = plain if is_last else _shared_out(plain, kept, lanes[:count], count)
+    left = plain if is_last else _shared_out(plain, lanes[:count], count)
     assert least >= 0, "costs are no gains"
     return Fold(layout_of(rows), registers, lanes[count:], halves, is_last, is_paired=is_paired), left
 
@@ -376,7 +376,7 @@ def _lane_cost(rows: int, lanes: int, steps: int, function: Function, *, is_gath
     return halving + gathering + after * (lanes - steps) * (moved + function.cost)
 
 
-def _shared_out(rows: Rows, kept: list[int], lanes: tuple[int, ...], steps: int) -> Rows:
+def _shared_out(rows: Rows, lanes: tuple[int, ...], steps: int) -> Rows:
     """The layout `rows`, in which lanes are copies of each other, once lanes have given up rows for each other."""
     moved = list(rows["lane"])
     own = rows["register"]

@@ -11,7 +11,7 @@ Three kinds of buffers: explicit ones (`ttg.local_alloc`), the scratch memory th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from tilewright.analysis.buffer_aliases import allocations_behind, is_in_shared_memory
@@ -19,6 +19,7 @@ from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import FOREVER, Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.value_flow import callees_first
+from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partition_warps
@@ -30,6 +31,9 @@ from tilewright.support.named_tuple import NamedTuple
 
 SCRATCH_ALIGNMENT = 128
 CAPTURE_ALIGNMENT = 8
+CTAS = "ttg.num-ctas"
+MEETING_BYTES = 8
+"""The size of an mbarrier, in bytes."""
 
 
 class SharedBuffer(NamedTuple):
@@ -71,7 +75,7 @@ class Allocation:
         order = ("explicit", "scratch", "virtual")
         wanted.sort(key=lambda buffer: order.index(buffer.kind))
         self.names = _names(function, wanted)
-        offsets = place(_requests(function, wanted, self.names), _run_together(wanted))
+        offsets = place(_requests(function, wanted, self.names), run_together([buffer.owner for buffer in wanted]))
         self.buffers = [buffer._replace(offset=offset) for buffer, offset in zip(wanted, offsets, strict=True)]
         self.size = max((buffer.span.end for buffer in self.buffers), default=0)
         self._of_op: dict[Op, list[SharedBuffer]] = {}
@@ -124,13 +128,31 @@ def _wanted(function: Op, callees: Mapping[Func, Allocation], scratch: ScratchSi
             if callee is not None and callee.size:
                 yield SharedBuffer("virtual", op, callee.size, SCRATCH_ALIGNMENT)
         elif op is function:
-            # Warps that wait for work are told what to do through one byte each.
-            warps = [sum(partition_warps(inner)) for inner in op.walk() if isinstance(inner, WarpSpecialize)]
-            if max(warps, default=0):
-                yield SharedBuffer("scratch", op, max(warps), 4)
+            yield from _of_groups(op)
         elif size := scratch(op):
             alignment = CAPTURE_ALIGNMENT if isinstance(op, WarpSpecialize) else SCRATCH_ALIGNMENT
             yield SharedBuffer("scratch", op, size, alignment)
+
+
+def _of_groups(function: Op) -> Iterator[SharedBuffer]:
+    """A byte for each warp that waits for work, and in clusters an mbarrier for each group of warps behind them."""
+    warps = [partition_warps(op) for op in function.walk() if isinstance(op, WarpSpecialize)]
+    size, groups = max(map(sum, warps), default=0), 1 + max(map(len, warps), default=0)
+    if size and _ctas_of(function) > 1:
+        yield SharedBuffer("scratch", function, first_meeting(size) + MEETING_BYTES * groups, MEETING_BYTES)
+    elif size:
+        yield SharedBuffer("scratch", function, size, 4)
+
+
+def _ctas_of(function: Op) -> int:
+    """The number of CTAs that share the tiles of a function."""
+    module = function.parent
+    return number(module, CTAS) if module is not None and CTAS in module.attributes else 1
+
+
+def first_meeting(waiting: int) -> int:
+    """Where the mbarriers begin by which groups of warps meet, in a function's memory; so many warps wait for work."""
+    return -(-waiting // MEETING_BYTES) * MEETING_BYTES
 
 
 def _explicit(op: LocalAlloc) -> Iterator[SharedBuffer]:
@@ -183,18 +205,18 @@ def _requests(function: Op, buffers: list[SharedBuffer], names: dict[Value, set[
     return [Request(buffer.size, buffer.alignment, spans[index]) for index, buffer in enumerate(buffers)]
 
 
-def _run_together(buffers: list[SharedBuffer]) -> Callable[[int, int], bool]:
-    """Whether two buffers belong to different partitions of one `ttg.warp_specialize`, which run at the same time.
+def run_together(owners: Sequence[Op]) -> Callable[[int, int], bool]:
+    """Whether two of the ops that have memory are of different partitions of one `ttg.warp_specialize`.
 
-    What partitions capture is read when they begin, while others may be further on.
+    Partitions run at the same time. What they capture is read when they begin, while others may be further on.
     """
-    places = [_partition(buffer.owner) for buffer in buffers]
+    places = [_partition(owner) for owner in owners]
 
     def together(a: int, b: int) -> bool:
         (first, region), (second, other) = places[a], places[b]
         if first is not None and first is second:
             return region is not other
-        return buffers[a].owner is second is not None or buffers[b].owner is first is not None
+        return owners[a] is second is not None or owners[b] is first is not None
 
     return together
 

@@ -351,7 +351,7 @@ def _greatest(forms: ValueForms, op: Binary) -> Interval:
 
 
 def _remainder(forms: ValueForms, op: Binary) -> Interval:
-    """Of a division that rounds towards zero; the remainder by zero is zero."""
+    """The remainder of a division that rounds towards zero; the remainder by zero is zero."""
     a, b = _known(forms, op.lhs), _known(forms, op.rhs)
     most = max(abs(b[0]), abs(b[1]), 1) - 1
     return max(-most, min(a[0], 0)), min(most, max(a[1], 0))

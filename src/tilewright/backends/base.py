@@ -38,9 +38,9 @@ class GPUTarget:
     """The machine to compile for, whatever its kind; the name is Triton's.
 
     Attributes:
-        backend: the kind of machine: `cpu`.
-        arch: which one: 0 is the machine we run on; `x86_64` and `aarch64` are, too, where it is one; else a CPU's
-            name.
+        backend: the kind of machine: `cpu`, `cuda`, or one of another package.
+        arch: which one. Of CPUs 0 is the machine we run on; `x86_64` and `aarch64` are, too, where it is one; else a
+            CPU's name. Of GPUs the compute capability, such as 90.
         warp_size: threads that run in lockstep; 0 for CPUs.
     """
 

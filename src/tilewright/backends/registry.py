@@ -1,4 +1,4 @@
-"""Which back end compiles for a target: the CPU's, NVIDIA's, or one that an installed package brings along.
+"""The choice of the back end for a target: the CPU's, NVIDIA's, or one that an installed package brings along.
 
     make_backend(GPUTarget("cpu", "x86_64", 0))         # CpuBackend
     make_backend(GPUTarget("cuda", 90, 32))             # NvidiaBackend

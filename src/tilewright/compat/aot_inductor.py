@@ -15,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tilewright.compat.when_imported import when_imported
+from tilewright.compat.torch_bridge import when_imported
 from tilewright.runtime.drivers.cpu.standalone import LOOKS_AT_FAILURES
 from tilewright.support.diagnostics import DeviceAssertError, TilewrightError
 
@@ -26,7 +26,7 @@ SIGNATURES = "torch._inductor.codegen.triton_utils"
 
 
 THREADS = "/*num_cpu_threads=*/1"
-"""What torch hands over for the number of threads."""
+"""The argument that torch hands over for the number of threads."""
 LAUNCHER = "int64_t (*)(uint32_t, uint32_t, uint32_t, int, void**, void*)"
 """The type in C++ of a launcher that says whether an assertion failed."""
 FLOATS = {"fp32": "float", "fp64": "double"}

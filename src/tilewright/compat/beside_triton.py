@@ -5,7 +5,8 @@ Inductor's text of a kernel imports Triton, and modules of torch that do so, too
     from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math
 
 and so has our `triton` (the same package as under `tilewright run`, by its full name), and second copies of torch's two
-modules, for which `import triton` finds ours. Kernels for GPUs keep the first.
+modules, for which `import triton` finds ours. Kernels for GPUs keep the first. The copies are modules that can be
+imported by their full names: a kernel that a compile worker sends to its parent names its classes so.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
+from tilewright.compat.torch_inductor import time_briefly
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_timing import time_briefly
 from tilewright.runtime.build import current_backend
 
 OURS = "tilewright.compat.path.triton"
@@ -87,7 +88,7 @@ def _backend(original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """What kernels import from here; anything else is torch's."""
+    """A name that kernels import from here; anything else is torch's."""
     made = {"triton": OURS, "tl": f"{OURS}.language"}
     if name in made:
         return import_module(made[name])
@@ -99,21 +100,37 @@ def __getattr__(name: str) -> Any:
 
 
 def _copy(name: str) -> ModuleType:
-    """A second copy of one of torch's modules, whose imports find ours."""
-    own = f"{__name__}.{name}"
-    if own not in sys.modules:
-        spec = cast(ModuleSpec, find_spec(f"{RUNTIME}.{name}"))
-        module = ModuleType(own, spec.name)
-        with_import = vars(builtins) | {"__import__": _import}
-        vars(module).update(__package__=RUNTIME, __file__=spec.origin, __builtins__=with_import)
-        sys.modules[own] = module
+    return import_module(f"{__name__}.{name}")
+
+
+class Copies:
+    """Finds and executes second copies of torch's modules, whose imports find ours; without importlib.abc's classes."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The spec of a copy, or None for any other module."""
+        package, _, module = name.rpartition(".")
+        if package != __name__ or module not in COPIED:
+            return None
+        return ModuleSpec(name, cast(Any, self), origin=_original(name).origin)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Python makes it."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the code of torch's module in its copy."""
+        spec = _original(module.__name__)
+        vars(module).update(__file__=spec.origin, __builtins__=vars(builtins) | {"__import__": _import})
         exec(cast(Any, spec.loader).get_code(spec.name), vars(module))
-        if name == "triton_compat":  # the cache of tuning is not copied, and makes configs of the real class
+        if spec.name.endswith(".triton_compat"):  # the cache of tuning, not copied, makes configs of the real class
             vars(module)["Config"] = import_module(spec.name).Config
-        if name == "triton_heuristics":
+        if spec.name.endswith(".triton_heuristics"):
             time_briefly(module)
             launch_directly(module)
-    return sys.modules[own]
+
+
+def _original(copy: str) -> ModuleSpec:
+    return cast(ModuleSpec, find_spec(f"{RUNTIME}.{copy.rpartition('.')[2]}"))
 
 
 def _import(
@@ -134,4 +151,8 @@ def _import(
     package, _, module = whole.rpartition(".")
     if package == RUNTIME and module in COPIED:
         return _copy(module)
-    return builtins.__import__(name, namespace, local, names or (), level)
+    return builtins.__import__(whole, namespace, local, names or ())
+
+
+__path__: list[str] = []  # the copies are found by `Copies`, and by nothing else
+sys.meta_path.append(cast(Any, Copies()))

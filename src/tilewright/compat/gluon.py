@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright.compat.bindings import ASTSource
 from tilewright.compat.tensor_descriptor import Descriptor
-from tilewright.language.gluon.nvidia.hopper.tma import WITHOUT_IMAGES
 from tilewright.semantics.layout_values import (
     BlockedLayout,
     DistributedLayout,
@@ -18,7 +17,6 @@ from tilewright.semantics.layout_values import (
     SliceLayout,
 )
 from tilewright.semantics.shared_layouts import NVMMASharedLayout
-from tilewright.support.diagnostics import NotSupported, SemanticError
 
 
 class GluonASTSource(ASTSource):
@@ -45,11 +43,61 @@ class TensorDescriptor(Descriptor):
         )
 
 
-class TensorDescriptorIm2Col:
-    """A tensor descriptor of images, whose blocks are what a convolution multiplies: refused."""
+NEAREST, FARTHEST = {3: -32768, 4: -128, 5: -16}, {3: 32767, 4: 127, 5: 15}
+"""The least and the largest distance of a corner of the box of pixels, by the number of axes."""
+LONGEST_STEP = 8
 
-    def __init__(self, *_arguments: Any, **_named: Any) -> None:
-        raise SemanticError(NotSupported("`TensorDescriptorIm2Col`", WITHOUT_IMAGES))
+
+@dataclass
+class TensorDescriptorIm2Col(Descriptor):
+    """A tensor descriptor of images (N, …, C), whose blocks are pixels and their channels, as a convolution multiplies.
+
+    Attributes:
+        block_shape: the number of pixels, and that of channels.
+        layout: of its tiles.
+        element_strides: from one pixel to the next, for all axes of the tensor.
+        pixel_box_lower_corner, pixel_box_upper_corner: the box of pixels that copies go through, from the first and
+            from the last pixel of an image.
+    """
+
+    layout: NVMMASharedLayout | None = None
+    element_strides: Sequence[int] | None = None
+    pixel_box_lower_corner: Sequence[int] | None = None
+    pixel_box_upper_corner: Sequence[int] | None = None
+
+    def _requirements(self) -> list[tuple[str, bool]]:
+        rank, steps = len(self.shape), self.element_strides or (1,) * len(self.shape)
+        corners = [list(corner or ()) for corner in (self.pixel_box_lower_corner, self.pixel_box_upper_corner)]
+        near, far = NEAREST.get(rank, 0), FARTHEST.get(rank, 0)
+        distances = [number for corner in corners for number in corner]
+        return [
+            ("a tensor of images has 3 to 5 axes", rank in NEAREST),
+            ("a block of images has pixels and channels", len(self.block_shape) == 2),
+            *self._requirements_of_tensors(len(self.strides) == rank),
+            ("both corners have a number per axis of an image", all(len(corner) == rank - 2 for corner in corners)),
+            (f"corners are {near} to {far} away", all(near <= number <= far for number in distances)),
+            ("element_strides has a number per axis", len(steps) == rank),
+            (f"element strides are 1 to {LONGEST_STEP}", all(0 < step <= LONGEST_STEP for step in steps)),
+            ("channels are taken one after the other", steps[-1] == 1),
+        ]
+
+    @staticmethod
+    def from_tensor(
+        tensor: Any,
+        block_shape: Sequence[int],
+        layout: NVMMASharedLayout,
+        padding: str = "zero",
+        round_f32_to_tf32: bool = False,
+        element_strides: Sequence[int] | None = None,
+        pixel_box_lower_corner: Sequence[int] | None = None,
+        pixel_box_upper_corner: Sequence[int] | None = None,
+    ) -> TensorDescriptorIm2Col:
+        """The descriptor of all images of a tensor."""
+        return TensorDescriptorIm2Col(
+            tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32, layout=layout,
+            element_strides=element_strides, pixel_box_lower_corner=pixel_box_lower_corner,
+            pixel_box_upper_corner=pixel_box_upper_corner,
+        )  # fmt: skip
 
 
 def bases_per_dim(bases: Sequence[Sequence[int]], rank: int, skip_broadcast: bool = True) -> list[int]:

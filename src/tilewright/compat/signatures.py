@@ -183,7 +183,8 @@ def _like(arg: tuple[Any, ...], parts: Sequence[Any]) -> tuple[Any, ...]:
 def _descriptor_type(descriptor: Descriptor) -> str:
     layout = getattr(descriptor, "layout", None)
     suffix = "" if layout is None else f",{layout!r}"
-    return f"tensordesc<{canonicalize_dtype(descriptor.base.dtype)}{list(descriptor.block_shape)}{suffix}>"
+    name = "tensordesc" if len(descriptor.shape) == len(descriptor.block_shape) else "tensordesc_im2col"
+    return f"{name}<{canonicalize_dtype(descriptor.base.dtype)}{list(descriptor.block_shape)}{suffix}>"
 
 
 def triton_key() -> str:

@@ -47,9 +47,12 @@ class Descriptor:
                 raise AssertionError(f"{requirement}: {self}")
 
     def _requirements(self) -> list[tuple[str, bool]]:
+        return self._requirements_of_tensors(len(self.strides) == len(self.shape) == len(self.block_shape))
+
+    def _requirements_of_tensors(self, ranks_match: bool) -> list[tuple[str, bool]]:
         rank, size = len(self.shape), self.base.element_size()
         return [
-            ("rank mismatch", len(self.strides) == rank == len(self.block_shape)),
+            ("rank mismatch", ranks_match),
             (f"a descriptor has 1 to {MAX_RANK} axes", 0 < rank <= MAX_RANK),
             (f"base must be {ALIGNMENT}-byte aligned", self.base.data_ptr() % ALIGNMENT == 0),
             (f"strides must be {ALIGNMENT}-byte aligned", all(s * size % ALIGNMENT == 0 for s in self.strides[:-1])),

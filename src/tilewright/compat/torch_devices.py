@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilewright.compat.driver import CpuDriver, CpuUtilities
-from tilewright.compat.when_imported import when_imported
+from tilewright.compat.torch_bridge import when_imported
 from tilewright.support.system import machine_name
 
 

@@ -73,7 +73,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.backends.registry": "make_backend",
         "tilewright.runtime.compile": "IRSource compile get_cache_key",
         "tilewright.runtime.kernel": "CompiledKernel",
-        "tilewright.runtime.launch_metadata": "LazyDict",
+        "tilewright.runtime.launch_hooks": "LazyDict",
         "tilewright.support.diagnostics": "CompilationError",
         "": "code_generator compiler errors",
     },
@@ -95,7 +95,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.runtime.kernel": "CompiledKernel",
         "tilewright.runtime.cache.managers": "get_cache_manager get_dump_manager get_override_manager",
         "tilewright.runtime.errors": "OutOfResources",
-        "tilewright.runtime.launch_metadata": "LazyDict",
+        "tilewright.runtime.launch_hooks": "LazyDict",
         "tilewright": "knobs",
     },
     "triton.compiler.errors": {
@@ -111,13 +111,13 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.language.aggregates": "aggregate aggregate_replace",
         "tilewright.language.callable": "must_use_result",
         "tilewright.runtime.constexpr_function": "constexpr_function",
-        "tilewright.runtime.gluon": "jit",
+        "tilewright.gluon": "jit",
         "triton.experimental.gluon": "language nvidia",
     },
     "triton.experimental.gluon._runtime": {
         "tilewright.compat.gluon": "GluonASTSource",
         "tilewright.runtime.constexpr_function": "constexpr_function",
-        "tilewright.runtime.gluon": "GluonJITFunction jit",
+        "tilewright.gluon": "GluonJITFunction jit",
     },
     "triton.experimental.gluon.language": {
         "tilewright.language.gluon": "*",

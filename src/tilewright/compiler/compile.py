@@ -116,7 +116,7 @@ def compile_kernel(
 
 
 def _next(consumed: Any, product: Any) -> Any:
-    """What a stage made of a product that nobody needs any more."""
+    """The product of a stage; nobody needs the one that it is made of any more."""
     if isinstance(consumed, Op) and consumed is not product:
         consumed.destroy()
     return product

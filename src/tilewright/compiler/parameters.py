@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from tilewright.compiler.signature import DESCRIPTOR, TUPLE, ArgumentSpec, GluonDescriptor, HostDescriptor
+from tilewright.compiler.signature import DESCRIPTOR, IMAGES, TUPLE, ArgumentSpec, GluonDescriptor, HostDescriptor
 from tilewright.frontends.signature import Parameter
 from tilewright.language.descriptors import host_descriptor
 from tilewright.semantics.errors import NotOnThisTarget
@@ -38,7 +38,7 @@ def language_type(text: str) -> dtype:
     Raises:
         ValueError: there is no such type.
     """
-    if text.startswith(DESCRIPTOR):
+    if text.startswith((DESCRIPTOR, IMAGES)):
         return _descriptor(text)
     if text.startswith("*k"):
         return pointer_type(language_type(text[2:]), const=True)
@@ -57,7 +57,7 @@ def container_of(sequence: Any) -> Any:
 
 
 def _descriptor(text: str) -> descriptor_type:
-    element, _, shape = text.removeprefix(DESCRIPTOR).removesuffix("]>").partition("[")
+    element, _, shape = text.removeprefix(IMAGES).removeprefix(DESCRIPTOR).removesuffix("]>").partition("[")
     return descriptor_type(block_type(language_type(element), list(map(int, shape.split(",")))))
 
 
@@ -68,9 +68,9 @@ def _gluon_map(spec: ArgumentSpec) -> Parameter:
         Unsupported: the device has no engine that moves blocks.
     """
     made, layout = spec.elements[0], spec.elements[-1].constant
-    if not made.type.startswith(DESCRIPTOR):
+    if not made.type.startswith((DESCRIPTOR, IMAGES)):
         raise Unsupported(NotOnThisTarget("a tensor descriptor", "the device moves no blocks", "take sm_90"))
-    return Parameter("0", tma_type(_descriptor(made.type).block, layout))
+    return Parameter("0", tma_type(_descriptor(made.type).block, layout, of_images=made.type.startswith(IMAGES)))
 
 
 def _parameter(name: str, spec: ArgumentSpec) -> Parameter:

@@ -73,6 +73,10 @@ DESCRIPTOR: Final = "tensordesc<"
 """The prefix of a tensor descriptor's type string; its element type and the extents of its blocks follow."""
 
 
+IMAGES: Final = "tensordesc_im2col<"
+"""The prefix of the type string of a descriptor of images, whose blocks are pixels and their channels."""
+
+
 def descriptor_spec(name: str, text: str) -> ArgumentSpec:
     """A tensor descriptor that is made on the host, of whatever tensor."""
     element, bracket, extents = text.removeprefix(DESCRIPTOR).removesuffix(">").partition("[")
@@ -95,5 +99,15 @@ def descriptor_spec(name: str, text: str) -> ArgumentSpec:
 
 def descriptor_type_string(spec: ArgumentSpec) -> str:
     """`tensordesc<fp16[64, 64]>` for the parts of a descriptor."""
-    base, _, _, block, *_ = spec.elements
-    return f"{DESCRIPTOR}{base.type.removeprefix('*').removeprefix('k')}{list(block.constant)}>"
+    base, shape, _, block, *_ = spec.elements
+    return descriptor_text(base.type, len(shape.elements), block.constant)
+
+
+def descriptor_text(base: str, axes: int, block: Sequence[int]) -> str:
+    """The type string of a descriptor of a tensor with so many axes; blocks with fewer are those of images.
+
+    Args:
+        base: the type string of the pointer to its elements.
+    """
+    prefix = DESCRIPTOR if axes == len(block) else IMAGES
+    return f"{prefix}{base.removeprefix('*').removeprefix('k')}{list(block)}>"

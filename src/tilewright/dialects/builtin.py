@@ -1,4 +1,4 @@
-"""The module, and single ops borrowed from the dialects ub, llvm and gpu."""
+"""The module, single ops borrowed from the dialects ub, llvm and gpu, and those that Triton's texts merely mention."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tilewright.dialects.layout_rules import verify_layouts
 from tilewright.dialects.traits import Indexing
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op
-from tilewright.ir.declare import Effect, OpDefinition, declares
+from tilewright.ir.declare import Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Operand
 from tilewright.ir.parser import Parser
@@ -95,3 +95,19 @@ class Barrier(Op):
     """All threads of a program meet."""
 
     __slots__ = ()
+
+
+# Nothing here makes these.
+declare(
+    "builtin.unrealized_conversion_cast", **assembly("?( %inputs* : !inputs*) to !outputs*{}", "inputs*", "outputs*")
+)
+declare("llvm.mlir.undef", **assembly("{} : !result", "", "result"))
+declare("tti.experimental_fpsan_embed", **assembly(" %val{} : =>", "val", "result"))
+declare("tti.experimental_fpsan_unembed", **assembly(" %val{} : =>", "val", "result"))
+declare("tti.experimental_cluster_cta_id", **assembly("{} : !result", "", "result"))
+for _dialect in ("amdg", "amdgpu"):
+    declare(
+        f"{_dialect}.local_load_packed_tranposed",
+        effect=Effect.READ,
+        **assembly(" %src{} : !src -> !result", "src", "result"),
+    )

@@ -270,20 +270,16 @@ class Condition(Op):
     values = Operands(1)
 
 
-@declares("scf.for", regions=1, effect=Effect.RECURSIVE, parse=_parse_for, print=_print_for, verify=_verify_for)
-class For(Loop):
-    """A counted loop.
+class CountedLoop(Loop):
+    """A loop that counts.
 
     Attributes:
         low, high, step: the bounds of the induction variable and its step.
-        inits: the values that the carried ones start with.
-        body: its block, whose arguments are the induction variable and the carried values.
+        body: its block, whose first argument is the induction variable.
     """
 
     __slots__ = ()
     low, high, step = Operand(0), Operand(1), Operand(2)
-    inits = Operands(3)
-    region = RegionOf()
     body = Body()
 
     @property
@@ -295,6 +291,20 @@ class For(Loop):
     def bounds(self) -> tuple[Value, Value, Value]:
         """The start, the end and the step of the induction variable."""
         return self.low, self.high, self.step
+
+
+@declares("scf.for", regions=1, effect=Effect.RECURSIVE, parse=_parse_for, print=_print_for, verify=_verify_for)
+class For(CountedLoop):
+    """A counted loop whose turns hand on values.
+
+    Attributes:
+        inits: the values that the carried ones start with.
+        body: its block, whose arguments are the induction variable and the carried values.
+    """
+
+    __slots__ = ()
+    inits = Operands(3)
+    region = RegionOf()
 
     @property
     def carried(self) -> list[Value]:
@@ -315,32 +325,18 @@ class For(Loop):
     print=_print_parallel,
     verify=_verify_parallel,
 )
-class Parallel(Loop):
+class Parallel(CountedLoop):
     """A counted loop whose turns may run in any order, and several at once: none needs what another one does.
 
     Its results are what the values of all turns, which `Reduce` ops in its body name, combine to, in any order; a loop
     with results has one turn at least.
 
     Attributes:
-        low, high, step: the bounds of the induction variable and its step.
         backwards: an i1; where it holds, the last turn had better run first.
-        body: its block, whose argument is the induction variable.
     """
 
     __slots__ = ()
-    low, high, step = Operand(0), Operand(1), Operand(2)
     backwards = OptionalOperand(3)
-    body = Body()
-
-    @property
-    def induction_variable(self) -> Value:
-        """The value that counts the steps."""
-        return self.body.args[0]
-
-    @property
-    def bounds(self) -> tuple[Value, Value, Value]:
-        """The start, the end and the step of the induction variable."""
-        return self.low, self.high, self.step
 
     @property
     def reductions(self) -> list[Reduce]:

@@ -13,7 +13,6 @@ from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Flag, Operands, RegionOf, Word
 from tilewright.ir.parser import Argument, Parser
 from tilewright.ir.printer import Printer, symbol_text
-from tilewright.ir.symbols import lookup_symbol
 from tilewright.ir.types import FunctionType, Type
 
 VISIBILITIES = ("public", "private", "nested")
@@ -241,3 +240,17 @@ class Return(Op):
 
     __slots__ = ()
     values = Operands()
+
+
+def lookup_symbol(op: Op, name: str) -> Op | None:
+    """The op that defines the symbol `name` for `op`: the nearest one in the regions around it."""
+    block = op.block
+    while block is not None:
+        other = block.first
+        while other is not None:
+            if other.definition.symbol and other.attributes.get("sym_name") == name:
+                return other
+            other = other.next
+        owner = block.region.op if block.region is not None else None
+        block = owner.block if owner is not None else None
+    return None

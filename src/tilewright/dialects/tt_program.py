@@ -9,7 +9,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Flag, Integer, Integers, Operand, Operands, Word
-from tilewright.ir.types import i1, i32
+from tilewright.ir.types import FloatType, PointerType, Type, i1, i32
 
 AXES = ("x", "y", "z")
 
@@ -85,3 +85,12 @@ for _name in ("tt.get_program_id", "tt.get_num_programs"):
     )
 for _name in ("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"):
     declare(_name, effect=Effect.READ_WRITE, **assembly("{}"))
+
+
+def print_format(element: Type, *, as_hex: bool) -> str:
+    """The format of one element, for Python's `%`; whether an integer has a sign shows in its value."""
+    if isinstance(element, PointerType):
+        return "0x%x"
+    if as_hex:
+        return "0x%x" if element is i1 else f"0x%0{element.bits // 4}x"
+    return "%f" if isinstance(element, FloatType) else "%d"

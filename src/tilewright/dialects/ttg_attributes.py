@@ -12,7 +12,7 @@ from functools import cache
 from tilewright.dialects.layout_rules import check_type
 from tilewright.ir.aliases import ALIAS_NAMES
 from tilewright.ir.attribute_parser import ATTRIBUTE_SPELLINGS, TYPE_RULES
-from tilewright.ir.versions import OLDER_LAYOUTS
+from tilewright.ir.types import OLDER_LAYOUTS
 from tilewright.layouts.encodings import LayoutError, encoding
 
 _ALIASES = {

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from functools import cache
-from math import prod
 
 from tilewright.dialects.assembly import assembly, mask_like
 from tilewright.dialects.layout_rules import require_layout, require_one_layout
@@ -23,6 +22,7 @@ from tilewright.ir.types import FloatType, IntType, MemDescType, TensorType, Typ
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import LayoutError, NvmmaShared, PaddedShared, encoding
 from tilewright.layouts.inference import transposed
+from tilewright.layouts.tensor_memory import held_bits
 from tilewright.layouts.walk import dimension_names
 
 
@@ -178,7 +178,7 @@ def _verify_reinterpret(op: Op) -> None:
         require(whole, op, f"cannot reinterpret {type}, which is a part of an allocation")
     pads = [_padding(type) for type in (source, result)]
     require(pads[0] == pads[1], op, "the layouts leave different holes between the elements")
-    bits = [prod(type.alloc_shape) * type.bits for type in (source, result)]
+    bits = [held_bits(type.encoding, type.alloc_shape, type.bits) for type in (source, result)]
     require(bits[0] == bits[1], op, f"{source} and {result} differ in size: {bits[0]} and {bits[1]} bits")
 
 

@@ -68,7 +68,7 @@ def verify_copy(op: Op) -> None:
     if not isinstance(descriptor, TensorDescType):
         return
     verify_block(op, descriptor.block, TensorType(buffer.shape, buffer.element))
-    require(not groups.get("offsets"), op, "a descriptor of tiles takes no offsets")
+    _verify_offsets(op, descriptor)
     layout = layout_of(buffer)
     if isinstance(layout, NvmmaShared):
         require(not layout.transposed, op, f"cannot copy to or from a transposed buffer {buffer}")
@@ -79,6 +79,19 @@ def verify_copy(op: Op) -> None:
         known = f"i{element.bits}" if isinstance(element, IntType) else element.text
         fits = known in _REDUCED.get(kind.name, ()) and not (kind.name == "add" and signed)
         require(fits, op, f"cannot reduce {element} by {kind.name}")
+
+
+def _verify_offsets(op: Op, descriptor: TensorDescType) -> None:
+    """Check that a copy of images, and no other one, says how far from its pixels the elements are."""
+    groups = operand_groups(op)
+    offsets = groups.get("offsets", ())
+    if not descriptor.of_images:
+        require(not offsets, op, "a descriptor of tiles takes no offsets")
+        return
+    count = len(groups["coord"])
+    require("result" in groups, op, "images are copied to shared memory only")
+    require(3 <= count <= 5, op, f"an image has three to five coordinates, not {count}")
+    require(len(offsets) == count - 2, op, f"{count} coordinates go with {count - 2} offsets, not {len(offsets)}")
 
 
 def verify_rows_copy(op: Op) -> None:

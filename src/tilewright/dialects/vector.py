@@ -62,7 +62,7 @@ class Store(WritesMemory):
 
 
 class MaskedLoad(Op):
-    """What a `Load` reads in the lanes where `mask` holds, `other` in the rest, which touch no memory."""
+    """A `Load` in the lanes where `mask` holds, and `other` in the rest, which touch no memory."""
 
     __slots__ = ()
     base, offset, mask, other = Operand(0), Operand(1), Operand(2), Operand(3)
@@ -71,7 +71,7 @@ class MaskedLoad(Op):
 
 
 class MaskedStore(WritesMemory):
-    """What a `Store` writes, in the lanes where `mask` holds."""
+    """A `Store` in the lanes where `mask` holds."""
 
     __slots__ = ()
     base, offset, value, mask = Operand(0), Operand(1), Operand(2), Operand(3)

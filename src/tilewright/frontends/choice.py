@@ -22,10 +22,10 @@ from tilewright.frontends.errors import MissingFp8, NoSource
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.evaluate.tiles import EvaluateOptions
 from tilewright.frontends.from_trace import trace_kernel
-from tilewright.frontends.memoise import Reader, memoise
+from tilewright.frontends.python_function import Reader, memoise
 from tilewright.frontends.signature import Parameter
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
 from tilewright.semantics.types import FP8_KINDS, dtype
 from tilewright.support.diagnostics import CompilationError, SemanticError, located

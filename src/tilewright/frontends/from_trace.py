@@ -35,10 +35,9 @@ from tilewright.frontends.from_bytecode import parameters_of
 from tilewright.frontends.python_function import globals_of
 from tilewright.frontends.signature import Parameter
 from tilewright.frontends.traced_errors import PACKAGE, explained
-from tilewright.ir.attributes import UNKNOWN, Attribute, FileLocation, Location
+from tilewright.ir.attributes import UNKNOWN, Attribute, FileLocation, Location, span_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import Type
 from tilewright.language.callable import JITCallable
 from tilewright.language.python_builtins import Rebound, absolute, is_instance, maximum, minimum

@@ -3,6 +3,13 @@
 >>> source = read_source(kernel)
 >>> source.first_line, source.text
 (12, '@tw.jit\ndef kernel(x):\n    ...\n')
+
+A reader reads a function once: what was read lies with the function, and goes with it. A table outside would keep
+functions for ever, even one with weak keys: HIR knows the function that it was read from.
+
+>>> read_once = memoise(read_function, "ast")
+>>> read_once(kernel) is read_once(kernel)
+True
 """
 
 from __future__ import annotations
@@ -10,14 +17,15 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from tilewright.frontends import hir
 from tilewright.frontends.errors import NoSource
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
-from tilewright.support.source import Span, function_lines, lines_of, syntax_tree
+from tilewright.support.source import Span, function_lines, lines_around, syntax_tree
 
 
 class Source(NamedTuple):
@@ -80,14 +88,14 @@ def is_python_builtin(name: str) -> bool:
 def _read(python: FunctionType) -> tuple[Source, SyntaxTree]:
     code = python.__code__
     file, first = code.co_filename, code.co_firstlineno
-    lines = lines_of(file, python.__globals__)
+    lines = lines_around(python)
     if len(lines) < first:
         raise CompilationError(NoSource(python.__name__, file))
     text = "".join(function_lines(code, lines))
     try:
         return Source(file, first, text), _parse_at(text, first)
     except SyntaxError:  # the quick guess at the last line was wrong; ask the slow but exact way
-        text = "".join(inspect.getsourcelines(python)[0])
+        text = "".join(inspect.getblock(lines[first - 1 :]))
         return Source(file, first, text), _parse_at(text, first)
 
 
@@ -102,3 +110,24 @@ def _parse_at(text: str, first_line: int) -> SyntaxTree:
         assert isinstance(outer, ast.If), "put there in the line above"
         return SyntaxTree(outer.body[0], first_line - 2)  # type: ignore[arg-type]  # a definition
     return SyntaxTree(syntax_tree(text).body[0], first_line - 1)  # type: ignore[arg-type]  # a definition
+
+
+Reader: TypeAlias = Callable[[FunctionType], hir.Function]
+
+
+def memoise(read: Reader, name: str) -> Reader:
+    """`read`, which does not read a function again.
+
+    Args:
+        read: the reader.
+        name: of the reader, which no other has.
+    """
+    slot = f"_tilewright_hir_{name}"
+
+    def read_once(python: FunctionType) -> hir.Function:
+        found: hir.Function | None = python.__dict__.get(slot)
+        if found is None or found.python is not python:  # functools.wraps copies what lies with a function
+            found = python.__dict__[slot] = read(python)
+        return found
+
+    return read_once

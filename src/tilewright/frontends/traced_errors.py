@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from tilewright.frontends.errors import RecursionTooDeep
 from tilewright.frontends.evaluate.explain import as_compilation_error
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.spans import span_of
+from tilewright.ir.attributes import FileLocation, span_of
 from tilewright.language.python_code import UnsupportedSyntax, place_of
 from tilewright.support.diagnostics import CompilationError, Diagnostic, TilewrightError, located
 
@@ -97,7 +96,7 @@ def _user_places(error: Exception) -> list[FileLocation]:
 _OF_NAMED_TUPLES = ("_cls",)
 """The first parameter of the `__new__` that Python makes for them; they seem to belong to no file."""
 _TRACED = ("'tensor' object", "'Element' object")
-"""What Python calls tiles, and the numbers of vectorized functions, when they are changed."""
+"""Python's names of tiles, and of the numbers of vectorized functions, when they are changed."""
 _CHANGES = {
     "DELETE_ATTR": "`del` of anything but a variable",
     "DELETE_SUBSCR": "`del` of anything but a variable",

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.interpreter.memory import Array
+from tilewright.ir.attributes import place_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import place_of
 from tilewright.support.diagnostics import TilewrightError
 
 Write: TypeAlias = "Callable[[], None]"

@@ -21,7 +21,7 @@ from tilewright.ir.types import Type
 
 
 class EagerEmitter:
-    """Executes ops on `machine`; see `ir/emitter.py` for the protocol."""
+    """Executes ops on `machine`; see `Emitter` in `semantics/active.py` for the protocol."""
 
     def __init__(self, machine: Interpreter) -> None:
         self.machine = machine

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.dialects.cpu import AssertAt, PrintBuffer
-from tilewright.dialects.prints import print_format
-from tilewright.dialects.tt_program import Assert, Print
+from tilewright.dialects.tt_program import Assert, Print, print_format
 from tilewright.interpreter.machine import Interpreter, executes
-from tilewright.ir.attributes import UNKNOWN
-from tilewright.ir.spans import span_of
+from tilewright.ir.attributes import UNKNOWN, span_of
 from tilewright.ir.types import FloatType, PointerType, Type
 from tilewright.support.diagnostics import DeviceAssertError
 from tilewright.support.kernel_output import operand_text, printed, printed_text

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tilewright.ir.brackets import closing
+from tilewright.ir.scanner import closing
 
 ALIAS_NAMES: dict[str, str] = {}
 """The alias of each kind of attribute that has one: `#ttg.blocked` → `blocked`. Dialects fill it."""

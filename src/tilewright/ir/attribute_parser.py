@@ -246,6 +246,10 @@ class AttributeParser(LocationParser):
         assert isinstance(block, TensorType), "a type that starts with `tensor`"
         return TensorDescType(block)
 
+    def _images_body(self) -> TensorDescType:
+        """`<64x32xf16, #shared>`: pixels, and the channels of each."""
+        return TensorDescType(self._tensor_body(), of_images=True)
+
     # Attributes
 
     def attributes(self) -> dict[str, Attribute]:
@@ -384,6 +388,7 @@ _TYPE_BODIES: dict[str, Callable[[AttributeParser], Type]] = {
     "vector": AttributeParser._vector_body,
     "!tt.ptr": AttributeParser._pointer_body,
     "!tt.tensordesc": AttributeParser._descriptor_body,
+    "!ttng.tensordesc_im2col": AttributeParser._images_body,
     "!ttg.memdesc": AttributeParser._memory_body,
 }
 

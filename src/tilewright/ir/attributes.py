@@ -2,6 +2,8 @@
 
 Besides the classes below an attribute may be a `bool`, a `str`, a `Type`, a `tuple` of attributes (MLIR's array)
 or a `dict` from names to attributes.
+
+loc(callsite("helper.py":3:12 at "kernel.py":7:9))      its Span: helper.py:3:12, called from kernel.py:7:9
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import TypeAlias
 
 from tilewright.ir.types import Type
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.source import Span
 
 
 class Number(NamedTuple):
@@ -95,3 +98,22 @@ class FusedLocation(NamedTuple):
 
 Location: TypeAlias = "FileLocation | NameLocation | CallLocation | FusedLocation"
 UNKNOWN = FileLocation("", 0, 0)
+
+
+def span_of(location: Location) -> Span:
+    """The source span of an IR location, with the chain of calls."""
+    match location:
+        case FileLocation():
+            return Span(*location)
+        case CallLocation(callee, caller):
+            return span_of(callee).called(span_of(caller))
+        case NameLocation(_, child):
+            return span_of(child)
+        case FusedLocation(locations):
+            return span_of(locations[0])
+
+
+def place_of(location: Location) -> str:
+    """The innermost file and line with a space in front, ` (kernel.py:12)`, or nothing where they are unknown."""
+    span = span_of(location)
+    return f" ({span.file}:{span.line})" if span.line else ""

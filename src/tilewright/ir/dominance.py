@@ -1,4 +1,4 @@
-"""Dominance: which blocks of a region always run before which others, and which values are known where."""
+"""Dominance and order: which blocks always run before which others, which values are known where, which op is first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dominator_children(region: Region) -> dict[Block, list[Block]]:
 
 
 def reverse_post_order(entry: Node, successors: Callable[[Node], Iterable[Node]]) -> list[Node]:
-    """What can be reached from `entry`; without cycles, each stands before those that it leads to."""
+    """The nodes that can be reached from `entry`; without cycles, each stands before those that it leads to."""
     finished: list[Node] = []
     seen = {entry}
     stack = [(entry, iter(successors(entry)))]
@@ -116,3 +116,29 @@ def _below(block: Block, region: Region) -> set[Block]:
         found.add(below)
         waiting += children[below]
     return found
+
+
+def is_under(op: Op, block: Block) -> bool:
+    """Whether `op` is in `block`, or in a region of an op there."""
+    here: Op | None = op
+    while here is not None and here.block is not block:
+        here = here.parent
+    return here is not None
+
+
+def is_inside(op: Op, outer: Op) -> bool:
+    """Whether `op` is in a region of `outer`, at any depth."""
+    parent = op.parent
+    while parent is not None and parent is not outer:
+        parent = parent.parent
+    return parent is outer
+
+
+def follows(op: Op, other: Op) -> bool:
+    """Whether `op` comes after `other` in one block. Ops of different blocks do not."""
+    if op.block is not other.block:
+        return False
+    step = other.next
+    while step is not None and step is not op:
+        step = step.next
+    return step is op

@@ -1,12 +1,15 @@
-"""Numbers of IR types: their canonical Python value and their MLIR text.
+"""Numbers of IR types: their canonical Python value and their MLIR text; strings in quotes.
 
 canonical(255, i8) == -1      canonical(0.1, f32) == 0.10000000149011612
 number_text(16777216.0, f32) == "0x4B800000"      read_number("0x7F800000", f32) == inf
+
+In a string printable ASCII stands as it is; `\\\\` and two hexadecimal digits stand for every other byte.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -182,3 +185,31 @@ def _plain_text(value: float, digits: int) -> str:
     if lead >= 0:
         return f"{sign}{significant[: lead + 1]}.{significant[lead + 1 :]}"
     return f"{sign}0.{'0' * (-lead - 1)}{significant}"
+
+
+_ESCAPE = re.compile(rb"\\([nt\"\\]|[0-9A-Fa-f]{2})")
+_SPECIAL = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+
+
+def quoted(text: str) -> str:
+    """`text` in quotes."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_escaped(byte) for byte in text.encode(errors="surrogateescape")) + '"'
+
+
+def unquoted(body: str) -> str:
+    """The text between the quotes with its escapes resolved."""
+    if "\\" not in body:
+        return body
+    return _ESCAPE.sub(_resolve, body.encode()).decode(errors="surrogateescape")
+
+
+def _escaped(byte: int) -> str:
+    if byte == 0x5C:
+        return "\\\\"
+    return chr(byte) if 0x20 <= byte < 0x7F and byte != 0x22 else f"\\{byte:02X}"
+
+
+def _resolve(match: re.Match[bytes]) -> bytes:
+    return _SPECIAL.get(match[1]) or bytes([int(match[1], 16)])

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tilewright.ir.attributes import UNKNOWN, CallLocation, FileLocation, FusedLocation, Location, NameLocation
-from tilewright.ir.brackets import closing
-from tilewright.ir.quoting import unquoted
-from tilewright.ir.scanner import SPACE, Scanner
+from tilewright.ir.literals import unquoted
+from tilewright.ir.scanner import SPACE, Scanner, closing
 
 ALIAS = re.compile(r"([#!][\w.$]+)[ \t]*=[ \t]*", re.ASCII)
 """The start of the definition of an alias."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tilewright.ir.aliases import AliasLine
 from tilewright.ir.attributes import UNKNOWN, CallLocation, FileLocation, FusedLocation, Location, NameLocation
-from tilewright.ir.quoting import quoted
+from tilewright.ir.literals import quoted
 
 
 class LocationCollector:

@@ -29,13 +29,11 @@ from tilewright.ir.attributes import (
 )
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.dominance import predecessors
-from tilewright.ir.literals import number_text
+from tilewright.ir.literals import number_text, quoted
 from tilewright.ir.location_text import LocationAliases, LocationCollector
 from tilewright.ir.naming import Names
 from tilewright.ir.operands import operand_groups_fit
-from tilewright.ir.quoting import quoted
-from tilewright.ir.types import FunctionType, Spelling, TensorType, Type, f64, i1, i64
-from tilewright.ir.versions import OLDER_LAYOUTS, VERSIONS, Version
+from tilewright.ir.types import OLDER_LAYOUTS, VERSIONS, FunctionType, Spelling, TensorType, Type, Version, f64, i1, i64
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)

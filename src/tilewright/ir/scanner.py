@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tilewright.ir.errors import ParseError
-from tilewright.ir.quoting import unquoted
+from tilewright.ir.literals import unquoted
 
 T = TypeVar("T")
 
@@ -145,3 +145,24 @@ class Scanner:
         if closing and not self.optional(closing):
             raise self.error(f"',' or '{closing}'")
         return items
+
+
+_BRACKETS = re.compile(r'[<>]|->|"(?:[^"\\\n]|\\.)*"')
+_PLAIN = re.compile(r'<[^<>"\-]*>')
+"""Brackets with no others inside, as most are."""
+
+
+def closing(text: str, start: int) -> int:
+    """The position behind the `>` that closes the `<` at `start`; -1 if there is none."""
+    plain = _PLAIN.match(text, start)
+    if plain is not None:
+        return plain.end()
+    depth = 0
+    for match in _BRACKETS.finditer(text, start):
+        if match[0] == "<":
+            depth += 1
+        elif match[0] == ">":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return -1

@@ -1,6 +1,13 @@
 """IR types, interned: two equal types are the same object, so passes compare them with `is`.
 
-The text of a type is MLIR's: `i32`, `f32`, `!tt.ptr<f32>`, `tensor<128x64xf32>`, `(i32) -> f32`.
+The text of a type is MLIR's: `i32`, `f32`, `!tt.ptr<f32>`, `tensor<128x64xf32>`, `(i32) -> f32`. Some texts
+Triton's versions spell differently. All are read; one is printed.
+
+3.5    !tt.tensordesc<tensor<8x16xf32>>    tt.load %p cacheModifier = ca : !tt.ptr<f32>
+3.7    !tt.tensordesc<8x16xf32>            as 3.5
+3.9    as 3.7                              tt.load %p {cachePolicy = #tt.cache_policy<cache_modifier = ca, …>} : …
+
+Layouts for several blocks say `CTAsPerCGA`, `CTASplitNum` and `CTAOrder` in 3.5, `CGALayout` since.
 """
 
 from __future__ import annotations
@@ -9,7 +16,31 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar, Self
 
-from tilewright.ir.versions import OURS, Version
+from tilewright.support.named_tuple import NamedTuple
+
+
+class Version(NamedTuple):
+    """The spelling of one version of Triton.
+
+    Attributes:
+        tensor_in_descriptor: the block of a tensor descriptor is a tensor type.
+        cache_policy: cache options are one attribute.
+        cga_layout: layouts say how blocks share a tile in the key `CGALayout`.
+    """
+
+    tensor_in_descriptor: bool
+    cache_policy: bool
+    cga_layout: bool
+
+
+VERSIONS = {
+    "3.5": Version(tensor_in_descriptor=True, cache_policy=False, cga_layout=False),
+    "3.7": Version(tensor_in_descriptor=False, cache_policy=False, cga_layout=True),
+    "3.9": Version(tensor_in_descriptor=False, cache_policy=True, cga_layout=True),
+}
+OURS = VERSIONS["3.5"]
+OLDER_LAYOUTS: list[Callable[[str], str]] = []
+"""Functions from the text of a layout to its text without `cga_layout`. Dialects fill it."""
 
 
 class Spelling:
@@ -212,22 +243,29 @@ class VectorType(TensorType):
 
 
 class TensorDescType(Type):
-    """A tensor descriptor that moves blocks of type `block`."""
+    """A tensor descriptor that moves blocks of type `block`.
 
-    __slots__ = ("block",)
-    _interned: ClassVar[dict[TensorType, TensorDescType]] = {}
+    Attributes:
+        of_images: the tensor has images, and a block has pixels and their channels (im2col).
+    """
+
+    __slots__ = ("block", "of_images")
+    _interned: ClassVar[dict[tuple[TensorType, bool], TensorDescType]] = {}
     block: TensorType
+    of_images: bool
 
-    def __new__(cls, block: TensorType) -> TensorDescType:
-        found = cls._interned.get(block)
+    def __new__(cls, block: TensorType, *, of_images: bool = False) -> TensorDescType:
+        found = cls._interned.get((block, of_images))
         if found is None:
-            found = cls._interned[block] = object.__new__(cls)
-            found.block = block
+            found = cls._interned[block, of_images] = object.__new__(cls)
+            found.block, found.of_images = block, of_images
             found.text = found.spelled(_FULL)
         return found
 
     def spelled(self, spelling: Spelling) -> str:
         block = self.block.spelled(spelling)
+        if self.of_images:
+            return f"!ttng.tensordesc_im2col{block.removeprefix('tensor')}"
         return (
             f"!tt.tensordesc<{block}>"
             if spelling.version.tensor_in_descriptor

@@ -16,8 +16,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, ClassVar
 
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.spans import span_of
+from tilewright.ir.attributes import FileLocation, span_of
 from tilewright.support.diagnostics import Limit, located
 
 

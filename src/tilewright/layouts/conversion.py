@@ -255,6 +255,8 @@ def wmma_operand_layout(layout: DotOperand, parent: AmdWmma, shape: tuple[int, .
 OFFSETS = ("offset",)
 TMA_BOX = 256
 """Max extent of what one TMA instruction copies."""
+IMAGE_BOX = 1024
+"""Max number of pixels that one TMA instruction copies of images."""
 
 
 def swizzled_layout(layout: SwizzledShared, shape: tuple[int, ...]) -> LinearLayout:
@@ -303,6 +305,17 @@ def tma_box(layout: NvmmaShared, shape: tuple[int, ...]) -> tuple[int, ...]:
         box[contiguous] = wanted
     box[contiguous] //= packing
     return tuple(box)
+
+
+def image_box(layout: NvmmaShared, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The box of pixels and channels that one TMA instruction copies of images: all pixels of a block's part.
+
+    Raises:
+        LayoutError: there are too many of them, or the rows are shorter than the swizzle.
+    """
+    pixels = shape[0]
+    demand(pixels <= IMAGE_BOX, f"a block of images has {IMAGE_BOX} pixels at most, and this one {pixels}")
+    return pixels, tma_box(layout, shape)[1]
 
 
 def nvmma_layout(layout: NvmmaShared, shape: tuple[int, ...]) -> LinearLayout:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
+from math import prod
 
 from tilewright.layouts.distributed import Linear
 from tilewright.layouts.encoding import encoding
@@ -219,6 +220,14 @@ def allocated(layout: Memory, shape: Shape, bits: int) -> tuple[int, int]:
     if memory.columns["row"][4] == 0:
         rows //= 2
     return rows, columns * (shape[0] if len(shape) == 3 else 1)
+
+
+def held_bits(text: str | None, shape: Shape, bits: int) -> int:
+    """The size of a buffer, equal for all views of one; in tensor memory copies and holes count, too."""
+    layout = encoding(text or "")
+    if not isinstance(layout, Memory):
+        return prod(shape) * bits
+    return prod(shape[:-2]) * ROWS * linear_memory(layout, shape[-2:], bits).in_size("col") * bits
 
 
 def linear_memory(layout: Memory, shape: Shape, bits: int) -> LinearLayout:

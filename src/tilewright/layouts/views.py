@@ -21,7 +21,7 @@ from tilewright.layouts.encodings import Encoding
 from tilewright.layouts.linear_layout import LinearLayout
 
 HOLDERS = ("block", "warp", "lane", "register")
-"""What numbers a place in registers, slowest first."""
+"""The dimensions that number a place in registers, slowest first."""
 
 
 def tensor_view(layout: Encoding, shape: Sequence[int]) -> str:

@@ -7,12 +7,18 @@ digest of the cache key → entry on disk? → else claim it, compile, link, sto
 before = PreparationCounter.count
 fn()
 is_like_any_other = PreparationCounter.count == before          # this call prepared nothing
+
+`StandaloneStages` makes shared objects of a kernel for a CPU, which run without Python; AOTInductor asks for them:
+
+kernel.asm["so"]              # a shared object that exports the kernel as kernel.metadata.name
+kernel.asm["launcher.so"]     # one that exports what launches it: run_from_nativert
+"so" in kernel.asm            # False: they are no stages of the way to the kernel
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -21,6 +27,7 @@ from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
 from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
+from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime import devices, lazy_imports, trace
 from tilewright.runtime.cache.claims import Claim
 from tilewright.runtime.cache.folders import file_stem
@@ -29,7 +36,6 @@ from tilewright.runtime.cache.store import Entry, StoredEntry, load, store, warn
 from tilewright.runtime.gpu_stages import GpuStages
 from tilewright.runtime.kernel import CompiledKernel, Image
 from tilewright.runtime.sources import Source, signature_text, text_of
-from tilewright.runtime.standalone_stages import StandaloneStages
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
 from tilewright.support.named_tuple import NamedTuple
@@ -305,3 +311,30 @@ class PreparationCounter:
     """The number of preparations; whoever begins one adds to it."""
 
     count = 0
+
+
+class StandaloneStages:
+    """The two shared objects of one kernel, by name."""
+
+    def __init__(self, metadata: Metadata, specs: Sequence[ArgumentSpec], otherwise: Callable[[str], Stage]) -> None:
+        """The shared objects.
+
+        Args:
+            metadata: facts about the kernel.
+            specs: its parameters, constants too.
+            otherwise: gives all other stages.
+        """
+        self.metadata, self.specs, self.otherwise = metadata, specs, otherwise
+
+    def __call__(self, name: str, stages: Stages) -> Stage:
+        """A stage, made of the kernel's own.
+
+        Raises:
+            KeyError: there is no stage of that name.
+            StandaloneError: the kernel needs Python while it runs.
+        """
+        if name == "so":
+            return lazy_imports.kernel_stage(stages["obj"], self.metadata)
+        if name == "launcher.so":
+            return lazy_imports.launcher_stage(self.metadata, self.specs)
+        return self.otherwise(name)

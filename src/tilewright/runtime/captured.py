@@ -23,7 +23,7 @@ from tilewright.runtime.dependencies import UsedGlobals, captured_values, depend
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
 from tilewright.semantics.constexpr import constexpr_type
 from tilewright.support.annotations import signature_of
-from tilewright.support.source import syntax_tree
+from tilewright.support.source import keep_lines, syntax_tree
 
 
 class CapturedFunction(KeyedCallable):
@@ -45,6 +45,7 @@ class CapturedFunction(KeyedCallable):
     __signature__: inspect.Signature
 
     def __init__(self, fn: FunctionType, frontend: str = "auto") -> None:
+        keep_lines(fn)
         if frontend == "ast":
             require_source(fn)
         super().__init__(fn)

@@ -6,6 +6,8 @@
 What is sent is data: the kernel, by reference or by source (`pickling.py`), the signature as JSON, and the digest of
 the cache key. A worker that would compile something else, because its CPU, its Python or its sources are others,
 compiles nothing and says why. The kernel itself comes back through the cache, where it is checked like any other entry.
+
+`local_processes()` is an executor of processes of this machine.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import warnings
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
 from time import perf_counter
 from typing import Any, cast
 
@@ -27,7 +31,10 @@ from tilewright.runtime.captured import functions_by_name
 from tilewright.runtime.compile_hooks import Compilation, restored, specialization_data
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource
+from tilewright.runtime.tuning.forked import can_fork
+from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple
+from tilewright.support.system import SYSTEM
 
 COMPILED, FOUND, UNKEPT, REFUSED, FAILED = "compiled", "found", "not kept", "refused", "failed"
 
@@ -102,7 +109,7 @@ class CompileTask:
         return load(digest, compilation.source.name) is not None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What arrives elsewhere; kernels by themselves, so that one that cannot be read there breaks no worker."""
+        """The data that arrive elsewhere; kernels are apart, so that one that cannot be read there breaks no worker."""
         self.is_sent = True
         compilation = self.compilation
         others = [value for value in compilation.source.constants.values() if isinstance(value, KeyedCallable)]
@@ -161,3 +168,18 @@ class ArrivedTask(NamedTuple):
             return FOUND, ""
         kernel = build(source, backend, made.options)
         return (COMPILED, "") if kernel.metadata_group else (UNKEPT, "the cache of this worker does not take entries")
+
+
+class LocalProcesses(ProcessPoolExecutor):
+    """Processes that are forked where that is possible, so that none imports the compiler again."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other threads exist: a worker that waits for one of them is given up
+            return super().submit(fn, *args, **kwargs)
+
+
+def local_processes() -> LocalProcesses:
+    """An executor of TILEWRIGHT_COMPILE_WORKERS processes, or of as many as CPUs that may be used."""
+    context = get_context("fork" if can_fork() else "spawn")
+    return LocalProcesses(knobs.tilewright.compile_workers or SYSTEM.usable_cpus(), mp_context=context)

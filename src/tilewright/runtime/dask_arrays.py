@@ -121,7 +121,7 @@ def _with_halos(arrays: Sequence[Any], depth: Any, boundary: Any) -> list[Any]:
 
 
 def _boundaries(boundary: Any, depths: Sequence[int]) -> tuple[Any, ...]:
-    """What is beyond the ends of each axis; of those without halos it says nothing."""
+    """The boundary of each axis; of those without halos it says nothing."""
     if isinstance(boundary, Mapping):
         boundary = tuple(boundary.get(axis) for axis in range(len(depths)))
     found = tuple(boundary) if isinstance(boundary, tuple | list) else (boundary,) * len(depths)

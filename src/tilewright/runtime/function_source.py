@@ -5,7 +5,8 @@
     source.raw                   ["    @jit\n", "    def add(x_ptr, …):\n", …]
     changed = with_text(fn, source.text.replace("+", "-"))          a function with other code, same place, same closure
 
-Nothing is read before somebody asks: kernels from the disk cache need no source.
+The file is read when the function is made a kernel; nothing is parsed before somebody asks: kernels from the disk cache
+need no source.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from types import CodeType, FunctionType
 from tilewright.support.annotations import annotations_of
 from tilewright.support.hashing import hash_of
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.source import function_lines, lines_of, syntax_tree
+from tilewright.support.source import function_lines, lines_around, lines_of, syntax_tree
 
 _DEFINITION = r"^(?P<indent>[ \t]*)def\s+\w+\s*[(\[]"
 
@@ -58,7 +59,7 @@ def read_source(fn: FunctionType) -> FunctionSource:
     Raises:
         ValueError: it cannot be found, or is no `def`.
     """
-    raw = _lines_of(fn)
+    raw = source_lines(fn)
     first = fn.__code__.co_firstlineno
     joined = "".join(raw)
     definition = re.search(_DEFINITION, joined, re.MULTILINE)
@@ -69,19 +70,26 @@ def read_source(fn: FunctionType) -> FunctionSource:
     return FunctionSource(raw, first, first + before, len(definition["indent"]) + 1, text)
 
 
-def _lines_of(fn: FunctionType) -> list[str]:
-    """The lines of `fn` in its file, without empty ones at the end."""
-    code = fn.__code__
-    linecache.checkcache(code.co_filename)
-    lines = lines_of(code.co_filename, fn.__globals__)
-    if len(lines) >= code.co_firstlineno and not hasattr(fn, "__wrapped__"):
-        found = function_lines(code, lines)
-        while not found[-1].strip():
-            found.pop()
-        if not found[-1].lstrip().startswith("@") and _is_whole("".join(found)):
-            return found
-    if not lines and not hasattr(fn, "__wrapped__"):
+def source_lines(fn: FunctionType) -> list[str]:
+    """The lines of `fn` in its file, without empty ones at the end; of a wrapper, those of what it wraps.
+
+    Raises:
+        ValueError: they cannot be found.
+    """
+    if hasattr(fn, "__wrapped__"):
+        return _lines_of_wrapped(fn)
+    code, lines = fn.__code__, lines_around(fn)
+    if len(lines) < code.co_firstlineno:
         raise _no_source(fn)
+    found = function_lines(code, lines)
+    while not found[-1].strip():
+        found.pop()
+    if not found[-1].lstrip().startswith("@") and _is_whole("".join(found)):
+        return found
+    return inspect.getblock(lines[code.co_firstlineno - 1 :])
+
+
+def _lines_of_wrapped(fn: FunctionType) -> list[str]:
     try:
         return inspect.getsourcelines(fn)[0]
     except (OSError, TypeError) as error:

@@ -31,7 +31,7 @@ from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, Speciali
 from tilewright.runtime.drivers.cpu.loader import LoadedCode
 from tilewright.runtime.drivers.cpu.records import Parameter, Slot, StuckPrograms, launch_record
 from tilewright.runtime.errors import ArgumentError, ReadOnlyError
-from tilewright.runtime.launch_metadata import LazyDict
+from tilewright.runtime.launch_hooks import LazyDict
 from tilewright.runtime.specialize import check_fits
 from tilewright.support import knobs
 from tilewright.support.locks import fork_safe_lock
@@ -254,7 +254,7 @@ class CompiledKernel:
             exit_(metadata)
 
     def launches(self) -> tuple[NativeKernel, Any] | None:
-        """What launches as `run` on a CPU without hooks does, but faster.
+        """An object that launches as `run` on a CPU without hooks does, but faster.
 
         Returns:
             `native`, for `native[x, y, z](*args)`, and a `Listener`, which is None for a kernel that asserts nothing:
@@ -312,8 +312,9 @@ class CompiledKernel:
         programs = prod(grid)
         if programs:
             check_memory(self._arrays(values))
-        if programs and self._image is None:
-            self._launch_elsewhere((grid[0], grid[1], grid[2]), values, device, stream)
+        if self._image is None:
+            if programs:
+                self._launch_elsewhere((grid[0], grid[1], grid[2]), values, device, stream)
             return
         devices.check_on_cpu(self._arrays(values))
         if programs and self.checks:
@@ -403,7 +404,7 @@ class CompiledKernel:
         return launcher
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: source, stages and metadata, lines matched; see `display/tabs.py`."""
+        """The view of a notebook: source, stages and metadata, lines matched; see `display/tabs.py`."""
         return lazy_imports.kernel_html(self)
 
     def __repr__(self) -> str:

@@ -3,18 +3,41 @@
 launch_hooks.is_on()                         # also the word that native launches look at
 launch_hooks.launch(kernel, metadata, run)   # enter hooks, the launch, exit hooks
 launch_hooks.divert(1)                       # launches go through Python for another reason, until divert(-1)
+
+def hook(metadata: LazyDict) -> None:
+    metadata.get()          # {"name": "add", "function": …, "stream": 0, "flops": …, "bytes": …}
+
+knobs.runtime.launch_enter_hook.add(hook)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.runtime import trace
 from tilewright.runtime.drivers.cpu.launcher import watch
-from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.support import knobs
 from tilewright.support.locks import fork_safe_lock
+
+
+class LazyDict:
+    """The argument of launch hooks: a dict, and functions that give further entries when somebody asks for it."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = dict(data)
+        self.extras: list[tuple[Callable[..., Mapping[str, Any]], Sequence[Any]]] = []
+
+    def get(self) -> dict[str, Any]:
+        """The whole dict; functions are called once."""
+        while self.extras:
+            function, arguments = self.extras.pop(0)
+            self.data |= function(*arguments)
+        return self.data
+
+    def add(self, function: Callable[..., Mapping[str, Any]], arguments: Sequence[Any]) -> None:
+        """Let `function(*arguments)` give further entries."""
+        self.extras.append((function, arguments))
 
 
 class _State:
@@ -50,7 +73,7 @@ def divert(by: int) -> None:
 def launch(kernel: Any, metadata: LazyDict, run: Callable[[], None]) -> None:
     """Launch with hooks around it; an exception in a hook is the launch's."""
     knobs.runtime.launch_enter_hook(metadata)
-    with trace.launch(kernel, metadata):
+    with trace.launch(kernel, metadata.get):
         run()
     knobs.runtime.launch_exit_hook(metadata)
 

@@ -26,7 +26,7 @@ from tilewright.runtime.bytecode_names import global_reads
 from tilewright.runtime.function_source import read_source
 from tilewright.support.locks import fork_safe_lock
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.support.source import syntax_tree
+from tilewright.support.source import lines_around, syntax_tree
 
 _PROGRAMS = ("__main__", "__mp_main__")
 """The modules that are another one in each process."""
@@ -120,7 +120,7 @@ def plain_function(fn: FunctionType) -> PlainFunction:
         lines=tuple(source.raw),
         flags=code.co_flags,
         reads=reads,
-        imported=tuple(sorted(names & _imports("".join(linecache.getlines(code.co_filename, module))))),
+        imported=tuple(sorted(names & _imports("".join(lines_around(fn))))),
         captured={name: _outgoing(value) for name, value in _captured(fn)},
         attributes=attributes,
     )

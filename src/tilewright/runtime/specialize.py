@@ -28,7 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiler.signature import CONSTEXPR, TUPLE, ArgumentSpec, GluonDescriptor, HostDescriptor
+from tilewright.compiler.signature import (
+    CONSTEXPR,
+    TUPLE,
+    ArgumentSpec,
+    GluonDescriptor,
+    HostDescriptor,
+    descriptor_text,
+)
 from tilewright.language.callable import KeyedCallable
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.runtime.arrays import ArrayView, view_of
@@ -70,8 +77,8 @@ class Specialized(NamedTuple):
         if self.type != TUPLE:
             return self.type, self.key
         if issubclass(self.value.sequence, HostDescriptor):
-            base, _, _, block_shape, *_ = self.value.parts
-            return f"tensordesc<{base.type.lstrip('*k')}{list(block_shape.value)}>", None
+            base, shape, _, block_shape, *_ = self.value.parts
+            return descriptor_text(base.type, len(shape.value.parts), block_shape.value), None
         parts = [part.as_triton() for part in self.value.parts]
         return self.value.of([kind for kind, _ in parts]), self.value.of([key for _, key in parts])
 

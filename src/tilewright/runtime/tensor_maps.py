@@ -17,11 +17,11 @@ from typing import Any
 
 from tilewright.backends.base import GPUTarget
 from tilewright.compiler.signature import (
-    DESCRIPTOR,
     TUPLE,
     ArgumentSpec,
     GluonDescriptor,
     HostDescriptor,
+    descriptor_text,
     descriptor_type_string,
 )
 from tilewright.runtime.arrays import ArrayView, view_of
@@ -39,12 +39,26 @@ PARTS = 5
 """The number of a descriptor's parts: array, shape, strides, block shape, padding."""
 
 
+class Images(NamedTuple):
+    """The pixels that copies of a tensor of images go through; outermost axes first.
+
+    Attributes:
+        lower, upper: the corners of the box of pixels, from the first and from the last pixel of an image.
+        steps: from one pixel to the next, for all axes of the tensor.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
 class HostMap(NamedTuple):
     """A tensor that the engine moves blocks of; lengths in elements.
 
     Attributes:
         pads_with_nan: what a load gives outside the tensor is NaN, not 0.
         rounds_to_tf32: elements are rounded to tf32 on their way.
+        images: the pixels that copies go through, of a tensor of images.
     """
 
     base: ArrayView
@@ -52,6 +66,7 @@ class HostMap(NamedTuple):
     strides: tuple[int, ...]
     pads_with_nan: bool
     rounds_to_tf32: bool
+    images: Images | None = None
 
 
 class MapFields(NamedTuple):
@@ -62,6 +77,7 @@ class MapFields(NamedTuple):
         strides: in bytes, of all dimensions but the innermost.
         box: elements of one copy.
         swizzle: the number of the mode.
+        images: of a tensor of images, innermost first; the box has channels and pixels.
     """
 
     address: int
@@ -71,6 +87,7 @@ class MapFields(NamedTuple):
     box: tuple[int, ...]
     swizzle: int
     pads_with_nan: bool
+    images: Images | None = None
 
 
 _TF32, _TF32_SIZE = 11, 4
@@ -139,8 +156,17 @@ def _map_part(
     if not _can_move(element, block.value, steps[-1], padding.value):
         return []
     tf32 = bool(getattr(source, "round_f32_to_tf32", False))
-    found = HostMap(base.value, _numbers(shape), steps, padding.value == "nan", tf32)
-    return [Specialized(f"{DESCRIPTOR}{element}{list(block.value)}>", None, found)]
+    found = HostMap(base.value, _numbers(shape), steps, padding.value == "nan", tf32, _images(source))
+    return [Specialized(descriptor_text(base.type, len(steps), block.value), None, found)]
+
+
+def _images(source: Any) -> Images | None:
+    """The pixels that copies of a host's descriptor go through; None if its tensor has no images."""
+    lower = getattr(source, "pixel_box_lower_corner", None)
+    if lower is None:
+        return None
+    steps = source.element_strides or (1,) * len(source.shape)
+    return Images(*(tuple(map(operator.index, axes)) for axes in (lower, source.pixel_box_upper_corner, steps)))
 
 
 def _numbers(axes: Specialized) -> tuple[int, ...]:
@@ -154,7 +180,7 @@ def host_parts(descriptor: Any) -> list[Any]:
     assert view is not None, "a descriptor has an array"
     tf32 = bool(getattr(descriptor, "round_f32_to_tf32", False))
     padding = str(descriptor.padding)
-    tensor = HostMap(view, shape, strides, padding == "nan", tf32)
+    tensor = HostMap(view, shape, strides, padding == "nan", tf32, _images(descriptor))
     return [descriptor.base, shape, strides, tuple(descriptor.block_shape), padding, tensor]
 
 
@@ -187,6 +213,7 @@ def map_fields(name: str, tensor: HostMap, facts: Mapping[str, Any]) -> MapField
         box=tuple(reversed(facts["block_size"])),
         swizzle=facts["swizzle"],
         pads_with_nan=tensor.pads_with_nan,
+        images=None if tensor.images is None else Images(*(tuple(reversed(axes)) for axes in tensor.images)),
     )
 
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 import json
 import os
 from _thread import get_native_id
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any
 
-from tilewright.runtime.launch_metadata import LazyDict
 from tilewright.support import knobs
 from tilewright.support.knobs import CompileTimes
 from tilewright.support.system import SYSTEM
@@ -33,13 +32,13 @@ def is_on() -> bool:
 
 
 @contextmanager
-def launch(kernel: Any, metadata: LazyDict) -> Iterator[None]:
-    """Record what is inside the `with` as a launch of `kernel`, unless it raises."""
+def launch(kernel: Any, facts_of: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """Record what is inside the `with` as a launch of `kernel` with these facts, unless it raises."""
     begin = perf_counter_ns()
     yield
     if is_on():
         end = perf_counter_ns()
-        facts = {name: value for name, value in metadata.get().items() if isinstance(value, int | float | str)}
+        facts = {name: value for name, value in facts_of().items() if isinstance(value, int | float | str)}
         name = str(facts.pop("name", kernel.name))
         add(name, "launch", begin, end, {**facts, "kernel": kernel.name, "hash": kernel.hash})
 

@@ -16,6 +16,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import MemDescType, i32
 from tilewright.layouts import inference
 from tilewright.layouts.encodings import Encoding
+from tilewright.layouts.tensor_memory import held_bits
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast
@@ -152,7 +153,7 @@ class Buffer(Held):
 
     @property
     def layout(self) -> Any:
-        """Which element lies where."""
+        """The place of each element."""
         return self.type.layout
 
     def __str__(self) -> str:
@@ -305,6 +306,7 @@ def reinterpreted(buffer: Buffer, element: Any, shape: Any, layout: Any) -> Any:
     found = type(kind)(
         kind.element_ty if element is None else element, extents, kind.layout if layout is None else layout, extents
     )
-    before, after = (prod(type.ir.alloc_shape) * type.ir.bits for type in (kind, found))
+    types = kind.ir, found.ir
+    before, after = checked(lambda: [held_bits(type.encoding, type.alloc_shape, type.bits) for type in types])
     require(before == after, f"reinterpret of {before} bits as {after} bits is not supported: the sizes must be equal")
     return made("ttg.memdesc_reinterpret", [buffer.handle], found)

@@ -68,7 +68,7 @@ class distributed_type(block_type):  # noqa: N801 - Triton's name
 
     @property
     def layout(self) -> DistributedLayout:
-        """Which thread holds which element."""
+        """The thread that holds each element."""
         return self._layout
 
     def mangle(self) -> str:
@@ -130,7 +130,7 @@ def _split(layout: Distributed, shape: Shape) -> Distributed:
 
 
 def checked(compute: Callable[[], Result]) -> Result:
-    """What `compute` gives; rules of layouts that are broken are the program's mistake."""
+    """The result of `compute`; rules of layouts that are broken are the program's mistake."""
     try:
         return compute()
     except LayoutError as error:

@@ -1,4 +1,4 @@
-"""What Gluon's programs say of layouts: conversions, and layouts as matrices."""
+"""Layouts in Gluon's programs: conversions, and layouts as matrices."""
 
 from __future__ import annotations
 

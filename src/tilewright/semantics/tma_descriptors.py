@@ -23,34 +23,39 @@ MAX_AXES, MIN_ROW = 5, 16
 
 
 class tma_type(dtype):  # noqa: N801 - as Triton's types are called
-    """A descriptor that moves blocks of the type `block` to and from buffers with this layout."""
+    """A descriptor that moves blocks of the type `block` to and from buffers with this layout.
 
-    __slots__ = ("block", "memory")
+    Attributes:
+        of_images: the tensor has images; a block has pixels and their channels.
+    """
+
+    __slots__ = ("block", "memory", "of_images")
     held_by: ClassVar[Callable[..., Any]] = Held
     _made: ClassVar[dict[Any, tma_type]] = {}
     block: block_type
     memory: NVMMASharedLayout
+    of_images: bool
 
-    def __new__(cls, block: block_type, layout: Any) -> tma_type:
+    def __new__(cls, block: block_type, layout: Any, of_images: bool = False) -> tma_type:
         encoding = checked(lambda: layout.encoding)
-        found = cls._made.get((block, encoding))
+        found = cls._made.get((block, encoding, of_images))
         if found is not None:
             return found
         self = object.__new__(cls)
-        self.block, self.memory = block, layout
-        self.name = f"tensor_descriptor<{block}, {layout}>"
+        self.block, self.memory, self.of_images = block, layout, of_images
+        self.name = f"tensor_descriptor{'_im2col' if of_images else ''}<{block}, {layout}>"
         element = block.scalar
         unsigned = element.integer and not element.signed and element.primitive_bitwidth > 1
         stored = IntType(element.primitive_bitwidth, "u") if unsigned else element.ir
-        self.ir = TensorDescType(TensorType(block.shape, stored, encoding.text))
+        self.ir = TensorDescType(TensorType(block.shape, stored, encoding.text), of_images=of_images)
         self.primitive_bitwidth, self.fp_mantissa_width, self.exponent_bias = 0, 0, 0
         self.floating = self.integer = self.signed = False
         self.scalar = self
-        cls._made[block, encoding] = self
+        cls._made[block, encoding, of_images] = self
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return tma_type, (self.block, self.memory)
+        return tma_type, (self.block, self.memory, self.of_images)
 
     @property
     def block_type(self) -> block_type:
@@ -67,7 +72,8 @@ class tma_type(dtype):  # noqa: N801 - as Triton's types are called
         return self.name
 
     def mangle(self) -> str:
-        return f"TD{self.block.mangle()}_{self.memory.mangle()}TD"
+        name = "TDI" if self.of_images else "TD"
+        return f"{name}{self.block.mangle()}_{self.memory.mangle()}{name}"
 
 
 class GluonTensor:

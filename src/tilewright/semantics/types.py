@@ -269,7 +269,7 @@ class block_type:  # noqa: N801 - Triton's name
     __slots__ = ("element_ty", "ir", "name", "numel", "scalar", "shape")
     _interned: ClassVar[dict[tuple[dtype, tuple[int, ...]], block_type]] = {}
     layout: ClassVar[Any] = None
-    """Which thread holds which element; None where the compiler decides."""
+    """The thread that holds each element; None where the compiler decides."""
     element_ty: dtype
     scalar: dtype
     shape: tuple[int, ...]

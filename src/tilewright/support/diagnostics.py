@@ -172,7 +172,7 @@ class TilewrightError(Exception):
 
     @property
     def _render_traceback_(self) -> Callable[[], list[str]]:
-        """What IPython calls for the text of an exception; not there where the whole traceback is wanted."""
+        """The text of an exception for IPython, which calls it; not there where the whole traceback is wanted."""
         if not _notebook_texts or isinstance(self, InternalError):
             raise AttributeError("_render_traceback_")
         return _notebook_texts[0](self)

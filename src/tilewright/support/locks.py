@@ -17,8 +17,8 @@ from _thread import RLock
 from collections.abc import Callable
 from weakref import WeakSet
 
-from tilewright.support.import_lock import importing
 from tilewright.support.system import SYSTEM
+from tilewright.support.system.interface import importing
 
 __all__ = ["fork_safe_lock", "importing"]
 

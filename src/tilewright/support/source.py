@@ -11,8 +11,9 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
@@ -80,6 +81,26 @@ def lines_of(file: str, names: Mapping[str, Any] | None = None) -> list[str]:
     return [] if file == "<string>" else linecache.getlines(file, names)  # type: ignore[arg-type]  # it reads them only
 
 
+def keep_lines(fn: FunctionType) -> None:
+    """Read the file of `fn` now: who edits it later does not change what `fn` does, nor where its lines are."""
+    file = fn.__code__.co_filename
+    linecache.checkcache(file)
+    if lines := lines_of(file, fn.__globals__):
+        _kept_lines[fn] = lines
+
+
+_kept_lines: WeakKeyDictionary[FunctionType, list[str]] = WeakKeyDictionary()
+"""The lines of the files of functions; functions of one file share a list."""
+
+
+def lines_around(fn: FunctionType) -> list[str]:
+    """The lines of the file of `fn`: those that were kept, else those that the file has now; none if it has none."""
+    if lines := _kept_lines.get(fn):
+        return lines
+    linecache.checkcache(fn.__code__.co_filename)
+    return lines_of(fn.__code__.co_filename, fn.__globals__)
+
+
 def source_line(file: str, line: int) -> str:
     """Line number `line` of `file` without its end; empty if the file cannot be read."""
     lines = lines_of(file)
@@ -87,7 +108,7 @@ def source_line(file: str, line: int) -> str:
 
 
 def shown_file(file: str) -> str:
-    """What a user calls a file: a cell of a notebook by its number, `Cell In[3]`, everything else by its path."""
+    """A user's name for a file: the number of a notebook's cell, `Cell In[3]`, or else the path."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     named = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
     return " ".join(named) if named else file
@@ -153,7 +174,7 @@ def expression_tree(text: str) -> ast.expr:
 
 
 def _undisturbed(parsed: Callable[[], Tree]) -> Tree:
-    """What `parsed` gives, however often it is disturbed.
+    """The result of `parsed`, however often it is disturbed.
 
     CPython 3.11.7, for one, counts the depth of all threads together (python/cpython#106905), so that a thread that
     parses while another one does may fail with a SystemError that says nothing of the text.

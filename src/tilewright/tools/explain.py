@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 def memory_pictures(
     kernel: JITFunction, specs: Sequence[ArgumentSpec], grid: str, arguments: Sequence[str]
 ) -> list[Access]:
-    """What the programs of a grid touch, with numbers as `NAME=VALUE` for the parameters that are no pointers."""
+    """The elements that the programs of a grid touch; `arguments` give numbers to parameters, as `NAME=VALUE`."""
     try:
         extents = [int(extent) for extent in grid.split(",")]
     except ValueError:
@@ -115,7 +115,7 @@ def _signature(specs: Sequence[ArgumentSpec]) -> str:
 
 
 def _stages(kernel: JITFunction, specs: Sequence[ArgumentSpec], frontend: str) -> Iterator[Listing]:
-    """What the front end reads, HIR, TTIR, vector loops, machine code; fewer where the front end cannot."""
+    """The text that the front end reads, HIR, TTIR, vector loops, machine code; fewer where the front end cannot."""
     python = kernel.fn
     try:
         yield _READ[frontend](python, specs)

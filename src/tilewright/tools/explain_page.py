@@ -15,8 +15,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from tilewright.layouts.encodings import Encoding, LayoutError, encoding
-from tilewright.runtime.display.html import CODE, COLOURS, HUES, PYTHON, WORDS, rows
-from tilewright.runtime.display.listings import Listing
+from tilewright.runtime.display.listings import CODE, COLOURS, HUES, PYTHON, WORDS, Listing, rows
 from tilewright.tools.layout_svg import drawing as layout_drawing
 from tilewright.tools.memory_map import Access
 from tilewright.tools.memory_map import drawing as memory_drawing

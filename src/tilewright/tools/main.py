@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(prog="tilewright", description="The Triton language, compiled for the CPU.")
+    top = argparse.ArgumentParser(prog="tilewright", description="The Triton language for CPUs and NVIDIA GPUs.")
     top.add_argument("--version", action="version", version=f"tilewright {tilewright.__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     for name, purpose, add_arguments, run in COMMANDS:

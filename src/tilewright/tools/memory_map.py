@@ -1,4 +1,4 @@
-"""Which elements of which array each access of a kernel touches, program by program, as data and as pictures.
+"""The elements of arrays that each access of a kernel touches, program by program, as data and as pictures.
 
     for access in accesses(module, (4,), {"n": 1000}, place):
         access.argument, access.line, access.touched        # {(0, 0, 0): array([0, 1, 2, …]), …}
@@ -19,8 +19,8 @@ import numpy as np
 
 from tilewright.interpreter.memory import Array, Memory
 from tilewright.interpreter.run_ir import full_grid, run_ir
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import PointerType
 from tilewright.runtime.display.listings import Place
 from tilewright.tools.kernels import UsageError
@@ -36,7 +36,7 @@ Program = tuple[int, int, int]
 
 
 class Access(NamedTuple):
-    """What one access in a kernel touches.
+    """The elements that one access in a kernel touches.
 
     Attributes:
         kind: `load`, `store`, `atomic`.
@@ -86,7 +86,7 @@ def accesses(module: Op, grid: Sequence[int], numbers: Mapping[str, Any], place:
 
 
 class _Recorded:
-    """What all programs have touched so far."""
+    """The elements that all programs have touched so far."""
 
     def __init__(self, names: Sequence[str], place: Place) -> None:
         self._names, self._place = names, place
@@ -115,7 +115,7 @@ class _Recorded:
             by_program.setdefault(program, []).append(offsets // size)
 
     def found(self) -> Iterator[Access]:
-        """What was noted, by access."""
+        """The elements that were noted, by access."""
         for (line, kind, argument, size), (row, by_program) in self._seen.items():
             touched = {program: np.unique(np.concatenate(parts)) for program, parts in by_program.items()}
             yield Access(kind, argument, line, size, row, touched)

@@ -167,7 +167,7 @@ class Equation:
         return not callable(self.given) or self.given(op, next(iter(found.values())))
 
     def _made(self, op: Op, found: Letters, rewriter: Rewriter | None) -> Folded | bool:
-        """What `op` folds to; or put other ops in its place, and return true."""
+        """The values that `op` folds to; or put other ops in its place, and return true."""
         right = self.right
         number = _number(right, found)
         if number is not None:

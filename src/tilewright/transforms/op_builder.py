@@ -12,10 +12,10 @@ from typing import Self, TypeVar
 
 from tilewright.ir.attributes import Attribute, Keyword, Location, Number
 from tilewright.ir.builder import ConstantPool
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.operands import segment_attribute
-from tilewright.ir.types import Type, i1, with_element
+from tilewright.ir.types import TensorType, Type, i1, i32, with_element
 
 OpT = TypeVar("OpT", bound=Op)
 
@@ -92,6 +92,22 @@ class OpBuilder:
         first = block.region.blocks[0] if block.region is not None else block
         return ConstantPool(first).value(value, type)
 
+    def reduce(self, tile: Value, combine: str, axis: int) -> Value:
+        """The reduction of a tile along an axis by the op `combine`."""
+        shape, element = tile_type(tile).shape, tile.type.scalar
+        rest = shape[:axis] + shape[axis + 1 :]
+        type = TensorType(rest, element) if rest else element
+        regions = [combine_region(combine, element)]
+        return self.op("tt.reduce", [tile], [type], {"axis": Number(axis, i32)}, regions).result
+
     def cast(self, name: str, value: Value, element: Type) -> Value:
         """`value` as elements of another type."""
         return self.emit(name, (value,), with_element(value.type, element))
+
+
+def combine_region(name: str, element: Type) -> Region:
+    """The combine function of a reduction that is the op `name` alone."""
+    block = Block((element, element))
+    combined = block.append(Op.create(name, block.args, (element,)))
+    block.append(Op.create("tt.reduce.return", combined.results))
+    return Region([block])

@@ -33,17 +33,18 @@ def one_step(op: MakeRange) -> Number | None:
 def split_of_join(op: Split) -> list[Value | Number] | None:
     """split(join(a, b)) → a, b;   split(constant) → constant, constant"""
     join = defining(op.source, Join)
-    if join is not None:
+    if join is not None and [value.type for value in join.operands] == [result.type for result in op.results]:
         return list(join.operands)
     number = number_of(op.source)
     return None if number is None else [Number(number.value, result.type) for result in op.results]
 
 
 def join_of_split(op: Join) -> Value | Number | None:
-    """join(split(x)) → x;   join(c, c) → c"""
+    """join(split(x)) → x, unless its layout is another one;   join(c, c) → c"""
     a, b = op.operands
     split = defining(a, Split)
-    if split is not None and b.owner is split and (a.index, b.index) == (0, 1):
+    halves = split is not None and b.owner is split and (a.index, b.index) == (0, 1)
+    if split is not None and halves and split.source.type == op.result.type:
         return split.source
     number = number_of(a)
     return Number(number.value, op.result.type) if number is not None and a is b else None

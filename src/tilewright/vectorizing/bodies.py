@@ -25,8 +25,8 @@ from tilewright.vectorizing.program import function_of
 
 PYTHON_WORDS = {"bool": "i64", "int64": "i64", "float64": "double"}
 _SLOT = 8
-_SHORT, _MEDIUM = 14, 40
-"""Functions of so few ops take four, two vectors at a time, so that the machine has something to do while it waits."""
+_MEDIUM = 40
+"""Max number of ops of a function that takes two vectors at a time: the machine has something to do while it waits."""
 
 
 def scalar_text(module: Op, target: Target, result: Kind, kinds: Sequence[Kind]) -> str:

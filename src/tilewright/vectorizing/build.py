@@ -13,11 +13,12 @@ from tilewright.compiler.cache_key import CacheKey, llvm_identity
 from tilewright.runtime.build import PreparationCounter, compiler_identity
 from tilewright.runtime.cache.store import Entry, load, store, warn_of_damage
 from tilewright.runtime.captured import CapturedFunction
+from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob
 from tilewright.runtime.errors import ArgumentError
+from tilewright.runtime.lazy_imports import deferred, native_blob
 from tilewright.support import knobs
 from tilewright.support.executable_memory import map_code
 from tilewright.support.named_tuple import NamedTuple
-from tilewright.vectorizing import lazy_imports
 from tilewright.vectorizing.kinds import Kind
 
 SCALAR, SPAN, FOLD = "scalar", "span", "fold"
@@ -95,7 +96,7 @@ def build(function: CapturedFunction, request: Request) -> Code:
             return _loaded(image, facts, lambda name: stored.read(name).decode())
         except (OSError, KeyError) as error:
             warn_of_damage(str(error))
-    made: Product = lazy_imports.compiled(function.fn, function.frontend, request)
+    made: Product = compiled(function.fn, function.frontend, request)
     files = {IMAGE: made.image, **{name: text.encode() for name, text in made.texts.items()}}
     store(digest, function.fn.__name__, Entry(made.facts, files))
     return _loaded(made.image, made.facts, made.texts.__getitem__)
@@ -131,3 +132,11 @@ def _loaded(image: bytes, facts: Any, stage: Any) -> Code:
     return Code(
         map_code(image).address + facts["entry"], result, facts["lanes"], facts["checks"], facts["quick"], stage
     )
+
+
+compiled = deferred("vectorizing.compile", "compiled")
+
+
+def calls_blob(machine: str) -> Blob:
+    """The native side of calls, compiled; errors as of `native_blob`."""
+    return native_blob("vectorizing.native.calls", "calls_text", BASE_CPUS[machine], machine)

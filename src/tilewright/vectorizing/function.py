@@ -267,7 +267,7 @@ def native() -> NativeSide:
     """
     found = _native()
     if found is None:
-        raise ArgumentError("vectorized functions of arrays need CPython on Linux (x86-64 or AArch64) and llvmlite")
+        raise ArgumentError("functions of arrays need the native launcher; `tilewright doctor` says why there is none")
     return found
 
 

@@ -4,13 +4,17 @@
     scf.while                           a loop while some lane's condition holds; lanes that are done keep their values
     tt.assert %c, "…"                   of the lanes that count
 
-What all lanes share stays scalar (`uniform.py`), and moves in front of the loop where it can. A branch or a loop on
-which all lanes agree stays one.
+Uniform values, the same in all lanes, stay scalar and move in front of the loop where they can: they are computed from
+scalars of the call, constants, and counters of common loops. A branch or a loop on which all lanes agree stays one.
+
+    %0 = arith.addi %n, %c1             uniform where %n is
+    %1 = arith.addf %x, %y              not where %x varies
+    scf.while                           what it carries is uniform while its condition and the next values are
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -29,7 +33,6 @@ from tilewright.transforms.cse import cse
 from tilewright.transforms.licm import licm
 from tilewright.vectorizing.build import FOLD, SPAN
 from tilewright.vectorizing.program import function_of, module_of
-from tilewright.vectorizing.uniform import uniform_values
 
 UNIFORM, SPACED, SIDE_BY_SIDE, STREAMED = "u", "s", "v", "w"
 LONG_SIDE = 12
@@ -225,7 +228,7 @@ class _LaneWriter:
         return self.wide(self._found[value])
 
     def wide(self, found: Value) -> Value:
-        """What is found, in every lane."""
+        """A value that is found, in every lane."""
         if self.lanes == 1 or isinstance(found.type, VectorType):
             return found
         return self.emit("vector.broadcast", (found,), wide_type(found.type, self.lanes))
@@ -285,7 +288,7 @@ class _LaneWriter:
             self.bind(result, self.emit("arith.select", (condition, yes, no), yes.type))
 
     def _side(self, region: Region, needed: Value) -> list[Value]:
-        """What a side gives, computed only if some lane needs it where that takes long."""
+        """The values of a side, computed only if some lane needs it where that takes long."""
         if not region.blocks:
             return []
         if not _is_long(region.block):
@@ -396,3 +399,48 @@ def is_quick(block: Block) -> bool:
 def is_bound_by_memory(block: Block) -> bool:
     """Whether the function is done before its operands come from memory. Some extremes have one register width."""
     return not any(is_costly(op) or isinstance(op, NumberExtreme) or op.name == "math.sqrt" for op in block)
+
+
+def uniform_values(block: Block, uniform: Iterable[Value]) -> set[Value]:
+    """The uniform values of a function whose arguments `uniform` are."""
+    found = set(uniform)
+    _visit(block, found)
+    return found
+
+
+def _visit(block: Block, found: set[Value]) -> None:
+    for op in block:
+        if isinstance(op, If):
+            _visit_if(op, found)
+        elif isinstance(op, While):
+            _visit_while(op, found)
+        elif all(operand in found for operand in op.operands):
+            found.update(op.results)
+
+
+def _visit_if(op: If, found: set[Value]) -> None:
+    for region in op.arms:
+        _visit(region.block, found)
+    if op.condition in found and op.results:
+        sides = zip(*(region.block.terminator.operands for region in op.regions), strict=True)
+        found.update(result for result, pair in zip(op.results, sides, strict=True) if found.issuperset(pair))
+
+
+def _visit_while(op: While, found: set[Value]) -> None:
+    before, after = op.before, op.after
+    candidates = [value in found for value in op.inits]
+    while True:
+        inside = set(found)
+        inside.update(argument for argument, holds in zip(before.args, candidates, strict=True) if holds)
+        _visit(before, inside)
+        condition, passed = op.condition.condition, op.condition.values
+        inside.update(argument for argument, value in zip(after.args, passed, strict=True) if value in inside)
+        _visit(after, inside)
+        agree = condition in inside
+        still = [holds and agree and value in inside for holds, value in zip(candidates, op.yielded, strict=True)]
+        if still == candidates:
+            break
+        candidates = still
+    found |= inside
+    if agree:
+        found.update(result for result, value in zip(op.results, passed, strict=True) if value in inside)

@@ -33,7 +33,7 @@ from tilewright.support import knobs
 from tilewright.support.executable_memory import allocate, map_code
 from tilewright.support.hashing import hash_of
 from tilewright.support.system import SYSTEM
-from tilewright.vectorizing import lazy_imports
+from tilewright.vectorizing.build import calls_blob
 from tilewright.vectorizing.native.structs import (
     ARRAY_EXTENTS,
     ARRAY_RANK,
@@ -76,7 +76,7 @@ class NativeSide:
         machine = host_machine()
         folder = os.path.expanduser(knobs.cache.dir)
         blob = cached_blob(
-            f"vectorize-{machine}{THREADING}-{name}.blob", machine, folder, lambda: lazy_imports.calls_blob(machine)
+            f"vectorize-{machine}{THREADING}-{name}.blob", machine, folder, lambda: calls_blob(machine)
         )
         self._table = allocate(TABLE.size)
         self.table = self._table

@@ -17,10 +17,9 @@ from tilewright.frontends.evaluate.frame import Frame
 from tilewright.frontends.evaluate.inlining import finish_function, function_op
 from tilewright.frontends.from_trace import Tracer
 from tilewright.frontends.traced_errors import explained
-from tilewright.ir.attributes import UNKNOWN, FileLocation
+from tilewright.ir.attributes import UNKNOWN, FileLocation, span_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.spans import span_of
 from tilewright.semantics.active import emitting_into
 from tilewright.support.diagnostics import located
 from tilewright.transforms.cse import cse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -18,6 +19,7 @@ from tilewright import cuda
 from tilewright.backends.base import GPUTarget
 from tilewright.compat.tensor_descriptor import TensorDescriptor
 from tilewright.runtime.drivers.cuda import device, launching
+from tilewright.runtime.tensor_maps import Images, MapFields
 
 launch_from_python = launching.launch
 
@@ -148,6 +150,20 @@ def test_element_types_have_the_numbers_of_the_driver(fake: FakeDriver, dtype: A
     x, out = cuda.zeros(64, dtype), cuda.zeros(64, dtype)
     padded[(1,)](Descriptor(x, (64,)), out, 64)
     assert [call[2] for call in fake.calls("cuTensorMapEncodeTiled")] == [number]
+
+
+def test_maps_of_images() -> None:
+    """All lengths innermost first; a copy has 32 channels of 64 pixels."""
+    calls: list[tuple[Any, ...]] = []
+    gpu: Any = SimpleNamespace(driver=SimpleNamespace(call=lambda *arguments: calls.append(arguments)))
+    box = Images(lower=(-1, -2), upper=(3, 4), steps=(1, 2, 2, 1))
+    fields = MapFields(4096, 7, (32, 10, 8, 2), (128, 1280, 10240), (32, 64), 3, pads_with_nan=False, images=box)
+    launching.encode(gpu, fields)
+    ((name, place, element, rank, address, shape, strides, lower, upper, channels, pixels, steps, *modes),) = calls
+    assert (name, place % 64, rank, address) == ("cuTensorMapEncodeIm2col", 0, 4, 4096)
+    assert (list(shape), list(strides)[:3]) == ([32, 10, 8, 2], [128, 1280, 10240])
+    assert (list(lower), list(upper), list(steps)) == ([-1, -2], [3, 4], [1, 2, 2, 1])
+    assert (element, channels, pixels, modes) == (7, 32, 64, [0, 3, 2, 0])
 
 
 @pytest.mark.slow

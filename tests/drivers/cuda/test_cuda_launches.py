@@ -190,10 +190,12 @@ def test_clusters() -> None:
     assert found == {structs.ATTRIBUTE_CLUSTER: (16, 1, 1), structs.ATTRIBUTE_CLUSTER_POLICY: (structs.SPREAD, 0, 0)}
 
 
-def test_empty_grids_are_not_launched(fake: FakeDriver) -> None:
+@pytest.mark.parametrize("grid", [(0,), lambda meta: (0, meta["BLOCK"])])
+def test_empty_grids_are_not_launched(fake: FakeDriver, grid: Any) -> None:
+    """Neither by the first launch with such arguments nor by the next, which knows them."""
+    new = tw.jit(add.fn)
     for _ in range(2):
-        add[(0,)](*arrays(), 1000, BLOCK=128)
-        add[(lambda meta: (0, meta["BLOCK"]))](*arrays(), 1000, BLOCK=128)
+        new[grid](*arrays(), 1000, BLOCK=128)
     assert fake.launches() == []
 
 

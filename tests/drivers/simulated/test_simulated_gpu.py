@@ -11,7 +11,10 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import gluon
 from tilewright.backends.ptxsim import DeviceMemory, SimulationError
+from tilewright.gluon import language as gl
+from tilewright.language.gluon.nvidia.blackwell import TensorMemoryLayout, allocate_tensor_memory
 from tilewright.runtime.arrays import view_of
 from tilewright.runtime.drivers.simulated.gpu import Regions, simulated_gpu
 
@@ -104,6 +107,40 @@ def test_prints_go_to_the_output_of_this_process(gpu: Any, capsys: pytest.Captur
 @pytest.mark.parametrize("target", ["cuda", "cuda:sm90", "hip:90", "cuda:35"])
 def test_other_targets_are_refused(target: str) -> None:
     with pytest.raises(ValueError, match=r"a simulated target is|no code generation for cuda:35"), tw.simulate(target):
+        pass
+
+
+@gluon.jit
+def copy_of_what_nobody_stored(out, TENSOR: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 32], [32, 1], [4, 1], [0, 1])
+    rows = gl.arange(0, 128, layout=gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, 32, layout=gl.SliceLayout(0, layout))[None, :]
+    if TENSOR:
+        buffer = allocate_tensor_memory(gl.float32, [128, 32], TensorMemoryLayout((128, 32), col_stride=1))
+    else:
+        buffer = gl.allocate_shared_memory(gl.float32, [128, 32], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
+    gl.store(out + rows * 32 + columns, buffer.load(layout))
+
+
+def test_reads_of_what_nobody_stored_are_reported_or_nans() -> None:
+    out = np.zeros((128, 32), np.float32)
+    with tw.simulate("cuda:90"), pytest.raises(SimulationError, match="uninitialised memory"):
+        copy_of_what_nobody_stored[(1,)](out, TENSOR=False)
+    with tw.simulate("cuda:90", uninitialized="nan"):
+        copy_of_what_nobody_stored[(1,)](out, TENSOR=False)
+    assert np.isnan(out).all()
+
+
+def test_tensor_memory_that_nobody_stored_is_nans() -> None:
+    out = np.zeros((128, 32), np.float32)
+    with tw.simulate("cuda:100"):
+        copy_of_what_nobody_stored[(1,)](out, TENSOR=True)
+    assert np.isnan(out).all()
+    assert np.isnan(out.view(np.float16)).all()
+
+
+def test_other_ways_to_meet_such_reads_are_refused() -> None:
+    with pytest.raises(ValueError, match="'report' or 'nan', not 'zero'"), tw.simulate(uninitialized="zero"):  # type: ignore[arg-type]
         pass
 
 

@@ -58,7 +58,7 @@ def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
 
 
 def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> dict[Op, dict[str, Attribute]]:
-    """What is to be known of each store of `nest`."""
+    """The attributes of each store of `nest`."""
     dropped = Block()  # what is built here tells where neighbours are
     with b.into(dropped):
         c = context_of(b, nest, target, lanes)

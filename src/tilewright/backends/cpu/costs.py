@@ -89,7 +89,7 @@ def _elements_of(value: Value) -> int:
 
 
 def inputs(op: Op) -> list[Value]:
-    """What `op` is computed from: its operands, and what the body of a cpu.accumulate uses."""
+    """The values that `op` is computed from: its operands, and those that the body of a cpu.accumulate uses."""
     return [*op.operands, *op.captured] if isinstance(op, Accumulate) else op.operands
 
 

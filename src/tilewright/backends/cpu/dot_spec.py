@@ -74,7 +74,7 @@ def put_matmul(b: LoopBuilder, spec: DotSpec, places: Sequence[Value], soon: Seq
 
 
 def spec_of_matmul(op: Matmul) -> tuple[DotSpec, list[Prefetch]]:
-    """What `put_matmul` was given: numbers that are constants are known."""
+    """The request that `put_matmul` was given: numbers that are constants are known."""
     m, n, k = op.shape
     a, b, c = (pointee_type(value.type) for value in (op.a, op.b, op.sums))
     spec = DotSpec(

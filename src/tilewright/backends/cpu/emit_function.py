@@ -75,7 +75,6 @@ class FunctionEmitter(LoopEmitter):
     def __init__(self, w: LlvmWriter, function: Func, shared: Shared) -> None:
         super().__init__(w)
         self.function, self.shared = function, shared
-        self.is_entry = is_public(function)
         self.exit = w.fresh_label("exit")
         self.program: dict[str, str] = {}
         self.programs: dict[str, str] = {}

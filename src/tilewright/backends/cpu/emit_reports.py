@@ -20,9 +20,8 @@ from typing import Any
 from tilewright.backends.cpu.emit_control import Control
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import AssertAt, PrintBuffer, Report, tile_of
-from tilewright.ir.attributes import UNKNOWN, Location
+from tilewright.ir.attributes import UNKNOWN, Location, span_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, Type
 from tilewright.transforms.functions import callees_of
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from tilewright.backends.llvm.atomics import atomic
 from tilewright.backends.llvm.memory import gather, scatter
-from tilewright.backends.llvm.spelling import bits_of, element_of, in_registers, literal
+from tilewright.backends.llvm.spelling import bits_of, element_of, literal
 from tilewright.backends.llvm.writer import LlvmWriter
-from tilewright.dialects.arith import Constant
 from tilewright.dialects.builtin import Poison
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_elementwise import Bitcast, InlineAsm
@@ -17,11 +16,6 @@ from tilewright.dialects.tt_memory import AddPtr, Load, Store, pointee_type
 
 MONOTONIC = 1
 """Linux's name for the clock."""
-
-
-def scalar_constant(op: Constant) -> str:
-    """The literal of a scalar arith.constant."""
-    return literal(in_registers(op.number.value, op.result.type), element_of(op.result.type))
 
 
 def _add_pointer(w: LlvmWriter, op: AddPtr, operands: Sequence[str]) -> str:

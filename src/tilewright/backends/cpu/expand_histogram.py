@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.insertion import combine_region, op_before
 from tilewright.dialects.tt_shape import Histogram
-from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import TensorType, i1, i32
+from tilewright.ir.types import TensorType, i32
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def expand_histogram(module: Op) -> bool:
@@ -23,36 +23,26 @@ def expand_histogram(module: Op) -> bool:
 
 
 def _expand(op: Histogram) -> None:
-    values = op.source
+    at, values = OpBuilder(op), op.source
     element = values.type.scalar
-    result = op.results[0].type
+    result = op.result.type
     assert result.shape is not None
     assert values.type.shape is not None
     (bins,), (count,) = result.shape, values.type.shape
-    bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(bins, i32)}
-    numbers = op_before(op, "tt.make_range", [], TensorType((bins,), i32), bounds)
+    row = TensorType((bins,), i32)
+    numbers = at.emit("tt.make_range", [], row, {"start": Number(0, i32), "end": Number(bins, i32)})
     if element is not i32:
-        cast = "arith.extsi" if element.bits > i32.bits else "arith.trunci"
-        numbers = op_before(op, cast, [numbers], TensorType((bins,), element))
+        numbers = at.cast("arith.extsi" if element.bits > i32.bits else "arith.trunci", numbers, element)
     shape = (count, bins)
-    equal = op_before(
-        op,
-        "arith.cmpi",
-        [_spread(op, values, 1, shape), _spread(op, numbers, 0, shape)],
-        TensorType(shape, i1),
-        {"predicate": Keyword("eq")},
-    )
+    equal = at.compare("eq", _spread(at, values, 1, shape), _spread(at, numbers, 0, shape))
     if op.mask is not None:
-        equal = op_before(op, "arith.andi", [equal, _spread(op, op.mask, 1, shape)], TensorType(shape, i1))
-    ones = op_before(op, "arith.extui", [equal], TensorType(shape, i32))
-    op.replace(
-        [op_before(op, "tt.reduce", [ones], result, {"axis": Number(0, i32)}, [combine_region("arith.addi", i32)])]
-    )
+        equal = at.compute("arith.andi", equal, _spread(at, op.mask, 1, shape))
+    op.replace([at.reduce(at.cast("arith.extui", equal, i32), "arith.addi", 0)])
 
 
-def _spread(op: Op, tile: Value, axis: int, shape: tuple[int, int]) -> Value:
+def _spread(at: OpBuilder, tile: Value, axis: int, shape: tuple[int, int]) -> Value:
     """`tile` along the other axis of `shape`, repeated along `axis`."""
     element = tile.type.scalar
     thin = (shape[0], 1) if axis == 1 else (1, shape[1])
-    expanded = op_before(op, "tt.expand_dims", [tile], TensorType(thin, element), {"axis": Number(axis, i32)})
-    return op_before(op, "tt.broadcast", [expanded], TensorType(shape, element))
+    expanded = at.emit("tt.expand_dims", [tile], TensorType(thin, element), {"axis": Number(axis, i32)})
+    return at.emit("tt.broadcast", [expanded], TensorType(shape, element))

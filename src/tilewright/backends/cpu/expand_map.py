@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.cpu.map_regions import TilesOfMap
 from tilewright.dialects.tt_reduce import MapElementwise
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def expand_map(module: Op) -> bool:
@@ -40,11 +40,11 @@ def _applied(op: MapElementwise, arguments: Sequence[Value]) -> Sequence[Value]:
     shape = arguments[0].type.shape
     if shape is not None:
         return TilesOfMap(op, shape).results(arguments)
-    block = op.function.block
+    at, block = OpBuilder(op), op.function.block
     mapping = dict(zip(block.args, arguments, strict=True))
     for inner in block:
         if not inner.definition.terminator:
-            insert(inner.clone(mapping), op)
+            at.insert(inner.clone(mapping))
     return [mapping.get(value, value) for value in block.terminator.operands]
 
 
@@ -55,9 +55,9 @@ def _split(op: Op, tile: Value, pack: int) -> list[Value]:
     assert tile.type.shape is not None, "scalars have a pack of 1"
     *outer, last = tile.type.shape
     element = tile.type.scalar
-    pairs = op_before(op, "tt.reshape", [tile], TensorType((*outer, last // 2, 2), element))
-    half = TensorType((*outer, last // 2), element)
-    sides = insert(Op.create("tt.split", [pairs], (half, half), location=op.location), op).results
+    at, half = OpBuilder(op), TensorType((*outer, last // 2), element)
+    pairs = at.emit("tt.reshape", [tile], TensorType((*outer, last // 2, 2), element))
+    sides = at.op("tt.split", [pairs], (half, half)).results
     even, odd = (_split(op, side, pack // 2) for side in sides)
     return [piece for both in zip(even, odd, strict=True) for piece in both]
 
@@ -69,5 +69,5 @@ def _joined(op: Op, pieces: Sequence[Value], result: Value) -> Value:
     even, odd = _joined(op, pieces[::2], result), _joined(op, pieces[1::2], result)
     shape, element = even.type.shape, even.type.scalar
     assert shape is not None, "tiles, as in `_split`"
-    pairs = op_before(op, "tt.join", [even, odd], TensorType((*shape, 2), element))
-    return op_before(op, "tt.reshape", [pairs], TensorType((*shape[:-1], 2 * shape[-1]), element))
+    pairs = OpBuilder(op).emit("tt.join", [even, odd], TensorType((*shape, 2), element))
+    return OpBuilder(op).emit("tt.reshape", [pairs], TensorType((*shape[:-1], 2 * shape[-1]), element))

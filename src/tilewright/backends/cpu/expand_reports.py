@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.insertion import combine_region, insert, op_before
 from tilewright.dialects.cpu import buffer_type
-from tilewright.dialects.prints import print_format
-from tilewright.dialects.tt_program import Assert, Print
+from tilewright.dialects.tt_program import Assert, Print, print_format
 from tilewright.dialects.tt_reduce import Fold
-from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
+from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
-from tilewright.ir.types import FLOATS, FloatType, IntType, PointerType, TensorType, Type, i1, i8, i32, i64
+from tilewright.ir.types import FLOATS, FloatType, IntType, PointerType, TensorType, i1, i8, i32, i64
 from tilewright.support.kernel_output import operand_text
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def expand_reports(module: Op) -> None:
@@ -44,40 +43,37 @@ def expand_reports(module: Op) -> None:
 def _expand_assert(op: Assert) -> None:
     condition, shape = op.condition, op.condition.type.shape
     if shape is None:
-        holds, first = condition, _constant(op, 0, i32)
+        holds, first = condition, OpBuilder(op).constant(0, i32)
     else:
         holds, first = _first_failure(op, condition)
     attributes: dict[str, Attribute] = {"message": op.message, "shape": DenseArray(i32, shape or ())}
-    insert(Op.create("cpu.assert", (holds, first), (), attributes, location=op.location), op)
+    OpBuilder(op).op("cpu.assert", (holds, first), (), attributes)
     op.erase()
 
 
 def _first_failure(op: Op, condition: Value) -> tuple[Value, Value]:
     """Whether all elements hold, and the number of the first one that does not."""
     count = tile_type(condition).numel
-    row = TensorType((count,), i32)
-    flat = op_before(op, "tt.reshape", [condition], TensorType((count,), i1))
-    bounds: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(count, i32)}
-    numbers = op_before(op, "tt.make_range", [], row, bounds)
-    beyond = _constant(op, count, row)
-    failing = op_before(op, "arith.select", [flat, beyond, numbers], row)
-    first = op_before(op, "tt.reduce", [failing], i32, {"axis": Number(0, i32)}, [combine_region("arith.minsi", i32)])
-    equal: dict[str, Attribute] = {"predicate": Keyword("eq")}
-    return op_before(op, "arith.cmpi", [first, _constant(op, count, i32)], i1, equal), first
+    at, row = OpBuilder(op), TensorType((count,), i32)
+    flat = at.emit("tt.reshape", [condition], TensorType((count,), i1))
+    numbers = at.emit("tt.make_range", [], row, {"start": Number(0, i32), "end": Number(count, i32)})
+    failing = at.compute("arith.select", flat, at.constant(count, row), numbers)
+    first = at.reduce(failing, "arith.minsi", 0)
+    return at.compare("eq", first, at.constant(count, i32)), first
 
 
 def _assert_results(op: Fold, checks: Sequence[Assert]) -> None:
     """Let the conditions of the combine function travel beside the values, and assert them afterwards."""
-    shape = tile_type(op.sources[0]).shape
-    held = [_constant(op, 1, TensorType(shape, i1)) for _ in checks]
+    at, shape = OpBuilder(op), tile_type(op.sources[0]).shape
+    held = [at.constant(1, TensorType(shape, i1)) for _ in checks]
     result = op.result.type
     kinds = [TensorType(result.shape, i1) if isinstance(result, TensorType) else i1 for _ in checks]
     region = Region([_combine_with_conditions(op.combine, len(checks))])
     types = [r.type for r in op.results] + kinds
-    new = Op.create(op.name, [*op.operands, *held], types, op.attributes, [region], location=op.location)
-    insert(new, op)
+    new = at.op(op.name, [*op.operands, *held], types, op.attributes, [region])
     for check, condition in zip(checks, new.results[len(op.results) :], strict=True):
-        insert(Op.create("tt.assert", (condition,), (), {"message": check.message}, location=check.location), op)
+        at.location = check.location
+        at.op("tt.assert", (condition,), (), {"message": check.message})
     op.replace(new.results[: len(op.results)])
 
 
@@ -108,9 +104,9 @@ def _combine_with_conditions(old: Block, checks: int) -> Block:
 
 
 def _expand_print(op: Print) -> None:
-    values, as_hex = op.values, op.hex
+    at, values, as_hex = OpBuilder(op), op.values, op.hex
     if not values:
-        insert(Op.create("cpu.print", (), (), {"text": op.prefix}, location=op.location), op)
+        at.op("cpu.print", (), (), {"text": op.prefix})
     for number, (value, is_signed) in enumerate(zip(values, op.signs or (1,) * len(values), strict=True)):
         element = value.type.scalar
         attributes: dict[str, Attribute] = {
@@ -119,39 +115,30 @@ def _expand_print(op: Print) -> None:
             "shape": DenseArray(i32, value.type.shape or ()),
             "signed": bool(is_signed) and not as_hex and not isinstance(element, PointerType),
         }
-        buffer = _buffer_of(op, _plain(op, _as_tile(op, value), as_bits=as_hex))
-        insert(Op.create("cpu.print", (buffer,), (), attributes, location=op.location), op)
+        buffer = _buffer_of(at, _plain(at, _as_tile(at, value), as_bits=as_hex))
+        at.op("cpu.print", (buffer,), (), attributes)
     op.erase()
 
 
-def _as_tile(op: Op, value: Value) -> Value:
-    return value if value.type.shape is not None else op_before(op, "tt.splat", [value], TensorType((1,), value.type))
+def _as_tile(at: OpBuilder, value: Value) -> Value:
+    return value if value.type.shape is not None else at.emit("tt.splat", [value], TensorType((1,), value.type))
 
 
-def _plain(op: Op, tile: Value, *, as_bits: bool) -> Value:
+def _plain(at: OpBuilder, tile: Value, *, as_bits: bool) -> Value:
     """The tile as one of f32, f64 and integers."""
-    type = tile_type(tile)
-    element, shape = type.element, type.shape
+    element = tile_type(tile).element
     if isinstance(element, PointerType):
-        return op_before(op, "tt.ptr_to_int", [tile], TensorType(shape, i64))
+        return at.cast("tt.ptr_to_int", tile, i64)
     if element is i1:
-        return op_before(op, "arith.extui", [tile], TensorType(shape, i8))
+        return at.cast("arith.extui", tile, i8)
     if not isinstance(element, FloatType) or (element.bits >= 32 and not as_bits):
         return tile
     if as_bits:
-        return op_before(op, "tt.bitcast", [tile], TensorType(shape, IntType(element.bits)))
-    widening = "arith.extf" if element.bits == 16 else "tt.fp_to_fp"
-    return op_before(op, widening, [tile], TensorType(shape, FLOATS["f32"]))
+        return at.cast("tt.bitcast", tile, IntType(element.bits))
+    return at.cast("arith.extf" if element.bits == 16 else "tt.fp_to_fp", tile, FLOATS["f32"])
 
 
-def _buffer_of(op: Op, tile: Value) -> Value:
-    buffer = op_before(op, "cpu.alloc", [], buffer_type(tile_type(tile)))
-    insert(Op.create("cpu.write", (tile, buffer), location=op.location), op)
+def _buffer_of(at: OpBuilder, tile: Value) -> Value:
+    buffer = at.emit("cpu.alloc", [], buffer_type(tile_type(tile)))
+    at.op("cpu.write", (tile, buffer))
     return buffer
-
-
-# ---------------------------------------------------------------------- ops
-
-
-def _constant(op: Op, number: int, type: Type) -> Value:
-    return op_before(op, "arith.constant", [], type, {"value": Number(number, type)})

@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterable
 from tilewright.analysis.memory_accesses import MemoryAccesses
 from tilewright.analysis.memory_dependences import Ordered, dependence
 from tilewright.backends.cpu.affine import is_affine
+from tilewright.backends.cpu.alignment import asks_for_vectors, trades_within_vectors
 from tilewright.backends.cpu.costs import (
     ATOMICS,
     EXPENSIVE,
@@ -42,8 +43,6 @@ from tilewright.backends.cpu.costs import (
 )
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, erase_dead, reads_elsewhere
-from tilewright.backends.cpu.near_partners import asks_for_vectors, trades_within_vectors
-from tilewright.backends.cpu.op_order import follows, is_inside, is_under
 from tilewright.dialects.cpu import Accumulate, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
@@ -53,6 +52,7 @@ from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
+from tilewright.ir.dominance import follows, is_inside, is_under
 from tilewright.transforms.functions import functions_of
 
 DEEPEST = 100

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from tilewright.analysis.guard_conditions import Comparison, Condition, Extreme, Part, Remainder, Scaled, Sum
 from tilewright.analysis.integer_forms import Monomial, Symbol
-from tilewright.backends.cpu.insertion import op_before
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IndexType, PointerType, Type, i1, i64
+from tilewright.transforms.op_builder import OpBuilder
 
 Known: TypeAlias = dict[tuple[object, ...], Value]
 Term: TypeAlias = tuple[int, "Monomial | Part"]
@@ -102,5 +102,5 @@ class GuardOps:
         key = name, operands, *attributes.values()
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = op_before(self.before, name, operands, type, attributes)
+            found = self.known[key] = OpBuilder(self.before).emit(name, operands, type, attributes)
         return found

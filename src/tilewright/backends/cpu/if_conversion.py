@@ -10,13 +10,13 @@ No operand traps and nothing in there touches memory, so this changes no result.
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.scf import If
 from tilewright.dialects.tt_reduce import Fold
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
+from tilewright.transforms.op_builder import OpBuilder
 
 
 def if_conversion(module: Op) -> bool:
@@ -48,6 +48,7 @@ def _computes(op: Op) -> bool:
 
 def _select(branch: If) -> None:
     """Put the code of both sides in front of the branch, and selections in its place."""
+    at = OpBuilder(branch)
     yielded: list[list[Value]] = []
     for arm in branch.arms:
         for op in list(arm.block):
@@ -55,8 +56,8 @@ def _select(branch: If) -> None:
                 yielded.append(list(op.operands))
             else:
                 op.unlink()
-                insert(op, branch)
+                at.insert(op)
     results = []
     for result, *sides in zip(branch.results, *yielded, strict=True) if branch.results else ():
-        results.append(op_before(branch, "arith.select", [branch.condition, *sides], result.type))
+        results.append(at.emit("arith.select", [branch.condition, *sides], result.type))
     branch.replace(results)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import cost, is_tile
-from tilewright.backends.cpu.insertion import insert
 from tilewright.backends.cpu.reduction_splitting import STREAMING, TRANSCENDENTAL
 from tilewright.backends.cpu.strides import goes_on, steps_of_turn
 from tilewright.backends.llvm.elementwise import is_elementwise
@@ -29,6 +28,7 @@ from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.core import Op, Region, Value, tile_type
 from tilewright.ir.types import IntType, PointerType
 from tilewright.transforms.matching import binary_of, integer_of
+from tilewright.transforms.op_builder import OpBuilder
 
 FEW_TURNS = 4
 """Max turns of a loop that goes inside though rows do not fit into registers: so many places are read side by side."""
@@ -127,8 +127,7 @@ def _replace(loop: For) -> None:
     body.append(Op.create("cpu.yield", end.operands, location=end.location))
     end.erase()
     types = [value.type for value in loop.results]
-    new = Op.create("cpu.accumulate", loop.operands, types, {}, [Region([body])], location=loop.location)
-    insert(new, loop)
+    new = OpBuilder(loop).op("cpu.accumulate", loop.operands, types, {}, [Region([body])])
     for old, result in zip(loop.results, new.results, strict=True):
         result.name = old.name
         old.replace_by(result)

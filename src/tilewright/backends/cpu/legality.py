@@ -11,8 +11,8 @@ from tilewright.dialects.tt_descriptors import DescriptorAccess, MakeTensorDescr
 from tilewright.dialects.tt_dot import DotScaled
 from tilewright.dialects.tt_elementwise import CLOCK, ExternElementwise, InlineAsm
 from tilewright.dialects.tt_function import Call
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import NotSupported, located
 from tilewright.transforms.functions import callees_of, functions_of
 

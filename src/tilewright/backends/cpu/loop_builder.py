@@ -279,7 +279,7 @@ class LoopBuilder(StructureBuilder):
     def load(
         self, type: Type, pointer: Value, offset: Operand = 0, *, align: int = 1, stride: Operand | None = None
     ) -> Value:
-        """What lies `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart."""
+        """The elements `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart."""
         operands = [pointer, self.number(offset)]
         if stride is not None:
             operands.append(self.number(stride))
@@ -376,10 +376,6 @@ class LoopBuilder(StructureBuilder):
         if write:
             attributes["write"] = UNIT
         self.do("vector.prefetch", [pointer, self.number(offset)], attributes)
-
-    def stack_slot(self, size: int, *, align: int = 64) -> Value:
-        """Memory on the stack, which lives as long as the function runs."""
-        return self.emit("vector.alloca", (), BYTES, {"size": Number(size, i64), "alignment": Number(align, i64)})
 
     def waste_slot(self) -> Value:
         """The memory that lanes which are masked off may read or write."""

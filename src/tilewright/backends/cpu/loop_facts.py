@@ -1,4 +1,4 @@
-"""What the lowering of nests says of a parallel loop, for the passes that choose its order and what it asks for.
+"""Facts of a parallel loop from the lowering of nests, for the passes that choose its order and what it asks for ahead.
 
     scf.parallel %i = … { … } {cpu.runs = turn, cpu.stored = 4096 : i64, cpu.moves}
 
@@ -31,7 +31,7 @@ MOVES = "cpu.moves"
 TILE = "cpu.tile"
 """The loop is for one of several rows that come from memory."""
 VALUE_IS_OUTER, STORE_IS_OUTER = "cpu.value_is_outer", "cpu.store_is_outer"
-"""Of a store of a nest: what its value is read from, or its addresses, has neighbours along the last outer axis."""
+"""Marks of a store of a nest: the source of its value, or its addresses, has neighbours along the last outer axis."""
 
 
 Access: TypeAlias = Load | MaskedLoad | Store | MaskedStore

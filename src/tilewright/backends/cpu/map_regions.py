@@ -15,17 +15,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tilewright.backends.cpu.insertion import combine_region
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_program import Assert
 from tilewright.dialects.tt_reduce import MapElementwise
-from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.attributes import Attribute, Keyword, Number, span_of
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, TensorType, Type, i1, i32, i64
 from tilewright.support.diagnostics import NotSupported, located
+from tilewright.transforms.op_builder import combine_region
 
 Place = Callable[[Op], Op]
 """Puts an op where the code is written."""

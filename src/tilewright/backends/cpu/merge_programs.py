@@ -88,7 +88,7 @@ def _runs_one_nest(block: Block) -> bool:
 
 
 def _conditions_around(nest: Nest) -> Iterator[Value]:
-    """What decides whether a program runs `nest`."""
+    """The conditions that decide whether a program runs `nest`."""
     around = nest.parent
     while isinstance(around, If):
         yield around.condition

@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 def context_of(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> Context:
-    """What it takes to ask for the lanes of a value of `nest`, in front of it."""
+    """The context in which lanes of a value of `nest` are asked for, in front of it."""
     c = Context(b, target, operand_of, len(nest.outer) + 1)
     c.lanes = lanes
     return c

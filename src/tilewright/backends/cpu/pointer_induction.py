@@ -17,15 +17,14 @@ from typing import NamedTuple
 
 from tilewright.backends.cpu.affine import repeats
 from tilewright.backends.cpu.costs import is_tile
-from tilewright.backends.cpu.insertion import op_before
 from tilewright.dialects.arith import Binary
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_shape import Splat
-from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value, defining, tile_type
 from tilewright.ir.types import PointerType, TensorType, Type, i64
 from tilewright.transforms.matching import binary_of, number_of
+from tilewright.transforms.op_builder import OpBuilder
 
 
 class Shift(NamedTuple):
@@ -58,7 +57,7 @@ def _join_shifts(module: Op) -> None:
         if inner not in known:
             known[inner] = first.tile, _as_counter(_uniform(first.by, first.op), counter, first.op)
         start, total = known[inner]
-        total = op_before(op, "arith.addi", (total, _as_counter(_uniform(shift.by, op), counter, op)), counter)
+        total = OpBuilder(op).compute("arith.addi", total, _as_counter(_uniform(shift.by, op), counter, op))
         shifted = _shifted(op.name, start, total, op, tile)
         known[shifted] = start, total
         op.replace([shifted])
@@ -91,7 +90,7 @@ def _carry_offset(loop: For, index: int) -> None:
     start, kind = loop.inits[index], shifts[0].op.name
     tile = tile_type(start)
     counter = _counter(tile)
-    loop.set_operand(index + 3, op_before(loop, "arith.constant", (), counter, {"value": Number(0, counter)}))
+    loop.set_operand(index + 3, OpBuilder(loop).constant(0, counter))
     shifted = _shifted(kind, start, arg, body.first, tile)
     for user in [u for u in arg.uses if u.name != "tt.splat"]:
         user.set_operands([shifted if v is arg else v for v in user.operands])
@@ -99,8 +98,7 @@ def _carry_offset(loop: For, index: int) -> None:
     end = body.terminator
     total = arg
     for shift in reversed(shifts):
-        step = _as_counter(_uniform(shift.by, end), counter, end)
-        total = op_before(end, "arith.addi", (total, step), counter)
+        total = OpBuilder(end).compute("arith.addi", total, _as_counter(_uniform(shift.by, end), counter, end))
     end.set_operand(index, total)
 
     result = loop.results[index]
@@ -130,17 +128,14 @@ def _uniform(value: Value, before: Op) -> Value:
     if splat is not None:
         return splat.source
     assert number is not None, "a tile that repeats a number is a splat or a constant"
-    scalar = value.type.scalar
-    return op_before(before, "arith.constant", (), scalar, {"value": Number(number.value, scalar)})
+    return OpBuilder(before).constant(number.value, value.type.scalar)
 
 
 def _as_counter(value: Value, counter: Type, before: Op) -> Value:
-    if value.type is counter:
-        return value
-    return op_before(before, "arith.extsi", (value,), counter)
+    return value if value.type is counter else OpBuilder(before).cast("arith.extsi", value, counter)
 
 
 def _shifted(kind: str, start: Value, offset: Value, before: Op | None, tile: TensorType) -> Value:
     assert before is not None, "a block ends with its terminator"
-    shape = TensorType(tile.shape, _counter(tile))
-    return op_before(before, kind, (start, op_before(before, "tt.splat", (offset,), shape)), tile)
+    at = OpBuilder(before)
+    return at.emit(kind, (start, at.emit("tt.splat", (offset,), TensorType(tile.shape, _counter(tile)))), tile)

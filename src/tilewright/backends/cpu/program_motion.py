@@ -55,7 +55,7 @@ class Motion:
         self._steps: dict[Value, int | None] = {}
 
     def inner(self, tags: Tags) -> int | None:
-        """Which axis of a value is the inner one of the nest."""
+        """The axis of a value that is the inner one of the nest."""
         return tags.index(self.rank - 1) if self.rank - 1 in tags else None
 
     def is_continued(self) -> bool:

@@ -90,7 +90,7 @@ def _tile_ops(block: Block) -> list[Op]:
 
 
 def _bound(ops: Sequence[Op]) -> Value | None:
-    """What the lanes of a load are below, which is masked so."""
+    """The bound that a load's mask keeps its lanes below."""
     for op in ops:
         mask = defining(op.mask, Compare) if isinstance(op, Load) and op.mask is not None else None
         limit = None if mask is None or mask.predicate != "slt" else defining(mask.rhs, Splat)

@@ -15,15 +15,14 @@ tiles too wide for registers get a version; others go inside the loops over elem
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.insertion import insert, op_before
 from tilewright.backends.cpu.interchange_loops import goes_along_rows, keeps_rows_in_registers, known_turns
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.scf import For
-from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import i1, i64
+from tilewright.ir.types import i64
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
+from tilewright.transforms.op_builder import OpBuilder
 
 MOST_OPS = 200
 """Max ops that are written twice."""
@@ -69,8 +68,7 @@ def _add_version(loop: For) -> None:
             single.append(op.clone(mapping))
     arms = [Region([single]), Region([general])]
     types = [value.type for value in end.operands]
-    branch = Op.create("scf.if", (condition,), types, {}, arms, location=loop.location)
-    insert(branch, loop)
+    branch = OpBuilder(loop).op("scf.if", (condition,), types, {}, arms)
     for op in ops:
         op.unlink()
         general.append(op)
@@ -97,12 +95,7 @@ def _append_turn(block: Block, loop: For, mapping: dict[Value, Value]) -> None:
 
 def _has_a_single_turn(loop: For) -> Value:
     """An i1 in front of the loop; for bounds of i64 that are farther apart than an i64 says, false."""
-    low, high, step = (_wide(value, loop) for value in loop.bounds)
-    way = op_before(loop, "arith.subi", (high, low), i64)
-    some = op_before(loop, "arith.cmpi", (low, high), i1, {"predicate": Keyword("slt")})
-    one = op_before(loop, "arith.cmpi", (way, step), i1, {"predicate": Keyword("ule")})
-    return op_before(loop, "arith.andi", (some, one), i1)
-
-
-def _wide(value: Value, before: Op) -> Value:
-    return value if value.type is i64 else op_before(before, "arith.extsi", (value,), i64)
+    at = OpBuilder(loop)
+    low, high, step = (value if value.type is i64 else at.cast("arith.extsi", value, i64) for value in loop.bounds)
+    way = at.compute("arith.subi", high, low)
+    return at.compute("arith.andi", at.compare("slt", low, high), at.compare("ule", way, step))

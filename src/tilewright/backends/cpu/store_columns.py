@@ -11,17 +11,17 @@ to be neighbours are stored as one vector (`goes_in_runs` in `nest/loads.py`).
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import SINKS, conjuncts, lazy_closure
-from tilewright.backends.cpu.insertion import op_before
 from tilewright.backends.cpu.strides import steps_along
 from tilewright.dialects.cpu import Nest
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType, i1, i32, i64
+from tilewright.transforms.op_builder import OpBuilder
 
 FEWEST_ROWS = 8
 """Min rows for which a vector along a column pays off."""
@@ -37,7 +37,7 @@ def store_columns(module: Op) -> bool:
 
 
 def _only_store(nest: Nest) -> Store | None:
-    """What a nest of rows stores, if it does nothing else."""
+    """The store of a nest of rows that does nothing else."""
     sinks = [op for op in nest.body if isinstance(op, SINKS)]
     store = sinks[0] if len(sinks) == 1 else None
     return store if isinstance(store, Store) and nest.mode == "rows" and len(nest.outer) == 1 else None
@@ -57,18 +57,19 @@ def _turn(store: Store) -> None:
     """Let the nest of `store` run over its columns, and store rows of each."""
     nest, (rows, columns) = store.parent, store.pointer.type.shape or (1, 1)
     assert nest is not None, "it stands in a nest"
+    at = OpBuilder(store)
 
     def turned(value: Value) -> Value:
         height, width = value.type.shape or (1, 1)
         type = TensorType((width, height), value.type.scalar)
-        return op_before(store, "tt.trans", (value,), type, {"order": DenseArray(i32, (1, 0))})
+        return at.emit("tt.trans", (value,), type, {"order": DenseArray(i32, (1, 0))})
 
     def whole(condition: Value) -> Value:
         type = TensorType((columns, rows), i1)
-        return condition if condition.type is type else op_before(store, "tt.broadcast", (condition,), type)
+        return condition if condition.type is type else at.emit("tt.broadcast", (condition,), type)
 
     # condition by condition, so that each shows which rows or columns it ends
     conditions = [whole(turned(part)) for part in conjuncts(store.mask)] if store.mask is not None else []
-    mask = [reduce(lambda x, y: op_before(store, "arith.andi", (x, y), x.type), conditions)] if conditions else []
+    mask = [reduce(partial(at.compute, "arith.andi"), conditions)] if conditions else []
     store.set_operands([turned(store.pointer), turned(store.value), *mask])
     nest.attributes["outer"] = DenseArray(i64, (columns,))

@@ -16,9 +16,9 @@ Places count with the turns, and the function hands on one of its two: so what i
 from __future__ import annotations
 
 from tilewright.backends.cpu.loop_builder import offset_of
-from tilewright.dialects.arith import CompareIntegers, Select
+from tilewright.dialects.arith import CompareIntegers, IntegerCast, Select
 from tilewright.dialects.scf import Parallel, Reduce
-from tilewright.dialects.vector import Step, lanes_of
+from tilewright.dialects.vector import Broadcast, Step, lanes_of
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.rewriter import apply_rules
@@ -26,7 +26,7 @@ from tilewright.ir.types import i1
 from tilewright.transforms import arith_rules
 
 OF_LESS = {"slt": 1, "sle": 1, "ne": 1, "sgt": 0, "sge": 0, "eq": 0}
-"""What predicates say of a number and a greater one."""
+"""Whether a predicate holds of a number and a greater one."""
 
 
 def in_order(op: Reduce, loop: Parallel) -> Reduce:
@@ -80,7 +80,7 @@ def _greatest(value: Value, loop: Parallel) -> int | None:
     if value is loop.induction_variable:
         low, high = offset_of(loop.low), offset_of(loop.high)
         found = high if isinstance(low, int) and isinstance(high, int) and low >= 0 else None
-    elif op is not None and op.name in ("arith.extsi", "arith.trunci", "vector.broadcast"):
+    elif isinstance(op, IntegerCast | Broadcast):
         found = _greatest(op.operands[0], loop)
     elif op is not None and op.name == "arith.addi":
         counter, step = op.operands

@@ -38,7 +38,7 @@ from tilewright.transforms.functions import functions_of
 Found: TypeAlias = dict[Reduce, list[Sequence[Value]]]
 """For each reduction and turn, values."""
 Join: TypeAlias = Callable[[Reduce, int, list[Value]], Sequence[Value]]
-"""What becomes of the values of a turn."""
+"""A function of a reduction, a turn and its values, which says what to go on with."""
 
 
 def unroll_and_jam(module: Op) -> bool:
@@ -112,7 +112,7 @@ class _Unrolled:
         return self._together(self._by_turn(frame.results), {op: Combine(op) for op in self.combines})
 
     def _flip(self, backwards: Value, width: int) -> Value | None:
-        """What is to be exchanged in the bits of counters, so that the last one comes first where `backwards` holds."""
+        """The bits that are exchanged in counters, so that the last one comes first where `backwards` holds."""
         is_power = isinstance(self.high, int) and self.low == 0 and self.high.bit_count() == width.bit_count() == 1
         return self.b.select(backwards, self.b.sub(self.loop.high, width), 0) if is_power else None
 
@@ -192,4 +192,4 @@ _FOLDS: dict[str, Callable[[LoopBuilder, Op, list[Value]], Value]] = {
     "tt.addptr": _stepped,
     "vector.broadcast": lambda b, op, operands: b.splat(operands[0], lanes_of(op.result.type)),
 }
-"""What is known of an op some of whose operands are known."""
+"""The values of ops some of whose operands are known, by the name of the op."""

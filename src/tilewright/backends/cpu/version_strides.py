@@ -74,7 +74,7 @@ def put_version(b: LoopBuilder, nest: Nest, condition: Value, version: Nest) -> 
 
 
 def _runs_of(nest: Nest, function: Func) -> str:
-    """What the grid runs `nest` once for: "program", or "turn" of the loop around.
+    """The unit for which the grid runs `nest` once: "program", or "turn" of the loop around.
 
     "" where that is not known, or where turns may store to the same places again and again.
     """

@@ -16,7 +16,7 @@ PAGE = 4096
 
 
 class CpuCosts(NamedTuple):
-    """What a kind of CPU has, and from where on something pays off.
+    """The resources of a kind of CPU, and the sizes from which on something pays off.
 
     Attributes:
         registers: vector registers.

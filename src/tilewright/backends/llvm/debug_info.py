@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tilewright.backends.llvm.spelling import bits_of, element_of, is_float
-from tilewright.ir.attributes import Location
+from tilewright.ir.attributes import Location, span_of
 from tilewright.ir.core import Op, Value
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import PointerType, Type
 
 FIRST_NODE = 2

@@ -3,8 +3,9 @@
     lower_elementwise(w, op, ["%a", "%b"], 16)          # arith.addf on f32: %v7 = fadd <16 x float> %a, %b
 
 Values: i1 as i1, integers as iN, f16 as half, bf16 as bfloat, fp8 as i8, pointers as ptr. Arithmetic on f16, bf16 and
-fp8 happens in f32 and is rounded after each op, as in Triton. No result calls a library, and no operand traps:
-`integers.py` and `conversions.py` say what is defined where LLVM leaves it open.
+fp8 happens in f32 and is rounded after each op, as in Triton; AArch64's own sums and products of f16 give the same
+bits, since f32 has more than twice the digits. No result calls a library, and no operand traps: `integers.py` and
+`conversions.py` say what is defined where LLVM leaves it open.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.arith import Compare, FloatCast, Unary
 from tilewright.dialects.tt_elementwise import Clampf, ExternElementwise
 from tilewright.ir.core import Op
-from tilewright.ir.types import Type, f32, f64
+from tilewright.ir.types import Type, f16, f32, f64
 
 Lowering: TypeAlias = Callable[[LlvmWriter, Any, Sequence[str], int], str]
 """A function that emits an op of some kinds; its second parameter is of the class that these kinds share."""
@@ -171,6 +172,9 @@ def _fusible(opcode: str) -> Lowering:
         if form is f32 or form is f64:
             a, b = operands
             return w.emit(f"{opcode} {flags}{vector(element_of(form), lanes)} {a}, {b}")
+        if form is f16 and w.target.has_half_arithmetic:
+            a, b = operands  # a fused operation would round once where f32 rounds twice
+            return w.emit(f"{opcode} {vector('half', lanes)} {a}, {b}")
 
         def combine(a: Lanes, b: Lanes) -> Lanes:
             return a.kind(w.emit(f"{opcode} {flags}{a.kind.type} {a.name}, {b.name}"))

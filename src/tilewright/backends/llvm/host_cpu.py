@@ -1,4 +1,4 @@
-"""What the processor of this process can do, asked of the processor itself and by LLVM's names.
+"""The features of this process's processor, asked of the processor itself and by LLVM's names.
 
     host_cpu()          # HostCpu(vendor='AuthenticAMD', family=25, features=frozenset({'avx', 'avx2', …}))
 
@@ -22,7 +22,7 @@ from tilewright.support.system import SYSTEM
 
 
 class Registers(NamedTuple):
-    """What `cpuid` leaves in the registers."""
+    """The registers as `cpuid` leaves them."""
 
     eax: int
     ebx: int

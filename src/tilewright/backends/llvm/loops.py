@@ -75,7 +75,7 @@ Failed = Callable[[str, str], None]
 
 
 class _Names(dict[Value, str]):
-    """What values are called; those that nobody has named yet are asked for once."""
+    """The names of values; those that nobody has named yet are asked for once."""
 
     __slots__ = ("_emitter",)
 
@@ -114,7 +114,7 @@ class LoopEmitter:
         self.names[value] = name
 
     def placeless(self, value: Value) -> str:
-        """What needs no line where it stands, written where it is first used."""
+        """The text of an op that needs no line where it stands: it is written where it is first used."""
         op = value.op
         spell = self.PLACELESS.get(op.name) if op is not None else None
         if spell is not None:

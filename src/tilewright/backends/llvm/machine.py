@@ -90,6 +90,11 @@ class Target(NamedTuple):
         return f'nounwind "tune-cpu"="{self.tune}"{scalable}'
 
     @property
+    def has_half_arithmetic(self) -> bool:
+        """The processor adds and multiplies f16 without converting it."""
+        return "fullfp16" in self.features
+
+    @property
     def has_sve(self) -> bool:
         """Code uses registers of AArch64's scalable vectors, and runs only where they have `vector_bits`."""
         return "sve" in self.features

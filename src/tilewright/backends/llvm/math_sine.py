@@ -84,7 +84,7 @@ def _near_in_float(x: Lanes, *, turned: bool) -> Lanes:
 
 
 def _sixteenths(quarters: int) -> tuple[list[float], list[float], list[float]]:
-    """Of the angles kπ/16 and so many quarters of a turn: the sine as a float, what that lacks, and the cosine."""
+    """The sine of the angles kπ/16 and so many quarters of a turn as a float, its error, and the cosine."""
     first = [math.sin(k * math.pi / 16) for k in range(9)]
     half = [*first, *first[7:0:-1]]
     turn = [*half, *(-value for value in half)]

@@ -21,7 +21,7 @@ NEON_BITS = 128
 
 
 class Emitter(Protocol):
-    """What is needed of a writer."""
+    """The part of a writer that this file needs."""
 
     target: Target
 

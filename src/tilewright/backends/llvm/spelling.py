@@ -15,8 +15,7 @@ from math import copysign
 import ml_dtypes
 import numpy as np
 
-from tilewright.ir.literals import float_bits
-from tilewright.ir.quoting import quoted
+from tilewright.ir.literals import float_bits, quoted
 from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
 
 FLOAT_SPELLING = {"bf16": "bfloat", "f16": "half", "f32": "float", "f64": "double", "tf32": "float"}

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.analysis.scratch_memory import scratch_bytes_on
-from tilewright.analysis.stored_arguments import stored_arguments
+from tilewright.analysis.value_flow import stored_arguments
 from tilewright.backends.llvm import nvptx
 from tilewright.backends.nvidia import ptx_text
 from tilewright.backends.nvidia.lower.lowerer import Target
@@ -224,6 +224,6 @@ def _facts(kind: TensorDescType) -> dict[str, Any]:
         "swizzle": SWIZZLE_MODES[getattr(layout, "swizzling_byte_width", 0)],
         "elem_size": block.bits // 8,
         "elem_type": PADDED_FP4 if padded else element_type(block.element),
-        "block_size": list(box_of(layout, block.shape)),
+        "block_size": list(box_of(layout, block.shape, of_images=kind.of_images)),
         "fp4_padded": padded,
     }

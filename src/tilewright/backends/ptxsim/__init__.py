@@ -19,9 +19,10 @@ from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.families import HANDLERS
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.program import Launch, Program
+from tilewright.backends.ptxsim.shared import Uninitialized
 from tilewright.support.ptx_syntax import SourcePlace
 
-__all__ = ["DeviceMemory", "Launch", "Program", "SimulationError", "SourcePlace", "load"]
+__all__ = ["DeviceMemory", "Launch", "Program", "SimulationError", "SourcePlace", "Uninitialized", "load"]
 
 
 @lru_cache(maxsize=256)

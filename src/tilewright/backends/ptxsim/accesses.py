@@ -9,7 +9,7 @@ Asynchronous engines (bulk copies, wgmma and tcgen05) go another way to shared m
 what threads store must be fenced by `fence.proxy.async` before an engine may read it.
 
     engine_reads(machine, index, warps, lane)      # checked, and in use until `engine_has_read`
-    engine_writes(machine, index, lane)            # checked, and pending until `engine_has_written`
+    engine_writes(machine, index, content, lane)   # checked, and pending until `engine_has_written`
 """
 
 from __future__ import annotations
@@ -351,14 +351,15 @@ def engine_has_read(machine: Machine, index: Array, warps: Array, time: int | No
     machine.shared.note_read_by_all(index, warps, time)
 
 
-def engine_writes(machine: Machine, index: Array, lane: int) -> None:
+def engine_writes(machine: Machine, index: Array, content: Array, lane: int) -> None:
     """An engine begins to write bytes for a lane: check, and hold them.
 
     Raises:
-        SimulationError: another access is not ordered before.
+        SimulationError: another access is not ordered before; a copy in flight that brings the same bytes may land
+            before or behind this one.
     """
-    machine.refuse(machine.shared.write(index, np.full(len(index), machine.warp[lane])), lane)
-    machine.shared.hold_for_write(index)
+    machine.refuse(machine.shared.engine_write(index, content, np.full(len(index), machine.warp[lane])), lane)
+    machine.shared.hold_for_write(index, content)
 
 
 def engine_has_written(machine: Machine, index: Array, content: Array, lane: int, time: int) -> None:

@@ -64,7 +64,7 @@ class AsyncCopies:
 
     def issue(self, lanes: Array, index: Array, content: Array) -> None:
         """Lanes issue copies, which have been checked."""
-        self.machine.shared.hold_for_write(index.ravel())
+        self.machine.shared.hold_for_write(index.ravel(), content.ravel())
         group = self.open_group[lanes]
         self.flying.append(Copy(lanes, index, content, group, np.zeros(len(lanes), bool)))
 
@@ -156,7 +156,7 @@ def decode_arrive(instruction: Instruction, code: Decoder) -> Run:
         for lane, key in zip(lanes, located_barriers(machine, address(machine), lanes), strict=True):
             if counted:
                 barriers.at(key, int(lane)).pending += 1
-            barriers.arrive_later(key, int(lane), partial(copies.land, np.array([lane]), issued + 1))
+            barriers.arrive_later([key], int(lane), partial(copies.land, np.array([lane]), issued + 1))
 
     return run
 
@@ -179,7 +179,7 @@ def decode_store(instruction: Instruction, code: Decoder) -> Run:
             if start // machine.shared.stride != key // machine.shared.stride:
                 machine.fail("mbarrier", "the store tells an mbarrier of a CTA that its bytes do not go to", lane)
             index = start + np.arange(width)
-            engine_writes(machine, index, lane)
+            engine_writes(machine, index, row, lane)
             land = partial(engine_has_written, machine, index, row, lane)
             machine.family(MBarriers).bytes_later(key, lane, width, land)
 

@@ -11,7 +11,7 @@ the same place; with `.cta_group::2`, that of the even or the odd CTA of each pa
 
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
-in global memory at once. Not simulated: im2col, and bulk reductions in shared memory.
+in global memory at once. Not simulated: `im2col::w`, and bulk reductions in shared memory.
 
 A map that the kernel has stored itself must be acquired by `fence.proxy.tensormap` first.
 
@@ -61,6 +61,7 @@ from tilewright.backends.ptxsim.tensor_maps import (
     box_at,
     decode,
     fill_bytes,
+    pixels_at,
     rounded,
 )
 from tilewright.backends.ptxsim.tensor_maps import shared_addresses as addresses_of_box
@@ -110,22 +111,31 @@ def one(machine: Machine, read: Read, lane: int) -> int:
 TensorRead: TypeAlias = Callable[[Machine, int], tuple[TensorMap, Box]]
 
 
-def tensor_operand(operand: Operand, code: Decoder, *, rows: bool) -> TensorRead:
-    """Reads `[map, {x, y, …}]`; with `rows`, the coordinates behind the first are places in dimension 1."""
+def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Operand | None = None) -> TensorRead:
+    """Reads `[map, {x, y, …}]`; with `rows`, the coordinates behind the first are places in dimension 1.
+
+    Args:
+        distances: of images, how far the elements are from the pixels.
+    """
     if not isinstance(operand, Address):
         raise SimulationError("syntax", f"`{operand}` is no address with coordinates")
     place, *_ = operand.coordinates
     address = code.address(Address(operand.base, operand.offset))
     corner = [code.source(item, "s32") for item in items_of(place)]
+    offsets = None if distances is None else [code.source(item, "u16") for item in items_of(distances)]
 
     def read(machine: Machine, lane: int) -> tuple[TensorMap, Box]:
         found = tensor_map(machine, one(machine, address, lane), lane)
         at = tuple(one(machine, coordinate, lane) for coordinate in corner)
+        if bool(found.lower) != (offsets is not None):
+            machine.fail("tensor map", "a copy of images wants a map of images, and no other copy does", lane)
         if rows:
             return found, box_at(found, (at[0], 0), rows=at[1:])
         if len(at) != len(found.shape):
             text = f"{len(at)} coordinates for a tensor of {len(found.shape)} dimensions"
             machine.fail("tensor map", text, lane)
+        if offsets is not None:
+            return found, pixels_at(found, at, tuple(one(machine, offset, lane) for offset in offsets))
         return found, box_at(found, at)
 
     return read
@@ -255,7 +265,7 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
     content = rounded(piece.element, content)
     for cta, told in ctas.items():
         index = _indices(machine, machine.shared.address(piece.shared, cta), cta, lane)
-        engine_writes(machine, index, lane)
+        engine_writes(machine, index, content, lane)
         key = int(_indices(machine, machine.shared.address(np.array([barrier]), told), told, lane)[0])
         _check_barrier(machine, key, lane)
         land = partial(engine_has_written, machine, index, content, lane)
@@ -297,8 +307,8 @@ def _spaces(instruction: Instruction) -> tuple[str, str]:
 def decode_copy(instruction: Instruction, code: Decoder) -> Run:
     """cp.async.bulk… and cp.reduce.async.bulk…"""
     to, source = _spaces(instruction)
-    if any(part.startswith("im2col") for part in instruction.parts):
-        raise SimulationError("unsupported", "im2col copies are not simulated")
+    if any(part.startswith("im2col") and (part != "im2col" or to != "shared") for part in instruction.parts):
+        raise SimulationError("unsupported", "im2col copies to global memory, or with ::w, are not simulated")
     if to == source:
         return _decode_between_ctas(instruction, code)
     return _decode_load(instruction, code) if to == "shared" else _decode_store(instruction, code)
@@ -309,7 +319,8 @@ def _pieces(instruction: Instruction, code: Decoder, *, shared: int, outside: in
     start = code.address(instruction.operands[shared])
     if instruction.has("tensor"):
         rows = any(part in ("tile::gather4", "tile::scatter4") for part in instruction.parts)
-        read = tensor_operand(instruction.operands[outside], code, rows=rows)
+        distances = instruction.operands[3] if instruction.has("im2col") else None
+        read = tensor_operand(instruction.operands[outside], code, rows=rows, distances=distances)
 
         def boxes(machine: Machine, lane: int) -> Piece:
             return box_piece(machine, *read(machine, lane), one(machine, start, lane), lane)
@@ -331,7 +342,7 @@ def _decode_load(instruction: Instruction, code: Decoder) -> Run:
     place = 2 if instruction.has("tensor") else 3
     barrier = code.address(instruction.operands[place])
     multicast, of_pairs = instruction.has("multicast::cluster"), instruction.has("cta_group::2")
-    chosen = code.source(instruction.operands[place + 1], "b16") if multicast else None
+    chosen = code.source(instruction.operands[place + 1 + instruction.has("im2col")], "b16") if multicast else None
 
     def run(machine: Machine, active: Mask) -> None:
         for lane in machine.active_lanes(active).tolist():
@@ -393,8 +404,8 @@ def _decode_between_ctas(instruction: Instruction, code: Decoder) -> Run:
             target = _indices(machine, one(machine, to, lane) + byte, cta, lane)
             warps = np.array([machine.warp[lane]])
             engine_reads(machine, index, warps, lane)
-            engine_writes(machine, target, lane)
             content = machine.shared.data[index].copy()
+            engine_writes(machine, target, content, lane)
             key = int(_indices(machine, np.array([one(machine, barrier, lane)]), cta, lane)[0])
             land = partial(_land_between, machine, index, target, content, lane)
             machine.family(MBarriers).bytes_later(key, lane, len(byte), land)

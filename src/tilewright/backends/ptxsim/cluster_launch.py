@@ -55,7 +55,7 @@ def decode_request(instruction: Instruction, code: Decoder) -> Run:
             index = locate_shared(machine, start + np.arange(SIZE), np.full(SIZE, lane), 1, "answer")
             answer = _answer(machine)
             for moved in _distances(machine, lane) if to_all else (0,):
-                engine_writes(machine, index + moved, lane)
+                engine_writes(machine, index + moved, answer, lane)
                 land = partial(engine_has_written, machine, index + moved, answer, lane)
                 machine.family(MBarriers).bytes_later(key + moved, lane, SIZE, land)
 

@@ -249,8 +249,12 @@ class CtaBarriers:
         expected = arrivals.expected
         if expected is None:
             expected = int((machine.alive & (machine.cta == key[0])).sum())
-        if int(arrivals.came.sum()) < expected:
+        count = int(arrivals.came.sum())
+        if count < expected:
             return
+        if count > expected:
+            text = f"{count} threads come to barrier {key[1]}, which waits for {expected}: chance says for which"
+            machine.fail("barrier", text, int(arrivals.came.argmax()))
         del self.open[key]
         came, waiting = (np.unique(machine.warp[mask]) for mask in (arrivals.came, arrivals.waiting))
         machine.clocks.barrier(came, waiting)

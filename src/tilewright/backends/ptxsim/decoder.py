@@ -62,7 +62,7 @@ def thread_index(machine: Machine, axis: int) -> Array:
 
 
 def _cta(which: Callable[[Array, int], Array], axis: int, machine: Machine) -> Array:
-    """What `which` makes of the coordinate of the CTA, and of the extent of its cluster."""
+    """The number that `which` makes of the coordinate of the CTA, and of the extent of its cluster."""
     return which(machine.ctas[machine.cta, axis], machine.cluster[axis])
 
 

@@ -19,7 +19,7 @@ from tilewright.backends.ptxsim.code import KernelCode, Step
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.memory import DeviceMemory, Fault
 from tilewright.backends.ptxsim.shadow import Accessors, Clocks, GlobalShadow
-from tilewright.backends.ptxsim.shared import NAMED, WINDOW_BITS, SharedMemory
+from tilewright.backends.ptxsim.shared import NAMED, WINDOW_BITS, SharedMemory, Uninitialized
 from tilewright.backends.ptxsim.uninitialized import UninitializedRegisters
 from tilewright.backends.ptxsim.value_types import UNSIGNED, Array, Mask
 from tilewright.backends.ptxsim.waiting import Explain, who_waits
@@ -45,6 +45,7 @@ class Machine:
         pending: the CTAs of each cluster of later batches; who takes one out does its work.
         shared: bytes of shared memory per CTA, static ones included.
         checks: watch for races.
+        uninitialized: how to meet reads of shared memory that nothing has stored.
         watcher: watches global memory, for all batches of a launch; None: nobody does.
         time: of the clocks, to begin with.
         output: where text that the kernel prints goes.
@@ -73,6 +74,7 @@ class Machine:
         pending: deque[list[Extents]],
         shared: int,
         checks: bool,
+        uninitialized: Uninitialized,
         watcher: GlobalShadow | None,
         time: int,
         output: Callable[[str], None],
@@ -98,13 +100,23 @@ class Machine:
         x, y, z = self.ctas.astype(np.int64).T
         self._numbers = 1 + x + grid[0] * (y + grid[1] * z)
         self.shared = SharedMemory(
-            len(self.ctas), shared, unit=code.shared_unit, cluster=self.cluster_size, clocks=self.clocks, checks=checks
+            len(self.ctas),
+            shared,
+            unit=code.shared_unit,
+            cluster=self.cluster_size,
+            clocks=self.clocks,
+            checks=checks,
+            uninitialized=uninitialized,
         )
         self.frame_stride = -(-code.frame // 16) * 16
         frame = np.zeros(self.lanes * self.frame_stride, np.uint8)
         self.frame: dict[int, Array] = {width: frame.view(f"u{width}") for width in (1, 2, 4, 8)}
         self.registers: list[Array] = [np.zeros(self.lanes, UNSIGNED[bits]) for bits in code.registers]
         self.returns: dict[str, Array] = {}
+        self._start(code)
+
+    def _start(self, code: KernelCode) -> None:
+        """All threads are at the entry, and nothing has run yet."""
         self.groups: dict[int, Mask] = {code.entry: None if self.alive.all() else self.alive.copy()}
         self.parked: dict[int, Array] = {}
         self.at = code.entry
@@ -116,7 +128,7 @@ class Machine:
         self.at_end: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[Array], None]] = []
         self.at_deadlock: list[Explain] = []
-        self.followed = frozenset(code.accumulators | code.fragments) if checks else frozenset()
+        self.followed = frozenset(code.accumulators | code.fragments) if self.checks else frozenset()
         self.follow: Follow | None = None
 
     # ---- what instruction families use

@@ -106,7 +106,8 @@ def instruction_descriptor(kind: str, bits: int, *, pairs: bool = False) -> Inst
     first, second = types.get(bits >> 7 & 7), types.get(bits >> 10 & (3 if kind.startswith("mxf4") else 7))
     result = "f32" if scaled else RESULTS.get(kind, {0: "f16", 1: "f32"}).get(bits >> 4 & 3)
     sparse, rows = bits >> 2 & 1, (bits >> 27 & 3) * 128 if scaled else (bits >> 24 & 31) * 16
-    if first is None or second is None or result is None or sparse or rows not in ((256,) if pairs else (64, 128)):
+    extents = {(False, False): (64, 128), (False, True): (128,), (True, False): (128, 256), (True, True): (256,)}
+    if first is None or second is None or result is None or sparse or rows not in extents[pairs, scaled]:
         return None
     return InstructionDescriptor(
         rows=rows,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -116,15 +117,15 @@ class MBarriers:
         """A lane arrives, `count` times."""
         self._arrive(key, lane, count, self.machine.clocks.publish([self.machine.warp[lane]]))
 
-    def arrive_later(self, key: Key, lane: int, land: Landing) -> Pending:
-        """An asynchronous instruction of a lane will do something, and arrive then."""
+    def arrive_later(self, keys: Sequence[Key], lane: int, land: Landing) -> list[Pending]:
+        """An asynchronous instruction of a lane will do something, and arrive at some barriers then."""
         known, time = self._publish(lane)
 
-        def finish() -> None:
+        def finish(key: Key) -> None:
             land(time)
             self._arrive(key, lane, 1, known)
 
-        return self._later(key, lane, finish)
+        return [self._later(key, lane, partial(finish, key)) for key in keys]
 
     def bytes_later(self, key: Key, lane: int, size: int, land: Landing) -> Pending:
         """An asynchronous copy of a lane will do something, and bring so many bytes then."""
@@ -185,7 +186,7 @@ class MBarriers:
         return False
 
     def _explain(self) -> Reasons:
-        """What warps wait for that looked at an mbarrier in vain, and at no other one since."""
+        """The reasons why warps wait that looked at an mbarrier in vain, and at no other one since."""
         waiting = self._waiting.items()
         return {warp: (at, self._missing(key, warp)) for warp, (key, at) in waiting if key in self.barriers}
 

@@ -178,13 +178,6 @@ def multiply(first: Values, second: Values) -> Values:
     return product
 
 
-def multiply_accumulate(
-    first: Values, second: Values, sums: Values, element: str, *, saturate: bool = False
-) -> NDArray[np.uint8]:
-    """Bytes of `first` x `second` + `sums` as elements of this type, one after the other along the last axis."""
-    return finish(multiply(first, second) + sums, element, saturate=saturate)
-
-
 def finish(total: Values, element: str, *, saturate: bool = False) -> NDArray[np.uint8]:
     """Bytes of a sum as elements of this type: rounded, wrapped, or saturated."""
     if saturate and element in INTEGERS:

@@ -33,6 +33,7 @@ from tilewright.backends.ptxsim.machine import Extents, Machine
 from tilewright.backends.ptxsim.memory import DeviceMemory
 from tilewright.backends.ptxsim.reconvergence import in_reconvergence_order
 from tilewright.backends.ptxsim.shadow import GlobalShadow
+from tilewright.backends.ptxsim.shared import Uninitialized
 from tilewright.backends.ptxsim.uninitialized import FLOWS, suspects
 from tilewright.backends.ptxsim.value_types import TYPES, Array
 from tilewright.support.progress import Progress
@@ -297,6 +298,7 @@ class Launch:
         shared: bytes of dynamic shared memory.
         cluster: extents in CTAs; the grid is a multiple of them.
         checks: watch for races.
+        uninitialized: `report` reads of shared memory that nothing has stored, or let them give a `nan`.
         output: takes the text that kernels print.
     """
 
@@ -307,6 +309,7 @@ class Launch:
     shared: int = 0
     cluster: Extents = (1, 1, 1)
     checks: bool = True
+    uninitialized: Uninitialized = "report"
     output: Callable[[str], None] = _print
 
     def run(self, memory: DeviceMemory, arguments: Sequence[Any]) -> None:
@@ -341,6 +344,7 @@ class Launch:
                     pending=pending,
                     shared=code.shared + self.shared,
                     checks=self.checks,
+                    uninitialized=self.uninitialized,
                     watcher=watcher,
                     time=time,
                     output=self.output,

@@ -162,7 +162,7 @@ class Shadow(AccessTimes):
 
     Attributes:
         initialised: has it a value?
-        pending: will an asynchronous copy write it?
+        pending: asynchronous copies that will write it.
         in_use: asynchronous instructions that still read it.
         unfenced: stored by a thread, and no fence lets asynchronous engines see it.
     """
@@ -171,7 +171,7 @@ class Shadow(AccessTimes):
         super().__init__(units, clocks)
         self.cluster_units, self.checks = cluster_units, checks
         self.initialised = np.zeros(units, bool)
-        self.pending = np.zeros(units, bool)
+        self.pending = np.zeros(units, np.int32)
         self.in_use = np.zeros(units, np.int32)
         self.unfenced = np.zeros(units, bool)
         self._any_pending = self._any_in_use = 0
@@ -202,20 +202,27 @@ class Shadow(AccessTimes):
             return self._fault("race", "read of shared memory that an asynchronous copy is writing", index, "pending")
         return None
 
-    def write(self, index: Array, warps: Array, same: Array | None = None) -> Fault | None:
+    def write(
+        self, index: Array, warps: Array, same: Array | None = None, coming: Array | None = None
+    ) -> Fault | None:
         """Warps are about to store: check, and note it. The fault's index is a place in `index`.
 
         Args:
             index, warps: as for `read`.
             same: what is stored is there already, by index: it does not matter who stored it.
+            coming: asynchronous copies in flight bring there what is stored, by index; they may land in any order.
         """
-        if self._any_pending and self.pending[index].any():
-            return self._fault("race", "store to shared memory that an asynchronous copy is writing", index, "pending")
+        if self._any_pending:
+            pending = self.pending[index] > 0
+            pending = pending if coming is None else pending & ~coming
+            if pending.any():
+                text = "store to shared memory that an asynchronous copy is writing"
+                return Fault("race", text, int(pending.argmax()))
         if self._any_in_use and self.in_use[index].any():
             text = "store to shared memory that an asynchronous instruction still reads"
             return self._fault("race", text, index, "in_use")
         if self.checks:
-            fault = self._write_conflict(index, warps, same)
+            fault = self._write_conflict(index, warps, same if coming is None else coming)
             if fault is not None:
                 return fault
         self.note_write(index, warps)
@@ -264,7 +271,7 @@ class Shadow(AccessTimes):
     def _fault(self, kind: str, text: str, index: Array, which: str) -> Fault:
         wrong = {
             "unset": ~self.initialised[index],
-            "pending": self.pending[index],
+            "pending": self.pending[index] > 0,
             "in_use": self.in_use[index] > 0,
         }
         return Fault(kind, text, int(wrong[which].argmax()))
@@ -273,12 +280,12 @@ class Shadow(AccessTimes):
 
     def hold_for_write(self, index: Array) -> None:
         """An asynchronous copy will write there; until `end_write` nobody may touch that."""
-        self.pending[index] = True
+        self.pending[index] += 1
         self._any_pending += len(index)
 
     def end_write(self, index: Array) -> None:
         """The copy has landed. Call `note_write` for the warp that has waited for it."""
-        self.pending[index] = False
+        self.pending[index] = np.maximum(self.pending[index] - 1, 0)  # lanes of one instruction may share a place
         self._any_pending -= len(index)
 
     def hold_for_read(self, index: Array) -> None:

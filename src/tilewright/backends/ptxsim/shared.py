@@ -10,7 +10,7 @@ Checks are the business of `shadow.py`; here stand the forms of its methods for 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,10 @@ NAMED = 1 << 28
 """The bit that an address has where it names a CTA."""
 ALIGNMENT = 1024
 """The alignment of every CTA's memory, in bytes, as the swizzles of tensor copies want it."""
+NAN_BYTE = 0xFF
+"""The byte that numbers of every float format consist of where they are a NaN; integers of such bytes are -1."""
+Uninitialized: TypeAlias = Literal["report", "nan"]
+"""The ways to meet a read of what nothing has stored: as a mistake, or as a NaN."""
 
 
 class SharedMemory:
@@ -39,6 +43,7 @@ class SharedMemory:
         cluster: CTAs per cluster; the CTAs of one stand side by side.
         clocks: the knowledge of warps about each other.
         checks: watch for races; the other checks are always on.
+        uninitialized: how to meet reads of what nothing has stored.
 
     Attributes:
         data: all bytes; a CTA's begin at `base(cta)`.
@@ -47,15 +52,28 @@ class SharedMemory:
         shadow: who stored and read what.
     """
 
-    def __init__(self, ctas: int, size: int, *, unit: int, cluster: int, clocks: Clocks, checks: bool) -> None:
-        self.size, self.unit, self.cluster = size, unit, cluster
+    def __init__(
+        self,
+        ctas: int,
+        size: int,
+        *,
+        unit: int,
+        cluster: int,
+        clocks: Clocks,
+        checks: bool,
+        uninitialized: Uninitialized,
+    ) -> None:
+        self.size, self.unit, self.cluster, self.uninitialized = size, unit, cluster, uninitialized
         self.stride = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
         total = ctas * self.stride
-        self.data = np.zeros(total, np.uint8)
+        self.data = np.full(total, NAN_BYTE, np.uint8)
+        self._coming = np.zeros(total, np.uint8)
         self.views: dict[int, Array] = {width: self.data.view(f"u{width}") for width in (1, 2, 4, 8)}
         self._shift = unit.bit_length() - 1
         units = self.stride >> self._shift
         self.shadow = Shadow(ctas * units, cluster * units, clocks=clocks, checks=checks)
+        if uninitialized == "nan":
+            self.shadow.initialised[:] = True
 
     def base(self, cta: Any) -> Any:
         """The index in `data` where the memory of a CTA (or of each of an array of CTAs) begins."""
@@ -87,7 +105,7 @@ class SharedMemory:
         wrong = (addresses < 0) | (addresses >= 2 * NAMED) | (ranks >= self.cluster)
         named = addresses & NAMED != 0
         found = np.where(named, ctas // self.cluster * self.cluster + ranks, ctas)
-        return np.where(wrong | (~named & (ranks > 0)), -1, found)
+        return np.where(wrong | (np.logical_not(named) & (ranks > 0)), -1, found)
 
     def address(self, offsets: Any, cta: Any) -> Any:
         """Addresses of the same bytes in the memory of a CTA, by its number in the batch."""
@@ -147,7 +165,15 @@ class SharedMemory:
     def note_read_by_all(self, index: Array, warps: Array, time: int | None = None) -> None:
         self.shadow.note_read_by_all(self._units(index)[0], warps, time)
 
-    def hold_for_write(self, index: Array) -> None:
+    def engine_write(self, index: Array, content: Array, warps: Array) -> Fault | None:
+        units, begins = self._units(index)
+        coming = self.shadow.pending[units] > 0
+        if coming.any():
+            coming &= np.logical_and.reduceat(self._coming[index] == content, np.flatnonzero(begins))
+        return self.shadow.write(units, warps[begins], coming=coming)
+
+    def hold_for_write(self, index: Array, content: Array) -> None:
+        self._coming[index] = content
         self.shadow.hold_for_write(self._units(index)[0])
 
     def end_write(self, index: Array) -> None:
@@ -160,7 +186,9 @@ class SharedMemory:
         self.shadow.end_read(self._units(index)[0])
 
     def forget(self, index: Array) -> None:
-        self.shadow.forget(self._units(index)[0])
+        self.data[index] = NAN_BYTE
+        if self.uninitialized == "report":
+            self.shadow.forget(self._units(index)[0])
 
     def engine_wrote(self, index: Array) -> None:
         self.shadow.engine_wrote(self._units(index)[0])

@@ -9,9 +9,11 @@
 One thread issues them, and they run one after the other. Results are computed at once; until the mbarrier of a later
 commit is looked at, sums are pending, and operands in use.
 
-A pair of CTAs, of ranks 2i and 2i + 1 in a cluster, computes 256 rows: each has half of the rows of A and of the sums,
-and half of the columns of B, at the same addresses. Not simulated: pairs with 128 rows or with scales, sparse products,
-`.ws`, and masks of output rows.
+A pair of CTAs, of ranks 2i and 2i + 1 in a cluster, computes 256 or 128 rows: each has half of the rows of A and of the
+sums, and half of the columns of B, at the same addresses; of the scales those of its rows of A, and of all columns of
+B. Of 128 rows, each CTA's 64 are there for one half of the columns, and 64 rows further on for the other one. Not
+simulated: pairs with 128 rows whose A is in tensor memory, or with scales; sparse products, `.ws`, and masks of output
+rows.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ from tilewright.backends.ptxsim.tensor_memory import TensorMemory, Words, split_
 from tilewright.backends.ptxsim.value_types import WIDTHS, Array, Mask, read_elements
 from tilewright.support.ptx_syntax import Address, Instruction, Vector
 
-QUARTER = 32
+QUARTER, HALF = 32, 64
+"""Parts of the rows of tensor memory."""
+WHOLE_PAIR = 256
+"""The rows of a product in which a pair of CTAs uses all rows of its tensor memory."""
 
 
 @dataclass(eq=False)
@@ -90,8 +95,7 @@ class TensorCore:
             self.end(mine, time)
             commits[:] = [commit for commit in commits if commit not in earlier]
 
-        later = [self.machine.family(MBarriers).arrive_later(key, lane, land) for key in keys]
-        commits.extend(later)
+        commits.extend(self.machine.family(MBarriers).arrive_later(keys, lane, land))
 
     def read_words(self, words: Words, flight: InFlight) -> Array:
         """Words that an instruction reads; those of instructions before it are there for it."""
@@ -198,8 +202,6 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
     goes_on = code.source(next(operand for operand in rest if not isinstance(operand, Address)), "pred")
     block = next((BLOCKS[part] for part in instruction.parts if part in BLOCKS), None)
     is_pair = instruction.has("cta_group::2")
-    if is_pair and scales:
-        raise SimulationError("unsupported", "products with scales of pairs of CTAs are not simulated")
 
     def run(machine: Machine, active: Mask) -> None:
         core = machine.family(TensorCore)
@@ -210,15 +212,18 @@ def decode_product(instruction: Instruction, code: Decoder) -> Run:
                 machine.fail("unsupported", f"the product {bits:#x} is not simulated", lane)
             flight, part = InFlight(lane), found.share(len(ctas))
             read = _first_in_tensor_memory if in_tensor_memory else operand_values
+            if in_tensor_memory and is_pair and found.rows != WHOLE_PAIR:
+                text = f"a product of a pair of CTAs with {found.rows} rows and A in tensor memory is not simulated"
+                machine.fail("unsupported", text, lane)
             place, second = one(machine, left, lane), one(machine, descriptor, lane)
             a = np.concatenate([read(core, place, cta, part, flight) for cta in ctas])
             b = np.concatenate([operand_values(core, second, cta, part, flight, second=True) for cta in ctas])
-            if scales:
-                places = [one(machine, address, lane) for address in scales]
-                a, b = _scaled(core, a, b, places, found, flight, block)
+            places = [one(machine, address, lane) for address in scales]
             adds, address = bool(one(machine, goes_on, lane)), one(machine, to, lane)
-            for cta, rows in zip(ctas, np.split(multiply(a, b.T), len(ctas)), strict=True):
-                _accumulate(core, rows, cta, address, found, flight, adds=adds)
+            for cta, own in zip(ctas, np.split(a, len(ctas)), strict=True):
+                factors = _scaled(core, own, b, cta, places, found, flight, block) if scales else (own, b)
+                total = multiply(factors[0], factors[1].T)
+                _accumulate(core, total, cta, address, found, flight, in_halves=is_pair, adds=adds)
             core.flying.append(flight)
 
     return run
@@ -247,26 +252,25 @@ def _scaled(
     core: TensorCore,
     a: Array,
     b: Array,
+    cta: int,
     places: list[int],
     form: InstructionDescriptor,
     flight: InFlight,
     block: int | None,
 ) -> tuple[Array, Array]:
     count = form.depth // (block or form.block)
-    of_rows = _scales(core, places[0], form.rows, form.scale_places[0], count, form.scale, flight)
-    of_columns = _scales(core, places[1], form.columns, form.scale_places[1], count, form.scale, flight)
+    of_rows = _scales(core, cta, places[0], len(a), form.scale_places[0], count, form.scale, flight)
+    of_columns = _scales(core, cta, places[1], form.columns, form.scale_places[1], count, form.scale, flight)
     return scaled(a, of_rows, 1), scaled(b, of_columns, 1)
 
 
 def _scales(
-    core: TensorCore, address: int, lines: int, first: int, count: int, element: str, flight: InFlight
+    core: TensorCore, cta: int, address: int, lines: int, first: int, count: int, element: str, flight: InFlight
 ) -> Array:
-    """Scales of each row: row i is in row i % 32, word i // 32; `count` bytes of it from `first` on."""
+    """Scales of each row in a CTA: row i is in row i % 32, word i // 32; `count` bytes of it from `first` on."""
     row, column = split_address(address)
     line = np.arange(lines)
-    words = core.read_words(
-        (int(core.machine.cta[flight.lane]), row + line % QUARTER, column + line // QUARTER), flight
-    )
+    words = core.read_words((cta, row + line % QUARTER, column + line // QUARTER), flight)
     raw = np.ascontiguousarray(words).view(np.uint8).reshape(lines, 4)
     return read_elements(raw[:, first : first + count], element)
 
@@ -279,12 +283,21 @@ def _accumulate(
     form: InstructionDescriptor,
     flight: InFlight,
     *,
+    in_halves: bool,
     adds: bool,
 ) -> None:
-    """Add a CTA's rows of a product to its tensor memory, or put them there."""
+    """Add a CTA's rows of a product to its tensor memory, or put them there.
+
+    Args:
+        in_halves: of 64 rows, the second half of the columns is 64 rows further on.
+    """
     row, column = split_address(address)
-    rows = row + rows_of(len(total))[:, None] + 0 * np.arange(form.columns)
-    columns = column + np.arange(form.columns) + 0 * rows
+    places = np.arange(form.columns) + 0 * np.arange(len(total))[:, None]
+    if in_halves and len(total) == HALF:
+        half = form.columns // 2
+        rows, columns = row + np.arange(HALF)[:, None] + places // half * HALF, column + places % half
+    else:
+        rows, columns = row + rows_of(len(total))[:, None] + 0 * places, column + places
     words = cta, rows, columns
     if adds:
         held = np.ascontiguousarray(core.read_words(words, flight)).view(np.uint8)

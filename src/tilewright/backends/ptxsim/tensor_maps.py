@@ -20,7 +20,9 @@ from tilewright.backends.ptxsim.matrix_descriptors import swizzled
 
 SIZE = 128
 DIMENSIONS = 5
-_FORMAT = struct.Struct("<QBBBBB3x5I5I5I4x4Q")
+AXES = 3
+"""The most axes of an image."""
+_FORMAT = struct.Struct("<QBBBBB?2x5I5I5I4x4Q3h3h")
 ELEMENTS = (
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32ftz", "f64", "bf16", "tf32", "tf32ftz",
     "b4x16", "b4x16_p64", "b6x16_p32",
@@ -47,6 +49,10 @@ FIELDS: dict[str, tuple[int, int, int]] = {
 NAN_BITS = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f32ftz": 0x7FFFFFFF, "tf32": 0x7FFFFFFF}
 
 
+MAX_PIXELS = 1024
+"""The most pixels that one copy of images moves."""
+
+
 class MapError(ValueError):
     """A map that the copy engine would refuse."""
 
@@ -60,10 +66,11 @@ class TensorMap:
         element: a member of `ELEMENTS`.
         shape: elements along each dimension.
         strides: bytes from one place to the next, for all dimensions but the innermost; multiples of 16.
-        box: elements of the box along each dimension, 1 to 256.
+        box: elements of the box along each dimension, 1 to 256; of images the channels, and 1 to 1024 pixels.
         swizzle: of the box in shared memory: 0, 32, 64 or 128 bytes.
         element_strides: every how-manyth element is taken.
         fill_nan: whether elements outside the tensor are NaN, not zero.
+        lower, upper: of images, the corners of the box of pixels, from the first and from the last pixel; else empty.
     """
 
     address: int
@@ -74,18 +81,23 @@ class TensorMap:
     swizzle: int = 0
     element_strides: tuple[int, ...] = ()
     fill_nan: bool = False
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
         """The 128 bytes."""
         mode = next(number for number, width in SWIZZLES.items() if width == self.swizzle)
-        steps = self.element_strides or (1,) * len(self.box)
+        steps = self.element_strides or (1,) * len(self.shape)
         numbers = [
             *_padded(self.box, DIMENSIONS),
             *_padded(steps, DIMENSIONS),
             *_padded(self.shape, DIMENSIONS),
             *_padded(self.strides, DIMENSIONS - 1),
+            *_padded(self.lower, AXES),
+            *_padded(self.upper, AXES),
         ]
-        head = (self.address, len(self.shape) - 1, ELEMENTS.index(self.element), 0, mode, self.fill_nan)
+        kind = ELEMENTS.index(self.element), 0, mode
+        head = (self.address, len(self.shape) - 1, *kind, self.fill_nan, bool(self.lower))
         return _FORMAT.pack(*head, *numbers).ljust(SIZE, b"\0")
 
     @property
@@ -113,20 +125,23 @@ def decode(raw: bytes) -> TensorMap:
     Raises:
         MapError: the copy engine would refuse it, or it is of a kind that is not modelled.
     """
-    address, last, kind, interleave, mode, fill, *numbers = _FORMAT.unpack(raw[: _FORMAT.size])
+    address, last, kind, interleave, mode, fill, of_images, *numbers = _FORMAT.unpack(raw[: _FORMAT.size])
     rank = last + 1
     if rank > DIMENSIONS or kind >= len(ELEMENTS) or mode not in SWIZZLES or interleave:
         raise MapError(f"rank {rank}, element {kind}, swizzle {mode}, interleave {interleave} are not modelled")
-    box, steps, shape, strides = numbers[:5], numbers[5:10], numbers[10:15], numbers[15:]
+    box, steps, shape, strides = numbers[:5], numbers[5:10], numbers[10:15], numbers[15:19]
+    axes = rank - 2 if of_images else 0
     found = TensorMap(
         address=address,
         element=ELEMENTS[kind],
         shape=tuple(shape[:rank]),
         strides=tuple(strides[: rank - 1]),
-        box=tuple(box[:rank]),
+        box=tuple(box[: 2 if of_images else rank]),
         swizzle=SWIZZLES[mode],
         element_strides=tuple(steps[:rank]),
         fill_nan=bool(fill),
+        lower=tuple(numbers[19 : 19 + axes]),
+        upper=tuple(numbers[22 : 22 + axes]),
     )
     _check(found)
     return found
@@ -137,7 +152,8 @@ def _check(found: TensorMap) -> None:
         raise MapError(f"the tensor's address {found.address:#x} is no multiple of 16")
     if any(stride % 16 or stride >= 1 << 40 for stride in found.strides):
         raise MapError(f"the strides {found.strides} are not all multiples of 16 bytes below 2**40")
-    if not all(1 <= size <= 256 for size in found.box) or not all(found.shape):
+    longest = (256, MAX_PIXELS) if found.lower else (256,) * len(found.box)
+    if not all(1 <= size <= most for size, most in zip(found.box, longest, strict=True)) or not all(found.shape):
         raise MapError(f"a box of {found.box} of a tensor of {found.shape}: a box has 1 to 256 places, a tensor some")
     if not all(1 <= step <= 8 for step in found.element_strides):
         raise MapError(f"the element strides {found.element_strides} are not all from 1 to 8")
@@ -187,6 +203,42 @@ def box_at(map: TensorMap, corner: tuple[int, ...], rows: tuple[int, ...] = ()) 
     return Box(shared, np.asarray(address, np.int64), inside, size, shared_size)
 
 
+def pixels_at(map: TensorMap, corner: tuple[int, ...], offsets: tuple[int, ...]) -> Box:
+    """The pixels of images from the one at `corner` on, with some channels of each; innermost first.
+
+    A copy goes through the pixels of the box, whose corners the map says, row after row and image after image. The
+    elements are at a distance of `offsets` from each; outside of an image they are filled.
+    """
+    elements, size, shared_size = map.unit
+    channels, count = map.box[0] // elements, map.box[1]
+    pixels = np.array(_walked(map, corner[1:], count), np.int64).T
+    pixels[: len(offsets)] += np.array(offsets, np.int64)[:, None]
+    at = [np.tile(corner[0] + np.arange(channels, dtype=np.int64) * elements, count)]
+    at += [np.repeat(axis, channels) for axis in pixels]
+    inside = np.all([(place >= 0) & (place < extent) for place, extent in zip(at, map.shape, strict=True)], axis=0)
+    address = map.address + at[0] // elements * size
+    for place, stride in zip(at[1:], map.strides, strict=True):
+        address = address + place * stride
+    shared = np.arange(channels * count, dtype=np.int64) * shared_size
+    return Box(shared, address, inside, size, shared_size)
+
+
+def _walked(map: TensorMap, start: tuple[int, ...], count: int) -> list[list[int]]:
+    """Pixels, each with the number of its image last: `count` of them from `start` on."""
+    last = [extent - 1 + corner for extent, corner in zip(map.shape[1:], map.upper, strict=False)]
+    pixel, found = list(start), []
+    for _ in range(count):
+        found.append(list(pixel))
+        for axis, end in enumerate(last):
+            pixel[axis] += map.element_strides[axis + 1]
+            if pixel[axis] <= end:
+                break
+            pixel[axis] = map.lower[axis]
+        else:
+            pixel[-1] += 1
+    return found
+
+
 def shared_addresses(box: Box, start: int, swizzle: int) -> NDArray[np.int64]:
     """Addresses in shared memory of every byte that a copy moves: (unit, byte)."""
     offsets = start + box.shared[:, None] + np.arange(box.size, dtype=np.int64)
@@ -200,7 +252,7 @@ def fill_bytes(map: TensorMap, size: int) -> NDArray[np.uint8]:
 
 
 def rounded(element: str, content: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What a load puts into shared memory for the bytes of whole elements: those of a map of tf32 are rounded to it.
+    """The bytes that a load puts into shared memory for whole elements: those of a map of tf32 are rounded to it.
 
     The nearest number with ten bits of fraction is taken, of two the even one; infinities and NaNs stay.
     """

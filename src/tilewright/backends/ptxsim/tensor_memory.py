@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.backends.ptxsim.accesses import WINDOWS, nothing, store
+from tilewright.backends.ptxsim.accesses import WINDOWS, locate_shared, nothing, store
 from tilewright.backends.ptxsim.bulk_copies import one
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Write, command, items_of
@@ -35,7 +35,7 @@ from tilewright.support.ptx_syntax import Immediate, Instruction, number_of
 ROWS, COLUMNS = 128, 512
 SMALLEST = 32
 """Columns of the smallest allocation; others are powers of two."""
-MEANINGLESS = np.uint32(0x7FDEAD00)
+MEANINGLESS = np.uint32(0xFFFFFFFF)
 """The content of words that nothing has stored, a NaN: reading is no mistake, for kernels do it ahead of conditions."""
 _SHAPES = ("32x32b", "16x32bx2", "16x64b", "16x128b", "16x256b")
 Words: TypeAlias = tuple[int, Array, Array]
@@ -176,7 +176,10 @@ def split_address(address: int) -> tuple[int, int]:
 
 
 def decode_allocate(instruction: Instruction, code: Decoder) -> Run:
-    """tcgen05.alloc… [where the address goes], columns; each CTA of a pair allocates, and gets the same columns."""
+    """tcgen05.alloc… [where the address goes], columns; each CTA of a pair allocates, and gets the same columns.
+
+    The address is no store of a thread: an engine that reads the place when it is used otherwise needs no fence for it.
+    """
     place, number = instruction.operands
     address, columns = code.address(place), code.source(number, "u32")
 
@@ -188,6 +191,8 @@ def decode_allocate(instruction: Instruction, code: Decoder) -> Run:
             place = one(machine, address, lane)
             place -= WINDOWS["shared"] if place >= WINDOWS["shared"] else 0
             store(machine, "shared", np.array([place]), np.array([lane]), 4, [np.array([start], np.uint32)])
+            index = locate_shared(machine, np.array([place]), np.array([lane]), 4, "store")
+            machine.shared.engine_wrote(index + np.arange(4))
 
     return run
 

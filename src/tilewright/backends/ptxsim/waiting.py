@@ -1,4 +1,4 @@
-"""Who waits for what, for the report of a deadlock.
+"""The report of a deadlock: the warps that wait, and for what.
 
     deadlock: threads poll memory that nobody changes any more
       kernel `pipelined`, thread (128, 0, 0) of CTA (0, 0, 0)

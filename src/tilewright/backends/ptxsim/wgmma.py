@@ -91,7 +91,7 @@ class WarpGroupProducts:
         machine.follow = self._touch
 
     def fence(self, first: int) -> None:
-        """What the group has done to registers comes before its next products."""
+        """Writes of the group to registers come before its next products."""
         for fenced in self._fenced.values():
             fenced[first : first + GROUP] = True
 

@@ -136,7 +136,7 @@ def evaluate_side(frame: Frame[Any], steps: hir.Block, register: hir.Register | 
 
 
 def side_of(frame: Frame[Any], run: Callable[[], Any]) -> Side:
-    """What `run()` evaluates, as one side of a branch, in a block of its own."""
+    """The ops that `run()` evaluates, as one side of a branch, in a block of its own."""
     lost, result, going = dict(frame.lost), frame.result, frame.going
     with frame.region(Block()) as block:
         value = run()
@@ -276,7 +276,7 @@ class Merge:
         return results
 
     def _complete_result(self) -> None:
-        """What a loop returns on one side only has some value on the other, too, which nothing reads there."""
+        """A value that a loop returns on one side only has some value on the other, too, which nothing reads there."""
         frame, sides = self._frame, (self._then, self._orelse)
         for side, other in (sides, sides[::-1]):
             if hir.RESULT in other.names and hir.RESULT not in side.names:

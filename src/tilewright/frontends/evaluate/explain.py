@@ -7,8 +7,7 @@ import re
 from types import ModuleType, TracebackType
 
 from tilewright.frontends.errors import BadArguments, PythonRaised, UndefinedName, UnknownAttribute
-from tilewright.ir.attributes import FileLocation
-from tilewright.ir.spans import span_of
+from tilewright.ir.attributes import FileLocation, span_of
 from tilewright.support.diagnostics import (
     CompilationError,
     Diagnostic,

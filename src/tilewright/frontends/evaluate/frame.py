@@ -12,10 +12,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from tilewright.frontends import hir
 from tilewright.frontends.evaluate.explain import as_compilation_error
-from tilewright.ir.attributes import Attribute, CallLocation, FileLocation, Location
+from tilewright.ir.attributes import Attribute, CallLocation, FileLocation, Location, span_of
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
-from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import CompilationError, Diagnostic, InternalError, located
 
 Handler = Callable[["Frame[Any]", Any], None]

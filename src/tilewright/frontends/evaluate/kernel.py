@@ -18,9 +18,8 @@ from tilewright.frontends.evaluate.kernel_steps import HANDLERS
 from tilewright.frontends.evaluate.tiles import EvaluateOptions, TileDomain
 from tilewright.frontends.from_ast import read_function_once
 from tilewright.frontends.signature import Parameter
-from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.attributes import Attribute, Number, span_of
 from tilewright.ir.core import Block, Op, Region
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import i32
 from tilewright.language.values import describe, holder_of, is_compile_time, make_tuple
 from tilewright.semantics.constexpr import unwrap
@@ -69,7 +68,7 @@ def evaluate_kernel(
 
 
 def module_attributes(options: EvaluateOptions) -> dict[str, Attribute]:
-    """What a module of Gluon says of the device; nothing in the tile language, where passes add it."""
+    """The attributes of a module of Gluon that describe the device; in the tile language passes add them."""
     if not options.target:
         return {}
     return {

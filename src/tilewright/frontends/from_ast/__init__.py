@@ -8,8 +8,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.from_ast.expressions import EXPRESSIONS
 from tilewright.frontends.from_ast.reader import read_with
 from tilewright.frontends.from_ast.statements import STATEMENTS
-from tilewright.frontends.memoise import memoise
-from tilewright.frontends.python_function import parse
+from tilewright.frontends.python_function import memoise, parse
 
 
 def read_function(python: FunctionType) -> hir.Function:

@@ -18,7 +18,7 @@ from tilewright.language.python_code import UnsupportedSyntax, refuse_assignment
 from tilewright.semantics.constexpr import constexpr
 from tilewright.support.annotations import annotations_of
 from tilewright.support.diagnostics import located
-from tilewright.support.source import Span, lines_of
+from tilewright.support.source import Span, lines_around
 from tilewright.support.tested_versions import python_problem
 
 
@@ -37,7 +37,7 @@ def read_function(python: FunctionType) -> hir.Function:
         raise located(UnsupportedSyntax(f"the bytecode of Python {version}", "give the source text"), Span(*location))
     refuse_generators(code)
     refuse_assignments_outside(code)
-    reader = Reader(code, lines_of(code.co_filename, python.__globals__))
+    reader = Reader(code, lines_around(python))
     parameters = parameters_of(python, location)
     body = reader.block(reader.function)
     return hir.Function(

@@ -355,7 +355,7 @@ class Reader(StackMachine):
         return self._else(header, loop, exit, stop)
 
     def _rest(self, header: Point, loop: hir.For | hir.While, exit: Point, stop: Point) -> None:
-        """What follows a loop, up to `stop`."""
+        """The steps that follow a loop, up to `stop`."""
         following = self._else(header, loop, exit, stop)
         if following is not None:
             self._region(following, stop)

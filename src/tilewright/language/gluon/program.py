@@ -1,4 +1,4 @@
-"""What belongs to a program as a whole: its warps and CTAs, and where they meet."""
+"""A program as a whole: its warps and CTAs, and where they meet."""
 
 from __future__ import annotations
 

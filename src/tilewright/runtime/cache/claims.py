@@ -1,4 +1,4 @@
-"""Who compiles: of several processes of this machine that miss the same entry, one; the others wait for what it keeps.
+"""Claims to compile: one of several processes that miss the same entry compiles; the others wait for what it keeps.
 
     with Claim(root, "GZTG…A"):                 # the first goes on at once, the others when it is done or gone
         stored = load(digest, name)             # so whoever has the claim looks again before it compiles

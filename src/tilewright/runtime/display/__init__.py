@@ -1,1 +1,1 @@
-"""What notebooks and pages show of a kernel: texts of its stages, matched by the line of the source they come from."""
+"""A kernel as notebooks and pages show it: texts of its stages, matched by the line of the source they come from."""

@@ -1,17 +1,20 @@
-"""The texts of a kernel's stages, each line with the line of the source that it comes from.
+"""The texts of a kernel's stages, each line with the line of the source that it comes from; the same as HTML.
 
     for listing in matched_stages(kernel):          # source, ttir, loops, asm; of a GPU's kernel ttir, ttgir, ptx
         listing.title, listing.lines[0].text, listing.lines[0].source
 
 A kernel keeps its texts without places. So it is compiled once more, with them, and lines get their places from that as
 far as the texts agree. A kernel that was compiled from text has nothing but the text.
+
+In HTML words are coloured by kind, and lines that come from one line of the source have one colour.
 """
 
 from __future__ import annotations
 
-import inspect
+import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
 from tilewright.backends.base import BaseBackend, StageTable, options_facts
@@ -19,6 +22,7 @@ from tilewright.backends.registry import make_backend
 from tilewright.compiler.compile import compile_kernel
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op
+from tilewright.runtime.function_source import source_lines
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource
 from tilewright.support.diagnostics import TilewrightError
@@ -59,8 +63,8 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, python: Any) -> Place:
         """The place of a Python function."""
-        lines, first = inspect.getsourcelines(python)
-        return cls(python.__code__.co_filename, range(first, first + len(lines)))
+        first = python.__code__.co_firstlineno
+        return cls(python.__code__.co_filename, range(first, first + len(source_lines(python))))
 
     def line(self, file: str, number: int) -> int:
         """The number, or 0 for places elsewhere."""
@@ -69,8 +73,8 @@ class Place(NamedTuple):
 
 def source_listing(python: Any) -> Listing:
     """The text of a function."""
-    lines, first = inspect.getsourcelines(python)
-    return Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(lines)])
+    first = python.__code__.co_firstlineno
+    return Listing("source", [Line(line.rstrip("\n"), first + i) for i, line in enumerate(source_lines(python))])
 
 
 def matched_stages(kernel: CompiledKernel) -> list[Listing]:
@@ -81,7 +85,7 @@ def matched_stages(kernel: CompiledKernel) -> list[Listing]:
         return [Listing(name, unmatched(text)) for name, text in texts.items()]
     try:
         place = Place.of(source.fn.fn)
-    except (OSError, TypeError):  # bytecode without a source
+    except ValueError:  # bytecode without a source
         return [Listing(name, unmatched(text)) for name, text in texts.items()]
     backend = make_backend(kernel.metadata.target)
     located = located_stages(source, backend, options_of(kernel, backend), place)
@@ -207,3 +211,46 @@ def assembly_lines(text: str, place: Place) -> list[Line]:
             current = place.line(files.get(found[1], ""), int(found[2]))
         lines.append(Line(line, current if _is_instruction(line) else 0))
     return lines
+
+
+HUES = (210, 30, 140, 280, 0, 180, 60, 320, 100, 250)
+"""Colours of the lines of a source, which begin again after the last one; neighbours are far apart."""
+PYTHON = re.compile(
+    rf"(?P<comment>\#.*$)|(?P<string>\"[^\"]*\"|'[^']*')|(?P<keyword>@[\w.]+|\b(?:{'|'.join(keyword.kwlist)})\b)"
+    r"|(?P<number>\b\d[\w.]*)"
+)
+CODE = re.compile(
+    r"(?P<comment>^\s*[;.][\w.]+.*$|\bloc\(.*$)|(?P<string>\"[^\"]*\"|'[^']*')|(?P<value>%[\w.#:]+|\br\d+\b)"
+    r"|(?P<keyword>\b[a-z]\w*\.[a-z_.]+|^\t[a-z]\w*|\b[A-Z][A-Z_]{2,}\b)|(?P<number>\b\d[\w.]*)"
+)
+COLOURS = """--paper: light-dark(#fff, #15181d); --ink: light-dark(#1f2733, #dde3ea);
+  --faint: light-dark(#6b7682, #8b96a3); --edge: light-dark(#d8dee6, #323a45);
+  --panel: light-dark(#f6f8fa, #1c2128); --accent: light-dark(#0a6b7c, #5cc8da);
+  --comment: light-dark(#6a737d, #8b949e); --string: light-dark(#0a6640, #7ee2a8);
+  --keyword: light-dark(#8a1c9c, #d2a8ff); --number: light-dark(#0550ae, #79c0ff);
+  --value: light-dark(#9a4a00, #ffa657); --lit: light-dark(#ffe08a, #6b5600)"""
+"""The colours of pages, as custom properties; for those that follow `color-scheme`."""
+WORDS = "".join(f".{kind} {{ color: var(--{kind}) }} " for kind in ("comment", "string", "keyword", "number", "value"))
+"""The rules for the words that `coloured` marks."""
+
+
+def rows(listing: Listing, first: int, words: re.Pattern[str]) -> str:
+    """The lines of a listing; `first` is the line of the source that has the first colour."""
+    return "".join(row(line, first, words) for line in listing.lines)
+
+
+def row(line: Line, first: int, words: re.Pattern[str]) -> str:
+    """A line with the number of its line in the source, if it has one."""
+    hue = f' style="--hue:{HUES[(line.source - first) % len(HUES)]}"' if line.source else ""
+    text = coloured(line.text, words) or " "
+    return f'<div data-line="{line.source}"{hue}><i>{line.source or ""}</i>{text}</div>'
+
+
+def coloured(text: str, words: re.Pattern[str]) -> str:
+    """The text with its words marked by kind."""
+    parts, end = [], 0
+    for found in words.finditer(text):
+        parts.append(escape(text[end : found.start()]))
+        parts.append(f'<span class="{found.lastgroup}">{escape(found[0])}</span>')
+        end = found.end()
+    return "".join([*parts, escape(text[end:])])

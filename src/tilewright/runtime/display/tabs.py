@@ -9,8 +9,7 @@ from __future__ import annotations
 from html import escape
 from itertools import count
 
-from tilewright.runtime.display.html import CODE, COLOURS, PYTHON, WORDS, rows
-from tilewright.runtime.display.listings import Listing, matched_stages
+from tilewright.runtime.display.listings import CODE, COLOURS, PYTHON, WORDS, Listing, matched_stages, rows
 from tilewright.runtime.kernel import CompiledKernel
 
 TITLES = {"ttir": "TTIR", "ttgir": "TTGIR", "loops": "loops", "asm": "assembly", "ptx": "PTX"}
@@ -37,7 +36,7 @@ def kernel_html(kernel: CompiledKernel) -> str:
 
 
 def signature(kernel: CompiledKernel) -> str:
-    """What the kernel was compiled for: `x_ptr: *fp32, n: i32, BLOCK = 128`."""
+    """The signature that the kernel was compiled for: `x_ptr: *fp32, n: i32, BLOCK = 128`."""
     return ", ".join(
         f"{spec.name} = {spec.constant!r}" if spec.is_constant else f"{spec.name}: {spec.type}"
         for spec in kernel.signature

@@ -178,7 +178,7 @@ class Autotuner(KernelWrapper):
         return best
 
     def tuning(self, call: Call) -> Tuning:
-        """What there is to measure for a launch, and where its results are kept."""
+        """The candidates to measure for a launch, and the place where their results are kept."""
         with self._lock:
             self.nargs = self._positional(call.args)
             try:
@@ -224,7 +224,7 @@ class Autotuner(KernelWrapper):
         return dict(zip(self.arg_names, args, strict=False))
 
     def tuning_table(self) -> TuningTable:
-        """What the latest measurement tried, with its times: for `print`, as a data frame, as a plot.
+        """The candidates of the latest measurement, with their times: for `print`, as a data frame, as a plot.
 
         Raises:
             ValueError: nothing was measured yet.

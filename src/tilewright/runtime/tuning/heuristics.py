@@ -112,9 +112,6 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
         values: a function of the arguments (a dict by name) for each parameter.
 
     Example:
-        `@heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})` above `@jit`.
-
-    Example:
         >>> @tw.heuristics({"BLOCK": lambda args: tw.next_power_of_2(args["n"])})
         ... @tw.jit
         ... def total(x_ptr, out_ptr, n, BLOCK: tl.constexpr):

@@ -1,4 +1,4 @@
-"""What an autotuner tried, as a table and as a plot.
+"""The candidates that an autotuner tried, as a table and as a plot.
 
 print(matmul.tuning_table())
 

@@ -1,4 +1,4 @@
-"""What Tilewright asks of an operating system, one method a question.
+"""An operating system as Tilewright asks it, one method a question.
 
 Nothing here imports more than `os`: most processes ask for little of it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+from _thread import RLock
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
@@ -15,6 +16,9 @@ AnyPath: TypeAlias = "str | os.PathLike[str]"
 Done: TypeAlias = "Callable[[], object]"
 
 _ARCHITECTURES = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+importing = RLock()
+"""The lock of lazy imports, which a fork waits for: see `support/locks.py`, which all others take it from."""
 
 
 def machine_name() -> str:

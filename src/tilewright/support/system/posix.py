@@ -1,4 +1,4 @@
-"""What Linux and macOS have in common."""
+"""The common part of Linux and macOS."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import ClassVar
 
-from tilewright.support.import_lock import importing
-from tilewright.support.system.interface import AnyPath, Done, System
+from tilewright.support.system.interface import AnyPath, Done, System, importing
 
 READ, WRITE, EXECUTE = 1, 2, 4
 _FAILED = ctypes.c_void_p(-1).value
@@ -172,7 +171,7 @@ class Posix(System):
 
 
 def system_error(message: str) -> OSError:
-    """What the C library noted last, as an error."""
+    """The error that the C library noted last."""
     number = ctypes.get_errno()
     return OSError(number, f"{message}: {os.strerror(number)}")
 

@@ -317,7 +317,7 @@ def problem_of_rights(rights: str, user: str) -> str | None:
 
 
 def _allowed(entries: str) -> Iterator[tuple[str, int]]:
-    """Who may do what."""
+    """The rights of users, as Windows lists them."""
     for entry in re.findall(r"\(([^)]*)\)", entries):
         kind, _, rights, _, _, whose, *_ = entry.split(";")
         if kind in ("A", "OA", "XA", "ZA"):

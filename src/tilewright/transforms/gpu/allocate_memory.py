@@ -18,7 +18,7 @@ from tilewright.analysis.buffer_aliases import CARRIERS
 from tilewright.analysis.live_ranges import Interval, LiveRanges
 from tilewright.analysis.placement import Request, place
 from tilewright.analysis.scratch_memory import scratch_bytes
-from tilewright.analysis.shared_memory import ScratchSize, allocate
+from tilewright.analysis.shared_memory import ScratchSize, allocate, run_together
 from tilewright.analysis.value_flow import Edge, flow_edges, propagate
 from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.ttg_attributes import OFFSET, SHARED_BYTES, TENSOR_MEMORY_COLUMNS
@@ -81,7 +81,7 @@ def _allocate(function: Op) -> int:
     lives = _lives(function, allocations)
     sizes = [_columns(op) for op in allocations]
     requests = [Request(size, COLUMN_ALIGNMENT, lives[op]) for op, size in zip(allocations, sizes, strict=True)]
-    offsets = place(requests)
+    offsets = place(requests, run_together(allocations))
     for op, offset in zip(allocations, offsets, strict=True):
         op.attributes.update(tensor_memory_col_offset=Number(offset, i32), tensor_memory_row_offset=Number(0, i32))
     return max((offset + size for offset, size in zip(offsets, sizes, strict=True)), default=0)

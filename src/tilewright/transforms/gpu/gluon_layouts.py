@@ -22,9 +22,8 @@ from tilewright.dialects.gluon import SetAutoLayout
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.dialects.tt_shape import Cat, Join, Reshape, Split, Trans
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import Number, span_of
 from tilewright.ir.core import Op, Value
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import TensorType
 from tilewright.layouts.encodings import Auto, Coalesced, Distributed
 from tilewright.semantics.errors import LayoutsInConflict, LayoutUnknown

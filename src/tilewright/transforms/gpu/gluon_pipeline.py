@@ -17,6 +17,7 @@ from tilewright.transforms import arith_rules, control_flow_rules, conversion_ru
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.cse import loop_aware_cse
 from tilewright.transforms.functions import rewrite_functions
+from tilewright.transforms.gpu.barrier_layouts import check_barriers
 from tilewright.transforms.gpu.combine_select_if import combine_select_if
 from tilewright.transforms.gpu.gluon_layouts import infer_coalesced_layouts, resolve_auto_layouts
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
@@ -70,5 +71,6 @@ GLUON_PASSES = (
     Pass("combine_select_if", combine_select_if),
     Pass("symbol_dce", symbol_dce),
     Pass("note_two_ctas", note_two_ctas),
+    Pass("check_barriers", check_barriers, "pairs share others"),
 )
 """The passes that turn Gluon's programs into TTGIR, in order."""

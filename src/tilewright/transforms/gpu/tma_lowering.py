@@ -35,7 +35,7 @@ from tilewright.dialects.ttng_mma import WarpGroupDotWait
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, buffer_type, descriptor_block, tile_type
 from tilewright.ir.types import IntType, MemDescType, PointerType, TensorType, Type, i1, i8, i32, i64
-from tilewright.layouts.conversion import TMA_BOX, tma_box
+from tilewright.layouts.conversion import TMA_BOX, image_box, tma_box
 from tilewright.layouts.encodings import Encoding, LayoutError, NvmmaShared, SwizzledShared, encoding
 from tilewright.layouts.queries import shape_per_cta
 from tilewright.layouts.shared_choice import cga_with_rank, with_rank
@@ -255,15 +255,18 @@ def _pads_with_nan(op: MakeTensorDescriptor) -> bool:
     return padding == Keyword("pad_nan") or (isinstance(padding, Number) and padding.value == 2)
 
 
-def box_of(layout: Encoding, shape: tuple[int, ...]) -> tuple[int, ...]:
+def box_of(layout: Encoding, shape: tuple[int, ...], *, of_images: bool = False) -> tuple[int, ...]:
     """The box that one instruction of the accelerator copies of a tile of `shape`, in elements of memory.
+
+    Args:
+        of_images: the rows of the tile are pixels of images.
 
     Raises:
         LayoutError: the accelerator has no such layout.
     """
     extents = tuple(shape_per_cta(layout, shape))
     if isinstance(layout, NvmmaShared):
-        box = list(tma_box(layout, extents))
+        box = list((image_box if of_images else tma_box)(layout, extents))
         if layout.fp4_padded:
             box[0 if layout.transposed else -1] *= 2
         return tuple(box)

@@ -20,7 +20,7 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RUNTIME,
 )
 from tilewright.runtime.drivers.cpu.native.systems import MACHINES
-from tilewright.vectorizing.native.memory import add_memory
+from tilewright.vectorizing.native.memory import add_memory, outside, table_of
 from tilewright.vectorizing.native.rows import add_rows, call_on_stack
 from tilewright.vectorizing.native.structs import (
     ARRAY_C_ORDER,
@@ -49,7 +49,6 @@ from tilewright.vectorizing.native.structs import (
     STATE,
     TABLE,
 )
-from tilewright.vectorizing.native.table import outside, table_of
 
 _NO_OFFSET_FLAG = 2**63 - 1
 

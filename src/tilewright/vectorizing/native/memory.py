@@ -14,9 +14,18 @@ from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import Function, Module
 from tilewright.runtime.drivers.cpu.native.structs import IS_FREE_THREADED
 from tilewright.vectorizing.native.structs import BLOCK, MAX_BLOCKS, MAX_KEPT, TABLE
-from tilewright.vectorizing.native.table import outside, table_of
 
 _HUGE_PAGE, _PAGE, _LINE = 1 << 21, 1 << 12, 64
+
+
+def table_of(f: Function) -> Lanes:
+    """The address of the TABLE."""
+    return f.emit("ptr", "load ptr, ptr @runtime, align 8")
+
+
+def outside(f: Function, name: str) -> Lanes:
+    """The address of a function (or object) of Python, NumPy or the C library."""
+    return f.get(TABLE, table_of(f), name)
 
 
 def add_memory(module: Module) -> None:

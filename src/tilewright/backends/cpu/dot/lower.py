@@ -17,13 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
-from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, select_arithmetic
-from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, block_of_c
+from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c, micro_shape
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
 from tilewright.backends.cpu.dot.prefetching import prefetch_shares
-from tilewright.backends.cpu.dot.shape import Shape, micro_shape
-from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch
+from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.dot.address import behind, plus, repeat, times
-from tilewright.backends.cpu.dot.spec import Offset, Prefetch
+from tilewright.backends.cpu.dot.spec import Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.ir.core import Value

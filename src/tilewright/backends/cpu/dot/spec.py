@@ -5,13 +5,16 @@ The caller keeps three tiles in scratch memory: A of m × k, B of k × n and C o
     DotSpec(m=128, n=128, k=64, a_type=f32, b_type=f32, acc_type=f32, a_stride=64, b_stride=128, c_stride=128)
 
 means C += A·B, all row-major. `a_transposed` says that A lies as [k][m], `b_transposed` that B lies as [n][k]; a stride
-is then that of the rows as they lie in memory.
+is then that of the rows as they lie in memory. Byte addresses have parts that may be known now or at run time: `times`,
+`plus` and `behind` compute with them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Block, Value
 from tilewright.ir.types import FLOATS, IntType, Type, bf16, f32, f64, i8, i16, i32, i64
@@ -116,3 +119,41 @@ def wants_bias(type: Type, target: Target) -> bool:
 def multiplies_bf16(target: Target) -> bool:
     """Whether the target has a dot product of bf16 pairs into fp32."""
     return target.has_avx512bf16 or (target.neon and "bf16" in target.features)
+
+
+def times(ops: LoopBuilder, first: Offset, second: Offset) -> Offset:
+    """The product; an op only when it is not known now."""
+    if isinstance(first, int) and isinstance(second, int):
+        return first * second
+    return 0 if first == 0 or second == 0 else ops.mul(first, second)
+
+
+def plus(ops: LoopBuilder, first: Offset, second: Offset) -> Offset:
+    """The sum; an op only when it is not known now."""
+    if isinstance(first, int) and isinstance(second, int):
+        return first + second
+    return ops.add(first, second)
+
+
+def behind(ops: LoopBuilder, pointer: Value, index: Offset, stride: Offset = 1) -> Value:
+    """The address `index` times `stride` bytes behind `pointer`."""
+    return ops.offset(pointer, times(ops, index, stride))
+
+
+def repeat(
+    ops: LoopBuilder,
+    trips: Offset,
+    body: Callable[[Offset, list[Value]], Sequence[Value]],
+    carried: Sequence[Value] = (),
+    *,
+    nonempty: bool = True,
+) -> list[Value]:
+    """Run `body(index, carried values) -> next values` for index 0 … trips-1; one trip needs no loop.
+
+    There is one trip at least, if `nonempty` does not deny it. Returns the carried values after the last trip.
+    """
+    if trips == 1:
+        return list(body(0, list(carried)))
+    with ops.loop(0, trips, carried=carried, nonempty=nonempty) as loop:
+        loop.next = body(loop.index, loop.carried)
+    return loop.results

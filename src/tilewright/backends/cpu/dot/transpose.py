@@ -7,10 +7,9 @@ with their columns in order, from 16 loads and two shuffles per result.
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.dot.address import behind, repeat, times
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import Packed, add_columns, store_sums
-from tilewright.backends.cpu.dot.spec import Offset
+from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value

@@ -91,7 +91,7 @@ class AccumulateLoop:
         c.blocks.pop()
 
     def _versions(self, carried: Sequence[Lane]) -> list[Value]:
-        """What a turn hands on: computed without masks where that gives the same, which one test tells."""
+        """The values that a turn hands on: computed without masks where that gives the same, which one test tells."""
         c, b, level = self.c, self.c.b, self.depth + 1
         c.lane_level = level + 1
         if c.optimize_size:

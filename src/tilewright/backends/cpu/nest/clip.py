@@ -49,7 +49,7 @@ def end_of_loop(tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, wi
 
 
 class _Clip:
-    """What the sinks of a nest need of a row."""
+    """The part of a row that the sinks of a nest need."""
 
     def __init__(self, tails: Tails, extent: int, index: Index) -> None:
         self.tails, self.nest, self.extent, self.index = tails, tails.nest, extent, index

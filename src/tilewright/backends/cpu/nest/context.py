@@ -361,7 +361,7 @@ class Context:
         return Uniform(self.pointing_at(address, tile_of(value.type).element, 0), 0)
 
     def zero(self, element: Type) -> Value:
-        """What a lane gets that is masked off."""
+        """The value of a lane that is masked off."""
         if isinstance(element, PointerType):
             return self.emit(0, "tt.int_to_ptr", element, self.b.constant(0, i64))
         return self.b.constant(0, element)

@@ -1,4 +1,4 @@
-"""What follows a nest whose stores may have gone to buffers, as the loops would have disturbed each other.
+"""The copies behind a nest whose stores may have gone to buffers, as the loops would have disturbed each other.
 
 if %overlaps:  for each store: copy its buffer to where it belongs, in program order
 """

@@ -40,7 +40,7 @@ from tilewright.ir.types import IntType, PointerType, TensorType, Type, f32, i1,
 from tilewright.support.diagnostics import InternalError
 
 ROUNDED: dict[str, Attribute] = {"fastmath": Keyword("none")}
-"""Of a product that is rounded before anything is added to it."""
+"""The attributes of a product that is rounded before anything is added to it."""
 
 
 def evaluate(c: Context, value: Value, index: Index) -> Lane:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tilewright.backends.cpu.affine import is_affine
+from tilewright.backends.cpu.alignment import least_lanes
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
-from tilewright.backends.cpu.near_partners import least_lanes
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
@@ -131,7 +131,7 @@ class InnerLoop:
         self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
 
     def _facts(self) -> dict[str, Attribute]:
-        """What passes that choose the order of a loop have to know of this one."""
+        """The facts of this loop for the passes that choose the order of loops."""
         c, nest = self.c, self.nest
         if not self.by_rows or c.optimize_size or not c.runs:
             return {}

@@ -272,7 +272,7 @@ class EachAddress(NamedTuple):
         return b.masked_load(self.first, mask, other, align=1, stride=self.stride)
 
     def read_run(self, c: Context, element: Type, on: Vector | None, default: Vector | None) -> Value:
-        """What `read` gives, by one vector if the lanes are neighbours."""
+        """The lanes that `read` gives, by one vector if the lanes are neighbours."""
         b = c.b
         run, start = self._run(c, element)
         with b.branch(run) as branch:

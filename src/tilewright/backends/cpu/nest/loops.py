@@ -5,6 +5,8 @@ for i in outer:                           rows
     phase 1: …
 for chunks of lanes of the last outer axis:      columns
     phase 0: for k along the reduced axis
+for 16 rows, for 16 columns:              stores across the loads, which the pass `blocked_transpose` has chosen
+    16 vectors along a row each, transposed, are 16 vectors along a column each
 """
 
 from __future__ import annotations
@@ -15,18 +17,30 @@ from functools import reduce
 from types import MappingProxyType
 from typing import TypeGuard
 
+from tilewright.backends.cpu.alignment import least_lanes
 from tilewright.backends.cpu.costs import ATOMICS, STORES, conjuncts, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.near_partners import least_lanes
+from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.blocked_transpose import store_block
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar, Uniform, uniform
+from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
+    ZERO,
+    ActiveLaneBound,
+    Affine,
+    Index,
+    Lane,
+    Scalar,
+    Uniform,
+    Vector,
+    uniform,
+)
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
+from tilewright.backends.cpu.nest.stores import Act, write
 from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.cpu.strides import run_time_strides
@@ -203,7 +217,7 @@ class NestBuilder:
         return min(nest.outer[-1], 1 << (rows.bit_length() - 1))
 
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
-        """What the loop `op` gives, for each row and each chunk of it."""
+        """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
@@ -309,3 +323,38 @@ def _is_computed(op: Op, value: Value) -> bool:
     if not _is_number_tile(value):
         return False
     return "f" in value.type.scalar.text or isinstance(op, (Accumulate, Load, Read, Fold))
+
+
+def store_block(c: Context, store: Store, outer: Index, row: Uniform, column: Uniform) -> list[Act]:
+    """Compute the W × W elements from (row, column) on; what is returned stores them."""
+    along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
+    across = [(*outer, Affine(row.value, 1, row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
+    place, value = store.pointer, store.value
+    value_is_outer, store_is_outer = (name in store.attributes for name in (VALUE_IS_OUTER, STORE_IS_OUTER))
+    element = value.type.scalar
+    vectors = [
+        c.as_vector(evaluate(c, value, index), element) for index in (across if value_is_outer else along)
+    ]
+    if value_is_outer != store_is_outer:
+        vectors = [Vector(column, c.depth) for column in transposed(c.b, [v.value for v in vectors])]
+    places = [evaluate(c, place, index) for index in (across if store_is_outer else along)]
+    return [write(c, address, v, None, element) for address, v in zip(places, vectors, strict=True)]
+
+
+def _next(c: Context, start: Uniform, number: int) -> Uniform:
+    return Uniform(c.add(start.value, number, i64, start.level), start.level)
+
+
+def transposed(b: LoopBuilder, rows: list[Value]) -> list[Value]:
+    """The columns of the square matrix with these rows, a power of two of them: log2 W rounds exchange halves."""
+    count = len(rows)
+    for half in (1 << bit for bit in range(count.bit_length() - 1)):
+        low = [lane if not lane & half else lane - half + count for lane in range(count)]
+        high = [lane + half if not lane & half else lane + count for lane in range(count)]
+        exchanged = list(rows)
+        for i in range(count):
+            if not i & half:
+                x, y = rows[i], rows[i + half]
+                exchanged[i], exchanged[i + half] = b.shuffle(x, y, low), b.shuffle(x, y, high)
+        rows = exchanged
+    return rows

@@ -63,7 +63,7 @@ _INDICES: dict[str, Callable[[Any, Index], Index]] = {
 
 
 def moved_index(op: Any, index: Index) -> tuple[Value, Index] | None:
-    """Whose element the one of `op` at `index` is, and where; None where that is no question of the index alone."""
+    """The operand whose element `op` has at `index`, and its index there; None where the index alone does not tell."""
     rule = _INDICES.get(op.name)
     return None if rule is None else (op.source, rule(op, index))
 

@@ -5,13 +5,12 @@ Two steps, so that the loads of all sinks and chunks of an iteration stand befor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.backends.cpu.nest.atomics import lower_atomic
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Index
+from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
 from tilewright.backends.cpu.nest.loads import buffer_address, goes_in_runs
 from tilewright.backends.cpu.nest.stores import redirected, write
 from tilewright.dialects.cpu import GuardedStore, Write, tile_of
@@ -65,3 +64,12 @@ PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
     "tt.atomic_rmw": _atomic,
     "tt.store": _store,
 }
+
+
+def lower_atomic(c: Context, op: AtomicRmw | AtomicCas, operands: Sequence[Lane], index: Index) -> None:
+    """The atomic `op` on the one lane of a scalar loop, nothing where it is masked off; its result becomes known."""
+    assert c.lanes == 1, "atomics run one element at a time"
+    values = [c.as_vector(lane, v.type.scalar).value for lane, v in zip(operands, op.operands, strict=True)]
+    scalar = c.b.copy(op, values)
+    if op.results:
+        c.remember((op.result, index), Vector(scalar.result, c.depth))

@@ -31,7 +31,7 @@ from tilewright.ir.core import Block, Op, Value
 
 
 class Tail(NamedTuple):
-    """What a value is in all lanes that no bound is above of; without bounds, in all lanes."""
+    """The numbers of a value in the lanes that no bound is above of; without bounds, in all lanes."""
 
     numbers: Numbers
     bounds: tuple[ActiveLaneBound, ...] = ()
@@ -52,7 +52,7 @@ class Tails:
         self._waits = False
 
     def of(self, value: Value, index: Index) -> Tail | None:
-        """What `value` at `index` is beyond the masks that it is loaded under."""
+        """The tail of `value` at `index` beyond the masks that it is loaded under."""
         op = value.op
         if isinstance(op, Constant):
             return Tail(numbers_of_constant(op.value)) if isinstance(op.value, Number) else None

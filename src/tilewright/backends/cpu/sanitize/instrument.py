@@ -18,7 +18,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple, TypeAlias
 
-from tilewright.analysis.stored_arguments import pointer_origins
+from tilewright.analysis.value_flow import pointer_origins
 from tilewright.backends.cpu.sanitize.code import NOBODY, Code, Term
 from tilewright.backends.cpu.sanitize.intervals import interval_of_place
 from tilewright.backends.cpu.sanitize.places import place_of
@@ -28,8 +28,8 @@ from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store, pointee_type
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op, Value
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import FunctionType, PointerType, Type, i1, i8, i64, with_element
 from tilewright.transforms.functions import functions_of, is_public
 

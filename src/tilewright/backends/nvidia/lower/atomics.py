@@ -1,21 +1,28 @@
-"""Atomic accesses of global memory.
+"""Atomic accesses of global memory, and of shared memory at places that a tile of indices says.
 
     %old = tt.atomic_rmw fadd, acq_rel, gpu, %p, %x, %m : …
 
     mov.b32 $0, 0x0; @$3 atom.global.gpu.acq_rel.add.f32 $0, [ $1 + 0 ], $2;
 
+    %old = ttg.local_atomic_scatter_rmw add, %buffer[%indices], %values, %mask {axis = 0 : i32}
+
+    @%mask atom.shared.cta.relaxed.add.u32 %old, [%place], %value;
+
 Of all threads that have an element one does its access. What it found goes through shared memory to the others, if the
 program uses it. Sums of floats that lie together are one access: two f16 everywhere, 16 bytes since capability 9.0.
+Each block of a cluster has a buffer of its own in shared memory, and does its own accesses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Place, same_as
+from tilewright.backends.nvidia.lower.gather import ONE, indexed_places
+from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import (
     GLOBAL_POINTER,
     SHARED_POINTER,
@@ -32,10 +39,11 @@ from tilewright.backends.nvidia.lower.memory import (
     vector_of,
 )
 from tilewright.backends.nvidia.lower.register_packing import PackedWords, as_integer, from_integer
-from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier
+from tilewright.backends.nvidia.lower.shared_tiles import CLUSTER_POINTER, cluster_barrier, memory_bits, pointer_to
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.traits import Atomic
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
+from tilewright.dialects.ttg_memory import LocalAtomicScatter
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import TensorType, Type
@@ -49,7 +57,13 @@ PAIRED = "half"
 """The LLVM type of elements that all devices add in pairs."""
 _KINDS = {"add": "u", "and": "b", "exch": "b", "fadd": "f", "max": "s", "min": "s", "or": "b", "umax": "u", "umin": "u"}
 _KINDS["xor"] = "b"
+SUMS_SINCE = {"half": 70, "bfloat": 90}
+"""The first capability that adds such elements in shared memory."""
 _FLOAT_KINDS = {"bfloat": "bf16", "double": "f64", "float": "f32", "half": "f16"}
+
+
+Combining: TypeAlias = Atomic | LocalAtomicScatter
+"""Ops that combine elements in memory with others, and give what was there."""
 
 
 class Form(NamedTuple):
@@ -228,16 +242,26 @@ def _finish(
     for group in form.groups:
         found.update(zip(group, access(group, addresses[group[0]]), strict=True))
     if op.result.uses and once is not None:
-        found = _told_to_all(lowerer, op, found, once)
+        owner = _owner(lowerer, op.result.type)
+        found = _told_to_all(lowerer, op, access_bits(op.pointer.type), found, once, owner)
     lowerer.bind(op.result, [found[number] for number in form.same])
 
 
-def _told_to_all(lowerer: Lowerer, op: Atomic, found: dict[int, str], once: str) -> dict[int, str]:
-    """Hand on the results through shared memory, where the elements of a block lie in row-major order."""
+def _told_to_all(
+    lowerer: Lowerer, op: Combining, bits: int, found: dict[int, str], once: str, owner: str | None = None
+) -> dict[int, str]:
+    """Hand on the results through shared memory, where the elements of a block lie in row-major order.
+
+    Args:
+        bits: the width of an element in memory.
+        found: per register the result, in the thread that did the access.
+        once: whether this thread did.
+        owner: the block of the cluster whose threads did; None: each block did its own accesses.
+    """
     w, element, scratch = lowerer.w, lowerer.element(op.result.type), lowerer.scratch(op)
-    integer = "i8" if element == "i1" else f"i{access_bits(op.pointer.type)}"
+    integer = "i8" if element == "i1" else f"i{bits}"
     size = int(integer[1:]) // 8
-    place, owner = _places(op.result.type, size), _owner(lowerer, op.result.type)
+    place = _places(op.result.type, size)
     pointers = {}
     for number, value in found.items():
         base, added = lowerer.placed(place, number)
@@ -286,4 +310,43 @@ def _read(lowerer: Lowerer, integer: str, pointer: str, owner: str | None) -> st
     return w.emit(f"load {integer}, {space} {pointer}, align {size}")
 
 
-LOWERINGS: dict[str, Lowering] = {"tt.atomic_cas": _cas, "tt.atomic_rmw": _rmw}
+def _scatter(lowerer: Lowerer, op: LocalAtomicScatter) -> None:
+    """The atomic accesses of a tile to a buffer in shared memory, at places that a tile of indices says."""
+    element = lowerer.element(op.value.type)
+    bits = memory_bits(element)
+    text = f"atom.shared.cta.relaxed.{_scattered(op, element, bits, lowerer.target.capability)}"
+    once, same = only_once(lowerer, op.value.type, per_block=True), same_as(lowerer.layout(op.value))
+    masks = lowerer.registers(op.mask) if op.mask is not None else None
+    (move,) = ONE.moves
+    found: dict[int, str] = {}
+    values, places = lowerer.registers(op.value), indexed_places(lowerer, op)
+    for number in dict.fromkeys(same):
+        predicate = both(lowerer, once, masks[number] if masks is not None else None)
+        pointer = pointer_to(lowerer, ONE, move, places[number])
+        operands = [(SHARED_POINTER, pointer), (f"i{bits}", as_integer(lowerer.w, element, values[number]))]
+        line = f"{text} $0, [ $1 + 0 ], $2;"
+        if predicate is not None:
+            line = f"mov.u{bits} $0, 0x0;\n\t@$3 {line}"
+            operands.append(("i1", predicate))
+        (old,) = lowerer.assembly_results([f"i{bits}"], line, operands)
+        found[number] = from_integer(lowerer.w, element, old)
+    if once is not None and op.result.uses:
+        found = _told_to_all(lowerer, op, bits, found, once)
+    lowerer.bind(op.result, [found[number] for number in same])
+
+
+def _scattered(op: LocalAtomicScatter, element: str, bits: int, capability: int) -> str:
+    """The operation and its type: `add.f32`."""
+    if op.operation == "fadd" and capability >= SUMS_SINCE.get(element, capability + 1):
+        return f"add.noftz.{_FLOAT_KINDS[element]}"
+    if bits not in (32, 64):
+        instead = "elements of 32 or 64 bits are combined, and f16 added; bf16, too, since capability 9.0"
+        raise refused(op, f"{op.name} of elements with {bits} bits", instead)
+    return f"{op.operation.removeprefix('f').removeprefix('u')}.{_KINDS[op.operation]}{bits}"
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "tt.atomic_cas": _cas,
+    "tt.atomic_rmw": _rmw,
+    "ttg.local_atomic_scatter_rmw": _scatter,
+}

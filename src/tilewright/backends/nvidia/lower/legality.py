@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op
 from tilewright.ir.printer import print_op
-from tilewright.ir.spans import span_of
 from tilewright.support.diagnostics import InternalError, NotSupported, TilewrightError, located
 
 UNSUPPORTED: dict[str, str] = {

@@ -143,6 +143,7 @@ class Lowerer:
         self._values: dict[Value, list[str]] = {}
         self._buffers: dict[Value, Any] = {}
         self._once: dict[object, str] = {}
+        self._once_for_all: dict[object, str] = {}
 
     # ---- values ----
 
@@ -212,6 +213,17 @@ class Lowerer:
                 self._once[key] = write()
         return self._once[key]
 
+    def once_for_all_warps(self, key: object, write: Callable[[], str]) -> str:
+        """As `once`, for what all warps of the block execute together, also those that have code of their own later."""
+        if self.groups is None:
+            return self.once(key, write)
+        outer = self.group, self.groups, self._once
+        self.group, self.groups, self._once = None, None, self._once_for_all
+        try:
+            return self.once(key, write)
+        finally:
+            self.group, self.groups, self._once = outer
+
     def special(self, register: str) -> str:
         """A special register of PTX, i32: `tid.x`, `ctaid.y`, `clusterid.x`."""
         return self.once(register, lambda: self.w.call("i32", f"llvm.nvvm.read.ptx.sreg.{register}", []))
@@ -225,7 +237,7 @@ class Lowerer:
 
     @contextmanager
     def acting(self, group: Group, target: Target) -> Iterator[None]:
-        """What is written to the end of the `with` is executed by other warps; `target` says how many they are."""
+        """Until the end of the `with`, code is for other warps; `target` says how many they are."""
         outer = self.group, self.target, self._once
         self.group, self.target, self._once = group, target, {}
         try:
@@ -311,7 +323,7 @@ class Lowerer:
         self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
 
     def barrier_of(self, number: int, threads: int) -> None:
-        """So many threads wait for each other at this barrier."""
+        """The number of threads that wait for each other at this barrier."""
         self.w.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", [("i32", str(number)), ("i32", str(threads))])
 
     # ---- code ----
@@ -423,7 +435,7 @@ def _assembly(result: str, text: str, constraints: str, operands: Sequence[Typed
 
 
 def shared_results(keys: Iterable[Key], write: Callable[[Key], Result]) -> list[Result]:
-    """What `write` gives for each key, in order; equal keys share one result."""
+    """The results of `write` for each key, in order; equal keys share one result."""
     known: dict[Key, Result] = {}
     found = []
     for key in keys:

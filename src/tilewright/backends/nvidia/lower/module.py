@@ -26,9 +26,8 @@ from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.backends.nvidia.lower.warp_groups import warps_of_block
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import SHARED_BYTES
-from tilewright.ir.attributes import Number
+from tilewright.ir.attributes import Number, span_of
 from tilewright.ir.core import Op
-from tilewright.ir.spans import span_of
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.allocate_memory import SCRATCH_ALIGNMENT, SCRATCH_SIZE
 

@@ -19,8 +19,8 @@ from tilewright.backends.nvidia.lower.mathematics import widened
 from tilewright.backends.nvidia.lower.memory import only_once
 from tilewright.backends.nvidia.lower.register_packing import as_integer
 from tilewright.dialects.tt_program import Assert, Print, ProgramId
+from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op, Value
-from tilewright.ir.spans import span_of
 from tilewright.ir.types import FloatType, PointerType, TensorType, f64, i1
 from tilewright.support.kernel_output import operand_text
 

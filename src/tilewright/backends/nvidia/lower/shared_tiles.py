@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.spelling import bits_of, vector
 from tilewright.backends.nvidia.lower.access_plan import MAX_WORDS, WORD, Move, Place, Plan, Unit
-from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, struct
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 
@@ -138,10 +137,10 @@ def cluster_barrier(lowerer: Lowerer, *steps: str, relaxed: bool = False) -> Non
     if lowerer.groups is not None and lowerer.groups.are_waiting:
         lowerer.groups.meet_cluster(*steps)
         return
-    if lowerer.group is not None:
-        op = lowerer.current
-        what = f"{op.name} across the CTAs of a cluster while other warps have code of their own"
-        raise refused(op, what, "the other warps never come to its barrier; do it outside of gl.warp_specialize")
+    if lowerer.groups is not None:
+        assert steps == ("arrive", "wait"), "inside of partitions the halves of a meeting are refused"
+        lowerer.groups.meet_group()
+        return
     for step in steps:
         kind = f"{step}.relaxed" if relaxed and step == "arrive" else step
         lowerer.w.call_void(f"llvm.nvvm.barrier.cluster.{kind}.aligned", [])

@@ -22,7 +22,6 @@ from tilewright.backends.nvidia.lower import (
     reports,
     reshapes,
     scan,
-    shared_atomics,
     tiles,
     tma_copies,
     warp_groups,
@@ -32,7 +31,7 @@ from tilewright.backends.nvidia.lower.lowerer import Lowering
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 
 PROGRAMS = (calls, cluster_launch, control, inline_assembly, reports, warp_groups)
-TILES = (conversions, convert_layout, gather, reduce, reshapes, scan, shared_atomics, tiles)
+TILES = (conversions, convert_layout, gather, reduce, reshapes, scan, tiles)
 MEMORY = (async_copies, atomics, buffers, mbarriers, memory, tma_copies)
 PRODUCTS = (mma_sync, tcgen05, tensor_memory, wgmma)
 RULES: dict[str, Rule] = {

@@ -61,11 +61,11 @@ from tilewright.dialects.ttng_descriptors import (
     TensormapFenceproxyAcquire,
 )
 from tilewright.ir.core import Value, buffer_type
-from tilewright.ir.types import MemDescType
-from tilewright.layouts.conversion import TMA_BOX, tma_box
+from tilewright.ir.types import MemDescType, TensorDescType
+from tilewright.layouts.conversion import TMA_BOX, image_box, tma_box
 from tilewright.layouts.encoding import encoding_as
 from tilewright.layouts.linear_layout import log2
-from tilewright.layouts.queries import shape_per_cta
+from tilewright.layouts.queries import cga_layout, shape_per_cta
 from tilewright.layouts.shared import NvmmaShared
 
 TO_MEMORY = (
@@ -163,12 +163,14 @@ def copies_of(type: MemDescType) -> int:
 
 
 @cache
-def boxes_of(type: MemDescType) -> Boxes:
-    """The boxes in which a buffer's tile is copied."""
+def boxes_of(type: MemDescType, *, of_images: bool = False) -> Boxes:
+    """The boxes in which a buffer's tile is copied; of images each has all pixels, and some of their channels."""
     layout, shape = shared_layout(type), tuple(type.shape)
     extents = tuple(shape_per_cta(layout, shape))
     padded = isinstance(layout, NvmmaShared) and layout.fp4_padded
-    box = tma_box(layout, extents) if isinstance(layout, NvmmaShared) else tuple(min(e, TMA_BOX) for e in extents)
+    box = tuple(min(extent, TMA_BOX) for extent in extents)
+    if isinstance(layout, NvmmaShared):
+        box = (image_box if of_images else tma_box)(layout, extents)
     memory = buffer_layout(type)
     rows = [
         tuple(size << bit if other == axis else 0 for other in range(len(shape)))
@@ -206,7 +208,8 @@ class Message(NamedTuple):
 
 def _messages(lowerer: Lowerer, op: BlockCopy) -> Iterator[Message]:
     buffer = op.buffer
-    boxes, base = boxes_of(buffer_type(buffer)), buffer_pointer(lowerer, buffer)
+    of_images = isinstance(op.descriptor.type, TensorDescType) and op.descriptor.type.of_images
+    boxes, base = boxes_of(buffer_type(buffer), of_images=of_images), buffer_pointer(lowerer, buffer)
     if boxes.row < MIN_ROW:
         reason = f"the engine moves rows of {MIN_ROW} bytes at least; each of the {lowerer.target.num_ctas} blocks of"
         reason += f" the cluster has {boxes.row}: take wider blocks, or num_ctas=1"
@@ -260,23 +263,31 @@ def _to_shared(
     condition: str,
     pointer: str,
     places: Sequence[str],
+    offsets: Sequence[str] = (),
 ) -> None:
     """One copy to shared memory, whose bytes the op's barrier counts when they arrive.
 
     Of CTAs that have the same part of the tile, one copies it to all of them if the op says so.
+
+    Args:
+        offsets: of images, how far the elements are from the pixels that the copy goes through.
     """
     copies = copies_of(buffer_type(op.buffer)) if op.multicast else 0
     own = not copies and not sharers(op.barrier) and lowerer.target.ptx >= OWN_BLOCK_SINCE
     group = (2 if sharers(op.barrier) & 1 else 1) if works_in_pairs(op) else 0
     form += f".cta_group::{group}" if group else ""
-    to_all, mask = (".multicast::cluster", f", ${4 + len(places)}") if copies else ("", "")
+    first = 4 + len(places)
+    moved = f", {_listed(first, len(offsets))}" if offsets else ""
+    to_all, mask = (".multicast::cluster", f", ${first + len(offsets)}") if copies else ("", "")
+    source = "global.im2col" if offsets else "global"
     text = (
-        f"@$0 cp.async.bulk.tensor.{form}.shared::{'cta' if own else 'cluster'}.global.mbarrier::complete_tx::bytes"
-        f"{to_all} [ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ]{mask};"
+        f"@$0 cp.async.bulk.tensor.{form}.shared::{'cta' if own else 'cluster'}.{source}.mbarrier::complete_tx::bytes"
+        f"{to_all} [ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ]{moved}{mask};"
     )
     condition = first_of(lowerer, copies, condition)
     operands = [("i1", condition), (SHARED_POINTER, pointer), ("ptr", lowerer.scalar(op.descriptor))]
     operands += [(SHARED_POINTER, barrier_address(lowerer, op.barrier)), *(("i32", place) for place in places)]
+    operands += [("i16", distance) for distance in offsets]
     if copies:
         mask = lowerer.w.emit(f"trunc i32 {group_mask(lowerer, copies)} to i16")
         operands.append(("i16", mask))
@@ -298,11 +309,18 @@ def _from_shared(
 
 
 def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:
-    if op.offsets:
-        raise refused(op, "this copy", "it is of an image")
+    offsets = [lowerer.scalar(value) for value in reversed(op.offsets)]
+    if offsets:
+        _demand_one_run(op)
     for message in _messages(lowerer, op):
         condition = on_condition(lowerer, message.condition, op.predicate)
-        _to_shared(lowerer, op, f"{len(op.indices)}d", condition, message.pointer, message.places)
+        _to_shared(lowerer, op, f"{len(op.indices)}d", condition, message.pointer, message.places, offsets)
+
+
+def _demand_one_run(op: AsyncTmaCopyGlobalToLocal) -> None:
+    """Demand that each CTA has all pixels: which one is next, the copy engine alone knows."""
+    if any(row[0] for row in cga_layout(shared_layout(buffer_type(op.buffer)))):
+        raise refused(op, "a block of images whose pixels are divided among CTAs", "divide the channels")
 
 
 def _to_memory(lowerer: Lowerer, op: AsyncTmaCopyLocalToGlobal | AsyncTmaReduce, kind: str) -> None:
@@ -349,30 +367,34 @@ class Rows(NamedTuple):
 def _rows(lowerer: Lowerer, op: AsyncTmaGather | AsyncTmaScatter) -> Iterator[Rows]:
     """The parts that each warp copies of the rows whose numbers it has; four neighbours in its registers at a time."""
     buffer, type = op.buffer, buffer_type(op.buffer)
-    layout = lowerer.layout(op.rows)
-    if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]) or lowerer.target.num_ctas > 1:
+    layout, memory = lowerer.layout(op.rows), encoding_as(NvmmaShared, type.encoding)
+    part = shape_per_cta(memory, type.shape)
+    if layout.columns["register"][:2] != (1, 2) or any(layout.columns["lane"]):
         raise refused(op, "these rows", "each thread of a warp must know four in a row")
+    if layout.columns["block"] != tuple(row * part[0] for row, _ in memory.cga):
+        raise refused(op, "rows whose numbers other blocks of the cluster have", "divide them as the buffer is divided")
+    start = added(
+        lowerer, lowerer.scalar(op.column), lowerer.linear({"block": [step * part[1] for _, step in memory.cga]}), "add"
+    )
     registers, base = lowerer.registers(op.rows), buffer_pointer(lowerer, buffer)
-    *_, box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
-    own = uniform_bits(lowerer, [_row_offset(type, column, 0) for column in layout.columns["warp"]])
+    *_, box = tma_box(memory, part)
+    own = uniform_bits(lowerer, [_row_offset(type, part, column, 0) for column in layout.columns["warp"]])
     pointer, free = offset(lowerer, base, own), layout.free_masks()["register"]
     for first in range(0, len(registers), ROWS):
         if first & free:
             continue
         row = layout.image({"register": first})
-        for column in range(0, type.shape[-1], box):
-            place = offset(lowerer, pointer, _row_offset(type, row, column))
-            yield Rows(
-                registers[first : first + ROWS], place, added(lowerer, lowerer.scalar(op.column), str(column), "add")
-            )
+        for column in range(0, part[-1], box):
+            place = offset(lowerer, pointer, _row_offset(type, part, row, column))
+            yield Rows(registers[first : first + ROWS], place, added(lowerer, start, str(column), "add"))
 
 
-def _row_offset(type: MemDescType, row: int, column: int) -> int:
-    """The byte of the first element that the engine writes of these rows, before it swizzles."""
-    box = tma_box(encoding_as(NvmmaShared, type.encoding), type.shape)
-    width, height = box[-1], type.shape[0]
+def _row_offset(type: MemDescType, part: Sequence[int], row: int, column: int) -> int:
+    """The byte of the first element that the engine writes of these rows, before it swizzles; a block has `part`."""
+    box = tma_box(encoding_as(NvmmaShared, type.encoding), tuple(part))
+    width, height = box[-1], part[0]
     inside, outside = row % box[0], row // box[0]
-    start = (outside * (type.shape[-1] // width) + column // width) * box[0] * width + inside * width
+    start = (outside * (part[-1] // width) + column // width) * box[0] * width + inside * width
     assert height % box[0] == 0, "boxes fill the tile"
     return start * byte_size(type)
 
@@ -395,6 +417,7 @@ def _gather_rows(lowerer: Lowerer, op: AsyncTmaGather) -> None:
 
 def _scatter_rows(lowerer: Lowerer, op: AsyncTmaScatter) -> None:
     condition, name = _chosen_warps(lowerer, op.rows), "cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta"
+    condition = first_of(lowerer, copies_of(buffer_type(op.buffer)), condition)
     for rows in _rows(lowerer, op):
         _from_shared(lowerer, op, name, condition, rows.pointer, [rows.column, *rows.numbers])
     commit(lowerer)

@@ -10,7 +10,11 @@
     partition:  load what is captured; its code, by its own warps; br %idle
     idle:       all meet; br %wait
 
-All warps of a cluster meet only outside of partitions, where the waiting ones are told to come, too.
+All warps of a cluster meet only outside of partitions, where the waiting ones are told to come, too. Inside, warps meet
+those of the same group in the other CTAs, by an mbarrier that each CTA has for the group:
+
+    bar.sync %group;  @%others mbarrier.arrive.release.cluster.shared::cluster.b64 _, [ %mbarrier ^ %thread << 24 ];
+    @%first: arrive at the own one, and wait for it;  bar.sync %group
 
 Warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the kernel.
 Partitions with more warps come first, so that groups of four warps stay groups of the hardware.
@@ -21,10 +25,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.analysis.shared_memory import MEETING_BYTES, first_meeting
 from tilewright.backends.llvm.sections import Section
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Group, Lowerer, Lowering, scratch_offset
+from tilewright.backends.nvidia.lower.mbarriers import RANK
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
 from tilewright.ir.core import Op, Value
@@ -35,6 +41,14 @@ ALL_WARPS, FIRST_OF_PARTITIONS = 1, 2
 NO_MORE = 255
 CLUSTER_STEPS = {("arrive", "wait"): 254, ("arrive",): 253, ("wait",): 252}
 """The numbers by which all warps are told to meet those of the other CTAs of the cluster."""
+MEET_OTHERS = """{
+	.reg .b64 state;
+	.reg .pred complete;
+	mbarrier.arrive.release.cluster.shared::cta.b64 state, [ $0 ];
+	meetingLoop:
+	mbarrier.try_wait.acquire.cluster.shared::cta.b64 complete, [ $0 ], state;
+	@!complete bra.uni meetingLoop;
+}"""
 WARPS_IN_KEY = 32
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, SHARED_POINTER: 4}
 """Bytes of a captured value by its LLVM type; others have eight."""
@@ -69,6 +83,7 @@ class WarpGroups:
         self._numbers: dict[Op, int] = {}
         self._cases: list[str] = []
         self._asked: dict[tuple[str, ...], str] = {}
+        self._meeting: dict[int, int] = {}
         w = lowerer.w
         self._wait, self._idle, self._leave = map(w.fresh_label, ("wait", "idle", "leave"))
         lowerer.group = Group(0, 0)
@@ -77,6 +92,7 @@ class WarpGroups:
         w.do(f"br i1 {is_worker}, label %{self._wait}, label %{main}")
         self._choice = self._waiting()
         w.start_block(main)
+        self._setup = w.open_section()
         lowerer.at_exit.append(self._end)
 
     def _waiting(self) -> Section:
@@ -114,6 +130,9 @@ class WarpGroups:
 
     def finish(self) -> None:
         """All code is known: write where waiting warps go."""
+        if self._meeting:
+            with self._lowerer.w.at(self._setup):
+                self._set_up_meetings()
         for steps, label in self._asked.items():
             self._lowerer.w.start_block(label)
             self._cluster_steps(steps)
@@ -134,6 +153,39 @@ class WarpGroups:
         self._meet()
         self._cluster_steps(steps)
         self._meet()
+
+    def meet_group(self) -> None:
+        """The warps of the group that code is written for meet those of this group in the other CTAs."""
+        lowerer, w = self._lowerer, self._lowerer.w
+        group, ctas = lowerer.group, lowerer.target.num_ctas
+        assert group is not None, "only groups meet inside of partitions"
+        own = self._meeting_place(group.barrier)
+        lowerer.barrier()
+        thread = lowerer.thread()
+        is_other = w.emit(f"icmp ult i32 {w.emit(f'sub i32 {thread}, 1')}, {ctas - 1}")
+        number = w.emit(f"ptrtoint {SHARED_POINTER} {own} to i32")
+        theirs = w.emit(f"xor i32 {number}, {w.emit(f'shl i32 {thread}, {RANK}')}")
+        text = "@$0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [ $1 ];"
+        lowerer.assembly(text, [("i1", is_other), ("i32", theirs)])
+        with lowerer.where(w.emit(f"icmp eq i32 {thread}, 0")):
+            lowerer.assembly(MEET_OTHERS, [(SHARED_POINTER, own)])
+        lowerer.barrier()
+
+    def _meeting_place(self, barrier: int) -> str:
+        """The mbarrier of the group that has this barrier of the CTA."""
+        lowerer, group = self._lowerer, max(barrier - FIRST_OF_PARTITIONS + 1, 0)
+        start = scratch_offset(lowerer.function) + first_meeting(self._warps - self._own)
+        place = self._meeting.setdefault(barrier, start + group * MEETING_BYTES)
+        return lowerer.shared(place)
+
+    def _set_up_meetings(self) -> None:
+        lowerer, w = self._lowerer, self._lowerer.w
+        is_first = w.emit(f"icmp eq i32 {lowerer.special('tid.x')}, 0")
+        text = f"@$0 mbarrier.init.shared::cta.b64 [ $1 ], {lowerer.target.num_ctas};"
+        for place in self._meeting.values():
+            lowerer.assembly(text, [("i1", is_first), (SHARED_POINTER, lowerer.shared(place))])
+        lowerer.assembly("@$0 fence.mbarrier_init.release.cluster;", [("i1", is_first)])
+        self.meet_cluster("arrive", "wait")
 
     def _cluster_steps(self, steps: Sequence[str]) -> None:
         for step in steps:

@@ -1,4 +1,4 @@
-"""What only NVIDIA's GPUs have: `ampere`, `hopper` and `blackwell` are their generations, each with what is new."""
+"""Gluon for NVIDIA's GPUs: `ampere`, `hopper` and `blackwell` are their generations, each with what is new."""
 
 from tilewright.language.gluon.nvidia import ampere, blackwell, hopper
 

@@ -45,7 +45,7 @@ from tilewright.support.named_tuple import NamedTuple
 FLOATS = ("fp16", "bf16", "fp32")
 """Types of arguments that machine code gets as fp32."""
 
-DESCRIPTOR = "tensordesc<"
+DESCRIPTOR = ("tensordesc<", "tensordesc_im2col<")
 """The prefix of the types of tensor maps."""
 
 NO_DEFAULT: Any = object()

@@ -1,4 +1,4 @@
-"""What LLVM's code calls by itself, and a clock: a few instructions each, by the name of the machine.
+"""The routines that LLVM's code calls by itself, and a clock: a few instructions each, by the name of the machine.
 
 `__truncsfbf2`: LLVM keeps a bfloat that several blocks use as a float where the machine has no such type, so what comes
 here has no bits to round.

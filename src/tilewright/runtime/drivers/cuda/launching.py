@@ -34,7 +34,7 @@ from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.runtime.drivers.cuda.library import CudaDriver
 from tilewright.runtime.errors import CudaError, OutOfResources
-from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
+from tilewright.runtime.tensor_maps import HostMap, Images, MapFields, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
 BYTES_PER_REGISTER = 4
@@ -391,19 +391,23 @@ def encode(gpu: Gpu, fields: MapFields) -> bytes:
     rank = len(fields.shape)
     memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
     place = -(-ctypes.addressof(memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
-    gpu.driver.call(
-        "cuTensorMapEncodeTiled",
-        place,
+    tensor = (
         ELEMENTS[fields.element],
         rank,
         fields.address,
         (c_uint64 * rank)(*fields.shape),
         (c_uint64 * rank)(*fields.strides),
-        (c_uint32 * rank)(*fields.box),
-        (c_uint32 * rank)(*[1] * rank),
-        NO_INTERLEAVING,
-        fields.swizzle,
-        PROMOTE_128_BYTES,
-        int(fields.pads_with_nan),
     )
+    rest = NO_INTERLEAVING, fields.swizzle, PROMOTE_128_BYTES, int(fields.pads_with_nan)
+    if fields.images is None:
+        name, box = "cuTensorMapEncodeTiled", ((c_uint32 * rank)(*fields.box), (c_uint32 * rank)(*[1] * rank))
+    else:
+        name, box = "cuTensorMapEncodeIm2col", _box_of_images(fields.images, fields.box)
+    gpu.driver.call(name, place, *tensor, *box, *rest)
     return ctypes.string_at(place, MAP_BYTES)
+
+
+def _box_of_images(images: Images, box: tuple[int, ...]) -> tuple[Any, ...]:
+    """The corners of the box of pixels, channels and pixels of a copy, and the steps between pixels."""
+    corners = ((ctypes.c_int * len(corner))(*corner) for corner in (images.lower, images.upper))
+    return *corners, *box, (c_uint32 * len(images.steps))(*images.steps)

@@ -68,6 +68,12 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamIsCapturing": (_pointer, _pointer),
     "cuStreamSynchronize": (_pointer,),
     "cuStreamWaitEvent": (_pointer, _pointer, c_uint),
+    "cuTensorMapEncodeIm2col": (
+        *(_pointer, c_int, c_uint, _address),
+        *(_pointer,) * 4,
+        *(c_uint, c_uint, _pointer),
+        *(c_int,) * 4,
+    ),
     "cuTensorMapEncodeTiled": (*(_pointer, c_int, c_uint, _address), *(_pointer,) * 4, *(c_int,) * 4),
 }
 """Parameters of what is called, all of which gives a CUresult."""

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.nvidia.targets import find
-from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, SourcePlace, load
+from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, SourcePlace, Uninitialized, load
 from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
 from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
 from tilewright.runtime.devices import Device, Figures, using
@@ -132,14 +132,15 @@ class SimulatedGpu(Device):
 
     Attributes:
         checks: watch for races.
+        uninitialized: how to meet reads of shared memory that nothing has stored.
     """
 
     remedy = "pass a copy of it in CPU memory"
 
-    def __init__(self, capability: int, *, checks: bool = True) -> None:
+    def __init__(self, capability: int, *, checks: bool = True, uninitialized: Uninitialized = "report") -> None:
         self.target = GPUTarget("cuda", capability, WARP)
         self.name = f"the simulated cuda:{capability}"
-        self.checks = checks
+        self.checks, self.uninitialized = checks, uninitialized
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -184,6 +185,7 @@ class SimulatedGpu(Device):
             shared=facts.shared,
             cluster=(clusters, 1, 1),
             checks=self.checks,
+            uninitialized=self.uninitialized,
             output=_write,
         )
         try:
@@ -238,6 +240,9 @@ def _map(fields: MapFields, address: int) -> bytes:
         box=fields.box,
         swizzle=SWIZZLES[fields.swizzle],
         fill_nan=fields.pads_with_nan,
+        lower=fields.images.lower if fields.images else (),
+        upper=fields.images.upper if fields.images else (),
+        element_strides=fields.images.steps if fields.images else (),
     )
     return found.encode()
 
@@ -263,21 +268,27 @@ def _scratch(memory: DeviceMemory, facts: Any, programs: int) -> list[int]:
 
 
 @cache
-def simulated_gpu(capability: int, *, checks: bool = True) -> SimulatedGpu:
+def simulated_gpu(
+    capability: int, *, checks: bool = True, uninitialized: Uninitialized = "report"
+) -> SimulatedGpu:
     """The simulated GPU of a compute capability."""
-    return SimulatedGpu(capability, checks=checks)
+    return SimulatedGpu(capability, checks=checks, uninitialized=uninitialized)
 
 
 @contextmanager
-def simulate(target: str | int = "cuda:90", *, checks: bool = True) -> Iterator[SimulatedGpu]:
+def simulate(
+    target: str | int = "cuda:90", *, checks: bool = True, uninitialized: Uninitialized = "report"
+) -> Iterator[SimulatedGpu]:
     """Until the end of the `with`, kernels run on a simulated GPU, over arrays in the memory of the CPU.
 
     Args:
         target: `cuda:` and a compute capability, such as `cuda:80`, `cuda:90`, `cuda:100` or `cuda:120`.
         checks: watch for races.
+        uninitialized: `report` makes a read of shared memory that nothing has stored an error; with `nan` it gives a
+            NaN, all bits set, which are -1 as an integer.
 
     Raises:
-        ValueError: there is no such target.
+        ValueError: there is no such target, or no such way to meet those reads.
 
     Example:
         >>> @tw.jit
@@ -293,6 +304,8 @@ def simulate(target: str | int = "cuda:90", *, checks: bool = True) -> Iterator[
     kind, _, number = str(target).rpartition(":")
     if kind not in ("", "cuda") or not number.isdecimal():
         raise ValueError(f"a simulated target is `cuda:` and a compute capability, such as 'cuda:90'; got {target!r}")
-    device = simulated_gpu(find(int(number)).capability, checks=checks)
+    if uninitialized not in get_args(Uninitialized):
+        raise ValueError(f"`uninitialized` is 'report' or 'nan', not {uninitialized!r}")
+    device = simulated_gpu(find(int(number)).capability, checks=checks, uninitialized=uninitialized)
     with using(device):
         yield device

@@ -129,9 +129,12 @@ class _Mma:
         self.ctas = 2 if works_in_pairs(op) else 1
         demand_own_operands(op, (self.a, self.b), layout.cga, pairs=self.ctas == 2)
         if self.ctas == 2 and layout.block_m != ROWS_OF_A_PAIR // 2:
-            raise refused(op, f"a product of pairs of CTAs with {layout.block_m} rows in each", "give each 128 rows")
+            _demand_plain(op)
         self.shape = shape_of_block(type.shape[-2:], layout.cga)
         self.rows, self.columns = layout.block_m, min(layout.block_n, self.shape[1])
+        if self.ctas == 2 and self.columns < self.shape[1]:
+            what = f"a product of pairs of CTAs with several blocks of {self.columns} columns"
+            raise refused(op, what, "each CTA has half of all columns of the right operand: take one block")
         self.steps, self._depth = max(k // depth, 1), depth
         self._packing = packing
         self._places = memory_of(type).pseudo_invert()
@@ -195,6 +198,15 @@ class _Mma:
         depth = self._depth // self._packing[1]
         right = OperandInMemory(self.lowerer, self.b, Tile(1, self.columns // self.ctas, depth), fixed=OF_TCGEN05)
         return lambda column, step: ("i64", right.at(column, step * depth))
+
+
+def _demand_plain(op: TensorCoreMma) -> None:
+    """Demand that a product of a pair of CTAs with 64 rows in each has no scales, and all operands in shared memory."""
+    what = "a product of pairs of CTAs with 64 rows in each"
+    if isinstance(op, TensorCoreMmaScaled):
+        raise refused(op, f"{what} and scales", "give each 128 rows")
+    if buffer_type(op.a).space == TENSOR_MEMORY:
+        raise refused(op, f"{what} and its left operand in tensor memory", "take it from shared memory")
 
 
 def _moved(lowerer: Lowerer, base: str, distance: int) -> Typed:

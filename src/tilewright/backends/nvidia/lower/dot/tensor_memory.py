@@ -103,7 +103,7 @@ def _columns_of(lowerer: Lowerer) -> int:
 
 def _alloc(lowerer: Lowerer, op: TmemAlloc) -> None:
     w, column = lowerer.w, op.column
-    base = lowerer.once("tensor memory", lambda: _get_columns(lowerer))
+    base = lowerer.once_for_all_warps("tensor memory", lambda: _get_columns(lowerer))
     address = w.emit(f"add i32 {base}, {column}") if column else base
     lowerer.bind_buffer(op.result, TensorBuffer(address))
     if op.source is not None:

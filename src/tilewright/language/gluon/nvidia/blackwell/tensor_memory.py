@@ -10,7 +10,7 @@ from tilewright.language.core import accept_semantic
 from tilewright.language.operations import PropagateNan
 from tilewright.language.tuples import tuple
 from tilewright.layouts.encodings import Linear
-from tilewright.layouts.tensor_memory import Access, access_layout
+from tilewright.layouts.tensor_memory import WORD, Access, access_layout
 from tilewright.semantics import buffers
 from tilewright.semantics.active import context
 from tilewright.semantics.arithmetic import to_tensor
@@ -21,10 +21,12 @@ from tilewright.semantics.errors import BadBuffer
 from tilewright.semantics.layout_values import linear_layout, plain
 from tilewright.semantics.named_ops import emit_named
 from tilewright.semantics.tile import Tile
-from tilewright.support.diagnostics import NotSupported, SemanticError
+from tilewright.support.diagnostics import SemanticError
 
 __all__ = ["allocate_tensor_memory", "tensor_memory_descriptor", "tensor_memory_descriptor_type"]
 MIN_WARPS = 4
+WARPS_BY_ROWS = 2
+"""The number of bits of a warp's number that say which rows the warp reaches."""
 SPLIT = "32x32b_splitn"
 
 
@@ -34,12 +36,13 @@ def register_layout(kind: buffer_type, warps: Any, variant: Any) -> Any:
     Args:
         kind: the type of the buffer.
         warps: a power of two, four or more.
-        variant: the instruction: `32x32b`, `16x64b`, `16x128b`, `16x256b`, `16x32bx2`.
+        variant: the instruction: `32x32b`, `16x64b`, `16x128b`, `16x256b`; or `32x32b_splitn`, whose threads have
+            elements of both halves of the columns, half of their registers for each.
     """
     count, access = unwrap(warps), unwrap(variant)
+    splits = access == SPLIT
+    access = Access.ROWS_32.value if splits else access
     known = [member.value for member in Access]
-    if access == SPLIT:
-        raise SemanticError(NotSupported(f'instr_variant="{SPLIT}"', "take `32x32b` and convert its layout"))
     require(access in known, f"unknown instr_variant: {access}")
     power = isinstance(count, int) and count >= MIN_WARPS and count & (count - 1) == 0
     require(power, "num_warps must be a power of two and >= 4")
@@ -51,7 +54,28 @@ def register_layout(kind: buffer_type, warps: Any, variant: Any) -> Any:
     if found is None:
         problem = f"TMEM layout '{access}' unsupported for shape {kind.shape} and num_warps {count}"
         raise SemanticError(BadBuffer(problem))
+    if splits:
+        found = _split_by_columns(found, kind.shape[1], bits)
     return linear_layout(found.all_bases, kind.shape)
+
+
+def _split_by_columns(layout: Linear, columns: int, bits: int) -> Linear:
+    """The layout whose last bit of a register's number chooses the half of the columns."""
+    half = (0, columns // 2)
+    register, lane, warp = (list(rows) for rows in (layout.register, layout.lane, layout.warp))
+    if not register:
+        require(lane[-1] == half, f"splitn with 1 register requires the last lane basis to be [0, N / 2]. Got {layout}")
+        return Linear((half,), (*lane[:-1], (0, 0)), layout.warp, layout.block)
+    if register[-1] == half:
+        return layout
+    packed = WORD // bits
+    require(1 << len(register) > packed, f"splitn needs more than {packed} registers of {bits} bits")
+    for rows, first in ((lane, 0), (warp, WARPS_BY_ROWS)):
+        if half in rows[first:]:
+            place = rows.index(half, first)
+            register[-1], rows[place] = rows[place], register[-1]
+            return Linear(tuple(register), tuple(lane), tuple(warp), layout.block)
+    raise SemanticError(BadBuffer(f"splitn needs threads in both halves of the columns, unlike {layout}"))
 
 
 class tensor_memory_descriptor_type(tensor_buffer_type):  # noqa: N801 - Triton's name

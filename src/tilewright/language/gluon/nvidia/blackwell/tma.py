@@ -1,4 +1,4 @@
-"""What the tensor memory accelerator of sm_100 can do besides: rows that indices name; see `hopper.tma`."""
+"""The copies that only the tensor memory accelerator of sm_100 can do: rows that indices name; see `hopper.tma`."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ from tilewright.semantics.named_ops import emit_named
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.shared_layouts import NVMMASharedLayout
 from tilewright.semantics.tma_descriptors import GluonTensor, as_scalar, made_descriptor, tma_type
-from tilewright.semantics.types import block_type, int32
-from tilewright.support.diagnostics import NotSupported, SemanticError
+from tilewright.semantics.types import block_type, int16, int32
 
 __all__ = [
     "async_atomic_add",
@@ -45,8 +44,6 @@ __all__ = [
     "tensor_descriptor_type",
 ]
 tensor_descriptor, tensor_descriptor_type = GluonTensor, tma_type
-WITHOUT_IMAGES = "load the pixels that a block needs by pointers, with a mask for those outside the image"
-"""What to do without copies of images (im2col)."""
 
 
 def coordinates(coord: Any) -> list[Any]:
@@ -66,6 +63,7 @@ def async_load(
         pred: whether to.
         multicast: CTAs of the cluster that have the same part of the buffer get it by one copy.
     """
+    require(not tensor_desc.type.of_images, "a descriptor of images is for async_load_im2col")
     operands = {
         "desc": tensor_desc,
         "coord": coordinates(coord),
@@ -77,9 +75,33 @@ def async_load(
     emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
 
 
-def async_load_im2col(*_arguments: Any, **_named: Any) -> None:
-    """Refused: copies of images, whose blocks are what a convolution multiplies."""
-    raise SemanticError(NotSupported("`async_load_im2col`", WITHOUT_IMAGES))
+def async_load_im2col(
+    tensor_desc: Any, coord: Any, offsets: Any, barrier: Any, result: Any, pred: Any = True, multicast: Any = False
+) -> None:
+    """Begin to copy pixels of images, with some channels of each, to a buffer; a barrier counts the bytes.
+
+    The copy goes through the pixels of the descriptor's box from the one at `coord` on, row after row and image after
+    image, and takes the elements at a distance of `offsets` from each; what lies outside an image becomes padding.
+
+    Args:
+        tensor_desc: a descriptor of images.
+        coord: one number per axis: image, pixel, and channel.
+        offsets: one number from 0 on per axis of an image.
+        barrier, result: the barrier and the buffer.
+        pred: whether to.
+        multicast: CTAs of the cluster that have the same part of the buffer get it by one copy.
+    """
+    require(tensor_desc.type.of_images, "async_load_im2col wants a descriptor of images")
+    operands = {
+        "desc": tensor_desc,
+        "coord": coordinates(coord),
+        "offsets": [as_scalar(offset, int16) for offset in unwrap_all(offsets)],
+        "barrier": barrier,
+        "result": result,
+        "pred": to_tensor(pred),
+    }
+    marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
+    emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
 
 
 def async_store(tensor_desc: Any, coord: Any, src: Any) -> None:

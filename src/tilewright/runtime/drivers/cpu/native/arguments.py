@@ -72,7 +72,7 @@ def call_python(f: Function, function: Lanes, *arguments: Lanes) -> Lanes:
 
 
 def looked_up(f: Function, table: Lanes, key: Lanes) -> Lanes:
-    """What a dict has under a key, or null; to be dropped with `drop_found`, since another thread may replace it."""
+    """The value of a key in a dict, or null; to be dropped with `drop_found`, since another thread may replace it."""
     if not IS_FREE_THREADED:
         return f.call(system(f, "PyDict_GetItemWithError"), "ptr", table, key)
     place = f.stack("ptr")

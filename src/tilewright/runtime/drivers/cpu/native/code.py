@@ -89,7 +89,7 @@ PROCESSORS = {
 
 
 class Machine(NamedTuple):
-    """What code is for: see `systems.MACHINES`."""
+    """The machine that code is for: see `systems.MACHINES`."""
 
     processor: Processor
     system: NativeSystem

@@ -26,7 +26,7 @@ _PAUSES_BEFORE_YIELD = 300
 
 
 def declarations(processor: Processor) -> list[str]:
-    """What the functions of all files refer to."""
+    """The declarations that the functions of all files refer to."""
     return [
         f"@{RUNTIME} = externally_initialized constant ptr null",
         processor.pause_declaration,

@@ -1,4 +1,4 @@
-"""What machine code asks of the operating system: threads, waiting, memory, the handling of faults.
+"""The operating system as machine code asks it: threads, waiting, memory, the handling of faults.
 
 `MACHINES` has every pair of a processor and a system that there is a runtime for. What Python asks of the system is
 in `support/system`.

@@ -1,4 +1,4 @@
-"""What the runtime's machine code asks of an operating system: each method writes the code that asks."""
+"""The questions of the runtime's machine code to an operating system: each method writes the code that asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machine code on Linux and macOS asks in the same way."""
+"""The questions that machine code on Linux and macOS asks in the same way."""
 
 from __future__ import annotations
 

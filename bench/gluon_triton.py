@@ -1,0 +1,68 @@
+"""Triton's times for kernels of Gluon: `measure_gluon.py` runs this in a Python with Triton.
+
+It prints, by kernel, the least CPU seconds of some compilations from the source to TTGIR, and on to PTX.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "gluon"))
+import gluon_programs as programs
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler.compiler import make_backend
+from triton.experimental.gluon._runtime import GluonASTSource
+
+ELEMENTS = {32: "fp32", 16: "fp16"}
+SAMPLES = int(sys.argv[1])
+
+
+def source_of(name: str) -> GluonASTSource:
+    _, types, constants, descriptors = programs.CASES[name]
+    kernel = getattr(programs, name)
+    maps = {
+        key: f"tensordesc<{ELEMENTS[layout.element_bitwidth]}{block},{layout!r}>"
+        for key, (block, layout) in descriptors.items()
+    }
+    signature = {key: {**types, **maps}.get(key, "constexpr") for key in kernel.arg_names}
+    constexprs = {(kernel.arg_names.index(key),): value for key, value in constants.items()}
+    pointers = [number for number, kind in enumerate(signature.values()) if kind.startswith("*")]
+    return GluonASTSource(kernel, signature, constexprs, {(n,): [["tt.divisibility", 16]] for n in pointers})
+
+
+def seconds_of(name: str) -> tuple[float, float]:
+    capability = programs.CASES[name][0]
+    target = GPUTarget("cuda", capability, 32)
+    backend: Any = make_backend(target)
+    options = backend.parse_options({"num_warps": 4, "num_ctas": programs.CTAS.get(name, 1)})
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, Language.GLUON)
+    rest = backend.get_codegen_implementation(options), backend.get_module_map()
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    source = source_of(name)
+    metadata: dict[str, Any] = {}
+    start = time.thread_time()
+    module = stages["ttgir"](source.make_ir(target, options, *rest, context), metadata)
+    first = time.thread_time() - start
+    start = time.thread_time()
+    stages["ptx"](stages["llir"](module, metadata), metadata)
+    return first, first + time.thread_time() - start
+
+
+def main() -> None:
+    gc.disable()
+    samples = {name: [seconds_of(name) for _ in range(SAMPLES)] for name in programs.CASES}
+    found = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""One process of the table "Gluon, beside Triton": kernels of Gluon from their source to TTGIR, and on to PTX.
+
+CPU time, from a function that nobody has read; the library's functions that it calls are known, as they are after the
+first kernel. The kernels are those whose TTGIR the tests compare with Triton's. TRITON_PYTHON names a Python that has
+Triton 3.9; without it there are no rows. Each row is a median over the kernels, the best of several each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from tilewright import MockTensor, gluon
+from tilewright.backends.base import GPUTarget, Language
+from tilewright.backends.registry import make_backend
+from tilewright.compat.filecheck import run_parser
+from tilewright.compat.gluon import TensorDescriptor
+from tilewright.semantics.types import float16, float32
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests" / "gluon"))
+import gluon_programs as programs  # noqa: E402 - it lies with the tests
+
+ELEMENTS = {"fp16": float16, "fp32": float32}
+SAMPLES = 7
+ROWS = {"Gluon to TTGIR": 0, "Gluon to PTX": 1}
+
+
+def arguments_of(name: str) -> dict[str, Any]:
+    """What a kernel is called with."""
+    _, types, constants, descriptors = programs.CASES[name]
+    found: dict[str, Any] = {
+        key: MockTensor(ELEMENTS[kind[1:]], [1024]) if kind.startswith("*") else 48 + 1 for key, kind in types.items()
+    }
+    for key, (block, layout) in descriptors.items():
+        element = float16 if layout.element_bitwidth == 16 else float32
+        found[key] = TensorDescriptor.from_tensor(MockTensor(element, [1024] * len(block)), block, layout)
+    return {**found, **constants, "num_ctas": programs.CTAS.get(name, 1)}
+
+
+def unread(kernel: Any) -> Any:
+    """The same kernel, which no reader has seen."""
+    python = kernel.fn
+    made = FunctionType(python.__code__, python.__globals__, python.__name__, python.__defaults__, python.__closure__)
+    made.__annotations__ = python.__annotations__
+    return gluon.jit(made)
+
+
+def seconds_of(name: str) -> tuple[float, float]:
+    """The seconds to TTGIR, and to PTX."""
+    target = GPUTarget("cuda", programs.CASES[name][0], 32)
+    backend = make_backend(target)
+    stages: dict[str, Any] = {}
+    options = backend.parse_options({"num_warps": 4, "num_ctas": programs.CTAS.get(name, 1)})
+    backend.add_stages(stages, options, Language.GLUON)
+    arguments, kernel, metadata = arguments_of(name), unread(getattr(programs, name)), {"name": name}
+    start = time.thread_time()
+    module = stages["ttgir"](run_parser(kernel, kwargs=arguments, target=target).op, metadata)
+    first = time.thread_time() - start
+    stages["ptx"](stages["llir"](module, metadata), metadata)
+    return first, time.thread_time() - start
+
+
+def theirs(python: str) -> dict[str, list[float]]:
+    """Triton's seconds."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
+    command = [python, str(HERE / "gluon_triton.py"), str(SAMPLES)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, list[float]] = json.loads(done.stdout)
+    return found
+
+
+def row(name: str, ours: Sequence[float], triton: Sequence[float]) -> dict[str, Any]:
+    """The kernel whose ratio is the median of all."""
+    middle = sorted(zip(ours, triton, strict=True), key=lambda pair: pair[1] / pair[0])[len(ours) // 2]
+    return {
+        "row": f"{name}, median of {len(ours)} kernels",
+        "ours": middle[0],
+        "peers": {"triton": middle[1]},
+        "against": "triton",
+        "bar": 1.0,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
+    only = parser.parse_args().only
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
+    python, wanted = os.environ.get("TRITON_PYTHON"), [name for name in ROWS if re.search(only, name)]
+    if not python or not wanted:
+        return
+    triton = theirs(python)
+    gc.disable()
+    samples = {name: [seconds_of(name) for _ in range(SAMPLES)] for name in triton}
+    ours = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
+    for name in wanted:
+        both = ([costs[ROWS[name]] for costs in side.values()] for side in (ours, triton))
+        print(json.dumps(row(name, *both)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Changes to Inductor where Tilewright compiles its kernels for CPUs.
+
+Candidates. torch runs each for 25 ms and then for 100 ms, which is meant for products. Triton kernels of a model have a
+hundred candidates that take microseconds, and timing them took a third of the time to compile it.
+
+Whether two kernels are faster as one (`benchmark_fusion`), torch 2.13 cannot time on a CPU: Python cannot parse the
+program that it writes for that, nor has it the device. Kernels are fused without, as those of the C++ back end are.
+
+`max_autotune` offers templates of products in C++ beside ours. They need a C++ compiler, and torch cannot fuse a Triton
+kernel to one: where our kernels are asked for, they are no candidates.
+
+Keys of the FX graph cache. torch puts Triton's version into the key where there is a GPU, and nothing of it where there
+is none. A folder of caches may be shared by environments that differ in the version of Tilewright, and in whether the
+real Triton is installed: the kernels in the cache import one or the other.
+
+Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
+16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
+
+Imports. torch copies the text of a kernel and of the functions that it calls. It writes imports for names whose modules
+start with `triton`, and ours are modules of Tilewright: `add_imports` lets it write those, too.
+
+    from tilewright.language import load        # a kernel says `load(x + lanes)`
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from tilewright.compat.signatures import triton_key
+from tilewright.runtime.jit import JITFunction
+from tilewright.semantics.types import dtype
+
+SCHEDULER = "torch._inductor.scheduler"
+CHOICES = "torch._inductor.utils"
+CACHES = "torch._inductor.codecache"
+WARMUP, TIMED = 1, 10
+"""How long a candidate is run before it is timed, and while it is: milliseconds, and once at least."""
+PUT, SCATTER = "needs_fallback_due_to_atomic_add_limitations", "use_scatter_fallback"
+"""Functions of `CHOICES`, which other modules import by name."""
+LANGUAGE = "tilewright.language"
+WRITER = "user_defined_triton_kernel_transitive_closure_source_code"
+"""The function of torch that gives the text of a kernel."""
+
+
+class BriefBenchmarker:
+    """torch's benchmarker, but for how long kernels for CPUs run."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def benchmark(self, *arguments: Any, device: Any = None, **settings: Any) -> float:
+        """The median time of a function in milliseconds."""
+        times = {"warmup": WARMUP, "rep": TIMED} if device == "cpu" else {}
+        return float(self._original.benchmark(*arguments, device=device, **times | settings))
+
+
+def time_briefly(heuristics: Any) -> None:
+    """Let the module `triton_heuristics` time kernels for CPUs so; what else torch times keeps its own time."""
+    if not isinstance(heuristics.benchmarker, BriefBenchmarker):
+        heuristics.benchmarker = BriefBenchmarker(heuristics.benchmarker)
+
+
+def fuse_untimed(scheduler: Any) -> None:
+    """Let the module `SCHEDULER` fuse kernels for CPUs untimed, but no products whose kernel is yet to choose."""
+    times, undecided = scheduler.Scheduler.speedup_by_fusion, scheduler.ir.MultiTemplateBuffer
+
+    def speedup_by_fusion(self: Any, first: Any, second: Any) -> Any:
+        if first.get_nodes()[0].get_device().type != "cpu":
+            return times(self, first, second)
+        if any(node.is_template() and isinstance(node.get_template_node(), undecided) for node in (first, second)):
+            return scheduler.FusionResult.fuse(False)
+        with scheduler.config.patch(cpu_backend="cpp"):
+            return times(self, first, second)
+
+    scheduler.Scheduler.speedup_by_fusion = speedup_by_fusion
+
+
+def leave_out_cpp(choices: Any) -> None:
+    """Let the module `CHOICES` offer no templates in C++ where kernels for CPUs are Triton's."""
+    offered = choices._use_template_for_cpu
+
+    def is_offered(layout: Any) -> bool:
+        return choices.config.cpu_backend != "triton" and bool(offered(layout))
+
+    choices._use_template_for_cpu = is_offered
+
+
+def name_compiler(caches: Any, *, beside: bool) -> None:
+    """Let the module `CACHES` tell apart graphs by who compiles their kernels.
+
+    Args:
+        caches: the module.
+        beside: whether the real Triton is installed, too.
+    """
+    details, config = caches.FxGraphHashDetails, caches.config
+    original = details.__init__
+
+    def initialize(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        if config.cpu_backend == "triton":
+            self.kernels = f"{triton_key()}{' beside Triton' if beside else ''}"
+
+    details.__init__ = initialize
+
+
+def left_to_torch(choices: Any) -> Mapping[str, Callable[..., bool]]:
+    """The functions PUT and SCATTER of the module `choices`, which leave narrow integers to torch, too."""
+    put, scatter = vars(choices)[PUT], vars(choices)[SCATTER]
+
+    def is_narrow(dtype: Any) -> bool:
+        return dtype.itemsize < 4 and not dtype.is_floating_point and choices.config.cpu_backend == "triton"
+
+    def is_put_left(dtype: Any) -> bool:
+        return is_narrow(dtype) or bool(put(dtype))
+
+    def is_scatter_left(operator: Any, reduction: Any, dtype: Any, *rest: Any) -> bool:
+        return (reduction is not None and is_narrow(dtype)) or bool(scatter(operator, reduction, dtype, *rest))
+
+    return {PUT: is_put_left, SCATTER: is_scatter_left}
+
+
+def add_imports() -> None:
+    """Let the texts that torch has of kernels import what they need."""
+    wrapper = vars(import_module("torch._inductor.codegen.wrapper"))
+    original = wrapper[WRITER]
+
+    def with_imports(kernel: Any, *args: Any, **kwargs: Any) -> str:
+        return "\n".join([original(kernel, *args, **kwargs), *sorted(set(_imports(kernel, set())))])
+
+    wrapper[WRITER] = with_imports
+
+
+def _imports(kernel: Any, seen: set[int]) -> Iterator[str]:
+    """The imports of a kernel and of those that it calls."""
+    if id(kernel) in seen:
+        return
+    seen.add(id(kernel))
+    used = inspect.getclosurevars(kernel.fn)
+    for name, value in {**used.globals, **used.nonlocals}.items():
+        if isinstance(value, JITFunction):
+            yield from _imports(value, seen)
+        else:
+            yield from _import(name, value)
+
+
+def _import(name: str, value: Any) -> Iterator[str]:
+    """The import of a function or a dtype of the language; nothing for other values."""
+    module = LANGUAGE if isinstance(value, dtype) else getattr(value, "__module__", None) or ""
+    if module.startswith(LANGUAGE):
+        originals = (original for original, found in vars(import_module(module)).items() if found is value)
+        yield from (f"from {module} import {original} as {name}" for original in islice(originals, 1))
