@@ -215,6 +215,36 @@ def shown_where_it_is_loaded(x, out, n, TILE: tl.constexpr):
     tl.store(out + column, values * 0.5, mask=column < tl.load(out + 1).to(tl.int32))
 
 
+@tw.jit
+def shown_as_sums_of_rows(x, out, n, TILE: tl.constexpr):
+    """Columns stay apart."""
+    row, column = tl.arange(0, 4)[:, None], tl.arange(0, TILE)[None, :]
+    total = tl.zeros((4, TILE), tl.float32)
+    for turn in range(n // 20):
+        total += tl.load(x + row * 0 + column, mask=column < n - turn, other=1.0)
+    tl.store(out + column, tl.sum(total, 0)[None, :], mask=column < n)
+
+
+@tw.jit
+def shown_as_sums_of_columns(x, out, n, TILE: tl.constexpr):
+    """Every number of a row is in its sum, whichever sums are shown."""
+    row, column = tl.arange(0, 4), tl.arange(0, TILE)[None, :]
+    total = tl.zeros((4, TILE), tl.float32)
+    for turn in range(n // 20):
+        total += tl.load(x + row[:, None] * 0 + column, mask=column < n - turn, other=1.0)
+    tl.store(out + row, tl.sum(total, 1), mask=row < n)
+
+
+@tw.jit
+def shown_as_sums_of_both(x, out, n, TILE: tl.constexpr):
+    row, column = tl.arange(0, 4), tl.arange(0, TILE)[None, :]
+    total = tl.zeros((4, TILE), tl.float32)
+    for turn in range(n // 20):
+        total += tl.load(x + row[:, None] * 0 + column, mask=column < n - turn, other=1.0)
+    tl.store(out + column, tl.sum(total, 0)[None, :], mask=column < n)
+    tl.store(out + row, tl.sum(total, 1))
+
+
 def loops_of(kernel: Any, **constants: Any) -> Op:
     """The vector loops of a kernel for W lanes."""
     x = np.zeros(TILE, np.float32)
@@ -278,7 +308,7 @@ def test_a_maximum_ends_whatever_lies_beyond(monkeypatch: pytest.MonkeyPatch) ->
         (two_bounds, [6]),
         (positions, [CHUNKS]),
         (loaded_mask, [CHUNKS]),
-        (largest_place, [CHUNKS]),
+        (largest_place, [CHUNKS - 1]),  # the first one stands in front of the loop
         (stored_whole, [CHUNKS]),
         (fused_or_not, [CHUNKS]),
     ],
@@ -306,11 +336,22 @@ def test_a_row_is_kept_as_far_as_it_is_shown(kernel: Any, chunks: list[int], mon
     assert chunks_run(loops_of(kernel), 40, monkeypatch) == chunks
 
 
+@pytest.mark.parametrize(
+    ("kernel", "chunks"),
+    [(shown_as_sums_of_rows, 3), (shown_as_sums_of_columns, CHUNKS), (shown_as_sums_of_both, CHUNKS)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_sums_along_rows_keep_columns_apart(kernel: Any, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two turns of four rows."""
+    assert 2 * 4 * chunks in chunks_run(loops_of(kernel), 40, monkeypatch)
+
+
 @pytest.mark.parametrize("n", [-1, 0, 1, W - 1, W, W + 1, 40, TILE - 1, TILE])
 @pytest.mark.parametrize(
     ("kernel", "constants"),
     [
         *((kernel, {}) for kernel in (shown_later, shown_further, shown_whole, shown_by_a_sum, shown_by_turns)),
+        (shown_as_sums_of_rows, {}),
         (softmax, {}),
         (layer_norm, {}),
         (normed_activation, {}),

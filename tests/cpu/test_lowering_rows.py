@@ -92,3 +92,33 @@ def test_a_column_that_a_later_phase_uses_is_of_its_own_row(rows):
     out = np.zeros((rows, 8), np.float32)
     one_column_in_two_phases[(1,)](x, out, ROWS=rows, COLUMNS=8)
     np.testing.assert_allclose(out, np.repeat(np.exp(x)[:, None], 8, 1), rtol=1e-5)
+
+
+@tw.jit
+def places_of_largest(x_ptr, out_ptr, columns, KIND: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.arange(0, ROWS)
+    best = tl.full((ROWS,), float("-inf"), tl.float32)
+    place = tl.zeros((ROWS,), tl.int64)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)[None, :]
+        x = tl.load(x_ptr + row[:, None] * columns + column, column < columns, float("-inf"))
+        found, at = tl.max(x.to(KIND), 1, return_indices=True)
+        place = tl.where(found > best, start + at, place)
+        best = tl.maximum(best, found.to(tl.float32))
+    tl.store(out_ptr + row, place)
+
+
+@pytest.mark.parametrize(("kind", "lanes"), [(tl.float32, 16), (tl.float64, 8)])
+@pytest.mark.parametrize("columns", [1, 17, 256, 300, 1000])
+def test_numbers_of_a_row_leave_vectors_as_wide_as_its_elements(kind, lanes, columns):
+    """The first place of equal numbers, both zeros among them; places of 64 bits are numbers, one for each row."""
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = "x86-64-v4"
+        x = np.random.default_rng(columns).choice([-1.0, -0.0, 0.0], (8, columns)).astype(np.float32)
+        out = np.zeros(8, np.int64)
+        options = {"KIND": kind, "ROWS": 8, "BLOCK": 256}
+        kernel = places_of_largest.warmup(x, out, columns, **options, grid=(1,))
+        assert f"vector<{lanes}xf{512 // lanes}>" in kernel.asm["loops"]
+        assert f"vector<{2 * lanes}xf" not in kernel.asm["loops"]
+    places_of_largest[(1,)](x, out, columns, **options)
+    np.testing.assert_array_equal(out, x.argmax(1))

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.backends.cpu.turn_order import in_order
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.dialects.scf import Parallel
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.errors import VerificationError
@@ -32,6 +34,23 @@ LARGEST = """
         %larger = arith.cmpf ogt, %b, %a : f32
         %value = arith.select %larger, %b, %a : f32
         %place = arith.select %larger, %i1, %i0 : i64
+        scf.reduce.return %value, %place : f32, i64
+      }
+"""
+
+FIRST_LARGEST = """
+      %lanes = vector.step : vector<4xi64>
+      %start = vector.broadcast %i : i64 to vector<4xi64>
+      %at = arith.addi %start, %lanes : vector<4xi64>
+      scf.reduce(%v, %at) : vector<4xf32>, vector<4xi64> {
+      ^bb0(%a: f32, %i0: i64, %b: f32, %i1: i64):
+        %equal = arith.cmpf oeq, %a, %b : f32
+        %before = arith.cmpi slt, %i0, %i1 : i64
+        %tie = arith.andi %equal, %before : i1
+        %larger = arith.cmpf ogt, %a, %b : f32
+        %stays = arith.ori %larger, %tie : i1
+        %value = arith.select %stays, %a, %b : f32
+        %place = arith.select %stays, %i0, %i1 : i64
         scf.reduce.return %value, %place : f32, i64
       }
 """
@@ -77,6 +96,7 @@ CASES = {
     "backwards": kernel(order="backwards %flag"),
     "sums": kernel(body=SUM, results="vector<4xf32>", after=STORE),
     "largest": kernel(body=LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
+    "first_largest": kernel(body=FIRST_LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
     "odd": kernel(high=24, unroll=4, order="backwards %flag"),
     "straight": kernel(body=SUM, results="vector<4xf32>", after=STORE, high=16, unroll=4),
 }
@@ -134,3 +154,52 @@ def test_wrong_loops_are_refused(old: str, new: str, what: str) -> None:
     text = text.replace("%ab = arith.addf %a, %b", "%ab = arith.addf %a, %a") if "bb0" in old else text
     with pytest.raises(VerificationError, match=what):
         verify(parse_module(text))
+
+
+OUT_OF_ORDER = {
+    "backwards": ("%c0 to %high step %c4", "%c0 to %high step %c4 backwards %flag"),
+    "falls": ("addi %start, %lanes", "subi %lanes, %start"),
+    "stays": ("addi %start, %lanes", "addi %lanes, %lanes"),
+    "may wrap": ("addi %start, %lanes", "addi %start, %unknown"),
+    "wraps": ("constant 32 : i64", "constant 9223372036854775804 : i64"),
+    "ends anywhere": ("%c0 to %high", "%c0 to %end"),
+    "begins below 0": ("%c0 to %high", "%below to %high"),
+    "made anew": ("%value, %place : f32, i64\n      }", "%value, %more : f32, i64\n      }"),
+}
+"""What is put in the place of what, so that nothing is known of the order of places."""
+
+
+def first_largest(old: str = "", new: str = "") -> Op:
+    """A loop for the first of the largest numbers."""
+    text = CASES["first_largest"].replace("%place = ", "%more = arith.addi %i0, %i1 : i64\n        %place = ")
+    text = text.replace("%c4 = ", "%below = arith.constant -4 : i64\n    %c4 = ").replace(
+        "%flag: i1", "%flag: i1, %end: i64, %unknown: vector<4xi64>"
+    )
+    assert old in text
+    return module_of(text.replace(old, new) if old else text)
+
+
+@pytest.mark.parametrize("why", ["", *OUT_OF_ORDER])
+def test_places_are_compared_unless_they_are_in_order(why: str) -> None:
+    module = first_largest(*OUT_OF_ORDER.get(why, ()))
+    (loop,) = [op for op in module.walk() if isinstance(op, Parallel)]
+    (reduce,) = loop.reductions
+    ordered = in_order(reduce, loop)
+    assert (ordered is reduce) == bool(why)
+    assert [op.name for op in ordered.combine].count("arith.cmpi") == bool(why)
+
+
+@pytest.mark.parametrize("high", [16, 32])
+@pytest.mark.parametrize("unroll", [1, 2, 4])
+def test_the_first_of_equal_numbers_is_found(high: int, unroll: int) -> None:
+    """Both zeros are equal; each lane has its own places."""
+    text = kernel(body=FIRST_LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH, high=high, unroll=unroll)
+    random = np.random.default_rng(2)
+    for _ in range(20):
+        x = random.choice([-1.0, -0.0, 0.0], 32).astype(np.float32)
+        module, sums = module_of(text), np.zeros(8, np.float32)
+        unroll_and_jam(module)
+        run_ir(module, [x, np.zeros(32, np.float32), sums, 0])
+        rows = x[:high].reshape(-1, 4)
+        np.testing.assert_array_equal(sums[4:], rows.argmax(0) * 4 + np.arange(4))
+        np.testing.assert_array_equal(sums[:4], rows.max(0))

@@ -25,6 +25,7 @@ FORMS_OF_FUNCTIONS = {
     "constant_to_the_right": "c + x, c * x, c & x, minui(c, x), addf(c, x), maxnumf(c, x)",
     "compared_constant_to_the_right": "c < x, c >= x, c == x, c != x",
     "negated_comparison": "(x < y) ^ true, (x <= y) ^ true, (x >= c) ^ true, (x == y) ^ true, (x != y) ^ true",
+    "joined_comparisons": "(x > y) | (x == y), (x < y) | (x != y), ult(x, y) | (x == y), ult(x, y) | ugt(x, y)",
     "evaluated": "c + d, c - d, c * d, c / d, c % d, c & d, c << d, c >> d, minsi(c, d), maxui(c, d), trunci(c),"
     " extsi(c), extui(c), addf(c, d), subf(c, d), mulf(c, d), divf(c, d), maximumf(c, d), negf(c), truncf(c), extf(c),"
     " c < d, bitcast(c), select(c, d, e), absf(c)",

@@ -7,7 +7,7 @@ both zeros.
 from __future__ import annotations
 
 from tilewright.dialects import arith
-from tilewright.dialects.arith import Binary, CompareIntegers
+from tilewright.dialects.arith import Binary, Compare, CompareIntegers
 from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS, is_defined
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import FpToFp
@@ -102,6 +102,44 @@ MIRRORED = {name: mirrored for name, mirrored, _ in ORDERINGS}
 NEGATED = {"eq": "ne", "ne": "eq", **{name: opposite for name, _, opposite in ORDERINGS}}
 
 
+OUTCOMES = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
+"""The outcomes <, = and > that a predicate holds for; those of floats that begin with u hold for NaN, too."""
+FAMILIES = (
+    *(
+        ("arith.cmpi", {name if name in ("eq", "ne") else sign + name: {*holds} for name, holds in OUTCOMES.items()})
+        for sign in "su"
+    ),
+    (
+        "arith.cmpf",
+        {"uno": {"NaN"}}
+        | {f"o{name}": {*holds} for name, holds in OUTCOMES.items()}
+        | {f"u{name}": {*holds, "NaN"} for name, holds in OUTCOMES.items()},
+    ),
+)
+UNIONS = {
+    (kind, a, b): union
+    for kind, family in FAMILIES
+    for a, holds in family.items()
+    for b, others in family.items()
+    for union, wanted in family.items()
+    if holds | others == wanted
+}
+"""By op, the predicate that holds where one of two does, if there is one."""
+
+
+def joined_comparisons(op: Binary, rewriter: Rewriter) -> bool:
+    """x > y | x == y → x >= y, likewise for the other predicates"""
+    one, other = (defining(value, Compare) for value in op.operands)
+    if one is None or other is None or one.operands != other.operands:
+        return False
+    predicate = UNIONS.get((one.name, one.predicate, other.predicate))
+    if predicate is None:
+        return False
+    new = rewriter.create(op, one.name, one.operands, (op.result.type,), {"predicate": Keyword(predicate)})
+    rewriter.replace(op, new.results)
+    return True
+
+
 def constant_to_the_right(op: Binary, rewriter: Rewriter) -> bool:
     """f(c, x) → f(x, c)"""
     x, y = op.operands
@@ -159,6 +197,7 @@ ROWS = (
     Equation("reversed_minus_constant", "(c - x) - d → (c - d) - x"),
     Equation.of(compared_constant_to_the_right, "arith.cmpi", given="x is no constant"),
     Equation.of(negated_comparison, "arith.xori"),
+    Equation.of(joined_comparisons, "arith.ori", given="one predicate holds where either does"),
     Equation("widened_twice_by_sign", "extsi(extsi(x)) → extsi(x)"),
     Equation("widened_twice_by_zeros", "extui(extui(x)), extsi(extui(x)) → extui(x)"),
     Equation("narrowed_twice", "trunci(trunci(x)) → trunci(x)", reason="not for floats, which would be rounded once"),

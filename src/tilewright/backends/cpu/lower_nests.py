@@ -146,12 +146,13 @@ class _FunctionLowering:
                 self._extents[sums, axis, blocks[0]] = found
         return found
 
-    def _seen_of(self, b: LoopBuilder, nest: Nest) -> dict[Value, Scalar]:
-        """How many lanes of rows other nests show of what `nest` writes, for buffers that they do not show whole."""
+    def _seen_of(self, b: LoopBuilder, nest: Nest) -> dict[tuple[Value, int], Scalar]:
+        """How many rows and lanes other nests show of what `nest` writes, for buffers that they do not show whole."""
         buffers = [v for op in nest.body if (v := _filled(op)) is not None] if nest.mode == "rows" else []
         outer = len(nest.outer)
-        seen = {v: self._seen(b, nest, v, outer) for v in buffers if len(tile_of(v.type).shape) > outer}
-        return {buffer: number for buffer, number in seen.items() if number is not None}
+        places = [(v, axis) for v in buffers if len(tile_of(v.type).shape) > outer for axis in range(outer + 1)]
+        seen = {place: self._seen(b, nest, *place) for place in places}
+        return {place: number for place, number in seen.items() if number is not None}
 
     def _put(self, op: Op, built: Block) -> None:
         """Let what was built stand where `op` does, which is erased when nothing looks at it any more."""

@@ -5,16 +5,17 @@
     cpu.nest { tt.store %p, f(cpu.read %c), (rows[:, None] < M) & … }
 
 Where the mask is off nobody sees a row or a column of C, if whoever reads C computes element by element and stores
-under masks. Such a row need not be computed, whatever A and B hold there; the same is true of what a nest writes. The
-mask has to say the same as long as C lives, so that a row that is left out once is not seen later: it depends on
-nothing but what is defined in a block around C's allocation.
+under masks. Such a row need not be computed, whatever A and B hold there; the same is true of what a nest writes. A
+reduction along the rows leaves columns apart, and a buffer shows what is seen of it. The mask has to say the same as
+long as C lives, so that a row that is left out once is not seen later: it depends on nothing but what is defined in a
+block around C's allocation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -25,15 +26,19 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, GuardedStore, Nest, Read, Write, tile_of
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, tile_type
+
+Axes: TypeAlias = tuple[int | None, ...]
+"""For each axis of a buffer, the axis of a tile that it has become; None where it is reduced."""
 
 
 class Shown(NamedTuple):
-    """A store of what is computed of a buffer element by element; `turned`: of its transpose."""
+    """A store of what is computed of a buffer; where its elements lie in the tile that is stored."""
 
     store: Store | GuardedStore
-    turned: bool
+    axes: Axes
 
 
 def seen_along(
@@ -69,32 +74,42 @@ def seen_along(
 
 
 def stores_of(buffer: Value) -> list[Shown]:
-    """All stores of what is computed of `buffer` element by element; none if it is used in another way, too.
+    """All stores of what is computed of `buffer` without mixing rows or columns; none if it is used otherwise, too.
 
     Lowering adds uses, so this is asked before.
     """
     found: dict[Shown, None] = {}
-    seen: set[tuple[Op, bool]] = set()
-    waiting = [(user, buffer, False) for user in buffer.uses]
+    seen: set[tuple[Op, Value, Axes]] = set()
+    own: Axes = tuple(range(len(tile_of(buffer.type).shape)))
+    waiting = [(user, buffer, own) for user in buffer.uses]
     while waiting:
-        op, value, turned = waiting.pop()
-        if (op, turned) in seen and not isinstance(op, Store | GuardedStore):
+        op, value, axes = waiting.pop()
+        if (op, value, axes) in seen:
             continue
-        seen.add((op, turned))
+        seen.add((op, value, axes))
         if isinstance(op, Store | GuardedStore) and value is op.value and value not in (op.pointer, op.mask):
-            found[Shown(op, turned)] = None
-        elif not turned and _keeps_places(op, buffer):
+            found[Shown(op, axes)] = None
+        elif axes == own and _keeps_places(op, buffer):
             continue
-        elif (isinstance(op, Read) and not op.row) or op.definition.elementwise or _turns(op):
-            waiting += [(user, result, turned ^ _turns(op)) for result in op.results for user in result.uses]
+        elif (moved := _moved(op, axes)) is not None:
+            results = [op.buffer] if isinstance(op, Write) else op.results
+            waiting += [(user, result, moved) for result in results for user in result.uses if user is not op]
         else:
             return []
     return list(found)
 
 
-def _turns(op: Op) -> bool:
-    """Whether `op` swaps the axes of a matrix."""
-    return isinstance(op, Trans) and op.order == (1, 0)
+def _moved(op: Op, axes: Axes) -> Axes | None:
+    """Where the elements lie in the results of `op`; None if it mixes them in another way, or tells their places."""
+    if (isinstance(op, Read | Write) and not op.row) or op.definition.elementwise:
+        return axes
+    if isinstance(op, Trans):
+        return tuple(None if axis is None else op.order.index(axis) for axis in axes)
+    if isinstance(op, ExpandDims):
+        return tuple(None if axis is None else axis + (axis >= op.axis) for axis in axes)
+    if isinstance(op, Reduce):
+        return tuple(None if axis in (None, op.axis) else axis - (axis > op.axis) for axis in axes)
+    return None
 
 
 def _keeps_places(op: Op, buffer: Value) -> bool:
@@ -106,14 +121,12 @@ def _keeps_places(op: Op, buffer: Value) -> bool:
 
 def _end(c: Context, shown: Shown, buffer: Value, axis: int, written: Collection[Value]) -> Value | None:
     """The row or column from which on a store does nothing; None where that is not known here."""
-    shape, store = tile_of(buffer.type).shape, shown.store
-    c.extent = shape[axis]
-    axes = [number == axis for number in range(len(shape))]
-    if shown.turned:
-        axes.reverse()
+    store, place = shown.store, shown.axes[axis]
+    c.extent = tile_of(buffer.type).shape[axis]
+    axes = [number == place for number in range(len(tile_type(store.value).shape))]
     alone, index = tuple(c.extent if it else 1 for it in axes), tuple(LANE if it else ZERO for it in axes)
     ends = []
-    for condition in conjuncts(store.mask) if store.mask is not None else ():
+    for condition in conjuncts(store.mask) if store.mask is not None and place is not None else ():
         if condition.type.shape != alone or not _is_fixed(condition, buffer, written):
             continue
         on = evaluate(c, condition, index)

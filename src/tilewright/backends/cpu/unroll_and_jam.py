@@ -19,13 +19,14 @@ one turn is all that is left, there is no loop, and what is known of its numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
 from tilewright.backends.cpu.loop_facts import number_in, width_of
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.cpu.nest.combine import Combine
+from tilewright.backends.cpu.turn_order import in_order
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.scf import Parallel, Reduce
 from tilewright.dialects.traits import WritesMemory
@@ -34,9 +35,10 @@ from tilewright.dialects.vector import UNROLL, Prefetch, lanes_of
 from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of
 
-Mapping: TypeAlias = dict[Value, Value]
 Found: TypeAlias = dict[Reduce, list[Sequence[Value]]]
 """For each reduction and turn, values."""
+Join: TypeAlias = Callable[[Reduce, int, list[Value]], Sequence[Value]]
+"""A function of a reduction, a turn and its values, which says what to go on with."""
 
 
 def unroll_and_jam(module: Op) -> bool:
@@ -68,7 +70,7 @@ class _Unrolled:
         if not (_is_multiple(high, self.turns * step) and _is_multiple(low, self.turns * step)):
             self.turns = 1
         self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step
-        self.combines = {op: Combine(op) for op in loop.reductions}
+        self.combines = {op: Combine(in_order(op, loop)) for op in loop.reductions}
         self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
 
     def build(self) -> None:
@@ -87,34 +89,27 @@ class _Unrolled:
 
     def _straight(self) -> list[Value]:
         """All turns one after the other; returns the results."""
-        return self._together(self._turns(self.loop.low, lambda reduction, turn, new: new))
+        return self._together(self._turns(self.loop.low, lambda reduction, turn, new: new), self.combines)
 
     def _loop(self) -> list[Value]:
         """The loop with fewer turns; returns the results."""
         b, loop, width = self.b, self.loop, self.turns * self.step
-        starts = [self._start(reduction) for reduction in self.combines]
-        carried = [value for start in starts for value in start * self.turns]
         flip = None if loop.backwards is None else self._flip(loop.backwards, width)
-        with b.loop(self.low, self.high, width, carried=carried, nonempty=bool(self.combines)) as frame:
+
+        def turns(index: Value, join: Join) -> list[Value]:
+            found = self._turns(index if flip is None else b.xor(index, flip), join)
+            return [value for rows in found.values() for values in rows for value in values]
+
+        low, nonempty = self.low, bool(self.combines)
+        if None in self.identities.values():  # the first turns are what sums begin with
+            carried = turns(loop.low, lambda reduction, turn, new: new)
+            low, nonempty = offset_of(b.add(loop.low, width)), False
+        else:
+            carried = [value for start in self.identities.values() for value in (start or ()) * self.turns]
+        with b.loop(low, self.high, width, carried=carried, nonempty=nonempty) as frame:
             sums = self._by_turn(frame.carried)
-            first: list[Value] = []
-
-            def join(reduction: Reduce, turn: int, new: list[Value]) -> Sequence[Value]:
-                combine = self.combines[reduction]
-                joined = combine.apply(b, sums[reduction][turn], new)
-                if self.identities[reduction] is not None:
-                    return joined
-                first[:] = first or [b.compare("eq", frame.index, loop.low)]
-                return [b.select(first[0], *two) for two in zip(new, joined, strict=True)]
-
-            index = frame.index if flip is None else b.xor(frame.index, flip)
-            found = self._turns(index, join)
-            frame.next = [value for turns in found.values() for values in turns for value in values]
-        return self._together(self._by_turn(frame.results))
-
-    def _start(self, reduction: Reduce) -> list[Value]:
-        """The numbers that sums begin with: those that change nothing, or any."""
-        return self.identities[reduction] or [self.b.constant(0, value.type) for value in reduction.values]
+            frame.next = turns(frame.index, lambda r, turn, new: self.combines[r].apply(b, sums[r][turn], new))
+        return self._together(self._by_turn(frame.results), {op: Combine(op) for op in self.combines})
 
     def _flip(self, backwards: Value, width: int) -> Value | None:
         """The bits that are exchanged in counters, so that the last one comes first where `backwards` holds."""
@@ -126,18 +121,18 @@ class _Unrolled:
         rest = iter(values)
         return {r: [[next(rest) for _ in r.values] for _ in range(self.turns)] for r in self.combines}
 
-    def _together(self, found: Found) -> list[Value]:
+    def _together(self, found: Found, combines: Mapping[Reduce, Combine]) -> list[Value]:
         """The results of all turns combined."""
-        return [value for r, turns in found.items() for value in self.combines[r].together(self.b, turns)]
+        return [value for r, turns in found.items() for value in combines[r].together(self.b, turns)]
 
-    def _turns(self, index: Value, join: Callable[[Reduce, int, list[Value]], Sequence[Value]]) -> Found:
+    def _turns(self, index: Value, join: Join) -> Found:
         """Build the turns from `index` on, first what they compute, then what they store.
 
         Returns what `join` makes of the values of each reduction in each turn.
         """
         b, (*ops, _) = self.b, self.loop.body
         found: Found = {reduction: [] for reduction in self.combines}
-        stores: list[tuple[Op, Mapping]] = []
+        stores: list[tuple[Op, dict[Value, Value]]] = []
         for turn in range(self.turns):
             mapping = {self.loop.induction_variable: b.add(index, turn * self.step)}
             for op in ops:
@@ -156,7 +151,7 @@ class _Unrolled:
         """Whether what the turn asks for is not in the cache line of the turn before."""
         return turn * self.step * pointee_type(op.base.type).bits // 8 % CACHE_LINE == 0
 
-    def _copy(self, op: Op, mapping: Mapping) -> None:
+    def _copy(self, op: Op, mapping: dict[Value, Value]) -> None:
         fold = _FOLDS.get(op.name) if self.straight else None
         if fold is not None and any(known(mapping.get(value, value)) is not None for value in op.operands):
             mapping[op.result] = fold(self.b, op, [mapping.get(value, value) for value in op.operands])

@@ -84,7 +84,7 @@ class _Clip:
 
     def _read_elsewhere(self, write: Write) -> list[ActiveLaneBound] | None:
         """The bound beyond which no other nest sees what `write` writes."""
-        seen = self.tails.c.seen.get(write.buffer)
+        seen = self.tails.c.seen.get((write.buffer, len(self.nest.outer)))
         return None if seen is None else [ActiveLaneBound(seen, 0)]
 
     def _read_later(self, write: Write) -> list[ActiveLaneBound] | None:

@@ -35,7 +35,7 @@ class Combine:
 
     def __init__(self, op: Fold | Reduce) -> None:
         self.block = op.combine
-        self.types: list[Type] = [v.type.scalar for v in op.operands]
+        self.types: list[Type] = [v.type for v in self.block.args[: len(self.block.args) // 2]]
 
     def identity(self, lanes: int, b: LoopBuilder) -> list[Value] | None:
         """The neutral values of a combine that is one well-known op, in every lane; None for others."""

@@ -98,7 +98,7 @@ class Context:
         optimize_size: little code counts for more than speed: no fast versions, nothing unrolled.
         mixes: there are several loads, whose elements may lie at different distances.
         ends: how many rows and columns of a matrix anybody needs; None: all.
-        seen: how many lanes of a row of a buffer other nests show, for each buffer that is not seen whole.
+        seen: how many elements of a buffer along an axis other nests show, where these are not all.
         position: the lane at which the current chunk starts, an i64.
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
@@ -130,7 +130,7 @@ class Context:
         self.wraps = False
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
-        self.seen: Mapping[Value, Scalar] = {}
+        self.seen: Mapping[tuple[Value, int], Scalar] = {}
         self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
 from tilewright.backends.cpu.nest.context import Context, Period
-from tilewright.backends.cpu.nest.lane_values import ActiveLaneBound, Affine, Lane, ModuloRange, Scalar, Uniform
+from tilewright.backends.cpu.nest.lane_values import (
+    LANE,
+    ActiveLaneBound,
+    Affine,
+    Lane,
+    ModuloRange,
+    Scalar,
+    Uniform,
+    Vector,
+)
 from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
 from tilewright.ir.core import Op
 from tilewright.ir.types import IntType, Type, i1, i64
@@ -124,8 +133,21 @@ def _quotient(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     return None if period is None else Uniform(period.quotient, period.level)
 
 
+def _and(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
+    """Bits of the numbers of lanes: from W on they are one number for a chunk, below W the same in each chunk."""
+    begins_anywhere = c.fast is not None and c.fast.period is not None
+    if a != LANE or not isinstance(b, Uniform) or not isinstance(b.value, int) or begins_anywhere:
+        return None
+    if b.value % c.lanes == 0:
+        return Uniform(c.binary("arith.andi", c.position_as(type), b.value, type, c.lane_level), c.lane_level)
+    if 0 <= b.value < c.lanes:
+        return Vector(c.b.constants([lane & b.value for lane in range(c.lanes)], c.wide(type)), 0)
+    return None
+
+
 _RULES = {
     "arith.addi": _add,
+    "arith.andi": _and,
     "arith.divsi": _quotient,
     "arith.divui": _quotient,
     "arith.muli": multiply,

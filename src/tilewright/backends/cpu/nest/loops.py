@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from types import MappingProxyType
+from typing import TypeGuard
 
-from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ATOMICS, conjuncts, is_tile, tile_operand
+from tilewright.backends.cpu.costs import ATOMICS, STORES, conjuncts, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
@@ -31,6 +32,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     ActiveLaneBound,
     Affine,
     Index,
+    Lane,
     Scalar,
     Uniform,
     Vector,
@@ -69,7 +71,7 @@ def lower_nest(
     wraps: bool = False,
     hoisted: Hoisted | None = None,
     ends: Sequence[Scalar] | None = None,
-    seen: Mapping[Value, Scalar] = MappingProxyType({}),
+    seen: Mapping[tuple[Value, int], Scalar] = MappingProxyType({}),
 ) -> list[Value]:
     """Build the loops of the cpu.nest `op`.
 
@@ -82,7 +84,7 @@ def lower_nest(
         wraps: ranges modulo something probably wrap.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
         ends: how many rows and columns of a matrix anybody needs; None: all.
-        seen: how many lanes of a row of a buffer other nests show, where that is known.
+        seen: how many elements of a buffer along an axis other nests show, where that is known.
 
     Returns the nest's results.
     """
@@ -156,18 +158,28 @@ class NestBuilder:
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
     def _end_of_rows(self, extent: int) -> Scalar:
-        """Where the mask of a store ends the rows of a matrix, if it stands alone and no rule says where lanes lie."""
+        """The row from which on the masks of all stores are off, and nobody sees what is written to buffers."""
         c, nest = self.c, self.nest
-        store = nest.sinks[0] if len(nest.sinks) == 1 == len(nest.outer) and nest.mode == "rows" else None
-        if not isinstance(store, Store) or store.mask is None or is_affine(store.pointer):
+        if nest.mode != "rows" or len(nest.outer) != 1 or c.programs != 1:
             return extent
+        ends = [self._last_row(sink, extent) for sink in nest.sinks]
+        known = [end for end in ends if end is not None]
+        if len(known) < len(ends):
+            return extent
+        end = reduce(lambda one, other: c.binary("arith.maxsi", one, other, i64, 0), dict.fromkeys(known))
+        return c.binary("arith.minsi", end, extent, i64, 0)
+
+    def _last_row(self, sink: Op, extent: int) -> Scalar | None:
+        """The row from which on nobody needs `sink`; None where that is not known in front of the nest."""
+        c = self.c
+        if isinstance(sink, Write):
+            return c.seen.get((sink.buffer, 0))
+        if not isinstance(sink, STORES) or sink.mask is None:
+            return None
         c.extent = extent
-        end: Scalar = extent
-        for part in conjuncts(store.mask):
-            on = evaluate(c, part, (LANE, ZERO)) if part.type.shape == (extent, 1) else None
-            if isinstance(on, ActiveLaneBound) and on.level == 0:
-                end = c.binary("arith.minsi", on.below, end, i64, 0)
-        return end
+        parts = [part for part in conjuncts(sink.mask) if part.type.shape == (extent, 1)]
+        found = [on.below for on in (evaluate(c, part, (LANE, ZERO)) for part in parts) if _ends_in_front(on)]
+        return reduce(lambda one, other: c.binary("arith.minsi", one, other, i64, 0), found) if found else None
 
     def _rows_together(self) -> int:
         """The number of rows that go through each phase side by side.
@@ -275,13 +287,16 @@ class NestBuilder:
             InnerLoop(self.tails, sinks, extent, index, accumulated).build()
 
     def _lanes(self, extent: int) -> int:
-        """W: as many lanes as the widest values that are computed fill a register with."""
+        """W: as many lanes as the widest values that are computed fill a register with; numbers of a row have none."""
         if self.scalar_lanes:
             return 1
-        widths = [v.type.bits for op in self.nest.body for v in op.results if _is_computed(op, v)]
-        stored = [v.type.bits for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
-        bits = max([*widths, *stored, 8])
+        computed = [v for op in self.nest.body for v in op.results if _is_computed(op, v)]
+        stored = [v for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
+        bits = max([8, *(v.type.bits for v in (*computed, *stored) if self._has_lanes(v))])
         return min(extent, max(least_lanes(self.nest.body), self._register_bits() // bits))
+
+    def _has_lanes(self, value: Value) -> bool:
+        return self.nest.mode != "rows" or not self.nest.is_row_level(value)
 
     def _register_bits(self) -> int:
         """Nests that only move memory take half registers where a full one is two halves anyway.
@@ -292,6 +307,11 @@ class NestBuilder:
         moves = any(isinstance(r, WritesMemory) for r in sinks) and not any(isinstance(r, Reduce) for r in sinks)
         moves = moves and is_bound_by_memory(self.nest, self.nest.body)
         return target.vector_bits // 2 if moves and target.costs.splits_vectors else target.vector_bits
+
+
+def _ends_in_front(on: Lane) -> TypeGuard[ActiveLaneBound]:
+    """Whether a mask is on up to a row that is known in front of the nest."""
+    return isinstance(on, ActiveLaneBound) and on.level == 0
 
 
 def _is_number_tile(value: Value) -> bool:
