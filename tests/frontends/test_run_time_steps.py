@@ -40,8 +40,21 @@ def summed(out, x, low, high, step):
         row += tl.load(x + i * 64 + tl.arange(0, 64))
     tl.store(out, tl.max(row, 0))
 
+def in_two_branches(out, x, low, high, step):
+    # The same three i64 numbers bound two loops, of which neither runs before the other.
+    turns, low, high, step = 0, low.to(tl.int64), high.to(tl.int64), step.to(tl.int64)
+    if high > 0:
+        for i in range(low, high, step):
+            turns += 1
+            tl.store(out, turns)
+    else:
+        for i in range(low, high, step):
+            turns += 2
+            tl.store(out, turns)
+    tl.store(out, turns)
+
 CASES = {(0, 4, -1): 0, (0, 4, 0): 0, (0, 4, 3): 2, (4, 0, -1): 0}
-for kernel in counted, known_bounds, left_early, summed:
+for kernel in counted, known_bounds, left_early, summed, in_two_branches:
     jitted = tw.jit(kernel, interpret=sys.argv[1] == "interpret")
     for bounds, turns in CASES.items():
         out = np.full(1, -1, np.int32)

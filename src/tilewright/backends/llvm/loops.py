@@ -426,7 +426,6 @@ class LoopEmitter:
     }
 
 
-@cache
 def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
     """Where a loop over i64 ends: at `low`, without a turn, if its step turns out not to be positive at run time."""
     if step.isdigit():
@@ -434,6 +433,7 @@ def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
     return w.emit(f"select i1 {w.emit(f'icmp sgt i64 {step}, 0')}, i64 {high}, i64 {low}")
 
 
+@cache
 def moved_type(type: Type) -> str:
     """The LLVM type of a value between blocks."""
     return vector(moved_as(element_of(type)), lanes_of(type))
