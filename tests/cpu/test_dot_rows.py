@@ -59,6 +59,10 @@ def seen_otherwise(a, b, c, d, M, HOW: tl.constexpr, N: tl.constexpr):
         inside = ((n < M) | (n > M + 2))[:, None]
     if HOW == "behind":
         inside = (n >= M)[:, None]
+    if HOW == "sixteens":
+        inside = (n - (n & 16) < M)[:, None]
+    if HOW == "product":
+        tl.store(d + at, tl.dot(total + 1.0, tl.load(b + at), input_precision="ieee"))
     if HOW == "sum":
         tl.store(d + n, tl.sum(total, 0))
     if HOW == "twice":
@@ -134,7 +138,7 @@ def test_a_mask_that_changes_while_the_sum_lives() -> None:
     np.testing.assert_array_equal(c, 64 * (a @ b))
 
 
-@pytest.mark.parametrize("how", ["gap", "behind", "sum", "twice", "transposed"])
+@pytest.mark.parametrize("how", ["gap", "behind", "sixteens", "product", "sum", "twice", "transposed"])
 @pytest.mark.parametrize("rows", [0, 1, 9])
 def test_rows_that_are_seen_in_another_way(how: str, rows: int) -> None:
     a, b = numbers(64, 64, np.float32, 1), numbers(64, 64, np.float32, 1)
@@ -144,8 +148,11 @@ def test_rows_that_are_seen_in_another_way(how: str, rows: int) -> None:
     c[:], d[:] = WHOLE, WHOLE
     seen_otherwise[(1,)](a, b, c, d, rows, HOW=how, N=64)
     row, wanted = np.arange(64), a @ b
-    inside = {"gap": (row < rows) | (row > rows + 2), "behind": row >= rows}.get(how, row < rows)
+    masks = {"gap": (row < rows) | (row > rows + 2), "behind": row >= rows, "sixteens": row - (row & 16) < rows}
+    inside = masks.get(how, row < rows)
     np.testing.assert_array_equal(c, np.where(inside[:, None], wanted, WHOLE))
+    if how == "product":
+        np.testing.assert_array_equal(d, (wanted + 1) @ b)
     if how == "sum":
         np.testing.assert_array_equal(d[0], wanted.sum(0))
     if how == "twice":

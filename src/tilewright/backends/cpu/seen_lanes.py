@@ -89,7 +89,7 @@ def stores_of(buffer: Value) -> list[Shown]:
         seen.add((op, value, axes))
         if isinstance(op, Store | GuardedStore) and value is op.value and value not in (op.pointer, op.mask):
             found[Shown(op, axes)] = None
-        elif axes == own and _keeps_places(op, buffer):
+        elif axes == own and _keeps_places(op, value):
             continue
         elif (moved := _moved(op, axes)) is not None:
             results = [op.buffer] if isinstance(op, Write) else op.results
@@ -130,7 +130,7 @@ def _end(c: Context, shown: Shown, buffer: Value, axis: int, written: Collection
         if condition.type.shape != alone or not _is_fixed(condition, buffer, written):
             continue
         on = evaluate(c, condition, index)
-        if isinstance(on, ActiveLaneBound):
+        if isinstance(on, ActiveLaneBound) and on.level == 0:
             ends.append(c.b.number(on.below))
     return reduce(c.b.smin, ends) if ends else None
 
