@@ -137,7 +137,7 @@ def test_bits_of_lane_numbers(bits: int, start: int, n: int, cpu: str) -> None:
     out = np.zeros(256, np.int32)
     with tw.knobs.tilewright.scope():
         tw.knobs.tilewright.cpu = cpu
-        bits_of_lanes[(1,)](out, n, BITS=bits, FROM=start, BLOCK=256)
+        tw.jit(bits_of_lanes.fn)[(1,)](out, n, BITS=bits, FROM=start, BLOCK=256)
     np.testing.assert_array_equal(out, np.where(lane < 253, ((lane + start) & bits) + lane // n * 1000, 0))
 
 

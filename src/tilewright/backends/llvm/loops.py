@@ -281,7 +281,8 @@ class LoopEmitter:
         type, value, first = op.value.type, self.names[op.value], self._address(op.base, op.offset)
         element, align, mask = element_of(type), op.alignment, self.names[op.mask]
         if op.stride is None:
-            masked_store(self.w, first, element, lanes_of(type), value, mask, align=align)
+            known = _is_known(op.mask)
+            masked_store(self.w, first, element, lanes_of(type), value, mask, align=align, is_known=known)
         else:
             scatter(self.w, self._apart(first, op.stride, type), element, value, align=align, mask=mask)
 
@@ -424,6 +425,17 @@ class LoopEmitter:
         "vector.store": _store,
         "vector.table": _nothing,
     }
+
+
+def _is_known(value: Value) -> bool:
+    """Whether `value` is computed of constants alone."""
+    waiting = [value]
+    while waiting:
+        op = waiting.pop().op
+        if op is None or op.regions:
+            return False
+        waiting += op.operands
+    return True
 
 
 def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
