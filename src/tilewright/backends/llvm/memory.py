@@ -45,7 +45,7 @@ def masked_load(w: LlvmWriter, pointer: str, element: str, lanes: int, mask: str
 
 
 def masked_store(
-    w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, mask: str, *, align: int, is_known: bool
+    w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, mask: str, *, align: int, is_known: bool = False
 ) -> None:
     """Write consecutive elements; lanes whose `mask` is false do not write.
 
