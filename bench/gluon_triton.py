@@ -1,6 +1,7 @@
 """Triton's times for kernels of Gluon: `measure_gluon.py` runs this in a Python with Triton.
 
-It prints, by kernel, the least CPU seconds of some compilations from the source to TTGIR, and on to PTX.
+It prints, by kernel, the least CPU seconds of some compilations from the source to TTGIR, and on to PTX, that PTX and
+the bytes of shared memory.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def source_of(name: str) -> GluonASTSource:
     return GluonASTSource(kernel, signature, constexprs, {(n,): [["tt.divisibility", 16]] for n in pointers})
 
 
-def seconds_of(name: str) -> tuple[float, float]:
+def compiled(name: str) -> dict[str, Any]:
     capability = programs.CASES[name][0]
     target = GPUTarget("cuda", capability, 32)
     backend: Any = make_backend(target)
@@ -53,14 +54,18 @@ def seconds_of(name: str) -> tuple[float, float]:
     module = stages["ttgir"](source.make_ir(target, options, *rest, context), metadata)
     first = time.thread_time() - start
     start = time.thread_time()
-    stages["ptx"](stages["llir"](module, metadata), metadata)
-    return first, first + time.thread_time() - start
+    ptx = stages["ptx"](stages["llir"](module, metadata), metadata)
+    both = first, first + time.thread_time() - start
+    return {"seconds": both, "ptx": ptx, "shared": metadata["shared"]}
 
 
 def main() -> None:
     gc.disable()
-    samples = {name: [seconds_of(name) for _ in range(SAMPLES)] for name in programs.CASES}
-    found = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
+    found = {}
+    for name in programs.CASES:
+        samples = [compiled(name) for _ in range(SAMPLES)]
+        least = [min(costs) for costs in zip(*(sample["seconds"] for sample in samples), strict=True)]
+        found[name] = {**samples[0], "seconds": least}
     sys.stdout.write(json.dumps(found))
 
 

@@ -3,7 +3,7 @@
     TRITON_PYTHON=…/bin/python python bench/gpu_static.py [--library] [--only mm64] [--samples 5] [--counts]
 
 Its rows are the anchors of `gpu_static_kernels.py`, or, with --library, the kernels of `gpu_library`, which are written
-as libraries write theirs, for three compute capabilities each.
+as libraries write theirs, for three compute capabilities each. `gpu_static_gluon.py` has kernels of Gluon.
 
 Each kernel is compiled by both to cubin, in turns, and the least time counts. PTX of both goes through one assembler
 for registers and spills. TRITON_PYTHON names a Python that has Triton 3.9; its wheel has ptxas, too. A cell with two
@@ -95,12 +95,12 @@ def compiled(anchor: Anchor) -> tuple[Any, float]:
 
 
 def code_of(
-    anchor: Anchor, ptx: str, shared: int, seconds: float, front: float = 0.0, *, assembler: Assembler = assemble
+    capability: int, ptx: str, shared: int, seconds: float, front: float = 0.0, *, assembler: Assembler = assemble
 ) -> Code:
     """The counts for a text of PTX."""
-    ptxas = find_ptxas(anchor.capability)
+    ptxas = find_ptxas(capability)
     assert ptxas, "needed for registers"
-    used = assembler(ptx, find(anchor.capability).llvm_cpu, ptxas=ptxas)
+    used = assembler(ptx, find(capability).llvm_cpu, ptxas=ptxas)
     lines = body(ptx)
     return Code(used.registers, used.spilled_bytes, shared, counts(lines), counts(main_loop(lines)), seconds, front)
 
@@ -115,9 +115,10 @@ def measured(anchor: Anchor, triton: Triton, samples: int) -> tuple[Code, Code]:
     times = kernel.metadata.times
     front = sum(times[step] for step in FRONT) / sum(times.values())
     best = min(theirs, key=lambda answer: answer["seconds"])
+    shared, capability = kernel.metadata.shared, anchor.capability
     return (
-        code_of(anchor, kernel.asm["ptx"], kernel.metadata.shared, seconds, front, assembler=assemble_kernel),
-        code_of(anchor, best["ptx"], best["shared"], best["seconds"]),
+        code_of(capability, kernel.asm["ptx"], shared, seconds, front, assembler=assemble_kernel),
+        code_of(capability, best["ptx"], best["shared"], best["seconds"]),
     )
 
 
@@ -128,11 +129,11 @@ def excess(ours: dict[str, int], theirs: dict[str, int]) -> Iterator[str]:
             yield f"{kind} {ours[kind]}/{theirs[kind]}"
 
 
-def row(anchor: Anchor, ours: Code, theirs: Code) -> str:
+def row(name: str, ours: Code, theirs: Code) -> str:
     """One line of the table."""
     more = [*excess(ours.counts, theirs.counts), *(f"loop {kind}" for kind in excess(ours.loop, theirs.loop))]
     cells = (
-        f"{anchor.name:<24}",
+        f"{name:<24}",
         f"{ours.registers:>4} {theirs.registers:>4}",
         f"{ours.spilled:>4} {theirs.spilled:>3}",
         f"{ours.shared:>7} {theirs.shared:>7}",
@@ -182,6 +183,12 @@ def summary(pairs: list[tuple[Code, Code]]) -> Iterator[str]:
     yield f"rows that spill more: {spilling}; rows with more of {', '.join(COMPARED)}: {more}"
 
 
+def use_assembler_of(python: str) -> None:
+    """Let ptxas be the one of the Triton that this Python has, unless there is a wish for another one."""
+    folder = next(Path(python).parents[1].glob("lib/python3*/site-packages/triton/backends/nvidia/bin"))
+    os.environ.setdefault("TRITON_PTXAS_PATH", str(folder / "ptxas"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
@@ -192,8 +199,7 @@ def main() -> None:
     python = os.environ.get("TRITON_PYTHON")
     if not python:
         sys.exit("TRITON_PYTHON must name a Python that has Triton 3.9")
-    bin_folder = next(Path(python).parents[1].glob("lib/python3*/site-packages/triton/backends/nvidia/bin"))
-    os.environ.setdefault("TRITON_PTXAS_PATH", str(bin_folder / "ptxas"))
+    use_assembler_of(python)
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"TRITON_CACHE_DIR": folder, "TRITON_ALWAYS_COMPILE": "1"}
         table(Triton(python), asked)
@@ -213,7 +219,7 @@ def table(triton: Triton, asked: argparse.Namespace) -> None:
             print(f"{anchor.name:<24} | does not compile: {type(error).__name__}: {reason}", flush=True)
             continue
         pairs.append((ours, theirs))
-        print(row(anchor, ours, theirs), flush=True)
+        print(row(anchor.name, ours, theirs), flush=True)
         if asked.counts:
             print(f"    all   {counted(ours.counts, theirs.counts)}\n    loop  {counted(ours.loop, theirs.loop)}")
     if pairs:

@@ -56,8 +56,8 @@ def unread(kernel: Any) -> Any:
     return gluon.jit(made)
 
 
-def seconds_of(name: str) -> tuple[float, float]:
-    """The seconds to TTGIR, and to PTX."""
+def compiled(name: str) -> dict[str, Any]:
+    """The PTX of a kernel, its bytes of shared memory, and the seconds to TTGIR, and to PTX."""
     target = GPUTarget("cuda", programs.CASES[name][0], 32)
     backend = make_backend(target)
     stages: dict[str, Any] = {}
@@ -67,16 +67,17 @@ def seconds_of(name: str) -> tuple[float, float]:
     start = time.thread_time()
     module = stages["ttgir"](run_parser(kernel, kwargs=arguments, target=target).op, metadata)
     first = time.thread_time() - start
-    stages["ptx"](stages["llir"](module, metadata), metadata)
-    return first, time.thread_time() - start
+    ptx = stages["ptx"](stages["llir"](module, metadata), metadata)
+    return {"seconds": (first, time.thread_time() - start), "ptx": ptx, "shared": metadata["shared"]}
 
 
-def theirs(python: str) -> dict[str, list[float]]:
-    """Triton's seconds."""
+def theirs(python: str, samples: int = SAMPLES) -> dict[str, dict[str, Any]]:
+    """What `compiled` gives, by Triton, and the least seconds of some samples."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
-    command = [python, str(HERE / "gluon_triton.py"), str(SAMPLES)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, list[float]] = json.loads(done.stdout)
+    command = [python, str(HERE / "gluon_triton.py"), str(samples)]
+    leaks = subprocess.DEVNULL  # Triton lists what it has not freed when its process ends
+    text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=leaks, text=True, check=True).stdout
+    found: dict[str, dict[str, Any]] = json.loads(text)
     return found
 
 
@@ -102,10 +103,11 @@ def main() -> None:
         return
     triton = theirs(python)
     gc.disable()
-    samples = {name: [seconds_of(name) for _ in range(SAMPLES)] for name in triton}
+    samples = {name: [compiled(name)["seconds"] for _ in range(SAMPLES)] for name in triton}
     ours = {name: [min(costs) for costs in zip(*own, strict=True)] for name, own in samples.items()}
     for name in wanted:
-        both = ([costs[ROWS[name]] for costs in side.values()] for side in (ours, triton))
+        stage = ROWS[name]
+        both = [costs[stage] for costs in ours.values()], [each["seconds"][stage] for each in triton.values()]
         print(json.dumps(row(name, *both)), flush=True)
 
 
