@@ -11,8 +11,10 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.printer import print_op
 
+LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
 ROWS, LANES = 8, 32
 
 
@@ -127,7 +129,7 @@ def bits_of_lanes(out, n, BITS: tl.constexpr, FROM: tl.constexpr, BLOCK: tl.cons
     tl.store(out + lane, ((lane + FROM) & BITS) + (lane // n) * 1000, mask=lane < BLOCK - 3)
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("cpu", LEVELS)
 @pytest.mark.parametrize("start", [0, 5])
 @pytest.mark.parametrize("bits", [1, 3, 12, 16, 48, 17, 255, -1, -16, -2])
 @pytest.mark.parametrize("n", [7, 40, 512])

@@ -16,6 +16,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.llvm.machine import host_target
 from tilewright.runtime.captured import CapturedFunction
 from tilewright.support.diagnostics import CompilationError
 
@@ -317,3 +318,20 @@ def test_plain_functions_and_their_classes_are_captured_alike() -> None:
     assert captured.hash is None
     assert captured.cache_key == captured.hash
     assert isinstance(captured.fn, types.FunctionType)
+
+
+def test_another_cpu_is_another_kernel() -> None:
+    """A launch that is known, natively or not, was one for the processor that the knob named then."""
+
+    @tw.jit
+    def store_one(out):
+        tl.store(out, 1)
+
+    out = np.zeros(1, np.int32)
+    (plainest, *_) = [cpu for cpu in ("x86-64-v2", "aarch64") if host_target(cpu).runs_here()]
+    ours = [store_one[(1,)](out) for _ in range(2)]
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = plainest
+        theirs = [store_one[(1,)](out) for _ in range(2)]
+    assert ours[0] is ours[1] is store_one[(1,)](out) is not theirs[0] is theirs[1]
+    assert theirs[0].metadata.target.arch == plainest

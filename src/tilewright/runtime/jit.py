@@ -290,6 +290,8 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         inspect_stages = knobs.runtime.add_stages_inspection_hook
         if inspect_stages is not None:
             text += f";stages={inspect_stages()[1]}"
+        if knobs.tilewright.cpu and call.device is None:
+            text += f";cpu={knobs.tilewright.cpu}"
         kernel = self._kernels.get(text)
         if kernel is None:
             with self._compiling:  # of several threads one compiles

@@ -87,7 +87,8 @@ def _look() -> None:
     if on != _State.on:
         _State.on = on
         divert(0)
-    code = runtime.debug, knobs.tilewright.sanitize, knobs.tilewright.interruptible
+    ours = knobs.tilewright
+    code = runtime.debug, ours.sanitize, ours.interruptible, ours.cpu
     if code != _State.code:
         _State.code = code
         _State.forget()
