@@ -270,10 +270,11 @@ def test_prints(capfd: pytest.CaptureFixture[str]) -> None:
     assert "pid (1, 0, 0) idx (7, 1) tile" in printed.replace(": ", " ")
 
 
-def test_assertions_that_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knobs.runtime, "debug", True)
-    with pytest.raises(UsageError, match="checking has assertions that are on"):
-        compile_kernel("checking", "*fp32", "1")
+def test_assertions_that_are_on() -> None:
+    with knobs.runtime.scope():
+        knobs.runtime.debug = True
+        with pytest.raises(UsageError, match="checking has assertions that are on"):
+            compile_kernel("checking", "*fp32", "1")
 
 
 @pytest.mark.needs_cc

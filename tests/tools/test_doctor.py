@@ -261,9 +261,10 @@ def test_kernels_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_wrong(line_of(doctor.launches, "a kernel"), "nothing")
 
 
-def test_interpreted_kernels_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knobs.runtime, "interpret", True)
-    assert line_of(doctor.launches, "a kernel").state == NOTE
+def test_interpreted_kernels_are_noted() -> None:
+    with knobs.runtime.scope():
+        knobs.runtime.interpret = True
+        assert line_of(doctor.launches, "a kernel").state == NOTE
 
 
 def test_ptxas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
