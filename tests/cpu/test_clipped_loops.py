@@ -220,7 +220,7 @@ def shown_as_sums_of_rows(x, out, n, TILE: tl.constexpr):
     """Columns stay apart."""
     row, column = tl.arange(0, 4)[:, None], tl.arange(0, TILE)[None, :]
     total = tl.zeros((4, TILE), tl.float32)
-    for turn in range(n // 20):
+    for turn in range(tl.minimum(n // 20, 2)):
         total += tl.load(x + row * 0 + column, mask=column < n - turn, other=1.0)
     tl.store(out + column, tl.sum(total, 0)[None, :], mask=column < n)
 
