@@ -18,7 +18,7 @@ SAMPLES = 3
 
 
 def codes(name: str, triton: dict[str, object]) -> tuple[Code, Code]:
-    """What ours comes to, and Triton's."""
+    """The counts of our code, and of Triton's."""
     samples = [compiled(name) for _ in range(SAMPLES)]
     ours = {**samples[0], "seconds": min(sample["seconds"] for sample in samples)}
     capability = programs.CASES[name][0]

@@ -15,37 +15,24 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from tilewright import MockTensor, gluon
+from timing import median_row
+
+from tilewright import gluon
 from tilewright.backends.base import GPUTarget, Language
 from tilewright.backends.registry import make_backend
 from tilewright.compat.filecheck import run_parser
-from tilewright.compat.gluon import TensorDescriptor
-from tilewright.semantics.types import float16, float32
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "gluon"))
 import gluon_programs as programs  # noqa: E402 - it lies with the tests
+from gluon_arguments import arguments_of  # noqa: E402 - so does this
 
-ELEMENTS = {"fp16": float16, "fp32": float32}
 SAMPLES = 7
 ROWS = {"Gluon to TTGIR": 0, "Gluon to PTX": 1}
-
-
-def arguments_of(name: str) -> dict[str, Any]:
-    """What a kernel is called with."""
-    _, types, constants, descriptors = programs.CASES[name]
-    found: dict[str, Any] = {
-        key: MockTensor(ELEMENTS[kind[1:]], [1024]) if kind.startswith("*") else 48 + 1 for key, kind in types.items()
-    }
-    for key, (block, layout) in descriptors.items():
-        element = float16 if layout.element_bitwidth == 16 else float32
-        found[key] = TensorDescriptor.from_tensor(MockTensor(element, [1024] * len(block)), block, layout)
-    return {**found, **constants, "num_ctas": programs.CTAS.get(name, 1)}
 
 
 def unread(kernel: Any) -> Any:
@@ -72,25 +59,13 @@ def compiled(name: str) -> dict[str, Any]:
 
 
 def theirs(python: str, samples: int = SAMPLES) -> dict[str, dict[str, Any]]:
-    """What `compiled` gives, by Triton, and the least seconds of some samples."""
+    """The results of `compiled` by Triton, with the least seconds of some samples."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "TRITON"))}
     command = [python, str(HERE / "gluon_triton.py"), str(samples)]
     leaks = subprocess.DEVNULL  # Triton lists what it has not freed when its process ends
     text = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=leaks, text=True, check=True).stdout
     found: dict[str, dict[str, Any]] = json.loads(text)
     return found
-
-
-def row(name: str, ours: Sequence[float], triton: Sequence[float]) -> dict[str, Any]:
-    """The kernel whose ratio is the median of all."""
-    middle = sorted(zip(ours, triton, strict=True), key=lambda pair: pair[1] / pair[0])[len(ours) // 2]
-    return {
-        "row": f"{name}, median of {len(ours)} kernels",
-        "ours": middle[0],
-        "peers": {"triton": middle[1]},
-        "against": "triton",
-        "bar": 1.0,
-    }
 
 
 def main() -> None:
@@ -108,7 +83,7 @@ def main() -> None:
     for name in wanted:
         stage = ROWS[name]
         both = [costs[stage] for costs in ours.values()], [each["seconds"][stage] for each in triton.values()]
-        print(json.dumps(row(name, *both)), flush=True)
+        print(json.dumps(median_row(name, *both, bar=1.0)), flush=True)
 
 
 if __name__ == "__main__":

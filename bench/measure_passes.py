@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import peers
+from timing import median_row
 
 import tilewright.dialects
 from tilewright.ir.core import Op
@@ -50,7 +51,7 @@ def ttir_row(python: str) -> dict[str, Any]:
     requests = [{"module": text, "capability": c, "repeat": REPEAT} for text in texts for c in CAPABILITIES]
     theirs = [answer["seconds"] for answer in answers(python, "tritons_ttir.py", requests)]
     ours = [best(text, device_passes(capability)) for text in texts for capability in CAPABILITIES]
-    return median_row("TTIR", ours, theirs, bar=1.0)
+    return median_row("TTIR passes", ours, theirs, bar=1.0)
 
 
 def ttgir_row(python: str) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def ttgir_row(python: str) -> dict[str, Any]:
     requests = [[text, c, WARPS, STAGES, REPEAT] for text in texts for c in CAPABILITIES]
     theirs = [seconds for _, seconds in answers(python, "tritons_ttgir.py", requests)]
     ours = [best(text, ttgir_passes(TtgirOptions(c, WARPS, num_stages=STAGES))) for text in texts for c in CAPABILITIES]
-    return median_row("TTGIR", ours, theirs, bar=0.5)
+    return median_row("TTGIR passes", ours, theirs, bar=0.5)
 
 
 def answers(python: str, script: str, requests: Sequence[object]) -> list[Any]:
@@ -68,18 +69,6 @@ def answers(python: str, script: str, requests: Sequence[object]) -> list[Any]:
     lines = "\n".join(map(json.dumps, requests))
     said = subprocess.run(command, input=lines, text=True, stdout=subprocess.PIPE, check=True).stdout
     return [json.loads(line) for line in said.splitlines()]
-
-
-def median_row(level: str, ours: Sequence[float], theirs: Sequence[float], *, bar: float) -> dict[str, Any]:
-    """The kernel whose ratio is the median of all."""
-    middle = sorted(zip(ours, theirs, strict=True), key=lambda pair: pair[1] / pair[0])[len(ours) // 2]
-    return {
-        "row": f"{level} passes, median of {len(ours)} kernels",
-        "ours": middle[0],
-        "peers": {"triton": middle[1]},
-        "against": "triton",
-        "bar": bar,
-    }
 
 
 def optimized_modules() -> list[Op]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 Clock = Callable[[], float]
 
@@ -83,3 +84,15 @@ def _calls_per_sample(function: Callable[[], object], clock: Clock, least: float
     if once < 0.1:
         once = seconds_of(function, 3, clock)
     return max(1, int(least / max(once, 1e-9)))
+
+
+def median_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, bar: float) -> dict[str, Any]:
+    """The kernel whose ratio is the median of all."""
+    middle = sorted(zip(ours, theirs, strict=True), key=lambda pair: pair[1] / pair[0])[len(ours) // 2]
+    return {
+        "row": f"{name}, median of {len(ours)} kernels",
+        "ours": middle[0],
+        "peers": {"triton": middle[1]},
+        "against": "triton",
+        "bar": bar,
+    }

@@ -12,7 +12,7 @@ import tilewright as tw
 import tilewright.language as tl
 
 WHOLE = 5
-"""What stands in memory that must not be written."""
+"""The content of memory that must not be written."""
 
 
 @tw.jit

@@ -14,7 +14,7 @@ from tilewright.backends.llvm.machine import host_target
 CPUS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
 NARROWED = [("int64", "int32"), ("int64", "int8"), ("int32", "int16"), ("int32", "int8")]
 HELD = 77
-"""What stands in memory that must not be written."""
+"""The content of memory that must not be written."""
 
 
 def one_lane(x, out, AT: tl.constexpr, BLOCK: tl.constexpr):

@@ -54,8 +54,8 @@ def masked_by_either(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
 
 
 @tw.jit
-def product(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
-    """What the product is added to is set to 0 as far as it is seen."""
+def masked_product(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
+    """The sums begin with zeros as far as they are seen."""
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
     total = tl.zeros((ROWS, LANES), tl.float32)
     for _ in range(n // 2):
@@ -63,18 +63,19 @@ def product(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
         b = tl.load(x + tl.arange(0, LANES)[:, None] % ROWS * LANES + column)
         total += tl.dot(a, b, allow_tf32=False)
     tl.store(out + row * LANES + column, total, mask=row < n)
+    return total
+
+
+@tw.jit
+def product(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
+    masked_product(x, out, n, ROWS, LANES)
 
 
 @tw.jit
 def product_and_sum(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
     """The sum sees all rows."""
-    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
-    total = tl.zeros((ROWS, LANES), tl.float32)
-    for _ in range(n // 2):
-        a = tl.load(x + row * LANES + column)
-        b = tl.load(x + tl.arange(0, LANES)[:, None] % ROWS * LANES + column)
-        total += tl.dot(a, b, allow_tf32=False)
-    tl.store(out + row * LANES + column, total, mask=row < n)
+    column = tl.arange(0, LANES)[None, :]
+    total = masked_product(x, out, n, ROWS, LANES)
     tl.store(out + ROWS * LANES + column, tl.sum(total, 0)[None, :])
 
 

@@ -21,7 +21,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
 
 WHOLE = 5
-"""What stands in memory that must not be written."""
+"""The content of memory that must not be written."""
 
 
 @tw.jit

@@ -166,7 +166,7 @@ OUT_OF_ORDER = {
     "begins below 0": ("%c0 to %high", "%below to %high"),
     "made anew": ("%value, %place : f32, i64\n      }", "%value, %more : f32, i64\n      }"),
 }
-"""What is put in the place of what, so that nothing is known of the order of places."""
+"""By name, a text and the one that replaces it, after which nothing is known of the order of places."""
 
 
 def first_largest(old: str = "", new: str = "") -> Op:

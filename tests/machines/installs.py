@@ -40,7 +40,7 @@ def interpreter(version: str) -> Path | None:
 
 
 def last_line(failed: subprocess.CompletedProcess[str]) -> str:
-    """What a program said at last of its failure."""
+    """The last line that a program printed about its failure."""
     return (failed.stderr.strip().splitlines() or ["nothing"])[-1]
 
 

@@ -61,7 +61,7 @@ def outcomes(log: str) -> dict[str, int]:
 
 
 def first_use(log: str, step: str) -> str:
-    """What first_use.py found in a step."""
+    """The finding of first_use.py in a step."""
     found = re.findall(rf"^{step}: (.*?)\r?$", log, re.MULTILINE)
     return found[-1] if found else "not run"
 

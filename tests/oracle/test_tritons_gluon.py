@@ -9,30 +9,26 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tilewright.dialects
-from tilewright import MockTensor
 from tilewright.backends.base import GPUTarget
 from tilewright.compat.filecheck import run_parser
-from tilewright.compat.gluon import TensorDescriptor
 from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import Effect
 from tilewright.ir.effects import effect_of
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
-from tilewright.semantics.types import float16, float32
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gluon"))
 import gluon_programs as programs
+from gluon_arguments import arguments_of
 
 assert tilewright.dialects.__all__
-ELEMENTS = {"fp16": float16, "fp32": float32}
 
 
 @cache
@@ -45,15 +41,8 @@ def theirs() -> dict[str, str]:
 
 
 def ours(name: str) -> str:
-    capability, types, constants, descriptors = programs.CASES[name]
-    arguments: dict[str, Any] = {
-        key: MockTensor(ELEMENTS[kind[1:]], [1024]) if kind.startswith("*") else 48 + 1 for key, kind in types.items()
-    }
-    for key, (block, layout) in descriptors.items():
-        element = float16 if layout.element_bitwidth == 16 else float32
-        arguments[key] = TensorDescriptor.from_tensor(MockTensor(element, [1024] * len(block)), block, layout)
-    constants = constants | {"num_ctas": programs.CTAS.get(name, 1)}
-    module = run_parser(getattr(programs, name), kwargs=arguments | constants, target=GPUTarget("cuda", capability, 32))
+    target = GPUTarget("cuda", programs.CASES[name][0], 32)
+    module = run_parser(getattr(programs, name), kwargs=arguments_of(name), target=target)
     run_passes(module.op, GLUON_PASSES)
     return print_op(module.op)
 

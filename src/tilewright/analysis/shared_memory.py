@@ -151,7 +151,7 @@ def _ctas_of(function: Op) -> int:
 
 
 def first_meeting(waiting: int) -> int:
-    """Where the mbarriers begin by which groups of warps meet, in a function's memory; so many warps wait for work."""
+    """The byte at which a function's mbarriers begin by which groups of warps meet; `waiting` warps wait for work."""
     return -(-waiting // MEETING_BYTES) * MEETING_BYTES
 
 

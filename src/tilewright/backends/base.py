@@ -39,8 +39,8 @@ class GPUTarget:
 
     Attributes:
         backend: the kind of machine: `cpu`, `cuda`, or one of another package.
-        arch: which one. Of CPUs 0 is the machine we run on; `x86_64` and `aarch64` are, too, where it is one; else a
-            CPU's name. Of GPUs the compute capability, such as 90.
+        arch: which one. For a CPU its name, or 0 for the machine we run on, which `x86_64` and `aarch64` also stand for
+            where it is one; for a GPU its compute capability, such as 90.
         warp_size: threads that run in lockstep; 0 for CPUs.
     """
 

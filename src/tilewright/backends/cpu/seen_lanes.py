@@ -100,7 +100,7 @@ def stores_of(buffer: Value) -> list[Shown]:
 
 
 def _moved(op: Op, axes: Axes) -> Axes | None:
-    """Where the elements lie in the results of `op`; None if it mixes them in another way, or tells their places."""
+    """The axes of the results of `op`; None if it mixes the elements in another way, or tells their places."""
     if (isinstance(op, Read | Write) and not op.row) or op.definition.elementwise:
         return axes
     if isinstance(op, Trans):

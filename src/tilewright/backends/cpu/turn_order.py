@@ -81,7 +81,8 @@ def _greatest(value: Value, loop: Parallel) -> int | None:
         low, high = offset_of(loop.low), offset_of(loop.high)
         found = high if isinstance(low, int) and isinstance(high, int) and low >= 0 else None
     elif isinstance(op, IntegerCast | Broadcast):
-        found = _greatest(op.operands[0], loop)
+        (source,) = op.operands
+        found = _greatest(source, loop)
     elif op is not None and op.name == "arith.addi":
         counter, step = op.operands
         found = _greatest(counter, loop) if isinstance(step.op, Step) else None

@@ -319,7 +319,7 @@ def _pieces(instruction: Instruction, code: Decoder, *, shared: int, outside: in
     start = code.address(instruction.operands[shared])
     if instruction.has("tensor"):
         rows = any(part in ("tile::gather4", "tile::scatter4") for part in instruction.parts)
-        distances = instruction.operands[3] if instruction.has("im2col") else None
+        _, _, _, distances, *_ = instruction.operands if instruction.has("im2col") else [None] * 4
         read = tensor_operand(instruction.operands[outside], code, rows=rows, distances=distances)
 
         def boxes(machine: Machine, lane: int) -> Piece:

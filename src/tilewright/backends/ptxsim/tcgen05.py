@@ -10,10 +10,10 @@ One thread issues them, and they run one after the other. Results are computed a
 commit is looked at, sums are pending, and operands in use.
 
 A pair of CTAs, of ranks 2i and 2i + 1 in a cluster, computes 256 or 128 rows: each has half of the rows of A and of the
-sums, and half of the columns of B, at the same addresses; of the scales those of its rows of A, and of all columns of
-B. Of 128 rows, each CTA's 64 are there for one half of the columns, and 64 rows further on for the other one. Not
-simulated: pairs with 128 rows whose A is in tensor memory, or with scales; sparse products, `.ws`, and masks of output
-rows.
+sums, and half of the columns of B, at the same addresses; it has the scales of its rows of A, and of all columns of B.
+With 128 rows, each CTA keeps its 64 there for one half of the columns, and 64 rows further on for the other one. The
+simulator refuses pairs with 128 rows whose A is in tensor memory, or with scales; sparse products, `.ws`, and masks
+of output rows.
 """
 
 from __future__ import annotations

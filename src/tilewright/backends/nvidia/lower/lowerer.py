@@ -214,7 +214,7 @@ class Lowerer:
         return self._once[key]
 
     def once_for_all_warps(self, key: object, write: Callable[[], str]) -> str:
-        """As `once`, for what all warps of the block execute together, also those that have code of their own later."""
+        """The same as `once`, for code that all warps of the block execute, also those with code of their own later."""
         if self.groups is None:
             return self.once(key, write)
         outer = self.group, self.groups, self._once
