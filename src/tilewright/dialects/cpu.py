@@ -93,6 +93,7 @@ class Nest(Op):
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
+        together: so many rows go side by side.
     """
 
     __slots__ = ()
@@ -101,7 +102,7 @@ class Nest(Op):
     outer = Integers("outer")
     axis = Integer("axis", -1)
     runs, optimize_size = Word("runs", ""), Flag("optimize_size")
-    square = Integer("square", 0)
+    square, together = Integer("square", 0), Integer("together", 1)
     region = RegionOf()
     body = Body()
 
@@ -113,11 +114,13 @@ class Nest(Op):
     def programs(self) -> Value | None:
         return self.given if self.given is not None and self.given.type is i64 else None
 
-    def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0) -> None:
+    def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0, together: int = 1) -> None:
         """Set those of these attributes that say something."""
         words = {"runs": Keyword(runs)} if runs else {}
         flags = {"optimize_size": True} if optimize_size else {}
-        self.attributes |= words | flags | ({"square": Number(square, i64)} if square else {})
+        numbers = {"square": Number(square, i64)} if square else {}
+        numbers |= {"together": Number(together, i64)} if together > 1 else {}
+        self.attributes |= words | flags | numbers
 
 
 @declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)

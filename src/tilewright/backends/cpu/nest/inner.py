@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
+from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.clip import end_of_loop
@@ -23,6 +22,7 @@ from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.tails import Tails
+from tilewright.backends.cpu.nest.widths import chunks_per_step
 from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
@@ -31,15 +31,6 @@ from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import i1, i64
-
-UNROLLED = 48
-"""Max cost, in vector instructions, up to which chunks are unrolled."""
-
-ITERATIONS = 8
-"""Min trip count after unrolling a loop over one tile; unrolling short tiles only grows code."""
-
-LONG = 4
-"""Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
 
 class InnerLoop:
@@ -63,7 +54,7 @@ class InnerLoop:
     def build(self) -> None:
         """Build the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
-        step = self.chunks_per_step()
+        step = 1 if c.optimize_size else chunks_per_step(self.nest, c.target, self.sinks, self.extent, c.lanes)
         if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
             self._versions(step)
         else:
@@ -87,22 +78,6 @@ class InnerLoop:
             if any(isinstance(op, Select) and masks_memory(op.condition) for op in ops):
                 return True
         return False
-
-    def chunks_per_step(self) -> int:
-        """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
-        c, nest = self.c, self.nest
-        if not self.by_rows or c.optimize_size or any(map(_goes_lane_by_lane, self.sinks)):
-            return 1
-        ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
-        size = sum(min(cost(o), LONG) for o in ops)
-        costs = c.target.costs
-        sums = bool(self.reductions or self.turns)
-        most = costs.chains if sums else costs.chunks
-        if any(o.name.startswith("math.exp") for o in ops):
-            most = min(most, costs.chunks_with_powers)
-        wanted = next(n for n in (most, 4, 2, 1) if n <= most and (n * size <= UNROLLED or n == 1))
-        chunks, is_tile = self.extent // c.lanes, not nest.outer and not sums
-        return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 
     def _versions(self, step: int) -> None:
         """if <guards>: fast loop, else: general loop; the fast one alone where it relies on nothing."""
@@ -249,11 +224,6 @@ def _bytes(store: Store | GuardedStore) -> int:
 
 def _element_bytes(store: Store | GuardedStore) -> int:
     return max(8, store.value.type.bits) // 8
-
-
-def _goes_lane_by_lane(sink: Op) -> bool:
-    """Whether each lane has a place of its own in memory."""
-    return isinstance(sink, ATOMICS) or (isinstance(sink, Store) and not is_affine(sink.pointer))
 
 
 def _is_masked(op: Op) -> bool:
