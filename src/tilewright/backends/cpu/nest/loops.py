@@ -178,6 +178,8 @@ class NestBuilder:
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
+        c.extent = next(extent for sink in self.nest.sinks if (extent := self.nest.inner_extent(sink)) > 1)
+        c.lanes = lanes_of_chunk(self.nest, c.target, c.extent)
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
         c.depth += 1
