@@ -116,11 +116,10 @@ class Nest(Op):
 
     def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0, together: int = 1) -> None:
         """Set those of these attributes that say something."""
-        words = {"runs": Keyword(runs)} if runs else {}
-        flags = {"optimize_size": True} if optimize_size else {}
-        numbers = {"square": Number(square, i64)} if square else {}
-        numbers |= {"together": Number(together, i64)} if together > 1 else {}
-        self.attributes |= words | flags | numbers
+        numbers = {"square": square, "together": together if together > 1 else 0}
+        self.attributes |= {"runs": Keyword(runs)} if runs else {}
+        self.attributes |= {"optimize_size": True} if optimize_size else {}
+        self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number}
 
 
 @declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)
