@@ -365,7 +365,7 @@ def test_results_have_the_bits_of_whole_loops(
     """NaN, infinities and both zeros in the row; each lane adds up the same numbers in the same order."""
     clipped = loops_of(kernel, **constants)
     with monkeypatch.context() as patch:
-        patch.setattr(inner, "end_of_loop", lambda tails, sinks, extent, outer, width: extent)
+        patch.setattr(inner, "end_of_loop", lambda c, nest, sinks, extent, outer, width: extent)
         whole = loops_of(kernel, **constants)
     ordinary = np.random.default_rng(5).standard_normal(TILE).astype(np.float32)
     for special in (1.0, -0.0, np.inf, -np.inf, np.nan):

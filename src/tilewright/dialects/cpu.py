@@ -12,6 +12,7 @@
       …ops on elements…
       "cpu.yield"(%next)
     })
+    "cpu.clip"(%on, %mask) <{extent = 64, phase = 0, …}>            a loop of its nest ends where these masks are off
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
@@ -141,6 +142,35 @@ class Accumulate(Op):
         """The values from around the loop that its body uses."""
         used = {value: None for op in self.body for value in op.operands if value not in self.body.args}
         return [value for value in used if value.op is None or value.op.block is not self.body]
+
+
+def _verify_clip(op: Clip) -> None:
+    require(isinstance(op.parent, Nest) and op.parent.mode == "rows", op, "ends a loop along the rows of a nest")
+    require(all(mask.type.scalar is i1 for mask in op.masks), op, "ends loops by masks")
+    ranks = [len(mask.type.shape or ()) for mask in op.masks]
+    require(sum(ranks) == len(op.axes), op, "has an axis of the loops for each axis of its masks")
+
+
+@declares("cpu.clip", effect=Effect.WRITE, results=0, verify=_verify_clip)
+class Clip(Op):
+    """Says that a loop of the nest around may end where all of `masks` are off, each of which is on up to some lane.
+
+    Where the loop fills buffers for other nests, it goes on as far as these show them; where it reduces, one lane more.
+
+    Attributes:
+        extent, phase: the extent of the loop, and the phase of the nest that it is in.
+        axes: for each axis of each mask, which loop runs along it, -1 where it has one element; the last is this one.
+    """
+
+    __slots__ = ()
+    masks = Operands(0)
+    extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
+
+    @property
+    def placed(self) -> list[tuple[Value, tuple[int, ...]]]:
+        """Each mask with the loops along its axes."""
+        axes = iter(self.axes)
+        return [(mask, tuple(next(axes) for _ in mask.type.shape or ())) for mask in self.masks]
 
 
 @declares("cpu.dot", effect=Effect.READ_WRITE)

@@ -88,6 +88,11 @@ def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
     return machine.run_region(op.region, ())[1]
 
 
+@executes("cpu.clip")
+def _clip(machine: Interpreter, op: Op, *_: Any) -> None:
+    """Nothing: on whole tiles a nest computes all lanes."""
+
+
 @executes("cpu.programs_ahead")
 def _programs_ahead(machine: Interpreter, op: ProgramsAhead, *_: Any) -> Any:
     """As many as the grid has, of loops over memory; a nest over tiles computes the tiles of one program."""

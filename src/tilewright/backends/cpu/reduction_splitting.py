@@ -89,6 +89,14 @@ class Nest:
             return True
         return any(read.buffer is buffer and place[read] < place[sink] for read in self._reads[other])
 
+    def loops(self, phase: int) -> list[tuple[int, list[Op]]]:
+        """The inner loops of a phase: extents, and the sinks that share each loop."""
+        loops: dict[int, list[Op]] = {}
+        for sink in self.sinks:
+            if self.phases[sink] == phase and not self.is_row_level(tile_operand(sink)):
+                loops.setdefault(self.inner_extent(sink), []).append(sink)
+        return list(loops.items())
+
     def is_row_level(self, value: Value) -> bool:
         """Whether `value` has one element per iteration of the outer loops."""
         return not is_tile(value) or value.type.shape == self.outer

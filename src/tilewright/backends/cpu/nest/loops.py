@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ATOMICS, STORES, conjuncts, is_tile, tile_operand
+from tilewright.backends.cpu.costs import ATOMICS, STORES, conjuncts, is_tile
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
@@ -41,7 +41,6 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
-from tilewright.backends.cpu.nest.tails import Tails
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
@@ -102,7 +101,7 @@ class NestBuilder:
     """Builds one nest."""
 
     def __init__(self, c: Context, nest: Nest) -> None:
-        self.c, self.nest, self.tails = c, nest, Tails(c, nest)
+        self.c, self.nest = c, nest
         self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.sinks)
         self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
@@ -210,7 +209,7 @@ class NestBuilder:
         c.lanes = self._lanes(c.extent)
         chunks = c.extent // c.lanes
         is_spaced = any(not isinstance(c.scalar(stride), int) for stride in run_time_strides(nest.op))
-        if is_spaced or InnerLoop(self.tails, sinks, c.extent, ()).chunks_per_step() < chunks:
+        if is_spaced or InnerLoop(c, nest, sinks, c.extent, ()).chunks_per_step() < chunks:
             return 1
         vectors = chunks * sum(map(is_tile, op.results))
         rows = max(1, min(costs.chains // chunks, costs.registers // (2 * vectors)))
@@ -262,19 +261,16 @@ class NestBuilder:
         turns = self.turns
         given = [[]] * len(rows) if turns is None or len(rows) == 1 else self._turns_of(turns, rows)
         for phase in sorted(set(nest.phases.values())):
-            sinks = [r for r in nest.sinks if nest.phases[r] == phase]
-            inner = [r for r in sinks if nest.inner_extent(r) > 1 or not self._is_row_sink(r)]
+            loops = nest.loops(phase)
+            inner = {sink for _, sinks in loops for sink in sinks}
             for index, c.reduced, accumulated in zip(rows, reduced, given, strict=True):
                 c.blocks[c.depth] = c.b.block
-                for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
-                    self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index, accumulated)
-                for sink in sinks:
-                    if sink not in inner:
+                for extent, sinks in loops:
+                    self._inner(sinks, extent, index, accumulated)
+                for sink in nest.sinks:
+                    if nest.phases[sink] == phase and sink not in inner:
                         prepare(c, sink, index)()
         c.reduced = reduced[0]
-
-    def _is_row_sink(self, sink: Op) -> bool:
-        return self.nest.is_row_level(tile_operand(sink))
 
     def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:
         c = self.c
@@ -284,7 +280,7 @@ class NestBuilder:
         if scans:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(self.tails, sinks, extent, index, accumulated).build()
+            InnerLoop(c, self.nest, sinks, extent, index, accumulated).build()
 
     def _lanes(self, extent: int) -> int:
         """W: as many lanes as the widest values that are computed fill a register with; numbers of a row have none."""
