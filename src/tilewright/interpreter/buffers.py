@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import Alloc, CpuDot, Matmul, Nest, ProgramsAhead, Read, Take, Write, tile_of
+from tilewright.dialects.cpu import Alloc, Clip, CpuDot, Matmul, Nest, ProgramsAhead, Read, Take, Write, tile_of
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
@@ -89,8 +89,11 @@ def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
 
 
 @executes("cpu.clip")
-def _clip(machine: Interpreter, op: Op, *_: Any) -> None:
-    """Nothing: on whole tiles a nest computes all lanes."""
+def _clip(machine: Interpreter, op: Clip, *masks: Any) -> Any:
+    """On whole tiles a nest computes all lanes, so nothing happens if each mask is on up to some lane."""
+    for mask, (_, axes) in zip(masks, op.placed, strict=True):
+        lanes = np.moveaxis(mask, axes.index(max(axes)), -1)
+        assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
 
 
 @executes("cpu.programs_ahead")

@@ -26,8 +26,8 @@ from tilewright.backends.cpu.costs import STORES
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.tails import Bound, Tail, Tails
 from tilewright.dialects.arith import CompareIntegers
-from tilewright.dialects.cpu import Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
+from tilewright.dialects.cpu import Read, Write
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op
@@ -37,30 +37,32 @@ from tilewright.ir.types import i64
 def clip_to_mask(module: Op) -> bool:
     """Say in the nests of `module` (ttcir) which loops end where masks do; returns whether any does."""
     nests = [op for op in module.walk() if isinstance(op, NestOp) and _may_end(op)]
-    return any([_clips_of(Nest(nest)) for nest in nests])
+    return sum(_clips_of(Nest(nest)) for nest in nests) > 0
 
 
 def _may_end(nest: NestOp) -> bool:
     """Whether anything in `nest` may tell an end."""
     is_plain = nest.mode == "rows" and nest.programs is None and not nest.square
-    return is_plain and any(isinstance(op, CompareIntegers | Write) for op in nest.body)
+    return is_plain and any(isinstance(op, CompareIntegers) for op in nest.body)
 
 
-def _clips_of(nest: Nest) -> list[Op]:
-    """Put a cpu.clip into `nest` for each loop that may end early; returns them."""
-    found = []
+def _clips_of(nest: Nest) -> int:
+    """Put a cpu.clip into `nest` for each loop that may end early; returns their number."""
+    found = 0
     for phase in sorted(set(nest.phases.values())):
         for extent, sinks in nest.loops(phase):
             bounds = _Clip(nest, phase, extent).bounds(sinks)
-            if bounds is not None:
+            if bounds:
+                axes = tuple(-1 if tag is None else tag for bound in bounds for tag in bound.tags)
                 attributes: dict[str, Attribute] = {
-                    "axes": DenseArray(i64, tuple(-1 if tag is None else tag for bound in bounds for tag in bound.tags)),
+                    "axes": DenseArray(i64, axes),
                     "extent": Number(extent, i64),
                     "phase": Number(phase, i64),
                 }
                 masks = [bound.mask for bound in bounds]
                 clip = Op.create("cpu.clip", masks, (), attributes, location=sinks[0].location)
-                found.append(nest.body.insert(clip, nest.body.terminator))
+                nest.body.insert(clip, nest.body.terminator)
+                found += 1
     return found
 
 
@@ -75,16 +77,15 @@ class _Clip:
         """The bounds beyond which none of `sinks` needs a lane, or only one of them; None: a sink needs all."""
         needed = [self._needed_by(sink) for sink in sinks]
         found = [bounds for bounds in needed if bounds is not None]
-        shown = any(isinstance(sink, Write) and not sink.row for sink in sinks)
         every = dict.fromkeys(bound for bounds in found for bound in bounds)
-        return list(every) if len(found) == len(needed) and (every or shown) else None
+        return list(every) if len(found) == len(needed) else None
 
     def _needed_by(self, sink: Op) -> Sequence[Bound] | None:
         if isinstance(sink, STORES):
             off = self.tails.is_off(sink.mask, self.tags)
             return None if off is None else off.bounds
         if isinstance(sink, Write):
-            return self._read_later(sink) if sink.row else None if sink.elide_copy else ()  # see `Clip`
+            return self._read_later(sink) if sink.row else ()  # `Clip` says how far
         tails = self._reduced(sink) if isinstance(sink, Reduce) else None
         if tails is None or not isinstance(sink, Reduce):
             return None

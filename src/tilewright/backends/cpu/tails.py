@@ -16,20 +16,18 @@ from tilewright.analysis.possible_numbers import (
     numbers_of_result,
     numbers_of_zero,
 )
-from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, interval_of
+from tilewright.backends.cpu.affine import counts
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import inputs
 from tilewright.backends.cpu.reduction_splitting import Nest
+from tilewright.backends.cpu.strides import Known, Step, steps_along
 from tilewright.backends.llvm.elementwise import is_elementwise
-from tilewright.dialects.arith import CompareIntegers, Constant, IntegerCast, Select
+from tilewright.dialects.arith import CompareIntegers, Constant, Select
 from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.tt_memory import Load
-from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import i1
 
 _MOVES = (Broadcast, ExpandDims, Splat, Trans)
 """Ops whose lanes are those of their operand."""
@@ -55,7 +53,7 @@ class Tails:
     def __init__(self, nest: Nest, phase: int) -> None:
         self.nest, self.phase, self.lane = nest, phase, len(nest.outer)
         self._found: dict[Bound, Tail | None] = {}
-        self._steps: dict[Bound, int | None] = {}
+        self._steps: Known = {}
 
     def of(self, value: Value, tags: Tags) -> Tail | None:
         """The tail of `value`, asked for by `tags`, beyond the masks that it is loaded under."""
@@ -106,79 +104,35 @@ class Tails:
         return None if side is None else Tail(side.numbers, _union(condition, side))
 
     def _is_ready(self, op: Op) -> bool:
-        """Whether the operands of `op` are known in front of the loops of the phase."""
-        stack, seen = [op], set[Op]()
-        while stack:
-            maker = stack.pop()
-            if maker in seen or maker.block is not self.nest.body:
-                continue
-            seen.add(maker)
-            if isinstance(maker, Reduce) and self.nest.phases[maker] < self.phase:
-                continue
-            if isinstance(maker, Accumulate | Reduce | Read):
-                return False
-            stack += [value.op for value in inputs(maker) if value.op is not None]
-        return True
+        """Whether what `op` is computed from is known in front of the loops of the phase."""
+        makers, phases = self.nest.closure(op), self.nest.phases
+        return all(phases[maker] < self.phase for maker in makers if isinstance(maker, Reduce)) and not any(
+            isinstance(maker, Accumulate | Read) for maker in makers
+        )
 
     def _is_prefix(self, mask: Value, tags: Tags) -> bool:
         """Whether a mask is on up to some lane, and off from there on."""
         op = mask.op
         if isinstance(op, _MOVES):
             return self._is_prefix(*operand_tags(op, tags)[0])
-        if isinstance(op, CompareIntegers):
-            counted, bound = (op.lhs, op.rhs) if op.predicate in _BELOW else (op.rhs, op.lhs)
-            return op.predicate in _BELOW | _ABOVE and self._counts(counted, tags, op) and self._step(bound, tags) == 0
-        if op is None or op.name != "arith.andi" or mask.type.scalar is not i1:
+        if isinstance(op, CompareIntegers) and op.predicate in _COUNTED:
+            counted, bound = op.operands[:: _COUNTED[op.predicate]]
+            signed = op.predicate[0] == "s"
+            return self._step(counted, tags) == 1 and counts(counted, signed=signed) and self._step(bound, tags) == 0
+        if op is None or op.name != "arith.andi":
             return False
         varying = [value for value in op.operands if self._step(value, tags) != 0]
         return bool(varying) and all(self._is_prefix(value, tags) for value in varying)
 
-    def _counts(self, value: Value, tags: Tags, comparison: CompareIntegers) -> bool:
-        """Whether `value` is some number plus the lane, as far as the comparison can tell."""
-        if self._step(value, tags) != 1 or not compares_as_one(value):
-            return False
-        interval = interval_of(value)
-        is_natural = interval is not None and interval[0] >= 0 and value.type.scalar.bits < 64
-        return comparison.predicate[0] == "s" or is_natural
-
-    def _step(self, value: Value, tags: Tags) -> int | None:
-        """How much more integers are in the next lane; None where that differs, or is not known."""
-        op = value.op
-        if self.lane not in tags or op is None or (isinstance(op, Constant) and isinstance(op.value, Number)):
-            return 0
-        key = Bound(value, tags)
-        if key not in self._steps:
-            self._steps[key] = self._new_step(op, tags)
-        return self._steps[key]
-
-    def _new_step(self, op: Op, tags: Tags) -> int | None:
-        if isinstance(op, MakeRange):
-            return 1
-        if not isinstance(op, (*_MOVES, Load)) and not op.definition.elementwise:
-            return None
-        steps = [self._step(*operand) for operand in operand_tags(op, tags)]
-        return steps[0] if isinstance(op, _MOVES) else _stepped(op, *steps) if any(steps) or None in steps else 0
+    def _step(self, value: Value, tags: Tags) -> Step:
+        """How much more integers are in the next lane."""
+        if isinstance(value.op, _MOVES):
+            return self._step(*operand_tags(value.op, tags)[0])
+        return steps_along(value, self._steps).get(tags.index(self.lane), 0) if self.lane in tags else 0
 
 
-_BELOW = frozenset(("slt", "sle", "ult", "ule"))
-_ABOVE = frozenset(("sgt", "sge", "ugt", "uge"))
-
-
-def _stepped(op: Op, *steps: int | None) -> int | None:
-    """The step of the result of an op on integers with such steps."""
-    first, *rest = steps
-    if first is None or None in rest:
-        return None
-    if op.name in ("arith.addi", "arith.subi"):
-        (second,) = rest
-        return first + second if op.name == "arith.addi" else first - second
-    return first if isinstance(op, IntegerCast) and _casts_as_one(op) else None
-
-
-def _casts_as_one(op: IntegerCast) -> bool:
-    source, target = op.operand.type.scalar, op.result.type.scalar
-    signed = op.name not in ("arith.extui", "arith.index_castui")
-    return i1 not in (source, target) and (source.bits >= target.bits or extends_as_one(op.operand, signed=signed))
+_COUNTED = {"slt": 1, "sle": 1, "ult": 1, "ule": 1, "sgt": -1, "sge": -1, "ugt": -1, "uge": -1}
+"""Comparisons that say how far a range goes: 1 where the range is the first operand, -1 where it is the second one."""
 
 
 def _joined(op: Op, tails: list[Tail | None]) -> Tail | None:

@@ -14,9 +14,9 @@ from tilewright.backends.cpu.alignment import least_lanes
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.clip import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, Guarded
+from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory

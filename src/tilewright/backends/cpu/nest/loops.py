@@ -13,26 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from types import MappingProxyType
-from typing import TypeGuard
 
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ATOMICS, STORES, conjuncts, is_tile
+from tilewright.backends.cpu.costs import ATOMICS, is_tile
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
+from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
-    ZERO,
-    ActiveLaneBound,
     Affine,
     Index,
-    Lane,
     Scalar,
     Uniform,
     Vector,
@@ -147,7 +143,7 @@ class NestBuilder:
                 self._column_chunks(index)
             return
         together = self._rows_together() if len(extents) == 1 else 1
-        end = self._end_of_rows(extents[0]) if self.c.ends is None else self.c.ends[0]
+        end = end_of_rows(self.c, self.nest, extents[0])
         with self._level(end, together) as counter:
             c = self.c
             if together == 1:
@@ -155,30 +151,6 @@ class NestBuilder:
                 return
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
-
-    def _end_of_rows(self, extent: int) -> Scalar:
-        """The row from which on the masks of all stores are off, and nobody sees what is written to buffers."""
-        c, nest = self.c, self.nest
-        if nest.mode != "rows" or len(nest.outer) != 1 or c.programs != 1:
-            return extent
-        ends = [self._last_row(sink, extent) for sink in nest.sinks]
-        known = [end for end in ends if end is not None]
-        if len(known) < len(ends):
-            return extent
-        end = reduce(lambda one, other: c.binary("arith.maxsi", one, other, i64, 0), dict.fromkeys(known))
-        return c.binary("arith.minsi", end, extent, i64, 0)
-
-    def _last_row(self, sink: Op, extent: int) -> Scalar | None:
-        """The row from which on nobody needs `sink`; None where that is not known in front of the nest."""
-        c = self.c
-        if isinstance(sink, Write):
-            return c.seen.get((sink.buffer, 0))
-        if not isinstance(sink, STORES) or sink.mask is None:
-            return None
-        c.extent = extent
-        parts = [part for part in conjuncts(sink.mask) if part.type.shape == (extent, 1)]
-        found = [on.below for on in (evaluate(c, part, (LANE, ZERO)) for part in parts) if _ends_in_front(on)]
-        return reduce(lambda one, other: c.binary("arith.minsi", one, other, i64, 0), found) if found else None
 
     def _rows_together(self) -> int:
         """The number of rows that go through each phase side by side.
@@ -303,11 +275,6 @@ class NestBuilder:
         moves = any(isinstance(r, WritesMemory) for r in sinks) and not any(isinstance(r, Reduce) for r in sinks)
         moves = moves and is_bound_by_memory(self.nest, self.nest.body)
         return target.vector_bits // 2 if moves and target.costs.splits_vectors else target.vector_bits
-
-
-def _ends_in_front(on: Lane) -> TypeGuard[ActiveLaneBound]:
-    """Whether a mask is on up to a row that is known in front of the nest."""
-    return isinstance(on, ActiveLaneBound) and on.level == 0
 
 
 def _is_number_tile(value: Value) -> bool:
