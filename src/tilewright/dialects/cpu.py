@@ -37,6 +37,7 @@ from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64
 
+ALL_PHASES = -1
 SCRATCH = 5
 """The address space of buffers."""
 
@@ -158,8 +159,8 @@ class Clip(Op):
     Where the loop fills buffers for other nests, it goes on as far as these show them; where it reduces, one lane more.
 
     Attributes:
-        extent, phase: the extent of the loop, and the phase of the nest that it is in.
-        axes: for each axis of each mask, which loop runs along it, -1 where it has one element; the last is this one.
+        extent, phase: the extent of the loop, and the phase of the nest that it is in; ALL_PHASES: that over its rows.
+        axes: for each axis of each mask, which of the nest's loops runs along it, -1 where it has one element.
     """
 
     __slots__ = ()

@@ -11,7 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import Alloc, Clip, CpuDot, Matmul, Nest, ProgramsAhead, Read, Take, Write, tile_of
+from tilewright.dialects.cpu import (
+    ALL_PHASES,
+    Alloc,
+    Clip,
+    CpuDot,
+    Matmul,
+    Nest,
+    ProgramsAhead,
+    Read,
+    Take,
+    Write,
+    tile_of,
+)
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
@@ -92,7 +104,7 @@ def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
 def _clip(machine: Interpreter, op: Clip, *masks: Any) -> Any:
     """On whole tiles a nest computes all lanes, so nothing happens if each mask is on up to some lane."""
     for mask, (_, axes) in zip(masks, op.placed, strict=True):
-        lanes = np.moveaxis(mask, axes.index(max(axes)), -1)
+        lanes = np.moveaxis(mask, axes.index(0 if op.phase == ALL_PHASES else max(axes)), -1)
         assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
 
 

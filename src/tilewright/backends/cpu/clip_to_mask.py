@@ -22,12 +22,12 @@ from collections.abc import Sequence
 
 from tilewright.analysis.possible_numbers import combines_to_itself
 from tilewright.backends.cpu.alignment import Tags
-from tilewright.backends.cpu.costs import STORES
+from tilewright.backends.cpu.costs import STORES, conjuncts
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.tails import Bound, Tail, Tails
 from tilewright.dialects.arith import CompareIntegers
+from tilewright.dialects.cpu import ALL_PHASES, Read, Write
 from tilewright.dialects.cpu import Nest as NestOp
-from tilewright.dialects.cpu import Read, Write
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op
@@ -48,22 +48,35 @@ def _may_end(nest: NestOp) -> bool:
 
 def _clips_of(nest: Nest) -> int:
     """Put a cpu.clip into `nest` for each loop that may end early; returns their number."""
-    found = 0
-    for phase in sorted(set(nest.phases.values())):
-        for extent, sinks in nest.loops(phase):
-            bounds = _Clip(nest, phase, extent).bounds(sinks)
-            if bounds:
-                axes = tuple(-1 if tag is None else tag for bound in bounds for tag in bound.tags)
-                attributes: dict[str, Attribute] = {
-                    "axes": DenseArray(i64, axes),
-                    "extent": Number(extent, i64),
-                    "phase": Number(phase, i64),
-                }
-                masks = [bound.mask for bound in bounds]
-                clip = Op.create("cpu.clip", masks, (), attributes, location=sinks[0].location)
-                nest.body.insert(clip, nest.body.terminator)
-                found += 1
-    return found
+    loops = [(phase, *loop) for phase in sorted(set(nest.phases.values())) for loop in nest.loops(phase)]
+    ends = {(phase, extent): _Clip(nest, phase, extent).bounds(sinks) for phase, extent, sinks in loops}
+    if len(nest.outer) == 1:
+        ends[ALL_PHASES, nest.outer[0]] = _end_of_rows(nest)
+    found = [(place, bounds) for place, bounds in ends.items() if bounds]
+    for (phase, extent), bounds in found:
+        attributes: dict[str, Attribute] = {
+            "axes": DenseArray(i64, tuple(-1 if tag is None else tag for bound in bounds for tag in bound.tags)),
+            "extent": Number(extent, i64),
+            "phase": Number(phase, i64),
+        }
+        masks = [bound.mask for bound in bounds]
+        nest.body.insert(Op.create("cpu.clip", masks, (), attributes, location=nest.op.location), nest.body.terminator)
+    return len(found)
+
+
+def _end_of_rows(nest: Nest) -> list[Bound] | None:
+    """The bounds of a nest of one axis of rows beyond which its stores do nothing; None: it does more than to store."""
+    tails, found = Tails(nest, 0, axis=0), dict[Bound, None]()
+    for sink in nest.sinks:
+        if isinstance(sink, STORES) and sink.mask is not None:
+            parts = [part for part in conjuncts(sink.mask) if part.type.shape == (*nest.outer, 1)]
+            off = next(filter(None, (tails.is_off(part, (0, None)) for part in parts)), None)
+            if off is None:
+                return None
+            found.update(dict.fromkeys(off.bounds))
+        elif not isinstance(sink, Write) or sink.row:
+            return None
+    return list(found)
 
 
 class _Clip:

@@ -48,10 +48,13 @@ class Tail(NamedTuple):
 
 
 class Tails:
-    """The tails of the values in the loops of one `phase` of `nest`; None for what differs from lane to lane."""
+    """The tails of the values in the loops of one `phase` of `nest`; None for what differs from lane to lane.
 
-    def __init__(self, nest: Nest, phase: int) -> None:
-        self.nest, self.phase, self.lane = nest, phase, len(nest.outer)
+    Lanes are along the last axis of the nest, or along another `axis`.
+    """
+
+    def __init__(self, nest: Nest, phase: int, axis: int | None = None) -> None:
+        self.nest, self.phase, self.lane = nest, phase, len(nest.outer) if axis is None else axis
         self._found: dict[Bound, Tail | None] = {}
         self._steps: Known = {}
 
