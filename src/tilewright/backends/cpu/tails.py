@@ -56,6 +56,7 @@ class Tails:
     def __init__(self, nest: Nest, phase: int, axis: int | None = None) -> None:
         self.nest, self.phase, self.lane = nest, phase, len(nest.outer) if axis is None else axis
         self._found: dict[Bound, Tail | None] = {}
+        self._prefixes: dict[Bound, bool] = {}
         self._steps: Known = {}
 
     def of(self, value: Value, tags: Tags) -> Tail | None:
@@ -115,7 +116,12 @@ class Tails:
 
     def _is_prefix(self, mask: Value, tags: Tags) -> bool:
         """Whether a mask is on up to some lane, and off from there on."""
-        op = mask.op
+        key = Bound(mask, tags)
+        if key not in self._prefixes:
+            self._prefixes[key] = self._goes_up_to_a_lane(mask.op, tags)
+        return self._prefixes[key]
+
+    def _goes_up_to_a_lane(self, op: Op | None, tags: Tags) -> bool:
         if isinstance(op, _MOVES):
             return self._is_prefix(*operand_tags(op, tags)[0])
         if isinstance(op, CompareIntegers) and op.predicate in _COUNTED:
