@@ -12,7 +12,7 @@
       …ops on elements…
       "cpu.yield"(%next)
     })
-    "cpu.clip"(%on, %mask) <{extent = 64, phase = 0, …}>            a loop of its nest ends where these masks are off
+    "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends where this mask is off
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
@@ -147,31 +147,25 @@ class Accumulate(Op):
 
 def _verify_clip(op: Clip) -> None:
     require(isinstance(op.parent, Nest) and op.parent.mode == "rows", op, "ends a loop along the rows of a nest")
-    require(all(mask.type.scalar is i1 for mask in op.masks), op, "ends loops by masks")
-    ranks = [len(mask.type.shape or ()) for mask in op.masks]
-    require(sum(ranks) == len(op.axes), op, "has an axis of the loops for each axis of its masks")
+    shape = op.mask.type.shape or ()
+    require(op.mask.type.scalar is i1 and len(shape) == len(op.axes), op, "has a mask, and a loop for each axis of it")
 
 
 @declares("cpu.clip", effect=Effect.WRITE, results=0, verify=_verify_clip)
 class Clip(Op):
-    """Says that a loop of the nest around may end where all of `masks` are off, each of which is on up to some lane.
+    """Says that a loop of the nest around may end where `mask` is off, which is on up to some lane.
 
-    Where the loop fills buffers for other nests, it goes on as far as these show them; where it reduces, one lane more.
+    Of several for one loop all masks have to be off. Where the loop fills buffers for other nests, it goes on as far as
+    these show them; where it reduces, one lane more.
 
     Attributes:
         extent, phase: the extent of the loop, and the phase of the nest that it is in; ALL_PHASES: that over its rows.
-        axes: for each axis of each mask, which of the nest's loops runs along it, -1 where it has one element.
+        axes: for each axis of the mask, which of the nest's loops runs along it, -1 where it has one element.
     """
 
     __slots__ = ()
-    masks = Operands(0)
+    mask = Operand(0)
     extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
-
-    @property
-    def placed(self) -> list[tuple[Value, tuple[int, ...]]]:
-        """Each mask with the loops along its axes."""
-        axes = iter(self.axes)
-        return [(mask, tuple(next(axes) for _ in mask.type.shape or ())) for mask in self.masks]
 
 
 @declares("cpu.dot", effect=Effect.READ_WRITE)

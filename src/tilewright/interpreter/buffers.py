@@ -101,11 +101,10 @@ def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
 
 
 @executes("cpu.clip")
-def _clip(machine: Interpreter, op: Clip, *masks: Any) -> Any:
-    """On whole tiles a nest computes all lanes, so nothing happens if each mask is on up to some lane."""
-    for mask, (_, axes) in zip(masks, op.placed, strict=True):
-        lanes = np.moveaxis(mask, axes.index(0 if op.phase == ALL_PHASES else max(axes)), -1)
-        assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
+def _clip(machine: Interpreter, op: Clip, mask: Any) -> Any:
+    """On whole tiles a nest computes all lanes, so nothing happens if the mask is on up to some lane."""
+    lanes = np.moveaxis(mask, op.axes.index(0 if op.phase == ALL_PHASES else max(op.axes)), -1)
+    assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
 
 
 @executes("cpu.programs_ahead")

@@ -3,7 +3,7 @@
     "cpu.nest"() …                             →      "cpu.nest"() …
       %on = arith.cmpi slt, %i, %n                      %on = arith.cmpi slt, %i, %n
       tt.store %p, %x, %on                              tt.store %p, %x, %on
-                                                        "cpu.clip"(%on) <{axes = [0], extent = 1024, phase = 0}>
+                                                        "cpu.clip"(%on) <{extent = 1024, phase = 0, axes = [0]}>
 
     for lane = 0 to 1024 step 16     is to be     for lane = 0 to min(max(n, 0), 1023) + 1, rounded up to 16
 
@@ -47,20 +47,17 @@ def _may_end(nest: NestOp) -> bool:
 
 
 def _clips_of(nest: Nest) -> int:
-    """Put a cpu.clip into `nest` for each loop that may end early; returns their number."""
+    """Put a cpu.clip into `nest` for each mask that ends a loop; returns their number."""
     loops = [(phase, *loop) for phase in sorted(set(nest.phases.values())) for loop in nest.loops(phase)]
-    ends = {(phase, extent): _Clip(nest, phase, extent).bounds(sinks) for phase, extent, sinks in loops}
+    ends = [(phase, extent, _Clip(nest, phase, extent).bounds(sinks)) for phase, extent, sinks in loops]
     if len(nest.outer) == 1:
-        ends[ALL_PHASES, nest.outer[0]] = _end_of_rows(nest)
-    found = [(place, bounds) for place, bounds in ends.items() if bounds]
-    for (phase, extent), bounds in found:
-        attributes: dict[str, Attribute] = {
-            "axes": DenseArray(i64, tuple(-1 if tag is None else tag for bound in bounds for tag in bound.tags)),
-            "extent": Number(extent, i64),
-            "phase": Number(phase, i64),
-        }
-        masks = [bound.mask for bound in bounds]
-        nest.body.insert(Op.create("cpu.clip", masks, (), attributes, location=nest.op.location), nest.body.terminator)
+        ends.append((ALL_PHASES, nest.outer[0], _end_of_rows(nest)))
+    found = [(bound, phase, extent) for phase, extent, bounds in ends for bound in bounds or ()]
+    for (mask, tags), phase, extent in found:
+        axes = DenseArray(i64, tuple(-1 if tag is None else tag for tag in tags))
+        attributes: dict[str, Attribute] = {"extent": Number(extent, i64), "phase": Number(phase, i64), "axes": axes}
+        clip = Op.create("cpu.clip", (mask,), (), attributes, location=nest.op.location)
+        nest.body.insert(clip, nest.body.terminator)
     return len(found)
 
 

@@ -76,8 +76,8 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
     if not clips and len(filled) < len(sinks):
         return []
     bounds = dict[Lane | None, None]()
-    for mask, axes in [mask for clip in clips for mask in clip.placed]:
-        bounds[evaluate(c, mask, tuple(ZERO if axis < 0 else index[axis] for axis in axes))] = None
+    for clip in clips:
+        bounds[evaluate(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
     for number in (c.seen.get((buffer, index.index(LANE))) for buffer in filled):
         bounds[None if number is None else ActiveLaneBound(number, 0)] = None
     known = [bound for bound in bounds if isinstance(bound, ActiveLaneBound)]
