@@ -23,28 +23,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_mma import TensorCoreMma
-from tilewright.dialects.ttng_tensor_memory import TmemAlloc
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.attributes import UNIT, Number
-from tilewright.ir.core import Block, Op, Value, buffer_type
+from tilewright.ir.core import Block, Op, Value, buffer_type, enclosing
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.carried_values import add_carried
-from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, stages_of
+from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.lower_loops import copied_bytes
 from tilewright.transforms.gpu.pipelining.schedule import Writer
 from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, retype_views, start_reading
-from tilewright.transforms.gpu.warp_specialization.channels import Channel, Segment, channels_of, load_of
+from tilewright.transforms.gpu.warp_specialization.channels import (
+    Channel,
+    Segment,
+    channels_of,
+    load_of,
+    product_buffers,
+)
 from tilewright.transforms.gpu.warp_specialization.partitions import DEFAULT, LOAD, MMA, mark, marked_loops
+from tilewright.transforms.matching import constant_of, is_behind
+from tilewright.transforms.op_builder import OpBuilder
 
 TENSOR_MEMORY_COLUMNS = 512
-"""The number of columns of a CTA's tensor memory, each with 32 bits for each of 128 rows."""
+"""The number of columns of a CTA's tensor memory."""
+ROWS = 128
+"""The number of rows of tensor memory; each column has 32 bits of each."""
 Place = tuple[Value, Value]
 """The number of a place in a ring, and the parity of the round."""
 
 
-def insert_channels(module: Op, options: StageOptions = StageOptions()) -> bool:
+def insert_channels(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Let the partitions of the loops of `module` hand over the buffers that they share."""
     loops = marked_loops(module)
     for loop in loops:
@@ -52,12 +63,14 @@ def insert_channels(module: Op, options: StageOptions = StageOptions()) -> bool:
     return bool(loops)
 
 
-class MarkingWriter(Writer):
+class _Marker(Writer):
     """Puts ops in front of one that is there, for one partition."""
 
-    partition = DEFAULT
+    def __init__(self, before: Op, partition: int) -> None:
+        super().__init__(before)
+        self.partition = partition
 
-    def marked(self, name: str, operands: Sequence[Value | Sequence[Value]], **attributes: Number) -> None:
+    def marked(self, name: str, operands: Sequence[Value | Sequence[Value]], **attributes: Number | bool) -> None:
         """An op without results that the partition executes."""
         mark(self.op(name, operands, (), dict(attributes)), [self.partition])
 
@@ -70,15 +83,17 @@ class _Inserter:
         self.places: dict[tuple[Block, int], Place] = {}
 
     def insert(self) -> None:
+        for alloc in product_buffers(self.loop):
+            if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
+                write_no_start(alloc)
         channels = channels_of(self.loop)
-        sizes = [self._places_of(channel, channels) for channel in channels]
-        for channel, count in zip(channels, sizes, strict=True):
-            self._hand_over(channel, count)
+        for channel in channels:
+            self._hand_over(channel, self._places_of(channel))
         for op in list(self.loop.walk()):
             if isinstance(op, TensorCoreMma):
                 op.attributes = {**op.attributes, "is_async": UNIT}
 
-    def _places_of(self, channel: Channel, channels: Sequence[Channel]) -> int:
+    def _places_of(self, channel: Channel) -> int:
         """How many places the buffers of a channel have: one, if what is there must stay or nobody would run ahead."""
         if not channel.is_new or channel.segments[0].partition == channel.segments[-1].partition:
             return 1
@@ -86,8 +101,10 @@ class _Inserter:
             return self.stages if not channel.segments[-1].last.regions else 1
         first = channel.segments[0]
         whole_loops = first.partition == MMA and any(isinstance(op, For) for op in (first.first, first.last))
-        columns = sum(_columns(alloc) for other in channels for alloc in other.buffers)
-        return 2 if whole_loops and columns + sum(map(_columns, channel.buffers)) <= TENSOR_MEMORY_COLUMNS else 1
+        return 2 if whole_loops and self._free_columns() >= sum(map(_columns, channel.buffers)) else 1
+
+    def _free_columns(self) -> int:
+        return TENSOR_MEMORY_COLUMNS - sum(_columns(op) for op in enclosing(self.loop, Func).walk())
 
     def _hand_over(self, channel: Channel, count: int) -> None:
         segments = channel.segments
@@ -121,15 +138,14 @@ class _Inserter:
         return barriers
 
     def _wait(self, segment: Segment, barriers: Value, place: Value, phase: Value, *, other_round: bool) -> None:
-        at = MarkingWriter(segment.first)
-        at.partition = segment.partition
+        at = _Marker(segment.first, segment.partition)
         if other_round:
             phase = at.compute("arith.xori", phase, at.constant(1, i32))
         at.marked("ttng.wait_barrier", [at.view(barriers, place), phase, [], []])
 
     def _tell(self, segment: Segment, barriers: Value, place: Value) -> None:
-        at = MarkingWriter.behind(segment.last)
-        at.partition = segment.partition
+        at = _Marker(segment.last, segment.partition)
+        at.before = segment.last.next
         barrier = at.view(barriers, place)
         if segment.partition == MMA:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
@@ -141,13 +157,12 @@ class _Inserter:
     def _copy(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Copies to the ring in place of loads; one barrier counts the bytes of all."""
         loads = {alloc: load for alloc in channel.buffers if (load := load_of(alloc)) is not None}
-        at = MarkingWriter(channel.segments[0].first)
-        at.partition = LOAD
+        at = _Marker(channel.segments[0].first, LOAD)
         barrier, always = at.view(barriers, place), at.constant(1, i1)
         size = sum(copied_bytes(load) for load in loads.values())
         at.marked("ttng.barrier_expect", (barrier, always), size=Number(size, i32))
         for alloc, load in loads.items():
-            at = MarkingWriter(load)
+            at = _Marker(load, LOAD)
             buffer = self._ring(alloc, count, place, at)
             start_reading(at, load, barrier, buffer, always)
             copy = load.previous
@@ -167,7 +182,7 @@ class _Inserter:
 
     def _move_out(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value) -> None:
         """A buffer that is made in front of the loop; what it starts with is written where it was made."""
-        at = MarkingWriter(alloc)
+        at = _Marker(alloc, DEFAULT)
         buffer = self._ring(alloc, count, place, at)
         if alloc.source is not None and isinstance(alloc, TmemAlloc):
             at.marked("ttng.tmem_store", [buffer, [], alloc.source, at.constant(1, i1)])
@@ -235,9 +250,41 @@ def _is_within(op: Op, loop: For) -> bool:
     return parent is loop or (parent is not None and _is_within(parent, loop))
 
 
-def _columns(alloc: LocalAlloc | TmemAlloc) -> int:
-    """The columns of tensor memory that a buffer takes; none in shared memory."""
-    type = buffer_type(alloc.results[0])
-    return type.shape[-1] * type.bits // 32 * -(-type.shape[0] // 128) if isinstance(alloc, TmemAlloc) else 0
+def _columns(op: Op) -> int:
+    """The columns of tensor memory that `op` allocates."""
+    if not isinstance(op, TmemAlloc):
+        return 0
+    type = buffer_type(op.results[0])
+    return type.numel * type.bits // 32 // ROWS
+
+
+def write_no_start(alloc: TmemAlloc) -> None:
+    """Do not write what a sum starts with where the first product of a loop takes its place; `alloc` is that sum.
+
+    Where the loop has no step, those who read the sum take the start instead.
+    """
+    users, start = list(alloc.results[0].uses), alloc.source
+    products = [user for user in users if isinstance(user, TensorCoreMma)]
+    loads = [user for user in users if isinstance(user, TmemLoad)]
+    loop = products[0].parent if len(products) == 1 else None
+    if start is None or not isinstance(loop, For) or loop.block is not alloc.block:
+        return
+    if not _begins_anew(products[0], loop) or len(loads) != len(users) - 1:
+        return
+    if not all(is_behind(load, loop) and load.results[0].type is start.type for load in loads):
+        return
+    has_steps = OpBuilder(loop).compare("slt", loop.low, loop.high)
+    for load in loads:
+        choice = OpBuilder.behind(load).op("arith.select", (has_steps, load.results[0], start), (start.type,))
+        load.results[0].replace_by(choice.result)
+        choice.set_operand(1, load.results[0])
+    alloc.set_operands(())
+
+
+def _begins_anew(product: TensorCoreMma, loop: For) -> bool:
+    """Whether `product`, in each step of `loop`, does not add in the first one."""
+    adds = product.uses_accumulator
+    carried = adds.owner is loop.body and adds.index > 0 and constant_of(loop.inits[adds.index - 1]) == 0
+    return carried and constant_of(product.predicate) == 1 and "unsignedCmp" not in loop.attributes
 
 

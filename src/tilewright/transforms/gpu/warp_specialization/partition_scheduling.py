@@ -7,9 +7,9 @@
       %y = ttng.tmem_load …; "epilogue"(%y)                ttg.partition = array<i32: 0>     all else
     } {tt.warp_specialize}
 
-Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products in tensor
-memory, if a copy or a product needs what the default partition computes other than through a buffer, or if
-it is not known which ops access the buffers of products.
+Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products in
+tensor memory, if a copy or a product needs what the default partition computes other than through a buffer, or if it is
+not known which ops access the buffers of products.
 """
 
 from __future__ import annotations

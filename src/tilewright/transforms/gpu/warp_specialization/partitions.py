@@ -4,7 +4,7 @@
     %t = ttng.tc_gen5_mma %a, %b, %m, …     {ttg.partition = array<i32: 1>}
     tt.descriptor_store %e[%i, %c0], %y     {ttg.partition = array<i32: 0>}
 
-Partition 0 is the warps that come to the loop. What several partitions compute, each for itself, has the numbers of all.
+Partition 0 is the warps that come to the loop. What several partitions compute, each for itself, has all their numbers.
 """
 
 from __future__ import annotations

@@ -53,9 +53,8 @@ class Slice:
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
         self._waiting: list[Op | Value] = [*results, *loop.operands[:3]]
-        for op in loop.walk():
-            if partition in partitions_of_op(op) and not op.regions and not op.definition.terminator and not is_pure(op):
-                self._waiting.append(op)
+        own = (op for op in loop.walk() if partition in partitions_of_op(op))
+        self._waiting += (op for op in own if not op.regions and not op.definition.terminator and not is_pure(op))
         while self._waiting:
             item = self._waiting.pop()
             if isinstance(item, Op):
