@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from test_hoist_tensor_memory import text_of
 
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -25,31 +26,41 @@ SUMS = """
 #turned = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = true, elementBitWidth = 16}>
 #wide = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 32}>
 #memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>
+!sum = !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>
+!left = !ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>
+!rows = !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory>
+!right = !ttg.memdesc<64x64xf16, #turned, #ttg.shared_memory>
+!adesc = !tt.tensordesc<tensor<128x64xf16, #shared>>
+!bdesc = !tt.tensordesc<tensor<64x64xf16, #shared>>
+!cdesc = !tt.tensordesc<tensor<128x64xf32, #wide>>
+!xtile = tensor<128x64xf16, #loaded>
+!ytile = tensor<64x64xf16, #loaded>
+!tile = tensor<128x64xf32, #sums>
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
-  tt.func public @sums(%a: !tt.tensordesc<tensor<128x64xf16, #shared>>, %b: !tt.tensordesc<tensor<64x64xf16, #shared>>,
-      %c: !tt.tensordesc<tensor<128x64xf32, #wide>>, %p: !tt.ptr<i32>, %tiles: i32, %n: i32) {
+  tt.func public @sums(%a: !adesc, %b: !bdesc,
+      %c: !cdesc, %p: !tt.ptr<i32>, %tiles: i32, %n: i32) {
     %true = arith.constant true
     %false = arith.constant false
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %c64 = arith.constant 64 : i32
     %c128 = arith.constant 128 : i32
-    %zero = arith.constant dense<0.0> : tensor<128x64xf32, #sums>
+    %zero = arith.constant dense<0.0> : !tile
     scf.for %tile = %c0 to %tiles step %c1 : i32 {
       %row = arith.muli %tile, %c128 : i32
-      %m, %t = ttng.tmem_alloc %zero : (tensor<128x64xf32, #sums>) -> (!ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>, !ttg.async.token)
+      %m, %t = ttng.tmem_alloc %zero : (!tile) -> (!sum, !ttg.async.token)
       %s:2 = scf.for %k = %c0 to %n step %c1 iter_args(%add = %false, %u = %t) -> (i1, !ttg.async.token) : i32 {
         %column = arith.muli %k, %c64 : i32
-        %x = tt.descriptor_load %a[%row, %column] : !tt.tensordesc<tensor<128x64xf16, #shared>> -> tensor<128x64xf16, #loaded>
-        %left = ttg.local_alloc %x : (tensor<128x64xf16, #loaded>) -> !ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>
-        %y = tt.descriptor_load %b[%c0, %column] : !tt.tensordesc<tensor<64x64xf16, #shared>> -> tensor<64x64xf16, #loaded>
-        %rows = ttg.local_alloc %y : (tensor<64x64xf16, #loaded>) -> !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory>
-        %right = ttg.memdesc_trans %rows {order = array<i32: 1, 0>} : !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory> -> !ttg.memdesc<64x64xf16, #turned, #ttg.shared_memory>
-        %v = ttng.tc_gen5_mma %left, %right, %m[%u], %add, %true : !ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>, !ttg.memdesc<64x64xf16, #turned, #ttg.shared_memory>, !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>
+        %x = tt.descriptor_load %a[%row, %column] : !adesc -> !xtile
+        %left = ttg.local_alloc %x : (!xtile) -> !left
+        %y = tt.descriptor_load %b[%c0, %column] : !bdesc -> !ytile
+        %rows = ttg.local_alloc %y : (!ytile) -> !rows
+        %right = ttg.memdesc_trans %rows {order = array<i32: 1, 0>} : !rows -> !right
+        %v = ttng.tc_gen5_mma %left, %right, %m[%u], %add, %true : !left, !right, !sum
         scf.yield %true, %v : i1, !ttg.async.token
       }
-      %sum, %w = ttng.tmem_load %m[%s#1] : !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable> -> tensor<128x64xf32, #sums>
-      tt.descriptor_store %c[%row, %c0], %sum : !tt.tensordesc<tensor<128x64xf32, #wide>>, tensor<128x64xf32, #sums>
+      %sum, %w = ttng.tmem_load %m[%s#1] : !sum -> !tile
+      tt.descriptor_store %c[%row, %c0], %sum : !cdesc, !tile
     } {tt.warp_specialize}
     tt.return
   }
@@ -62,7 +73,7 @@ def module_of(*changes: tuple[str, str]) -> Op:
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    return parse_module(text)
+    return parse_module(text_of(text))
 
 
 def test_each_op_gets_a_partition(golden: Callable[[str, str], None]) -> None:
@@ -102,8 +113,9 @@ def test_a_module_without_marks_is_left_alone() -> None:
     assert print_op(module) == print_op(module_of())
 
 
-LOADED_ROW = ("%row = arith.muli %tile, %c128 : i32", "%row = tt.load %p : !tt.ptr<i32>")
-USED = '"use"(%left) : (!ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>) -> ()'
+ROW = "%row = arith.muli %tile, %c128 : i32"
+LOADED_ROW = (ROW, "%row = tt.load %p : !tt.ptr<i32>")
+USED = "ttg.local_dealloc %left : !left"
 FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true", "%add, %flag")]
 
 
@@ -112,6 +124,13 @@ FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true
     [
         pytest.param([("{tt.warp_specialize}", "")], id="nobody asked"),
         pytest.param([('"ttg.num-ctas" = 1', '"ttg.num-ctas" = 2')], id="two CTAs"),
+        pytest.param([('"ttg.num-warps" = 4', '"ttg.num-warps" = 32')], id="no room for further warps"),
+        pytest.param([("public @sums", "private @sums")], id="not in a kernel"),
+        pytest.param([(ROW, f"{ROW}\n ttg.barrier local")], id="a meeting of all warps"),
+        pytest.param(
+            [(ROW, f"{ROW}\n %old = tt.atomic_rmw add, acq_rel, gpu, %p, %c1, %true : (!tt.ptr<i32>, i32, i1) -> i32")],
+            id="an order of all accesses",
+        ),
         pytest.param([LOADED_ROW], id="a copy needs what the default partition loads"),
         pytest.param([("        %v = ttng", f"        {USED}\n        %v = ttng")], id="an unknown op has a buffer"),
         pytest.param(

@@ -16,12 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
-from tilewright.dialects.traits import ControlFlow, Loop
+from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
-from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
+from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.ttg_program import ScopedBarrier
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, enclosing
+from tilewright.transforms.functions import is_public
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
@@ -40,6 +44,12 @@ from tilewright.transforms.gpu.warp_specialization.partitions import (
 )
 from tilewright.transforms.gpu.warp_specialization.slices import ForeignValueError, Slice
 
+CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
+FURTHER_WARPS = 3
+"""The number of warps of the partitions besides the default one."""
+MOST_WARPS = 32
+"""The number of warps that a block can have."""
+
 
 def partition_scheduling(module: Op) -> bool:
     """Give the ops of the loops of `module` that ask for it partitions."""
@@ -49,23 +59,30 @@ def partition_scheduling(module: Op) -> bool:
 
 
 def _can_be_divided(loop: For) -> bool:
-    """Whether the loop has only loops and branches inside whose parts can be told apart, and nothing is divided yet."""
-    if workers_of(loop).ctas > 1 or isinstance(loop.body.terminator.parent, WarpSpecialize):
+    """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
+    workers = workers_of(loop)
+    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(enclosing(loop, Func)):
         return False
     parent = loop.parent
     while parent is not None:
-        if isinstance(parent, WarpSpecialize) or WARP_SPECIALIZE in parent.attributes:
+        if isinstance(parent, (WarpSpecialize, WarpSpecializePartitions)) or WARP_SPECIALIZE in parent.attributes:
             return False
         parent = parent.parent
-    inside = [op for op in loop.walk() if op is not loop]
-    others = any(isinstance(op, (Loop, ControlFlow)) and not isinstance(op, (For, If)) for op in inside)
-    return not others and not any(isinstance(op, (MakeTensorDescriptor, WarpSpecialize)) for op in inside)
+    return not any(_concerns_all(op) for op in loop.walk())
+
+
+def _concerns_all(op: Op) -> bool:
+    """Whether what `op` orders or does is not known to be of one partition only."""
+    if isinstance(op, Atomic):
+        return op.sem != "relaxed"
+    is_other_region = isinstance(op, (Loop, ControlFlow)) and not isinstance(op, (For, If))
+    return is_other_region or isinstance(op, CONCERNS_ALL)
 
 
 def _schedule(loop: For) -> bool:
     """Mark the ops of `loop`; takes the marks back and returns False if the loop cannot be divided."""
     for op in loop.walk():
-        if op is not loop:
+        if op is not loop and not op.definition.terminator:
             mark(op, [MMA if isinstance(op, TensorCoreMma) else DEFAULT])
     try:
         for alloc in product_buffers(loop):
