@@ -59,7 +59,7 @@ def insert_channels(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Let the partitions of the loops of `module` hand over the buffers that they share."""
     loops = marked_loops(module)
     for loop in loops:
-        _Inserter(loop, stages_of(loop, options.num_stages)).insert()
+        _Inserter(loop, max(1, stages_of(loop, options.num_stages))).insert()
     return bool(loops)
 
 
