@@ -120,9 +120,10 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
 
 
 def _check_target(module: Op, device: Device) -> None:
-    given = target_of(module)
-    if given != f"cuda:{device.capability}":
-        raise ValueError(f"the module is for {given or 'no device'}, and the target is cuda:{device.capability}")
+    given, wanted = target_of(module), f"cuda:{device.capability}"
+    if given and given != wanted:
+        raise ValueError(f"the module is for {given}, and the target is {wanted}")
+    module.attributes["ttg.target"] = wanted  # a text need not say
 
 
 def _number(module: Op, name: str) -> int:
