@@ -99,6 +99,7 @@ SMALL_FILES = {
         (
             *("backends/cpu/expand_dots.py", "backends/cpu/expand_histogram.py", "backends/cpu/expand_unsplat.py"),
             *("transforms/adopt_libraries.py", "transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
+            "transforms/gpu/warp_specialization/automatic.py",
         ),
         "a pass, and each pass has its file",
     ),

@@ -123,7 +123,7 @@ def _check_target(module: Op, device: Device) -> None:
     given, wanted = target_of(module), f"cuda:{device.capability}"
     if given and given != wanted:
         raise ValueError(f"the module is for {given}, and the target is {wanted}")
-    module.attributes["ttg.target"] = wanted  # a text need not say
+    module.attributes = {**module.attributes, "ttg.target": wanted}  # a text need not say
 
 
 def _number(module: Op, name: str) -> int:

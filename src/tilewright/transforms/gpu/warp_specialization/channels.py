@@ -27,7 +27,7 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStor
 from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.gpu.pipelining.lower_loops import must_be_in_registers
-from tilewright.transforms.gpu.warp_specialization.partitions import DEFAULT, LOAD, MMA
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA
 from tilewright.transforms.matching import is_in
 
 ACCESSES = (TensorCoreMma, TmemLoad, TmemStore, LocalLoad, LocalStore)

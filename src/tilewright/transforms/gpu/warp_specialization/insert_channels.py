@@ -43,7 +43,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     load_of,
     product_buffers,
 )
-from tilewright.transforms.gpu.warp_specialization.partitions import DEFAULT, LOAD, MMA, mark, marked_loops
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, mark, marked_loops
 from tilewright.transforms.matching import constant_of, is_behind
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -239,8 +239,9 @@ def _around(block: Block, loop: For) -> list[For | If]:
     inner: Block | None = block
     while not found or found[-1] is not loop:
         op = inner.region.op if inner is not None and inner.region is not None else None
-        assert isinstance(op, (For, If)), "other ops have no partitions inside"
-        found.append(op)
+        if isinstance(op, (For, If)):
+            found.append(op)
+        assert op is not None, "the loop is around the block"
         inner = op.block
     return found[::-1]
 

@@ -21,13 +21,13 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i32
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, LAST_STAGE, STAGE
 from tilewright.transforms.gpu.tma_lowering import barriers_type
-from tilewright.transforms.gpu.warp_specialization.partitions import (
+from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     PARTITION,
+    Slice,
     marked_loops,
     partitions_of_op,
 )
-from tilewright.transforms.gpu.warp_specialization.slices import Slice
 from tilewright.transforms.op_builder import OpBuilder
 
 REGISTERS = 24
@@ -58,8 +58,8 @@ def _partition(loop: For) -> None:
     operands = [*captures, barrier]
     regions = [Region([_body(part, operands)]) for part in slices]
     warps = DenseArray(i32, tuple(_warps(part) for part in slices))
-    attributes: dict[str, Attribute] = {"partitionNumWarps": warps}
-    attributes["requestedRegisters"] = DenseArray(i32, (REGISTERS,) * len(slices))
+    registers = DenseArray(i32, (REGISTERS,) * len(slices))
+    attributes: dict[str, Attribute] = {"partitionNumWarps": warps, "requestedRegisters": registers}
     holder = Block()
     holder.append(Op.create("ttg.warp_specialize.partitions", operands, (), {}, regions, location=loop.location))
     types = [value.type for value in used]

@@ -34,15 +34,16 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     load_of,
     product_buffers,
 )
-from tilewright.transforms.gpu.warp_specialization.partitions import (
+from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     LOAD,
     MMA,
     PARTITION,
     WARP_SPECIALIZE,
+    ForeignValueError,
+    Slice,
     mark,
 )
-from tilewright.transforms.gpu.warp_specialization.slices import ForeignValueError, Slice
 
 CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
 FURTHER_WARPS = 3

@@ -1,4 +1,10 @@
-"""The part of a loop that one partition needs.
+"""Partitions: marks on ops that say which groups of warps execute them, and the part of a loop that a partition needs.
+
+    %x = tt.descriptor_load %d[%i, %c0]     {ttg.partition = array<i32: 2>}
+    %t = ttng.tc_gen5_mma %a, %b, %m, …     {ttg.partition = array<i32: 1>}
+    tt.descriptor_store %e[%i, %c0], %y     {ttg.partition = array<i32: 0>}
+
+Partition 0 is the warps that come to the loop. What several partitions compute, each for itself, has all their numbers.
 
     scf.for %k … iter_args(%n, %s) {            the slice of partition 2:
       "copy"(%n)     {ttg.partition = 2}        scf.for %k … iter_args(%n) {
@@ -15,12 +21,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tilewright.dialects.scf import For, If
+from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
-from tilewright.ir.types import TensorType, async_token
+from tilewright.ir.types import TensorType, async_token, i32
 from tilewright.transforms.gpu.pipelining.schedule import values_used
-from tilewright.transforms.gpu.warp_specialization.partitions import DEFAULT, partitions_of_op
 from tilewright.transforms.matching import is_in
+
+DEFAULT, MMA, LOAD = 0, 1, 2
+"""The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
+PARTITION = "ttg.partition"
+WARP_SPECIALIZE = "tt.warp_specialize"
+
+
+def partitions_of_op(op: Op) -> tuple[int, ...]:
+    """The numbers of the partitions that execute `op`; none if it has no mark."""
+    mark = op.attributes.get(PARTITION)
+    return mark.values if isinstance(mark, DenseArray) else ()
+
+
+def mark(op: Op, partitions: Iterable[int]) -> None:
+    """Say that these partitions execute `op`."""
+    op.attributes = {**op.attributes, PARTITION: DenseArray(i32, tuple(sorted(partitions)))}
+
+
+def marked_loops(module: Op) -> list[For]:
+    """The loops of `module` whose ops have partitions."""
+    loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
+    return [loop for loop in loops if partitions_of_op(loop)]
 
 
 class ForeignValueError(Exception):
@@ -28,7 +56,7 @@ class ForeignValueError(Exception):
 
 
 class Slice:
-    """What `partition` executes of `loop`.
+    """The ops of `loop` that `partition` executes.
 
     Args:
         loop: the loop with marks.
