@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -187,3 +188,84 @@ def test_every_missing_barrier_of_attention_is_reported() -> None:
     # follows that of the shares, and that the scores have been read; the commit of sums is that of the shares, too.
     assert ["fence" in line for line in unnoticed] == [True, False, False, False]
     assert all("fence" in line or "waitLoop" in line for line in unnoticed)
+
+
+def test_a_kernel_from_the_disk_cache_has_all_warps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    arguments, expected = factors(64, 64, 64)
+    kernels = []
+    for _ in range(2):
+        arguments[2][...] = 0
+        with tw.simulate("cuda:100"):
+            kernels.append(tw.jit(product.fn)[(1, 1)](*arguments, **BLOCK))
+        np.testing.assert_array_equal(arguments[2], expected)
+    assert kernels[0].hash == kernels[1].hash
+    assert [kernel.metadata.num_warps for kernel in kernels] == [7, 7]
+
+
+@pytest.mark.parametrize("stages", [0, 1, 2, 4])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_numbers_of_stages_and_warps(stages: int, warps: int) -> None:
+    arguments, expected = factors(128, 64, 320)
+    kernel = compiled(products, arguments, capability=100, FLAT=False, num_stages=stages, num_warps=warps, **BLOCK)
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], expected)
+    assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
+
+
+@tw.jit
+def mixed(a, b, c, bias, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    addend = tl.make_tensor_descriptor(bias, [M, N], [N, 1], [BM, BN])
+    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
+    for tile in range(M // BM):
+        i = tile * BM
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in tl.range(0, K, BK, warp_specialize=True):
+            right = tl.load(b + columns[:, None] * K + k + tl.arange(0, BK)[None, :])
+            total = tl.dot(left.load([i, k]), right.T, total)
+            total += addend.load([i, 0])
+        tl.store(c + (i + rows)[:, None] * N + columns[None, :], total.to(tl.float16))
+
+
+def test_other_loads_in_a_loop_inside_a_loop() -> None:
+    (a, b, c, m, n, k), expected = factors(128, 64, 192)
+    bias = integers(m, n).astype(np.float32)
+    arguments = [a, b, c, bias, m, n, k]
+    kernel = compiled(mixed, arguments, capability=100, **BLOCK)
+    found = launch(kernel, (1,), arguments)[2]
+    np.testing.assert_array_equal(found, (expected.astype(np.float32) + 3 * bias).astype(np.float16))
+    default, _, copies = partitions_of(kernel)
+    assert "tt.load" in default
+    assert copies.count("global_to_local") == 1
+
+
+
+@tw.jit
+def in_some_steps(a, b, c, flags, M, N, K, LOADED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=True):
+        if LOADED:
+            taken = tl.load(flags + k // BK) != 0
+        else:
+            taken = k // BK % 2 == 0
+        if taken:
+            total = tl.dot(left.load([i, k]), right.load([j, k]).T, total)
+    out.store([i, j], total.to(tl.float16))
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_products_in_a_branch(loaded: bool) -> None:
+    """A branch that all partitions can decide is divided; where one needs what another loads, the loop stays whole."""
+    (a, b, c, m, n, k), _ = factors(64, 64, 448)
+    flags = np.arange(1, 8, dtype=np.int32) % 2
+    taken = np.repeat(flags != 0, 64)
+    arguments = [a, b, c, flags, m, n, k]
+    kernel = compiled(in_some_steps, arguments, capability=100, LOADED=loaded, **BLOCK)
+    found = launch(kernel, (1, 1), arguments)[2]
+    expected = a[:, taken].astype(np.float32) @ b[:, taken].T.astype(np.float32)
+    np.testing.assert_array_equal(found, expected.astype(np.float16))
+    assert ("ttg.warp_specialize(" in kernel.asm["ttgir"]) == (not loaded)

@@ -168,7 +168,7 @@ PASSES: tuple[Row, ...] = (
     _row(fence_insertion, "triton-nvidia-gpu-fence-insertion", "TTGIR", FenceOptions),
     _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),
     _row(hoist_barriers, level="TTGIR"),
-    _row(hoist_tensor_memory, level="TTGIR"),
+    _row(hoist_tensor_memory, "tritongpu-hoist-tmem-alloc", "TTGIR"),
     _row(inline, "inline"),
     _row(insert_channels, level="TTGIR", options=StageOptions),
     _row(licm),

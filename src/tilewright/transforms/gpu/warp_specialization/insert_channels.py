@@ -23,14 +23,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.dialects.scf import For, If
-from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.attributes import UNIT, Number
-from tilewright.ir.core import Block, Op, Value, buffer_type, enclosing
+from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.carried_values import add_carried
+from tilewright.transforms.functions import function_around
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.lower_loops import copied_bytes
@@ -104,7 +104,7 @@ class _Inserter:
         return 2 if whole_loops and self._free_columns() >= sum(map(_columns, channel.buffers)) else 1
 
     def _free_columns(self) -> int:
-        return TENSOR_MEMORY_COLUMNS - sum(_columns(op) for op in enclosing(self.loop, Func).walk())
+        return TENSOR_MEMORY_COLUMNS - sum(_columns(op) for op in function_around(self.loop).walk())
 
     def _hand_over(self, channel: Channel, count: int) -> None:
         segments = channel.segments

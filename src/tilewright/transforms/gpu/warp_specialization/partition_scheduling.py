@@ -20,12 +20,12 @@ from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
-from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.tt_function import Call
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
-from tilewright.ir.core import Op, Value, enclosing
-from tilewright.transforms.functions import is_public
+from tilewright.ir.core import Op, Value
+from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
@@ -62,7 +62,7 @@ def partition_scheduling(module: Op) -> bool:
 def _can_be_divided(loop: For) -> bool:
     """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
     workers = workers_of(loop)
-    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(enclosing(loop, Func)):
+    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(function_around(loop)):
         return False
     parent = loop.parent
     while parent is not None:
