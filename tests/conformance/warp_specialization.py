@@ -8,12 +8,10 @@ pytest. The functions run at reduced sizes as those of `gluon_tutorials.py` do; 
 
 from __future__ import annotations
 
-import itertools
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from gluon_tutorials import run
@@ -26,36 +24,38 @@ class cublas:
         out.copy_(a.to(torch.float32) @ b.to(torch.float32).T)
 """
 """A stand-in for NVIDIA's library in the file."""
-Case = tuple[str, str, tuple[object, ...], int]
+CAPABILITY = 100
 
-
-def cases() -> Iterator[Case]:
-    """Function, arguments and compute capability."""
-    flags = (False, True)
-    by_tma = [(True, True), (True, False), (False, True)]
-    for function in ("test_warp_specialize_basic_ir", "test_warp_specialize_tmem_ir", "test_warpgroup_reduction"):
-        yield "test_warp_specialization", function, (FOLDER,), 100
-    tests = {
-        "test_warp_specialize_tma_matmul": [
-            (*size, 128, 128, 64, stages, warps, fp8, *tma)
-            for size, stages, warps, fp8, tma in itertools.product(
-                [(32, 32, 32), (256, 128, 320)], (0, 3), (4, 8), flags, by_tma
-            )
-        ],
-        "test_warp_specialize_tma_matmul_persistent": [
-            (*size, 128, 128, 64, 3, 4, fp8, flatten, *tma)
-            for size, fp8, flatten, tma in itertools.product([(32, 32, 32), (512, 256, 192)], flags, flags, by_tma)
-        ],
-        "test_warp_specialize_attention_forward": [
-            (256, 256, *rest) for rest in itertools.product((64, 128), (64,), (2, 3), (False,), (4, 8), flags)
-        ],
-        "test_warp_specialize_attention_persistent_forward": [
-            (512, 256, *rest) for rest in itertools.product((64, 128), (64,), (2, 3), (False,), (4, 8), flags)
-        ],
-        "test_grouped_gemm": [(128, 256, 128, 4)],
-    }
-    for function, arguments in tests.items():
-        yield from (("test_warp_specialization", function, chosen, 100) for chosen in arguments)
+SIZES: dict[str, tuple[tuple[object, ...], ...]] = {
+    "test_warp_specialize_basic_ir": ((FOLDER,),),
+    "test_warp_specialize_tmem_ir": ((FOLDER,),),
+    "test_warpgroup_reduction": ((FOLDER,),),
+    "test_warp_specialize_tma_matmul": (
+        (32, 32, 32, 128, 128, 64, 3, 4, False, True, True),
+        (256, 128, 320, 128, 128, 64, 3, 4, False, True, True),
+        (256, 128, 320, 128, 128, 64, 2, 8, True, True, True),
+        (256, 128, 320, 128, 128, 64, 0, 4, False, True, False),
+        (256, 128, 320, 128, 128, 64, 3, 4, False, False, True),
+    ),
+    "test_warp_specialize_tma_matmul_persistent": (
+        (32, 32, 32, 128, 128, 64, 3, 4, False, False, True, True),
+        (512, 256, 192, 128, 128, 64, 3, 4, False, False, True, True),
+        (512, 256, 192, 128, 128, 64, 3, 4, False, True, True, True),
+        (512, 256, 192, 128, 128, 64, 2, 8, True, True, True, True),
+        (512, 256, 192, 128, 128, 64, 3, 4, False, False, True, False),
+    ),
+    "test_warp_specialize_attention_forward": (
+        (256, 256, 64, 64, 2, False, 4, False),
+        (256, 256, 128, 64, 3, False, 4, False),
+        (256, 256, 128, 64, 3, False, 8, True),
+    ),
+    "test_warp_specialize_attention_persistent_forward": (
+        (512, 256, 64, 64, 2, False, 4, False),
+        (512, 256, 128, 64, 3, False, 4, True),
+    ),
+    "test_grouped_gemm": ((128, 256, 128, 4),),
+}
+"""Arguments of each function; behind `=` stands what the file evaluates."""
 
 
 def unpack(repository: Path, folder: Path) -> None:
@@ -74,12 +74,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         unpack(Path(sys.argv[1]), folder)
-        chosen = [case for case in cases() if all(word in f"{case[1]}{case[2]}" for word in sys.argv[2:])]
-        for case in chosen:
-            said = run(folder, case)
+        for function, arguments in ((function, chosen) for function, all in SIZES.items() for chosen in all):
+            said = run(folder, ("test_warp_specialization", function, arguments, CAPABILITY))
             total += 1
             passed += said == "passes"
-            sys.stdout.write(f"{case[1]}{case[2]}: {said}\n")
+            sys.stdout.write(f"{function}{arguments}: {said}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{passed} of {total} cases pass\n")
 
