@@ -134,7 +134,6 @@ SMALL_FILES = {
     "runtime/drivers/cuda/structs.py": "copied into the bundles that run on machines without Tilewright",
     "semantics/named_ops.py": "how the nine files of Gluon's language for NVIDIA's GPUs make ops",
     "semantics/running_sums.py": "a type of the language, apart from those that every kernel has",
-    "transforms/functions.py": "the functions of a module, which nearly all passes ask for",
 }
 """Other files of fewer than `MIN_FILE` lines, each with its reason."""
 
