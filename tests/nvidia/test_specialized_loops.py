@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from simulated import compiled, launch
@@ -269,3 +270,32 @@ def test_products_in_a_branch(loaded: bool) -> None:
     expected = a[:, taken].astype(np.float32) @ b[:, taken].T.astype(np.float32)
     np.testing.assert_array_equal(found, expected.astype(np.float16))
     assert ("ttg.warp_specialize(" in kernel.asm["ttgir"]) == (not loaded)
+
+
+@tw.jit
+def scaled(a, b, s, t, c, M, N, K, WAY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    total = tl.zeros((BM, BN), tl.float32)
+    rows, columns, groups = tl.arange(0, BM)[:, None], tl.arange(0, BN)[:, None], tl.arange(0, BK // 32)[None, :]
+    start: tl.int64 = 0
+    for step in tl.range(start, (K // BK).to(tl.int64), warp_specialize=WAY):
+        k = (step * BK).to(tl.int32)
+        of_left = tl.load(s + rows * (K // 32) + k // 32 + groups)
+        of_right = tl.load(t + columns * (K // 32) + k // 32 + groups)
+        x, y = left.load([0, k]), right.load([0, k])
+        total = tl.dot_scaled(x, of_left, "e4m3", y.T, of_right, "e4m3", total)
+    tl.store(c + rows * N + tl.arange(0, BN)[None, :], total)
+
+
+def test_scaled_products_in_a_loop_of_64_bits() -> None:
+    m, n, k = 128, 128, 512
+    a, b = (RANDOM.standard_normal((size, k)).astype(ml_dtypes.float8_e4m3fn) for size in (m, n))
+    s, t = (RANDOM.integers(125, 130, (size, k // 32)).astype(np.uint8) for size in (m, n))
+    arguments = [a, b, s, t, np.zeros((m, n), np.float32), m, n, k]
+    blocks = {"BM": m, "BN": n, "BK": 128}
+    kernels = [compiled(scaled, arguments, capability=100, WAY=way, **blocks) for way in (False, True)]
+    assert ["ttg.warp_specialize(" in kernel.asm["ttgir"] for kernel in kernels] == [False, True]
+    whole, divided = (launch(kernel, (1,), arguments)[4] for kernel in kernels)
+    assert whole.any()
+    np.testing.assert_array_equal(divided, whole)
