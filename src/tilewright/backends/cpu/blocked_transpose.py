@@ -8,6 +8,8 @@
 
 Element by element, each store to a column would touch another cache line. Where a mask is off somewhere in the tile, or
 stores are redirected, the nest runs row by row; so in its version there are neither masks nor buffers to fall back to.
+Where some loads lie across others, those that disagree with the store are turned. Where the launch tells which lies
+across, by a stride that is 1, there is a version for each.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from tilewright.transforms.functions import functions_of
 
 MANY_LOADS = 2
 """Max loads of a nest that may each lie across the others where only the launch tells."""
+SIDE_AT_LAUNCH = 8
+"""Max rows of squares where only the launch tells: 16 run as fast, and compile in twice the time."""
 Facts = dict[Op, dict[str, Attribute]]
 """The attributes that loads and stores get in the version by squares."""
 
@@ -54,8 +58,9 @@ def blocked_transpose(module: Op, target: Target) -> bool:
                 continue
             for strides in _strides_across(nest):
                 version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
-                if facts := _facts(b, version, target, lanes):
-                    found |= _put_squares(b, nest, target, version, facts, lanes, strides)
+                side = min(lanes, SIDE_AT_LAUNCH)
+                if facts := _facts(b, version, target, side):
+                    found |= _put_squares(b, nest, target, version, facts, side, strides)
     return found
 
 
