@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, select_arithmetic
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c, micro_shape
@@ -24,7 +24,7 @@ from tilewright.backends.cpu.dot.prefetching import prefetch_shares
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, PAGE
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
@@ -34,8 +34,8 @@ MANY_PANELS = 4
 
 FEW_PANELS = 2
 """Max panels of a tile in which the columns of a last one may be computed vector by vector."""
-FEW_BLOCKS = 4
-"""Max blocks of rows for which B is read where it lies: with 4, packing costs 8 % of a product on Zen 4, with 8 2 %."""
+WAYS = 8
+"""Rows of B on one set of the L1 cache from which on they push each other out of it."""
 SINGLE_ROW = 4
 """The rows of a block that take as long as a single row, whose multiply-adds wait for its loads and for each other."""
 
@@ -47,6 +47,7 @@ class Plan:
     spec: DotSpec
     by: Arithmetic
     shape: Shape
+    in_place_blocks: int
 
     @property
     def groups(self) -> int:
@@ -95,7 +96,7 @@ class Plan:
     @property
     def rereads_b(self) -> bool:
         """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache."""
-        return self.spec.m > FEW_BLOCKS * self.shape.rows
+        return self.spec.m > self.in_place_blocks * self.shape.rows
 
     @property
     def reads_vectors(self) -> bool:
@@ -153,7 +154,7 @@ def _plan(spec: DotSpec, target: Target) -> Plan | None:
     by = as_matrices(by, spec.m, spec.n, spec.k, target)
     if by.biased and spec.b_transposed and spec.k < 16:
         return None
-    return Plan(spec, by, micro_shape(spec.m, spec.n, by, target))
+    return Plan(spec, by, micro_shape(spec.m, spec.n, by, target), target.costs.in_place_blocks)
 
 
 def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
@@ -291,22 +292,27 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
-    """Whether B is read often, whole, from rows that are far apart; or has to be packed. None: certainly."""
+    """Whether B is read often, whole, from rows that collide in the cache; or has to be packed. None: certainly."""
     spec, shape = plan.spec, plan.shape
     if isinstance(spec.b_step, int) and spec.b_step != 1:
         return None
     apart = None if spec.b_step == 1 else ops.compare("ne", ops.number(spec.b_step), 1)
     if not plan.rereads_b:
         return apart
-    reasons = []
+    far = _rows_collide(ops, plan)
     if spec.rows is not None:
-        reasons.append(ops.compare("sgt", ops.number(spec.rows), shape.rows))
+        far = ops.and_(far, ops.compare("sgt", ops.number(spec.rows), shape.rows))
     if spec.columns is not None:
-        reasons.append(ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
-    if not reasons:
-        return None
-    far = reduce(ops.and_, reasons, ops.compare("ne", ops.number(spec.b_stride), spec.n))
+        far = ops.and_(far, ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
     return far if apart is None else ops.or_(far, apart)
+
+
+def _rows_collide(ops: LoopBuilder, plan: Plan) -> Value:
+    """Whether `WAYS` rows of B or more lie on one set of the L1 cache, as they do a multiple of a `PAGE` apart."""
+    spec = plan.spec
+    apart = ops.number(times(ops, spec.b_stride, plan.by.element_bytes))
+    far = ops.compare("ne", ops.number(spec.b_stride), spec.n)
+    return ops.and_(far, ops.compare("eq", ops.and_(apart, max(PAGE * WAYS // spec.k, CACHE_LINE) - 1), 0))
 
 
 def _blocks(
