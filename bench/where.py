@@ -3,10 +3,11 @@
     python bench/where.py --only 'matmul 1000'
     TILEWRIGHT_CPU=x86-64-v3 python bench/where.py --only 'bmm|conv2d' --loops 8
 
-Rows are those of the tables "Run" and "Kernels of others" that have a multiply-add peak. `perf` samples the program
-counter while ours runs, and `objdump` shows the code; both have to be installed. An innermost loop with multiply-adds is
-"product", one without is "packing" (or copies, or elements of a softmax), and what no innermost loop holds is "between":
-reading and writing blocks of C, addresses, and the kernel's own scalars. "outside" is the launch and the measurement.
+Rows are the products and attentions of the table "Run", and all of "Kernels of others". `perf` samples the program
+counter while ours runs, and `objdump` shows the code; both have to be installed. An innermost loop with multiply-adds
+is "product", one without is "packing" (or copies, or elements of a softmax), and what no innermost loop holds is
+"between": reading and writing blocks of C, addresses, and the kernel's own scalars. "outside" is the launch and the
+measurement. x86-64 only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SECONDS = 1.5
 """The time for which each row runs."""
 RATE = 8000
 """Samples per second."""
-MULTIPLY_ADDS = re.compile(r"vfn?madd|vdpbf16|vpdpbus|vpmaddwd|vpmulld|fmla|bfmmla|smmla|sdot")
+MULTIPLY_ADDS = re.compile(r"vfn?madd|vdpbf16|vpdpbus|vpmaddwd")
 SIZE = {"L1": 0, "L2 or L3": 1}
 
 
@@ -54,9 +55,9 @@ class Loop:
         return f"    {100 * share:5.1f} %  {self.kind:8s} at {self.low:#x}: {counts}"
 
 
-def loops_of(image: bytes) -> list[Loop]:
-    """The innermost loops of x86-64 code, in order."""
-    found, instructions = list[Loop](), list(_disassembled(image))
+def loops_of(instructions: list[tuple[int, str]]) -> list[Loop]:
+    """The innermost loops of x86-64 code, given as offsets and texts, in order."""
+    found = list[Loop]()
     places = [place for place, _ in instructions]
     jumps = [(int(match[1], 16), place) for place, text in instructions if (match := re.match(r"j\w+ +0x(\w+)", text))]
     backward = sorted(((low, high) for low, high in jumps if low <= high), key=lambda ends: ends[1] - ends[0])
@@ -68,7 +69,7 @@ def loops_of(image: bytes) -> list[Loop]:
     return sorted(found, key=lambda loop: loop.low)
 
 
-def _disassembled(image: bytes) -> Iterator[tuple[int, str]]:
+def disassembled(image: bytes) -> Iterator[tuple[int, str]]:
     """Offset and text of each instruction; what is no code comes as whatever its bytes would be."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(image)
@@ -81,7 +82,8 @@ def _disassembled(image: bytes) -> Iterator[tuple[int, str]]:
 
 
 def rows() -> dict[str, Any]:
-    """By name, functions that prepare what runs: each returns the function to launch, and its operations."""
+    """By name, functions that prepare what runs."""
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "examples"))
     from contests import CONTESTS
     from foreign import ROWS
 
@@ -112,8 +114,9 @@ def sampled(name: str, into: Path) -> list[int]:
     data, script = into / "perf.data", [sys.executable, __file__, "--run", name, "--into", str(into)]
     record = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", str(RATE), "-o", str(data), "--", *script]
     subprocess.run(record, check=True, stdout=sys.stderr)
-    listing = subprocess.run(["perf", "script", "-i", str(data), "-F", "ip"], capture_output=True, text=True, check=True)
-    return [int(word, 16) for word in listing.stdout.split()]
+    script = ["perf", "script", "-i", str(data), "-F", "ip"]
+    listing = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    return [int(word, 16) for word in listing.split()]
 
 
 def report(name: str, most: int) -> Iterator[str]:
@@ -122,7 +125,7 @@ def report(name: str, most: int) -> Iterator[str]:
         into = Path(folder)
         samples = sampled(name, into)
         place, image = json.loads((into / "place.json").read_text()), (into / "image").read_bytes()
-    loops = loops_of(image)
+    loops = loops_of(list(disassembled(image)))
     starts, hits = [loop.low for loop in loops], Counter[Loop | str]()
     for sample in samples:
         at = sample - place["start"]
