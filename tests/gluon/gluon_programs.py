@@ -289,8 +289,23 @@ def product_by_pairs(a, b, c, K, BLOCK: gl.constexpr, TOTAL: gl.constexpr):
     tma.store_wait(0)
 
 
+@gluon.jit
+def copy_counted_by_others(a, b, FIRST: gl.constexpr):
+    """Some CTAs say for others how many bytes come and that everybody may go on; FIRST is `from_cta`."""
+    buffer = gl.allocate_shared_memory(a.dtype, [128, 32], a.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=3)
+    mbarrier.expect(bar, a.nbytes_per_cta, from_cta=FIRST)
+    mbarrier.arrive(bar, count=2, from_cta=FIRST)
+    tma.async_load(a, [0, 0], bar, buffer)
+    mbarrier.wait(bar, 0)
+    tma.async_store(b, [0, 0], buffer)
+    tma.store_wait(0)
+
+
 ROWS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 LINE = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
+QUARTERS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2, cga_layout=[[1, 0], [2, 0]])
 SAME = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[0, 0]])
 LEFT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[1, 0], [2, 0]])
 RIGHT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[0, 1], [0, 0]])
@@ -323,6 +338,7 @@ CASES = {
         {"a": ([128, 64], ROWS), "b": ([64, 128], ROWS), "c": ([128, 128], ROWS)},
     ),
     "copy_to_all": (90, {}, {}, {"a": ([128, 64], SAME), "b": ([128, 64], SAME)}),
+    "copy_counted_by_others": (90, {}, {"FIRST": 0}, {"a": ([128, 32], QUARTERS), "b": ([128, 32], QUARTERS)}),
     "product_by_pairs": (
         100,
         {"K": "i32"},
@@ -331,7 +347,7 @@ CASES = {
     ),
 }
 """By kernel: compute capability, types of arguments, constants, and blocks and layouts of descriptors."""
-CTAS = {"copy_to_all": 2, "product_by_pairs": 4}
+CTAS = {"copy_counted_by_others": 4, "copy_to_all": 2, "product_by_pairs": 4}
 """By kernel, where it has several: the CTAs of a cluster."""
 
 
