@@ -9,7 +9,13 @@ if find_spec("tilewright"):
     from tilewright.gluon import language as gl
     from tilewright.language.gluon.nvidia.blackwell import (
         TensorMemoryLayout,
+        add2,
         allocate_tensor_memory,
+        fma2,
+        max2,
+        min2,
+        mul2,
+        sub2,
         tcgen05_commit,
         tcgen05_mma,
         tcgen05_mma_barrier_count,
@@ -28,7 +34,13 @@ else:
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.language.nvidia.blackwell import (
         TensorMemoryLayout,
+        add2,
         allocate_tensor_memory,
+        fma2,
+        max2,
+        min2,
+        mul2,
+        sub2,
         tcgen05_commit,
         tcgen05_mma,
         tcgen05_mma_barrier_count,
@@ -303,6 +315,17 @@ def copy_counted_by_others(a, b, FIRST: gl.constexpr):
     tma.store_wait(0)
 
 
+@gluon.jit
+def pairs(x, y, out, N: gl.constexpr, HALVES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    places = gl.arange(0, N, layout=layout)
+    a, b = gl.load(x + places), gl.load(y + places)
+    found = fma2(add2(a, b), sub2(1.5, b), mul2(a, 2.0))
+    if HALVES:
+        found = max2(min2(found, b), a)
+    gl.store(out + places, found)
+
+
 ROWS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 LINE = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
 QUARTERS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2, cga_layout=[[1, 0], [2, 0]])
@@ -339,6 +362,7 @@ CASES = {
     ),
     "copy_to_all": (90, {}, {}, {"a": ([128, 64], SAME), "b": ([128, 64], SAME)}),
     "copy_counted_by_others": (90, {}, {"FIRST": 0}, {"a": ([128, 32], QUARTERS), "b": ([128, 32], QUARTERS)}),
+    "pairs": (100, {"x": "*fp16", "y": "*fp16", "out": "*fp16"}, {"N": 512, "HALVES": True}, {}),
     "product_by_pairs": (
         100,
         {"K": "i32"},

@@ -195,4 +195,10 @@ class TensorCoreCommit(Op):
     buffers = NamedOperands("descs")
 
 
-declare("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))
+@declares("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))
+class PackedArith(Op):
+    """Arithmetic on several elements by one instruction: `operation` is add, sub, mul, fma, min or max."""
+
+    __slots__ = ()
+    arguments = Operands()
+    operation = Word("op_kind")

@@ -2,6 +2,7 @@
 
 from tilewright.language.gluon.nvidia.ampere import async_copy, mma_v2
 from tilewright.language.gluon.nvidia.blackwell import clc, tma
+from tilewright.language.gluon.nvidia.blackwell.packed import add2, fma2, max2, min2, mul2, sub2
 from tilewright.language.gluon.nvidia.blackwell.products import (
     tcgen05_commit,
     tcgen05_copy,
@@ -20,14 +21,20 @@ from tilewright.semantics.shared_layouts import TensorMemoryLayout, TensorMemory
 __all__ = [
     "TensorMemoryLayout",
     "TensorMemoryScalesLayout",
+    "add2",
     "allocate_tensor_memory",
     "async_copy",
     "async_store",
     "clc",
     "cluster",
     "fence_async_shared",
+    "fma2",
+    "max2",
     "mbarrier",
+    "min2",
     "mma_v2",
+    "mul2",
+    "sub2",
     "tcgen05_commit",
     "tcgen05_copy",
     "tcgen05_mma",
