@@ -21,6 +21,8 @@ if find_spec("tilewright"):
         tcgen05_mma_barrier_count,
     )
     from tilewright.language.gluon.nvidia.hopper import (
+        CachePolicy,
+        FractionalEvictionPolicy,
         async_copy,
         fence_async_shared,
         mbarrier,
@@ -46,6 +48,8 @@ else:
         tcgen05_mma_barrier_count,
     )
     from triton.experimental.gluon.language.nvidia.hopper import (
+        CachePolicy,
+        FractionalEvictionPolicy,
         async_copy,
         fence_async_shared,
         mbarrier,
@@ -326,6 +330,41 @@ def pairs(x, y, out, N: gl.constexpr, HALVES: gl.constexpr):
     gl.store(out + places, found)
 
 
+@gluon.jit
+def told_to_caches(x, out, MODIFIER: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    some: gl.constexpr = FractionalEvictionPolicy("evict_last", 0.3, "evict_first")
+    places = gl.arange(0, 512, layout=layout)
+    a = gl.load(x + places, cache_policy=gl.CachePolicy("none", "evict_first"))
+    a += gl.load(x + places, cache_policy=CachePolicy(l1="no_allocate"))
+    a += gl.load(x + places, cache_policy=CachePolicy(l1="evict_last", l2=some, l2_prefetch_size=128))
+    a += gl.load(x + places, cache_policy=CachePolicy(MODIFIER, l2=some))
+    gl.store(out + places, a, cache_policy=CachePolicy(l2=FractionalEvictionPolicy("evict_normal", 1)))
+    buffer = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    async_copy.async_load(buffer, x + places, places < 500, cache_policy=CachePolicy(l2=some, l2_prefetch_size=256))
+    async_copy.commit_group()
+    async_copy.wait_group(0)
+    gl.store(out + 512 + places, buffer.load(layout), cache_policy=gl.CachePolicy(".wt"))
+    gl.barrier()
+    async_copy.async_load(buffer, x + places, cache_policy=gl.CachePolicy("ca", "evict_last"))
+    async_copy.commit_group()
+    async_copy.wait_group(0)
+    gl.store(out + 1024 + places, buffer.load(layout))
+
+
+@gluon.jit
+def copy_with_policies(a, b):
+    buffer = gl.allocate_shared_memory(a.dtype, [64, 64], a.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, a.nbytes_per_cta)
+    once: gl.constexpr = CachePolicy(l2=FractionalEvictionPolicy("evict_first", 1.0))
+    tma.async_load(a, [0, 0], bar, buffer, cache_policy=once)
+    mbarrier.wait(bar, 0)
+    tma.async_store(b, [0, 0], buffer, cache_policy=gl.CachePolicy(eviction_policy="evict_last"))
+    tma.store_wait(0)
+
+
 ROWS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 LINE = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
 QUARTERS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2, cga_layout=[[1, 0], [2, 0]])
@@ -363,6 +402,8 @@ CASES = {
     "copy_to_all": (90, {}, {}, {"a": ([128, 64], SAME), "b": ([128, 64], SAME)}),
     "copy_counted_by_others": (90, {}, {"FIRST": 0}, {"a": ([128, 32], QUARTERS), "b": ([128, 32], QUARTERS)}),
     "pairs": (100, {"x": "*fp16", "y": "*fp16", "out": "*fp16"}, {"N": 512, "HALVES": True}, {}),
+    "told_to_caches": (90, {"x": "*fp32", "out": "*fp32"}, {"MODIFIER": "cg"}, {}),
+    "copy_with_policies": (90, {}, {}, {"a": ([64, 64], ROWS), "b": ([64, 64], ROWS)}),
     "product_by_pairs": (
         100,
         {"K": "i32"},

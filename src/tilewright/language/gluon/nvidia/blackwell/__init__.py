@@ -1,6 +1,6 @@
 """From sm_100 on: tensor memory, products whose sums are there, and work taken over from clusters."""
 
-from tilewright.language.gluon.nvidia.ampere import async_copy, mma_v2
+from tilewright.language.gluon.nvidia.ampere import CachePolicy, FractionalEvictionPolicy, async_copy, mma_v2
 from tilewright.language.gluon.nvidia.blackwell import clc, tma
 from tilewright.language.gluon.nvidia.blackwell.packed import add2, fma2, max2, min2, mul2, sub2
 from tilewright.language.gluon.nvidia.blackwell.products import (
@@ -19,6 +19,8 @@ from tilewright.language.gluon.nvidia.hopper import async_store, cluster, fence_
 from tilewright.semantics.shared_layouts import TensorMemoryLayout, TensorMemoryScalesLayout
 
 __all__ = [
+    "CachePolicy",
+    "FractionalEvictionPolicy",
     "TensorMemoryLayout",
     "TensorMemoryScalesLayout",
     "add2",
