@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from descriptors import aligned
+from gluon_assembly import assembled_text
 
 import tilewright
 from tilewright import gluon
@@ -38,7 +39,8 @@ def test_pairs_are_computed_at_once(dtype: Any, kind: str, target: str) -> None:
     x, y, out = numbers(dtype), numbers(dtype), aligned((512,), dtype)
     halves = dtype is not np.float32
     with tilewright.simulate(target):
-        text = programs.pairs[(1,)](x, y, out, N=512, HALVES=halves).asm["ptx"]
+        kernel = programs.pairs[(1,)](x, y, out, N=512, HALVES=halves)
+    text = assembled_text(kernel, int(target.removeprefix("cuda:")))
     a, b = x.astype(np.float64), y.astype(np.float64)
     expected = (a + b) * (1.5 - b) + a * 2
     expected = np.maximum(np.minimum(expected, b), a) if halves else expected

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from gluon_assembly import assembled_text
 
 import tilewright
 from tilewright import gluon
@@ -33,7 +34,8 @@ def different(out):
 
 
 def changes(text: str) -> list[tuple[str, int]]:
-    return sorted({(way, int(count)) for way, count in re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32\s+(\d+)", text)})
+    found = re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32\s+(\d+)", text)
+    return sorted({(way, int(count)) for way, count in found})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_groups_take_what_they_want(
 ) -> None:
     out = np.zeros(4, np.int32)
     with tilewright.simulate("cuda:90"):
-        text = three[(1,)](out, WARPS=warps, REGISTERS=registers).asm["ptx"]
+        text = assembled_text(three[(1,)](out, WARPS=warps, REGISTERS=registers), 90)
     assert out.tolist() == [2, 3, 4, 7]
     assert f".reqntid {threads}" in text
     assert (f".maxnreg {at_entry}" in text) == bool(at_entry)
@@ -61,7 +63,7 @@ def test_groups_take_what_they_want(
 def test_each_op_deals_anew() -> None:
     out = np.zeros(4, np.int32)
     with tilewright.simulate("cuda:100"):
-        text = different[(1,)](out).asm["ptx"]
+        text = assembled_text(different[(1,)](out), 100)
     assert out.tolist() == [1, 2, 3, 4]
     assert changes(text) == [("dec", 24), ("dec", 104), ("dec", 168), ("inc", 168), ("inc", 240), ("inc", 256)]
 

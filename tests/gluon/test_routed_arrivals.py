@@ -6,6 +6,7 @@ import gluon_programs as programs
 import numpy as np
 import pytest
 from descriptors import aligned, described
+from gluon_assembly import assembled_text
 
 import tilewright
 from tilewright import gluon
@@ -22,12 +23,9 @@ def test_some_ctas_tell_the_barriers_of_others(first: int, told: int) -> None:
     with tilewright.simulate("cuda:90"):
         kernel = programs.copy_counted_by_others[(1,)](*blocks, FIRST=first, num_ctas=4)
     np.testing.assert_array_equal(a, b)
-    assert sum("mbarrier.arrive" in line and "shared::cluster" in line for line in lines_of(kernel)) == told
-    assert ("fence.mbarrier_init" in kernel.asm["ptx"]) == bool(told)
-
-
-def lines_of(kernel: object) -> list[str]:
-    return kernel.asm["ptx"].splitlines()  # type: ignore[attr-defined,no-any-return]
+    text = assembled_text(kernel, 90)
+    assert sum("mbarrier.arrive" in line and "shared::cluster" in line for line in text.splitlines()) == told
+    assert ("fence.mbarrier_init" in text) == bool(told)
 
 
 @gluon.jit

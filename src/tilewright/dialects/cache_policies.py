@@ -45,8 +45,8 @@ class CachePolicy(NamedTuple):
         """The policy in the IR."""
         told = {"cache_modifier": self.modifier, "l1": self.l1}
         if self.l2 is not None:
-            fraction = float_text(round_float(self.l2.fraction, f32), f32)
-            told |= {"l2_primary": self.l2.primary, "l2_secondary": self.l2.secondary, "l2_fraction": f"{fraction} : f32"}
+            told |= {"l2_primary": self.l2.primary, "l2_secondary": self.l2.secondary}
+            told["l2_fraction"] = f"{float_text(round_float(self.l2.fraction, f32), f32)} : f32"
         told["l2_prefetch_size"] = f"{self.prefetch} : i32" if self.prefetch else ""
         return Opaque(f"#ttng.cache_policy<{', '.join(f'{name} = {word}' for name, word in told.items() if word)}>")
 

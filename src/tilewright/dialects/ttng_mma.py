@@ -7,7 +7,7 @@ from tilewright.dialects.traits import DotLike
 from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, verify_waited, verify_warp_group_dot
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare, declares
+from tilewright.ir.declare import Effect, declares
 from tilewright.ir.fields import (
     Flag,
     Integer,

@@ -137,7 +137,8 @@ def attributes_of_policy(
     if isinstance(policy, CachePolicy):
         evict = "" if policy.eviction_policy == "evict_normal" else policy.eviction_policy
         return {name: Keyword(word) for name, word in (("cache", modifier), ("evict", evict)) if word}
-    require(not (modifier and policy.l1), f"hardware takes a cache modifier or l1, and here are {modifier} and {policy.l1}")
+    given_both = f"hardware takes a cache modifier or l1, and here are {modifier} and {policy.l1}"
+    require(not (modifier and policy.l1), given_both)
     l2 = policy.l2 and L2Policy(policy.l2.primary, policy.l2.secondary, float(policy.l2.fraction))
     found = Policy(modifier or "", policy.l1 or "", l2, policy.l2_prefetch_size or 0)
     require(modifiers is not STORES or not found.prefetch, f"{function} fetches nothing: leave l2_prefetch_size out")

@@ -22,8 +22,8 @@ from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.calls import write_function
 from tilewright.backends.nvidia.lower.lowerer import SHARED, WARP, Lowerer, Module, Target
-from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.backends.nvidia.lower.register_dealing import registers_to_deal
+from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.backends.nvidia.lower.warp_groups import warps_of_block
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import SHARED_BYTES

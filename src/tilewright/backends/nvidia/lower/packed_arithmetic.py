@@ -12,7 +12,7 @@ from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.dialects.ttng_mma import PackedArith
-from tilewright.ir.types import Type, bf16, f16, f32
+from tilewright.ir.types import TensorType, Type, bf16, f16, f32
 
 PAIRS: dict[Type, str] = {f16: "f16x2", bf16: "bf16x2", f32: "f32x2"}
 """The type of an instruction by that of the elements."""
@@ -25,7 +25,7 @@ COMPARED_SINCE, FUSED_SINCE = 80, 80
 def _packed(lowerer: Lowerer, op: PackedArith) -> None:
     kind, operation = op.result.type, op.operation
     pair = PAIRS.get(kind.scalar)
-    if pair is None or any(value.type != kind for value in op.arguments):
+    if pair is None or not isinstance(kind, TensorType) or any(value.type != kind for value in op.arguments):
         raise refused(op, f"packed arithmetic that gives {kind}", "pairs of f16, bf16 or f32 alone are packed")
     if lowerer.target.capability < (since := _first_capability(operation, pair)):
         raise refused(op, f"{operation}.{pair}", f"GPUs have it from sm_{since} on")

@@ -73,5 +73,6 @@ def deal(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int, at_ent
     left = (at_entry * len(wanted) - sum(others)) // groups // STEP * STEP
     if left < LEAST:
         asked = f"{sum(others) * GROUP * WARP} of {at_entry * warps * WARP}"
-        raise refused(op, f"warp_specialize that asks for so many registers ({asked})", "too few are left to the kernel")
+        what = f"warp_specialize that asks for so many registers ({asked})"
+        raise refused(op, what, "too few are left to the kernel")
     return Deal(min(left, MOST), others)

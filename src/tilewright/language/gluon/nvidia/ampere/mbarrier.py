@@ -119,7 +119,8 @@ def routing(mbarrier: Any, from_cta: Any) -> dict[str, Attribute]:
     require(fits, f"from_cta is a number from 0 to {ctas - 1}, the bits of the number of a CTA, not {mask}")
     own = [[1 << bit] for bit in range(ctas.bit_length() - 1)]
     each = mbarrier.shape == [ctas] and plain(mbarrier.layout.cga_layout) == own
-    require(each, f"from_cta is for a barrier of each CTA, with shape [{ctas}] and cga_layout={own}, not {mbarrier.type}")
+    expected = f"a barrier of each CTA, with shape [{ctas}] and cga_layout={own}"
+    require(each, f"from_cta is for {expected}, not {mbarrier.type}")
     return {} if mask == ctas - 1 else {"fromCTA": Number(mask, i32)}
 
 

@@ -16,6 +16,7 @@ from tilewright.language.gluon.nvidia.blackwell.tensor_memory import (
     tensor_memory_descriptor_type,
 )
 from tilewright.language.gluon.nvidia.hopper import async_store, cluster, fence_async_shared, mbarrier
+from tilewright.semantics.gluon import TensorMemoryLinearLayout as _TensorMemoryLinearLayout
 from tilewright.semantics.shared_layouts import TensorMemoryLayout, TensorMemoryScalesLayout
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "FractionalEvictionPolicy",
     "TensorMemoryLayout",
     "TensorMemoryScalesLayout",
+    "_TensorMemoryLinearLayout",
     "add2",
     "allocate_tensor_memory",
     "async_copy",

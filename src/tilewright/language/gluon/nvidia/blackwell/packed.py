@@ -9,6 +9,7 @@ All tiles have elements of one type: float16, bfloat16 (since sm_90), or float32
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilewright.ir.attributes import Keyword
@@ -67,7 +68,7 @@ def _packed(operation: str, given: tuple[Any, ...], dtype: Any) -> Tile:
     tiles = [operand for operand in operands if isinstance(operand, Tile) and _is_distributed(operand)]
     name, accepted = f"{operation}2", ELEMENTS[operation]
     require(tiles, f"{name} wants a tile with a layout among its operands")
-    like = max(tiles, key=lambda tile: tile.type.numel).type
+    like = max(tiles, key=lambda tile: prod(tile.type.shape)).type
     for kind in (*(tile.dtype for tile in tiles), unwrap(dtype) or like.scalar):
         one = f"elements of one type, {' or '.join(map(str, accepted))}"
         require(kind is like.scalar and kind in accepted, f"{name} takes and gives {one}; here is {kind}")

@@ -35,6 +35,7 @@ __all__ = [
     "async_atomic_or",
     "async_atomic_xor",
     "async_copy_global_to_shared",
+    "async_copy_global_to_shared_im2col",
     "async_copy_shared_to_global",
     "async_load",
     "async_load_im2col",
@@ -42,9 +43,12 @@ __all__ = [
     "make_tensor_descriptor",
     "store_wait",
     "tensor_descriptor",
+    "tensor_descriptor_im2col",
+    "tensor_descriptor_im2col_type",
     "tensor_descriptor_type",
 ]
 tensor_descriptor, tensor_descriptor_type = GluonTensor, tma_type
+tensor_descriptor_im2col, tensor_descriptor_im2col_type = GluonTensor, tma_type
 
 
 def coordinates(coord: Any) -> list[Any]:
@@ -79,8 +83,7 @@ def async_load(
         "result": result,
         "pred": to_tensor(pred),
     }
-    marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
-    emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks, **attributes_of_copy("async_load", cache_policy)})
+    _begin_load("async_load", operands, multicast, cache_policy)
 
 
 def async_load_im2col(
@@ -116,8 +119,13 @@ def async_load_im2col(
         "result": result,
         "pred": to_tensor(pred),
     }
+    _begin_load("async_load_im2col", operands, multicast, cache_policy)
+
+
+def _begin_load(function: str, operands: dict[str, Any], multicast: Any, cache_policy: Any) -> None:
     marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
-    emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks, **attributes_of_copy("async_load_im2col", cache_policy)})
+    attributes = {"isVolatile": False, **marks, **attributes_of_copy(function, cache_policy)}
+    emit_named("ttng.async_tma_copy_global_to_local", operands, (), attributes)
 
 
 def async_store(tensor_desc: Any, coord: Any, src: Any, cache_policy: Any = None) -> None:
@@ -135,6 +143,7 @@ def async_store(tensor_desc: Any, coord: Any, src: Any, cache_policy: Any = None
 
 
 async_copy_global_to_shared, async_copy_shared_to_global = async_load, async_store
+async_copy_global_to_shared_im2col = async_load_im2col
 
 
 def _combining(kind: str) -> Callable[..., None]:
