@@ -10,20 +10,19 @@ import tilewright.language as tl
 from tilewright.backends.nvidia.address_offsets import fold_offsets
 
 START = ".visible .entry k()\n{\n"
+SUM = "\tadd.s64 \t%rd1, %rd8, %rd9;\n"
+FAR = "\tadd.s64 \t%rd2, %rd1, 4;\n"
+AGAIN = "\tmov.b64 \t%rd1, %rd7;\n"
 LOAD = "\tld.global.b32 { %r1 }, [ %rd2 + 0 ];\n"
 
 
 def test_a_distance_becomes_a_part_of_the_address() -> None:
-    text = f"{START}\tadd.s64 \t%rd1, %rd8, %rd9;\n\tadd.s64 \t%rd2, %rd1, 4;\n{LOAD}\t@%p1 st.global.b32 [%rd2+-8], %r1;\n}}\n"
+    text = f"{START}{SUM}{FAR}{LOAD}\t@%p1 st.global.b32 [%rd2+-8], %r1;\n}}\n"
     assert fold_offsets(text) == (
-        f"{START}\tadd.s64 \t%rd1, %rd8, %rd9;\n"
+        f"{START}{SUM}"
         "\tld.global.b32 { %r1 }, [ %rd1 + 4 ];\n\t@%p1 st.global.b32 [ %rd1 + -4 ], %r1;\n}\n"
     )
 
-
-SUM = "\tadd.s64 \t%rd1, %rd8, %rd9;\n"
-FAR = "\tadd.s64 \t%rd2, %rd1, 4;\n"
-AGAIN = "\tmov.b64 \t%rd1, %rd7;\n"
 
 
 @pytest.mark.parametrize(

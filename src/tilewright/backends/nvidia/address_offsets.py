@@ -3,9 +3,9 @@
     add.s64  %rd2, %rd1, 4;
     @%p2 ld.global.b32 { %r2 }, [ %rd2 + 0 ];            @%p2 ld.global.b32 { %r2 }, [ %rd1 + 4 ];
 
-LLVM does so for its own loads and stores; those of tiles are assembly, which it does not look into. A sum goes where all
-that uses it are addresses. Its first term is set by one instruction of the same block, so that the sum follows it
-everywhere; no use stands between the two.
+LLVM does so for its own loads and stores; those of tiles are assembly, which it does not look into. A sum is left out
+where it is used in addresses alone. Its first term is set by one instruction of the same block, so that the sum follows
+it everywhere; no use stands between the two.
 """
 
 from __future__ import annotations
