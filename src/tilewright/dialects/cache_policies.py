@@ -1,4 +1,4 @@
-"""What an access tells NVIDIA's caches, in full: `#ttng.cache_policy<l1 = evict_last, l2_prefetch_size = 128 : i32>`.
+"""Policies of accesses for NVIDIA's caches, in full: `#ttng.cache_policy<l1 = evict_last, l2_prefetch_size = 128 : i32>`.
 
 Accesses with no more than a modifier or one word for both caches have these as `cache` and `evict` instead.
 """
@@ -26,7 +26,7 @@ class L2Policy(NamedTuple):
 
 
 class CachePolicy(NamedTuple):
-    """What an access tells the caches; what is empty is not told.
+    """The policy of an access for the caches; what is empty is not told.
 
     Attributes:
         modifier: `ca`, `cg`, …
@@ -52,7 +52,7 @@ class CachePolicy(NamedTuple):
 
 
 def cache_policy_of(op: Op) -> CachePolicy:
-    """What a load, a store or a copy tells the caches, however it says so."""
+    """The policy of a load, a store or a copy, however it says so."""
     detailed = op.attributes.get(ATTRIBUTE)
     if isinstance(detailed, Opaque):
         return _read(detailed.text)

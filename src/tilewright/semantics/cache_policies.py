@@ -52,7 +52,7 @@ class _Constant:
 
 @dataclass(frozen=True)
 class CachePolicy(_Constant):
-    """What `cache_modifier` and `eviction_policy` say, as one value.
+    """A cache modifier and an eviction policy as one value.
 
     Attributes:
         cache_modifier: `none`, or a word with or without its point: `cg`.
@@ -71,7 +71,7 @@ class CachePolicy(_Constant):
 
 @dataclass(frozen=True)
 class FractionalEvictionPolicy(_Constant):
-    """How the L2 cache keeps lines: `fraction` of them as `primary` says, the others as `secondary` says."""
+    """A policy for lines of the L2 cache: `fraction` of them as `primary` says, the others as `secondary` says."""
 
     primary: str
     fraction: float
@@ -88,7 +88,7 @@ class FractionalEvictionPolicy(_Constant):
 
 @dataclass(frozen=True)
 class NvidiaCachePolicy(_Constant):
-    """What NVIDIA's caches are told; at least one of the fields is given.
+    """A policy for NVIDIA's caches; at least one of the fields is given.
 
     Attributes:
         cache_modifier: a word with or without its point: `cg`.

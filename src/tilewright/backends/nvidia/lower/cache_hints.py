@@ -1,4 +1,4 @@
-"""What instructions tell the caches.
+"""Hints for the caches, as parts of instructions.
 
     tt.load %p {cachePolicy = #ttng.cache_policy<l1 = no_allocate, l2_primary = evict_last, l2_fraction = 0.5, …>}
 

@@ -169,7 +169,7 @@ def others_told(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
 
 
 def _several(lowerer: Lowerer, barrier: Value, others: int) -> tuple[str, str]:
-    """Which threads tell a barrier, one for each CTA that differs in the bits `others`, and the barrier's address."""
+    """An i1 that holds in one thread for each CTA that differs in the bits `others`, and the address of its barrier."""
     w, thread = lowerer.w, lowerer.thread()
     is_one = w.emit(f"icmp ult i32 {thread}, {1 << others.bit_count()}")
     number, taken = "0", 0

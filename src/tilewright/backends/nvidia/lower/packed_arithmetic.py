@@ -1,6 +1,8 @@
 """Arithmetic on pairs of floats that lie side by side: `ttng.packed_arith`.
 
 %f = ttng.packed_arith add %x, %y : …f16        add.f16x2 %r3, %r1, %r2;
+
+Registers that hold copies of others are left out. Of those that remain each one goes with the next.
 """
 
 from __future__ import annotations

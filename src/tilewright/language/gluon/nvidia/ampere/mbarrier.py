@@ -105,7 +105,7 @@ def emit_arrive(mbarrier: Any, count: Any, pred: Any, from_cta: Any) -> None:
 
 
 def routing(mbarrier: Any, from_cta: Any) -> dict[str, Attribute]:
-    """Which CTAs of a cluster tell which barriers, as attributes of an op.
+    """The attributes of an op that say which CTAs of a cluster tell which barriers.
 
     Args:
         mbarrier: the barrier, one of each CTA.
