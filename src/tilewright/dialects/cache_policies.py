@@ -1,4 +1,4 @@
-"""Policies of accesses for NVIDIA's caches, in full: `#ttng.cache_policy<l1 = evict_last, l2_prefetch_size = 128 : i32>`.
+"""Policies for NVIDIA's caches, in full: `#ttng.cache_policy<l1 = evict_last, l2_prefetch_size = 128 : i32>`.
 
 Accesses with no more than a modifier or one word for both caches have these as `cache` and `evict` instead.
 """
