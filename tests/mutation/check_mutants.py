@@ -32,8 +32,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
@@ -41,11 +42,14 @@ from signal import SIGKILL
 from subprocess import DEVNULL, PIPE
 
 from endless_tests import ENDED
+from forked_trials import ENDLESS, UNKNOWN, Forks
 from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, mutant_of
 from mutant_tests import Costs, late_tests, module_of, quick_tests
 from source_mutants import Key, Mutant, mutants_of
 from watched_blocks import ANY, blocks_run
 
+Start = Callable[[Mutant, str, Path, list[str]], str]
+"""Starts tests with a mutant of a text in a copy of the package, and says which fails."""
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = ROOT / "src" / "tilewright"
@@ -53,7 +57,6 @@ PATIENCE = 8
 """The time that the tests of a mutant may take, in times of what they took without it: they may wait for ever."""
 LEAST_SECONDS = 120
 """The seconds that the tests of a mutant may take in any case."""
-ENDLESS = "it does not end"
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider")
 
 
@@ -67,7 +70,8 @@ def main() -> int:
         tests = blocks_run(place)
         for key in () if outcomes.by_key else drawn(Path(options.only), options.count, options.seed, tests):
             outcomes.add(Outcome(key))
-        _try_all(outcomes, _Trials(Path(folder), tests, options), again=options.again)
+        with closing(_Trials(Path(folder), tests, options)) as trials:
+            _try_all(outcomes, trials, again=options.again)
     _report(list(outcomes.by_key.values()))
     return 0
 
@@ -122,13 +126,20 @@ class _Trials:
         self._options = options
         self.workers = options.workers
         self._copies = SimpleQueue[Path]()
+        self._forks: dict[Path, Forks] = {}
         for number in range(options.workers):
             copy = folder / f"copy{number}"
             shutil.copytree(PACKAGE, copy / "tilewright", ignore=shutil.ignore_patterns("__pycache__"))
             subprocess.run([sys.executable, "-m", "compileall", "-q", copy], check=True)
+            self._forks[copy] = Forks(ROOT, _environment(copy))
             self._copies.put(copy)
         self._time = itertools.count(10**9)
         self._passing: set[str] = set()
+
+    def close(self) -> None:
+        """End the processes that fork."""
+        for forks in self._forks.values():
+            forks.end()
 
     def outcome(self, key: Key) -> Outcome:
         """Put a mutant into a copy of the package, and start tests until one fails."""
@@ -140,37 +151,50 @@ class _Trials:
             self._copies.put(copy)
 
     def _first_that_notices(self, mutant: Mutant, copy: Path) -> Outcome:
+        """Try what tests can tell in forks, then those that are left, and quick ones again, in new processes."""
+        quick = quick_tests(mutant, self._tests, self._options.seconds)
+        late = late_tests(mutant, self._tests, self._options.late_seconds, quick)
+        for start, chosen in ((self._in_fork, quick), (self._in_fork, late), (self._in_process, quick)):
+            noticed = self._failure(start, mutant, copy, chosen)
+            if noticed == UNKNOWN:
+                noticed = self._failure(self._in_process, mutant, copy, quick + late)
+                return Outcome(mutant.key, noticed, len(quick + late))
+            if noticed:
+                return Outcome(mutant.key, noticed, len(quick + late))
+        return Outcome(mutant.key, "", len(quick + late))
+
+    def _failure(self, start: Start, mutant: Mutant, copy: Path, tests: list[str]) -> str:
+        """The first of the tests that fails with the mutant and passes without it."""
         file = copy / "tilewright" / mutant.path
         original = file.read_text()
-        tried: list[str] = []
-        for choose, seconds in ((quick_tests, self._options.seconds), (late_tests, self._options.late_seconds)):
-            chosen = [test for test in choose(mutant, self._tests, seconds) if test not in tried]
-            tried += chosen
-            while chosen:
-                self._write(file, mutant.text)
-                failed = self._first_failure(copy, chosen, seconds)
-                self._write(file, original)
-                if failed and (failed not in chosen or self._passes(failed, copy)):
-                    return Outcome(mutant.key, failed, len(tried))
-                chosen = chosen[chosen.index(failed) + 1 :] if failed else []
-        return Outcome(mutant.key, "", len(tried))
+        while tests:
+            self._write(file, mutant.text)
+            failed = start(mutant, original, copy, tests)
+            self._write(file, original)
+            if failed not in tests or self._passes(failed, copy):
+                return failed
+            tests = tests[tests.index(failed) + 1 :]
+        return ""
 
     def _passes(self, test: str, copy: Path) -> bool:
         """Whether a test passes alone, without a mutant; one that did is not tried again."""
-        if test not in self._passing and not self._first_failure(copy, [test], 0):
+        if test not in self._passing and not self._in_new_process(copy, [test]):
             self._passing.add(test)
         return test in self._passing
 
-    def _first_failure(self, copy: Path, tests: list[str], seconds: float) -> str:
+    def _in_fork(self, mutant: Mutant, original: str, copy: Path, tests: list[str]) -> str:
+        costs = {test: self._tests[ANY][test] for test in tests}
+        return self._forks[copy].first_failure(module_of(mutant.path), original, mutant.text, costs)
+
+    def _in_process(self, mutant: Mutant, original: str, copy: Path, tests: list[str]) -> str:
+        return self._in_new_process(copy, tests)
+
+    def _in_new_process(self, copy: Path, tests: list[str]) -> str:
         """The first test that fails with this copy of the package, ENDLESS, another way to fail, or ""."""
-        costs = self._tests.get(ANY, {})
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{copy}{os.pathsep}{HERE}",
-            "PYTHONDONTWRITEBYTECODE": "",
-            "TEST_SECONDS": json.dumps({test: costs[test] for test in tests}),
-        }
-        code, lines = _run([*PYTEST, "-p", "endless_tests", *tests], environment, LEAST_SECONDS + PATIENCE * seconds)
+        costs = {test: self._tests[ANY][test] for test in tests}
+        environment = {**_environment(copy), "TEST_SECONDS": json.dumps(costs)}
+        limit = LEAST_SECONDS + PATIENCE * sum(costs.values())
+        code, lines = _run([*PYTEST, "-p", "endless_tests", *tests], environment, limit)
         if code in (None, ENDED):
             return ENDLESS
         failures = (line for line in lines if line.startswith(("FAILED", "ERROR")))
@@ -182,6 +206,10 @@ class _Trials:
         file.write_text(text)
         time = next(self._time)
         os.utime(file, (time, time))
+
+
+def _environment(copy: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{HERE}", "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def _that_are_there(tests: dict[str, Costs]) -> dict[str, Costs]:
