@@ -55,6 +55,8 @@ ROOT = HERE.parents[1]
 PACKAGE = ROOT / "src" / "tilewright"
 PATIENCE = 8
 """The time that the tests of a mutant may take, in times of what they took without it: they may wait for ever."""
+FEW = 10
+"""Max tests that a mutant which no fork notices gets in a new process."""
 LEAST_SECONDS = 120
 """The seconds that the tests of a mutant may take in any case."""
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider")
@@ -151,10 +153,10 @@ class _Trials:
             self._copies.put(copy)
 
     def _first_that_notices(self, mutant: Mutant, copy: Path) -> Outcome:
-        """Try what tests can tell in forks, then those that are left, and quick ones again, in new processes."""
+        """Try tests in forks, then a few in a new process, where the mutant is there when modules are imported."""
         quick = quick_tests(mutant, self._tests, self._options.seconds)
         late = late_tests(mutant, self._tests, self._options.late_seconds, quick)
-        for start, chosen in ((self._in_fork, quick), (self._in_fork, late), (self._in_process, quick)):
+        for start, chosen in ((self._in_fork, quick), (self._in_fork, late), (self._in_process, quick[:FEW])):
             noticed = self._failure(start, mutant, copy, chosen)
             if noticed == UNKNOWN:
                 noticed = self._failure(self._in_process, mutant, copy, quick + late)

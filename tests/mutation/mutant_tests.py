@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from source_mutants import Mutant
-from watched_blocks import ANY, mark_of
+from watched_blocks import ANY, mark_of, users_of
 
 MAX_TESTS = 80
 """Max quick tests that are started for one mutant."""
@@ -52,12 +52,18 @@ def late_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float, tried: I
 
 
 def tests_of(mutant: Mutant, tests: dict[str, Costs]) -> Costs:
-    """The tests that run a mutant's block, or, where its function is not watched, those that run others of its file."""
+    """The tests that run a mutant's block.
+
+    Of what no function says, they are those that run a function with a name that the mutant's statement binds, or else
+    those that run any function of its file.
+    """
     module = module_of(mutant.path)
     mark = mark_of(mutant.text, mutant.function, mutant.line)
     if mark is not None:
         return tests.get(f"{module}:{mark}", {})
-    others = (these for place, these in tests.items() if place.partition(":")[0] == module)
+    users = {f"{module}:{function}" for function in users_of(mutant.text, mutant.line)}
+    others = [these for place, these in tests.items() if place in users]
+    others = others or [these for place, these in tests.items() if place.partition(":")[0] == module]
     return {test: seconds for these in others for test, seconds in these.items()}
 
 

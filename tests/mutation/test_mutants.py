@@ -145,7 +145,7 @@ def test_one_case_of_each_test_comes_first() -> None:
     assert mutant_tests.quick_tests(RUN, tests, seconds=20) == ["a[2]", "c[x]", "b", "a[1]", "a[3]"]
 
 
-def test_tests_of_a_block_are_started_or_of_its_file_if_it_is_not_watched() -> None:
+def test_tests_of_a_block_are_started_or_of_functions_that_use_a_constant_or_of_its_file() -> None:
     tests = {
         "tilewright.ir.parts:A.run": {"one": 1.0},
         "tilewright.ir.parts:B.run": {"two": 2.0},
@@ -153,6 +153,9 @@ def test_tests_of_a_block_are_started_or_of_its_file_if_it_is_not_watched() -> N
     }
     assert mutant_tests.tests_of(RUN, tests) == {"one": 1.0}
     assert mutant_tests.tests_of(FLY, tests) == {"one": 1.0, "two": 2.0}
+    (more,) = mutants_of("MOST = 3\ndef f(): g(MOST)\ndef g(n): pass\n", "ir/parts.py")[:1]
+    assert mutant_tests.tests_of(more, tests) == {"one": 1.0, "two": 2.0}
+    assert mutant_tests.tests_of(more, {**tests, "tilewright.ir.parts:f": {"three": 3.0}}) == {"three": 3.0}
     del tests["tilewright.ir.parts:A.run"]
     assert mutant_tests.tests_of(RUN, tests) == {}
 

@@ -77,6 +77,23 @@ def mark_of(text: str, function: str, line: int) -> str | None:
     return None
 
 
+def users_of(text: str, line: int) -> set[str]:
+    """The functions of a file with a name that is bound by the statement of a line outside of functions."""
+    tree = ast.parse(text)
+    bound = {
+        node.id
+        for statement in tree.body
+        if statement.lineno <= line <= (statement.end_lineno or line)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return {
+        name
+        for name, function in _functions(tree, "")
+        if any(isinstance(node, ast.Name) and node.id in bound for node in ast.walk(function))
+    }
+
+
 def _mark(function: str, block: int) -> str:
     return f"{function}#{block}" if block else function
 
