@@ -56,7 +56,7 @@ PACKAGE = ROOT / "src" / "tilewright"
 PATIENCE = 8
 """The time that the tests of a mutant may take, in times of what they took without it: they may wait for ever."""
 FEW = 10
-"""Max tests that a mutant which no fork notices gets in a new process."""
+"""Max tests of a block in a new process, if no fork notices a mutant of it; with fewer there are late ones, too."""
 LEAST_SECONDS = 120
 """The seconds that the tests of a mutant may take in any case."""
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider")
@@ -153,10 +153,14 @@ class _Trials:
             self._copies.put(copy)
 
     def _first_that_notices(self, mutant: Mutant, copy: Path) -> Outcome:
-        """Try tests in forks, then a few in a new process, where the mutant is there when modules are imported."""
+        """Try tests in forks, then some in a new process, where the mutant is there when modules are imported.
+
+        A block that few tests run may run once for all of a process; then a fork may be too late for all of them.
+        """
         quick = quick_tests(mutant, self._tests, self._options.seconds)
         late = late_tests(mutant, self._tests, self._options.late_seconds, quick)
-        for start, chosen in ((self._in_fork, quick), (self._in_fork, late), (self._in_process, quick[:FEW])):
+        again = quick[:FEW] if len(quick) > FEW else quick + late
+        for start, chosen in ((self._in_fork, quick), (self._in_fork, late), (self._in_process, again)):
             noticed = self._failure(start, mutant, copy, chosen)
             if noticed == UNKNOWN:
                 noticed = self._failure(self._in_process, mutant, copy, quick + late)
