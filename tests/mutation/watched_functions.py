@@ -14,6 +14,7 @@ import builtins
 import json
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -57,14 +58,51 @@ class _Finder(MetaPathFinder):
 
 
 def mark_functions(tree: ast.Module, module: str) -> None:
-    """Let each function of a module say that it begins; those with decorators of the language are left alone."""
+    """Let each block of a function say that it begins; functions with decorators of the language are left alone."""
     for name, function in _functions(tree, ""):
-        call = ast.parse(f"{HEAR}({f'{module}:{name}'!r})").body[0]
-        first = function.body[0]
-        for node in ast.walk(call):
-            ast.copy_location(node, first)
-        has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        function.body.insert(1 if has_docstring else 0, call)
+        for number, (statements, place) in reversed(list(enumerate(_blocks(function.body)))):
+            call = ast.parse(f"{HEAR}({_mark(f'{module}:{name}', number)!r})").body[0]
+            for node in ast.walk(call):
+                ast.copy_location(node, statements[place])
+            statements.insert(place + _is_docstring(statements[place]), call)
+
+
+def mark_of(text: str, function: str, line: int) -> str:
+    """The function as a mark without its module, with the number of the block that a line stands in."""
+    functions = [node for name, node in _functions(ast.parse(text), "") if name == function]
+    blocks = [list(_blocks(node.body)) for node in functions if node.lineno <= line <= (node.end_lineno or line)]
+    begins = [statements[place].lineno for statements, place in blocks[0]] if blocks else []
+    return _mark(function, max(0, bisect_right(begins, line) - 1))
+
+
+def _mark(function: str, block: int) -> str:
+    return f"{function}#{block}" if block else function
+
+
+def _blocks(statements: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int]]:
+    """Where straight code begins: with a list of statements, and behind each that has statements inside."""
+    begins = True
+    for place, statement in enumerate(statements):
+        if begins:
+            yield statements, place
+        inner = [] if isinstance(statement, ast.FunctionDef | ast.ClassDef) else list(_inner(statement))
+        for those in inner:
+            yield from _blocks(those)
+        begins = bool(inner)
+
+
+def _inner(statement: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements inside one, in the order of their lines."""
+    for _, value in ast.iter_fields(statement):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+        elif isinstance(value, list) and value and isinstance(value[0], ast.ExceptHandler | ast.match_case):
+            for part in value:
+                yield part.body
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _functions(node: ast.AST, outer: str) -> Iterator[tuple[str, ast.FunctionDef]]:
