@@ -26,12 +26,14 @@ from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
     CACHES,
     CHOICES,
+    KERNELS,
     SCHEDULER,
     add_imports,
     fuse_untimed,
     leave_out_cpp,
     left_to_torch,
     name_compiler,
+    own_sums,
     time_briefly,
 )
 from tilewright.compat.torch_launches import launch_directly
@@ -103,6 +105,7 @@ def show_triton() -> None:
     when_imported(CACHES, partial(name_compiler, beside=is_beside))
     when_imported(SCHEDULER, fuse_untimed)
     when_imported(CHOICES, leave_out_cpp)
+    when_imported(KERNELS, own_sums)
     when_imported(GRAPH, weigh_weights)
     when_imported(LOOPS, tile_long_rows)
     add_imports()

@@ -374,6 +374,16 @@ PIXELS = """
   }
 """
 
+COUNTS = """
+  tt.func public @kernel(%sums: !tt.ptr<i32>) {
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %base = tt.splat %sums : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %p = tt.addptr %base, %i : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    %old = tt.atomic_rmw add, relaxed, launch, %p, %i : (tensor<8x!tt.ptr<i32>>, tensor<8xi32>) -> tensor<8xi32>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -391,6 +401,7 @@ INPUTS = {
     "expand_reports": REPORTS,
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
+    "version_atomics": COUNTS,
     "version_strides": SPACED,
     "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,
