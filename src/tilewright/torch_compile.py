@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module, reload
 from importlib.abc import Loader
@@ -37,7 +38,7 @@ from tilewright.compat.torch_inductor import (
     time_briefly,
 )
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights
+from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights, whole_gradients
 from tilewright.runtime.drivers.cpu.launcher import set_num_threads
 from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError
@@ -74,7 +75,8 @@ def tilewright(
         set_num_threads(torch().get_num_threads())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
-    return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
+    with whole_gradients(torch()) if on_cpus else nullcontext():
+        return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 
 def show_triton() -> None:
