@@ -384,6 +384,30 @@ COUNTS = """
   }
 """
 
+MASKED_SUM = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %i = tt.make_range {end = 256 : i32, start = 0 : i32} : tensor<256xi32>
+    %end = tt.splat %n : i32 -> tensor<256xi32>
+    %on = arith.cmpi slt, %i, %end : tensor<256xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %p = tt.addptr %base, %i : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    %least = arith.constant dense<0xFF800000> : tensor<256xf32>
+    %v = tt.load %p, %on, %least : tensor<256x!tt.ptr<f32>>
+    %e = math.exp %v : tensor<256xf32>
+    %total = "tt.reduce"(%e) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<256xf32>) -> f32
+    %all = tt.splat %total : f32 -> tensor<256xf32>
+    %share = arith.divf %v, %all : tensor<256xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    tt.store %q, %share, %on : tensor<256x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -406,6 +430,7 @@ INPUTS = {
     "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,
     "merge_programs": TILES_IN_A_ROW,
+    "clip_to_mask": MASKED_SUM,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,

@@ -46,7 +46,7 @@ PUT, SCATTER = "needs_fallback_due_to_atomic_add_limitations", "use_scatter_fall
 """Functions of `CHOICES`, which other modules import by name."""
 KERNELS = "torch._inductor.codegen.triton"
 RELAXED, OWN = "sem='relaxed'", "sem='relaxed', scope='launch'"
-"""What torch writes in an atomic addition, and what it says where only its launch uses the memory."""
+"""The order of an atomic addition as torch writes it, and with the scope of its launch."""
 LANGUAGE = "tilewright.language"
 WRITER = "user_defined_triton_kernel_transitive_closure_source_code"
 """The function of torch that gives the text of a kernel."""

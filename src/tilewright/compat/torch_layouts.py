@@ -7,7 +7,7 @@ Where the innermost axis is short, vectors over the flat index are longer.
 Where a graph has convolutions, Inductor makes images and weights `channels_last` for oneDNN. Weights are parameters, so
 each call moves them anew; networks that have more of them than of numbers in images are faster as they come.
 
-torch takes linear upsampling apart before it asks for its gradient, which then adds the four neighbours of each pixel by
+torch takes linear upsampling apart before it asks for its gradient, which then adds the neighbours of each pixel by
 index. The gradient that torch itself has goes from pixel to pixel once: there is no reason to give it up.
 """
 

@@ -12,6 +12,7 @@
       …ops on elements…
       "cpu.yield"(%next)
     })
+    "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends where this mask is off
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
@@ -37,6 +38,7 @@ from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64
 
+ALL_PHASES = -1
 SCRATCH = 5
 """The address space of buffers."""
 
@@ -142,6 +144,29 @@ class Accumulate(Op):
         """The values from around the loop that its body uses."""
         used = {value: None for op in self.body for value in op.operands if value not in self.body.args}
         return [value for value in used if value.op is None or value.op.block is not self.body]
+
+
+def _verify_clip(op: Clip) -> None:
+    require(isinstance(op.parent, Nest) and op.parent.mode == "rows", op, "ends a loop along the rows of a nest")
+    shape = op.mask.type.shape or ()
+    require(op.mask.type.scalar is i1 and len(shape) == len(op.axes), op, "has a mask, and a loop for each axis of it")
+
+
+@declares("cpu.clip", effect=Effect.WRITE, results=0, verify=_verify_clip)
+class Clip(Op):
+    """Says that a loop of the nest around may end where `mask` is off, which is on up to some lane.
+
+    Of several for one loop all masks have to be off. Where the loop fills buffers for other nests, it goes on as far as
+    these show them; where it reduces, one lane more.
+
+    Attributes:
+        extent, phase: the extent of the loop, and the phase of the nest that it is in; ALL_PHASES: that over its rows.
+        axes: for each axis of the mask, which of the nest's loops runs along it, -1 where it has one element.
+    """
+
+    __slots__ = ()
+    mask = Operand(0)
+    extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
 
 
 @declares("cpu.dot", effect=Effect.READ_WRITE)

@@ -11,7 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import Alloc, CpuDot, Matmul, Nest, ProgramsAhead, Read, Take, Write, tile_of
+from tilewright.dialects.cpu import (
+    ALL_PHASES,
+    Alloc,
+    Clip,
+    CpuDot,
+    Matmul,
+    Nest,
+    ProgramsAhead,
+    Read,
+    Take,
+    Write,
+    tile_of,
+)
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
@@ -86,6 +98,13 @@ def _read(machine: Interpreter, op: Read, buffer: Any) -> Any:
 @executes("cpu.nest")
 def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
     return machine.run_region(op.region, ())[1]
+
+
+@executes("cpu.clip")
+def _clip(machine: Interpreter, op: Clip, mask: Any) -> Any:
+    """On whole tiles a nest computes all lanes, so nothing happens if the mask is on up to some lane."""
+    lanes = np.moveaxis(mask, op.axes.index(0 if op.phase == ALL_PHASES else max(op.axes)), -1)
+    assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
 
 
 @executes("cpu.programs_ahead")

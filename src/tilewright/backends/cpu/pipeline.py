@@ -13,6 +13,7 @@ from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
+from tilewright.backends.cpu.clip_to_mask import clip_to_mask
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
@@ -179,6 +180,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
             partial(merge_programs, target=target),
             "programs whose rows go on in the next one are one",
         ),
+        Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

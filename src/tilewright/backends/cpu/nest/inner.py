@@ -14,16 +14,15 @@ from tilewright.backends.cpu.alignment import least_lanes
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Guarded
+from tilewright.backends.cpu.nest.context import Context, Guarded
+from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
-from tilewright.backends.cpu.nest.tails import Tails
-from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
+from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
@@ -49,10 +48,9 @@ class InnerLoop:
     """
 
     def __init__(
-        self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, accumulated: Sequence[Found] = ()
+        self, c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index, accumulated: Sequence[Found] = ()
     ) -> None:
-        self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
-        self.c, self.nest = tails.c, tails.nest
+        self.c, self.nest, self.sinks, self.extent, self.outer = c, nest, sinks, extent, outer
         self.by_rows = self.nest.mode == "rows"
         self.reductions = [r for r in sinks if isinstance(r, Reduce)]
         self.values: list[Sequence[Value]] = []
@@ -171,11 +169,12 @@ class InnerLoop:
 
     def _end(self, width: int) -> Scalar:
         """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
-        if self.c.fast or not self.by_rows or width >= self.extent:
-            return self.c.multiply(self.c.programs, self.extent, i64, 0)
-        if self.c.programs != 1:
-            return self.c.multiply(self.c.programs, self.extent, i64, 0)
-        return end_of_loop(self.tails, self.sinks, self.extent, self.outer, width)
+        c = self.c
+        if c.fast or not self.by_rows or width >= self.extent or c.programs != 1:
+            return c.multiply(c.programs, self.extent, i64, 0)
+        if c.ends is not None:
+            return end_of_copy(c, self.extent, width)
+        return end_of_loop(c, self.nest, self.sinks, self.extent, self.outer, width)
 
     def _turn(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:
         """The chunks of one turn: compute, then act; returns what they give to each reduction."""
