@@ -48,6 +48,14 @@ def masked_from_below(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
 
 
 @tw.jit
+def masked_between(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
+    """Rows end where one of two conditions does; which rows in front of the end count does not matter."""
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
+    inside = ((row + n >= 4) & (row < n)) & (column < LANES)
+    tl.store(out + row * LANES + column, tl.load(x + row * LANES + column) + 1.0, mask=inside)
+
+
+@tw.jit
 def masked_by_either(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
     tl.store(out + row * LANES + column, tl.load(x + row * LANES + column) + 1.0, mask=(row < n) | (column < 3))
@@ -88,7 +96,8 @@ def expected(kernel: Any, x: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, An
         if kernel is product_and_sum:
             out[ROWS] = total.sum(0)
         return out
-    mask = {masked_from_below: row >= n, masked_by_either: (row < n) | (column < 3)}.get(kernel, row < n)
+    masks = {masked_from_below: row >= n, masked_by_either: (row < n) | (column < 3)}
+    mask = (masks | {masked_between: (row + n >= 4) & (row < n)}).get(kernel, row < n)
     out[:ROWS] = np.where(mask, x + 1, 0)
     if kernel in (two_masks, whole_behind):
         out[ROWS:] = np.where((row < n + 2) | (kernel is whole_behind), x + 2, 0)
@@ -100,6 +109,7 @@ WHOLE_LOOPS = {
     two_masks: 0,
     whole_behind: 1,
     masked_from_below: 1,
+    masked_between: 0,
     masked_by_either: 1,
     product: 1,
     product_and_sum: 3,

@@ -33,9 +33,9 @@ def lies_transposed(pointer: Value) -> bool:
     return steps.get(0) == 1 and steps.get(1) != 1
 
 
-def steps_along(pointer: Value) -> Steps:
-    """How far a step along each axis goes that the tile of pointers depends on; where it wraps is disregarded."""
-    return _steps(pointer, {})
+def steps_along(tile: Value, known: Known | None = None) -> Steps:
+    """How far a step along each axis goes that a tile depends on; where it wraps is disregarded."""
+    return _steps(tile, {} if known is None else known)
 
 
 def lies_across(value: Value) -> bool:

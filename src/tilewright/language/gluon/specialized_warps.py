@@ -38,7 +38,7 @@ def specialized(functions: Functions, warps: Sequence[int], registers: Sequence[
     _check(functions, warps, registers)
     emitter, default = active(), Block()
     yields: list[Value] = []
-    with emitter.recording(default):
+    with emitter.recording(default), with_warps(context().warps):
         structure = flatten(_called(functions[0][0], unwrap_all(functions[0][1])), yields)
         emitter.emit("ttg.warp_yield", yields)
     captures: list[Value] = []

@@ -342,7 +342,7 @@ def _create_barriers(
         barriers = _allocate_barriers(loop, group[0].buffers)
         at = Writer(first, schedule, schedule.slots[first])
         barrier = at.view(barriers, ring.insert)
-        size = Number(sum(_bytes(load.load) for load in group), i32)
+        size = Number(sum(copied_bytes(load.load) for load in group), i32)
         at.op("ttng.barrier_expect", (barrier, at.constant(1, i1)), (), {"size": size})
         user = first_user([load.load for load in group], loop, schedule)
         behind = Writer.behind(last, schedule, user)
@@ -352,7 +352,8 @@ def _create_barriers(
     return found
 
 
-def _bytes(load: Load | DescriptorRead) -> int:
+def copied_bytes(load: Load | DescriptorRead) -> int:
+    """The number of bytes that a copy of what `load` reads brings to a CTA."""
     type = tile_type(load.result)
     return prod(shape_per_cta(distributed_of(load.result), type.shape)) * type.bits // 8
 
