@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.llvm.machine import host_target
 
 OPERATIONS = {
     "add": tl.atomic_add,
@@ -65,3 +66,22 @@ def test_other_scopes_stay_atomic() -> None:
         kernel = update_own[(64,)](x, places, rows, np.zeros((64, 16), np.int32), 16, 0, tl.atomic_add, scope, 16)
         assert rows[0] == 64 * 16
         assert re.search("atomicrmw add", kernel.asm["llir"])
+
+
+@tw.jit
+def add_halves(x_ptr, out_ptr, old_ptr):
+    i = tl.program_id(0) * 8 + tl.arange(0, 8)
+    tl.store(old_ptr + i, tl.atomic_add(out_ptr + i % 2, tl.load(x_ptr + i)))
+
+
+@pytest.mark.parametrize("cpu", [cpu for cpu in ("x86-64-v2", "x86-64-v3") if host_target(cpu).runs_here()])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_halves(num_threads: int, cpu: str) -> None:
+    """LLVM would call functions that are not there for additions of halves where there is no instruction."""
+    x, out, old = np.ones(512, np.float16), np.zeros(2, np.float16), np.zeros(512, np.float16)
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = cpu
+        tw.jit(add_halves.fn)[(64,)](x, out, old, num_threads=num_threads)
+    assert out.tolist() == [256, 256]
+    for side in (0, 1):
+        np.testing.assert_array_equal(np.sort(old[side::2]), np.arange(256))

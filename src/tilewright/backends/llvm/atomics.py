@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.spelling import bits_of, element_of, literal
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
@@ -48,6 +49,8 @@ def _do(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence
             return _without_others(w, operation, pointer, values[0], element)
         if operation == "xchg" and not element.startswith("i"):
             return _as_integers(w, element, values, lambda v: f"atomicrmw xchg ptr {pointer}, {v[0]} {ordering}")
+        if operation == "fadd" and element == "half" and not w.target.has_f16c:
+            return _add_half(w, pointer, values[0])
         return w.emit(f"atomicrmw {operation} ptr {pointer}, {element} {values[0]} {ordering}")
     failure = {"acq_rel": "acquire", "release": "monotonic"}.get(ordering, ordering)
 
@@ -62,6 +65,27 @@ def _without_others(w: LlvmWriter, opcode: str, pointer: str, value: str, elemen
     align = bits_of(element) // 8
     old = w.load(element, pointer, align=align)
     w.store(element, w.emit(f"{opcode} {element} {old}, {value}"), pointer, align=align)
+    return old
+
+
+def _add_half(w: LlvmWriter, pointer: str, value: str) -> str:
+    """An addition for machines without instructions for halves: LLVM would call functions that are not there."""
+    added = to_single(w, value, "f16", 1)
+    first = w.emit(f"load atomic i16, ptr {pointer} monotonic, align 2")
+    head, behind = w.fresh_label("add"), w.fresh_label("added")
+    entered = w.leave_to(head)
+    w.start_block(head)
+    phis = w.open_section()
+    bits = w.fresh("old")
+    old = w.emit(f"bitcast i16 {bits} to half")
+    total = from_single(w, w.emit(f"fadd float {to_single(w, old, 'f16', 1)}, {added}"), "f16", 1)
+    new = w.emit(f"bitcast half {total} to i16")
+    pair = w.emit(f"cmpxchg ptr {pointer}, i16 {bits}, i16 {new} seq_cst seq_cst")
+    found, done = (w.emit(f"extractvalue {{ i16, i1 }} {pair}, {part}") for part in (0, 1))
+    latch = w.label
+    w.do(f"br i1 {done}, label %{behind}, label %{head}")
+    phis.parts.append(f"  {bits} = phi i16 [ {first}, %{entered} ], [ {found}, %{latch} ]")
+    w.start_block(behind)
     return old
 
 
