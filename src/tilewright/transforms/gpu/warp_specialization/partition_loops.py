@@ -20,6 +20,7 @@ from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i32
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, LAST_STAGE, STAGE
+from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
@@ -72,8 +73,10 @@ def _partition(loop: For) -> None:
 
 
 def _warps(part: Slice) -> int:
-    """One warp issues products; copies are issued by two, as Triton has it."""
-    return 1 if _multiplies(part) else 2
+    """One warp issues products; copies are issued by two, as Triton has it, and done by all that tiles are dealt to."""
+    if _multiplies(part):
+        return 1
+    return workers_of(part.loop).warps if part.has_tiles else 2
 
 
 def _multiplies(part: Slice) -> bool:
@@ -98,9 +101,9 @@ def _body(part: Slice, operands: Sequence[Value]) -> Block:
     """The code of a partition."""
     block = Block([value.type for value in operands])
     mapping = dict(zip(operands, block.args, strict=True))
-    for value in part.captured:
-        if value.op is not None and _is_constant(value):
-            block.append(value.op.clone(mapping))
+    constants = (value.op for value in part.captured if value.op is not None and _is_constant(value))
+    for op in (*constants, *part.remade):
+        block.append(op.clone(mapping))
     end = block.append(Op.create("ttg.warp_return", location=part.loop.location))
     body = Block()
     part.write(body, mapping)
