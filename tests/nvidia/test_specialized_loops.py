@@ -271,6 +271,7 @@ def test_threads_of_a_partition_copy_what_pointers_load(way: str, warps: int, st
     assert copies.count("async_tma_copy_global_to_local") == 1
     assert products.count("fence_async_shared") == 1
     assert f"num_warps({warps})" in copies
+    assert f"requestedRegisters = array<i32: 24, {24 + 64 * 64 // 32 // warps}>" in kernel.asm["ttgir"]
     assert stages == 1 or f"memdesc<{stages}x64x64xf16" in copies
 
 
@@ -286,11 +287,23 @@ def test_the_default_partition_loads_what_threads_cannot_copy(way: str) -> None:
     assert copies.count("global_to_local") == 1
 
 
+WAIT, FENCE = "@!complete bra.uni waitLoop;", "fence.proxy.async.shared::cta;"
+
+
 def test_every_missing_barrier_of_copies_by_threads_is_reported() -> None:
     arguments, _ = mixed_factors(320, "masked")
     unnoticed = unnoticed_mutants(compiled_mixed(arguments, "masked"), [arguments])
     # One product reads both rings and frees a place of each: who has waited for the one need not wait for the other.
-    assert [line.strip() for line in unnoticed] == ["@!complete bra.uni waitLoop;"]
+    assert [line.strip() for line in unnoticed] == [WAIT]
+
+
+def test_every_missing_barrier_of_loads_by_the_default_partition_is_reported() -> None:
+    arguments, _ = mixed_factors(320, "gathered")
+    unnoticed = unnoticed_mutants(compiled_mixed(arguments, "gathered"), [arguments])
+    # A fence in front of the loop of products, before anything is stored: the partition that stores has its own. The
+    # arrival of the sum follows that of the operand, and the default partition, which has waited for the product of the
+    # step before, knows that the place of the operand is free.
+    assert [line.strip() for line in unnoticed] == [FENCE, WAIT, WAIT]
 
 
 @tw.jit

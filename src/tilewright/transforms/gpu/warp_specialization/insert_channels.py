@@ -183,9 +183,8 @@ class _Inserter:
 
     def _copy_by_threads(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Each thread tells the barrier when its own copies are done, behind the last of them."""
-        for alloc in channel.buffers:
-            load = load_of(alloc)
-            assert isinstance(load, Load), "threads load what fills the buffers"
+        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), Load)}
+        for alloc, load in loads.items():
             how = async_load_of(load, count, self.facts)
             assert how is not None, "the partition was made for copies"
             at = _Marker(load, LOAD)

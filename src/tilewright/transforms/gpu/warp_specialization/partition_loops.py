@@ -31,8 +31,6 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 )
 from tilewright.transforms.op_builder import OpBuilder
 
-REGISTERS = 24
-"""The number of registers that a thread of a partition without tiles asks for."""
 SCHEDULING = (PARTITION, STAGE, CLUSTER, LAST_STAGE)
 """Attributes that say when and by whom an op of a loop is executed; the slices are not scheduled again."""
 
@@ -58,9 +56,9 @@ def _partition(loop: For) -> None:
     captures = list(dict.fromkeys(value for part in slices for value in part.captured if not _is_constant(value)))
     operands = [*captures, barrier]
     regions = [Region([_body(part, operands)]) for part in slices]
-    warps = DenseArray(i32, tuple(_warps(part) for part in slices))
-    registers = DenseArray(i32, (REGISTERS,) * len(slices))
-    attributes: dict[str, Attribute] = {"partitionNumWarps": warps, "requestedRegisters": registers}
+    attributes: dict[str, Attribute] = {
+        "partitionNumWarps": DenseArray(i32, (workers_of(loop).warps,) * len(slices))
+    }
     holder = Block()
     holder.append(Op.create("ttg.warp_specialize.partitions", operands, (), {}, regions, location=loop.location))
     types = [value.type for value in used]
@@ -70,13 +68,6 @@ def _partition(loop: For) -> None:
     for op in made.walk():
         op.attributes = {name: value for name, value in op.attributes.items() if name not in SCHEDULING}
     loop.erase()
-
-
-def _warps(part: Slice) -> int:
-    """One warp issues products; copies are issued by two, as Triton has it, and done by all that tiles are dealt to."""
-    if _multiplies(part):
-        return 1
-    return workers_of(part.loop).warps if part.has_tiles else 2
 
 
 def _multiplies(part: Slice) -> bool:

@@ -162,11 +162,6 @@ class Slice:
                 self._capture(operand)
             self.remade[op] = None
 
-    @property
-    def has_tiles(self) -> bool:
-        """Whether all warps of the kernel's number are needed, for tiles are dealt to so many."""
-        return any(isinstance(value.type, TensorType) for op in self.ops for value in op.operands)
-
     def write(self, block: Block, mapping: dict[Value, Value]) -> None:
         """Put a copy of the slice to the end of `block`, with its values in place of those of the loop."""
         self._write(self.loop, block, mapping)
