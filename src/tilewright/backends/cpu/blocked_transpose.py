@@ -6,9 +6,9 @@
                                       "cpu.nest"() …  tt.store %p, %x, %mask
                                    }
 
-Element by element, each store to a column would touch another cache line. Where a mask is off somewhere in the tile, or
+Element by element, each store to a column would touch another cache line. If a mask is off somewhere in the tile, or
 stores are redirected, the nest runs row by row; so in its version there are neither masks nor buffers to fall back to.
-Where some loads lie across others, those that disagree with the store are turned. Where the launch tells which lies
+If some loads lie across others, those that disagree with the store are turned. If only the launch tells which one lies
 across, by a stride that is 1, there is a version for each.
 """
 

@@ -241,8 +241,8 @@ def _half_block(
     """The upper half of a block of rows, vector by vector, so that one small body does for all columns.
 
     Args:
-        number: of the block, the last one with rows that count.
-        columns: the panels that are computed, and the vectors of one more.
+        number: the number of the block, which is the last one with rows that count.
+        columns: the number of panels that are computed, and of vectors of one more.
     """
     spec, by, one = plan.spec, plan.by, replace(plan.shape, rows=plan.half_rows, vectors=1)
     c_bytes, bits = by.accumulator.bits // 8, plan.shape.vectors.bit_length() - 1

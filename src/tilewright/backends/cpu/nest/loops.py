@@ -145,7 +145,6 @@ class NestBuilder:
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
-
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c

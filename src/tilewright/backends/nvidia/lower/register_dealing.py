@@ -17,11 +17,11 @@ from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 
 GROUP = 4
-"""The warps of a group."""
+"""The number of warps of a group."""
 SINCE = 90
 """The first compute capability whose warps give registers to one another."""
 FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
-"""The registers of a multiprocessor; those of a thread are multiples of STEP between LEAST and MOST."""
+"""The number of registers of a multiprocessor; the least, the greatest and the step of the number of a thread."""
 
 
 class Deal(NamedTuple):
@@ -45,10 +45,10 @@ def registers_to_deal(functions: Sequence[Func], target: Target, warps: int, ask
     """The registers of each thread at entry, of which groups give and take; 0 if none does.
 
     Args:
-        functions: of the kernel.
-        target: its own number of warps, and the device.
-        warps: of the block, which has a multiprocessor to itself.
-        asked: what the kernel is to have, or 0.
+        functions: the functions of the kernel.
+        target: the device, and the kernel's own number of warps.
+        warps: the number of warps of the block, which has a multiprocessor to itself.
+        asked: the number of registers that the user wants the kernel to have, or 0.
     """
     if not deals_registers(specializations(functions), target.num_warps, target.capability):
         return 0
@@ -59,11 +59,11 @@ def deal(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int, at_ent
     """The registers of all groups while `op` runs.
 
     Args:
-        op: it says what its partitions want.
+        op: the op, which says what its partitions want.
         starts: the first warp of each partition.
-        own: the kernel's own warps.
-        warps: of the block.
-        at_entry: the registers of each thread at entry.
+        own: the number of the kernel's own warps.
+        warps: the number of warps of the block.
+        at_entry: the number of registers of each thread at entry.
     """
     wanted = [LEAST] * (warps // GROUP)
     for first, count, registers in zip(starts, op.partition_warps, op.registers, strict=True):

@@ -77,10 +77,10 @@ class Way:
     """How warps come to a partition, and where they go behind it.
 
     Attributes:
-        cases: of the choice among partitions.
+        cases: the cases of the choice among partitions.
         after: the label behind partitions.
-        before: the label in front of the choice, if it is one of its own.
-        choice: where it will stand.
+        before: the label in front of the choice, if the way has a choice of its own.
+        choice: the place where that choice will stand.
     """
 
     cases: list[str]
@@ -252,7 +252,7 @@ class WarpGroups:
             lowerer.alias(result, value)
 
     def _deal(self, op: WarpSpecialize, number: int, starts: Sequence[int]) -> tuple[int, dict[int, Way]]:
-        """Let groups of warps take the registers for their parts; what is the kernel's, and the ways of other groups.
+        """Let groups take the registers for their parts; returns the number for the kernel, and the ways of others.
 
         All warps of a group come to one instruction that changes the number, and to another one at the end.
         """
@@ -281,7 +281,7 @@ class WarpGroups:
         return dealt.own, found
 
     def _finish_choices(self, ways: Mapping[int, Way]) -> None:
-        """The partitions are known: write where the warps go that have their registers."""
+        """Write where the warps go that have their registers; all partitions are known by now."""
         for way in {id(way): way for way in ways.values()}.values():
             assert way.choice is not None, "ways that deal have a choice"
             way.choice.parts.append(f"  switch i32 {self._key}, label %{way.after} [ {' '.join(way.cases)} ]")

@@ -50,7 +50,7 @@ from tilewright.transforms.op_builder import OpBuilder
 TENSOR_MEMORY_COLUMNS = 512
 """The number of columns of a CTA's tensor memory."""
 ROWS = 128
-"""The number of rows of tensor memory; each column has 32 bits of each."""
+"""The number of rows of tensor memory, each with 32 bits per column."""
 Place = tuple[Value, Value]
 """The number of a place in a ring, and the parity of the round."""
 
@@ -85,7 +85,7 @@ class _Inserter:
     def insert(self) -> None:
         for alloc in product_buffers(self.loop):
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
-                write_no_start(alloc)
+                _write_no_start(alloc)
         channels = channels_of(self.loop)
         for channel in channels:
             self._hand_over(channel, self._places_of(channel))
@@ -124,8 +124,6 @@ class _Inserter:
                 if alloc.block is not self.loop.block and _is_within(alloc, self.loop):
                     self._move_out(alloc, count if channel.is_new else 1, place)
 
-    # Barriers
-
     def _barriers(self, count: int) -> Value:
         front, behind = Writer(self.loop), Writer.behind(self.loop)
         barriers = front.emit("ttg.local_alloc", (), barriers_type(self.loop, count))
@@ -151,8 +149,6 @@ class _Inserter:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
         else:
             at.marked("ttng.arrive_barrier", [barrier, []], count=Number(1, i32))
-
-    # Buffers
 
     def _copy(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Copies to the ring in place of loads; one barrier counts the bytes of all."""
@@ -191,8 +187,6 @@ class _Inserter:
             at.marked("ttng.fence_async_shared", (), bCluster=False)
         alloc.replace([buffer])
         retype_views(buffer)
-
-    # Places
 
     def _place(self, block: Block, count: int) -> Place:
         """The place in rings of `count` that `block` uses now, counted by all who execute it."""
@@ -259,7 +253,7 @@ def _columns(op: Op) -> int:
     return type.numel * type.bits // 32 // ROWS
 
 
-def write_no_start(alloc: TmemAlloc) -> None:
+def _write_no_start(alloc: TmemAlloc) -> None:
     """Do not write what a sum starts with where the first product of a loop takes its place; `alloc` is that sum.
 
     Where the loop has no step, those who read the sum take the start instead.
@@ -287,5 +281,3 @@ def _begins_anew(product: TensorCoreMma, loop: For) -> bool:
     adds = product.uses_accumulator
     carried = adds.owner is loop.body and adds.index > 0 and constant_of(loop.inits[adds.index - 1]) == 0
     return carried and constant_of(product.predicate) == 1 and "unsignedCmp" not in loop.attributes
-
-

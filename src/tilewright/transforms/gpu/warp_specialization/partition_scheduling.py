@@ -46,6 +46,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 )
 
 CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
+"""Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one."""
 MOST_WARPS = 32
