@@ -20,6 +20,7 @@
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
     %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
     "cpu.take"(%k) <{axis = x}>                                     this program does what the k - 1 after it would do
+    %a = "cpu.runs_alone"()                                         no other thread runs programs of this launch
 
 A buffer is a pointer to a tile in address space 5. Ops inside a nest keep their meaning on whole tiles, so a nest
 computes what its ops would compute one after the other; the lowering may only interleave them.
@@ -275,6 +276,13 @@ class Take(Programs):
 
 
 declare("cpu.yield", terminator=True)
+
+
+def _verify_runs_alone(op: Op) -> None:
+    require(op.result.type is i1, op, "gives an i1")
+
+
+declare("cpu.runs_alone", verify=_verify_runs_alone)
 
 
 def buffer_type(tile: TensorType) -> PointerType:
