@@ -240,6 +240,7 @@ def test_other_loads_in_a_loop_inside_a_loop() -> None:
     assert copies.count("global_to_local") == 1
 
 
+
 @tw.jit
 def in_some_steps(a, b, c, flags, M, N, K, LOADED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])

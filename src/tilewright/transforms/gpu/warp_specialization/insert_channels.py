@@ -124,6 +124,8 @@ class _Inserter:
                 if alloc.block is not self.loop.block and _is_within(alloc, self.loop):
                     self._move_out(alloc, count if channel.is_new else 1, place)
 
+    # Barriers
+
     def _barriers(self, count: int) -> Value:
         front, behind = Writer(self.loop), Writer.behind(self.loop)
         barriers = front.emit("ttg.local_alloc", (), barriers_type(self.loop, count))
@@ -149,6 +151,8 @@ class _Inserter:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
         else:
             at.marked("ttng.arrive_barrier", [barrier, []], count=Number(1, i32))
+
+    # Buffers
 
     def _copy(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Copies to the ring in place of loads; one barrier counts the bytes of all."""
@@ -187,6 +191,8 @@ class _Inserter:
             at.marked("ttng.fence_async_shared", (), bCluster=False)
         alloc.replace([buffer])
         retype_views(buffer)
+
+    # Places
 
     def _place(self, block: Block, count: int) -> Place:
         """The place in rings of `count` that `block` uses now, counted by all who execute it."""
