@@ -136,7 +136,8 @@ def attributes_of_policy(
     require(isinstance(policy, (CachePolicy, NvidiaCachePolicy)), f"cache_policy is a CachePolicy, not {policy!r}")
     modifier = None if policy.cache_modifier == "none" else policy.cache_modifier
     fits = modifier is None or modifier in modifiers
-    require(fits, f"{function} has the cache modifiers {', '.join(modifiers) or 'of no kind'}, and not {modifier}")
+    has = f"the cache modifiers {', '.join(modifiers)}, and not" if modifiers else "no cache modifiers, and here is"
+    require(fits, f"{function} has {has} {modifier}")
     if isinstance(policy, CachePolicy):
         evict = "" if policy.eviction_policy == "evict_normal" else policy.eviction_policy
         return {name: Keyword(word) for name, word in (("cache", modifier), ("evict", evict)) if word}
