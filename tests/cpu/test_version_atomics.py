@@ -35,7 +35,7 @@ def count(x_ptr, places_ptr, sums_ptr, SCOPE: tl.constexpr, N: tl.constexpr):
 
 @tw.jit
 def number(x_ptr, places_ptr, sums_ptr, SCOPE: tl.constexpr, N: tl.constexpr):
-    """What was there before goes where `x` was."""
+    """The sums that were there before take the place of `x`."""
     i = tl.program_id(0) * N + tl.arange(0, N)
     old = tl.atomic_add(sums_ptr + tl.load(places_ptr + i), tl.load(x_ptr + i), sem="acq_rel", scope=SCOPE)
     tl.store(x_ptr + i, old)

@@ -227,7 +227,7 @@ def _that_are_there(tests: dict[str, Costs]) -> dict[str, Costs]:
 
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[int | None, list[str]]:
-    """What a command returns, or None if it takes too long, and the lines that it prints."""
+    """The exit status of a command, or None if it takes too long, and the lines that it prints."""
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=PIPE, stderr=DEVNULL, text=True, start_new_session=True
     )

@@ -19,7 +19,7 @@ PATIENCE = 5
 LEAST_SECONDS = 15
 """The processor's seconds that any test may take: the first one imports the package."""
 ENDED = -signal.SIGPROF
-"""What the process returns then."""
+"""The exit status of a process whose test took longer."""
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@
 The process imports and collects all tests once, then serves requests instead of running tests. For each it forks, gives
 the functions of one module the code of a mutant, and runs tests until one fails. That takes a tenth of a new process.
 The answer is that test, or an empty text; "?" if only a new process can tell, because the mutant changes what is
-executed when the module is imported. Who asks writes the file, too: processes that tests start import it.
+executed when the module is imported. The file has the mutant, too: processes that tests start import it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _functions_by_file() -> dict[str, list[FunctionType]]:
 
 
 def _answer(request: dict, items: dict[str, pytest.Item], functions: dict[str, list[FunctionType]]) -> str:
-    """What a fork says; it is ended when a test computes or waits for too long."""
+    """The answer of a fork; it is ended when a test computes or waits for too long."""
     module = sys.modules.get(request["module"])
     tests = [items[test] for test in request["tests"] if test in items]
     if module is None or len(tests) < len(request["tests"]):
@@ -130,7 +130,7 @@ def _place(code: CodeType) -> Place:
 
 
 def _own(code: CodeType) -> tuple:
-    """What a code does by itself, without the functions inside it."""
+    """The instructions and constants of a code, without the functions inside it."""
     constants = tuple((type(one), one) for one in code.co_consts if not isinstance(one, CodeType))
     return code.co_code, constants, code.co_names, code.co_varnames
 

@@ -69,7 +69,7 @@ def mark_blocks(tree: ast.Module, module: str) -> None:
 
 
 def mark_of(text: str, function: str, line: int) -> str | None:
-    """What the block of a line says, but for the module; None if the line stands in no function that is watched."""
+    """The mark of the block of a line, but for the module; None if the line stands in no function that is watched."""
     for name, node in _functions(ast.parse(text), ""):
         if name == function and node.lineno <= line <= (node.end_lineno or line):
             begins = [statements[place].lineno for statements, place in _blocks(node.body)]
@@ -99,7 +99,7 @@ def _mark(function: str, block: int) -> str:
 
 
 def _blocks(statements: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int]]:
-    """Where straight code begins: with a list of statements, and behind each that has statements inside."""
+    """The places where straight code begins: with a list of statements, and behind each that has statements inside."""
     begins = True
     for place, statement in enumerate(statements):
         if begins:
@@ -159,7 +159,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """What fails as it is can notice nothing."""
+    """Leave out tests that fail without a mutant: they can notice none."""
     if report.failed:
         _failed.add(report.nodeid)
 

@@ -16,8 +16,8 @@ real Triton is installed: the kernels in the cache import one or the other.
 Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
 16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
 
-What kernels of a graph add to by index, no other launch uses while they run: graphs run one kernel after the other.
-Their atomics say so by their scope, and are plain additions where one thread runs the launch, as those in C++ are.
+Graphs run one kernel after the other, so no other launch uses the memory to which a kernel adds by index. Its atomics
+say so by their scope, and are plain additions where one thread runs the launch, as those in C++ are.
 
 Imports. torch copies the text of a kernel and of the functions that it calls. It writes imports for names whose modules
 start with `triton`, and ours are modules of Tilewright: `add_imports` lets it write those, too.

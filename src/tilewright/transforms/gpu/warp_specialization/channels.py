@@ -56,7 +56,7 @@ class Channel:
     Attributes:
         block: the innermost block with all accesses.
         buffers: the ops that allocate them.
-        segments: in order.
+        segments: the segments of the accesses to them, in order.
         is_new: whether the buffers are new each time that the block is executed.
     """
 
@@ -205,5 +205,3 @@ def _segments(accesses: dict[Op, int], block: Block) -> list[Segment]:
     if len(segments) > 1 and segments[0].partition == segments[-1].partition and LOAD in partitions.values():
         raise UnknownAccessError
     return segments
-
-

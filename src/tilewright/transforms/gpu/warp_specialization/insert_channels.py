@@ -55,7 +55,7 @@ from tilewright.transforms.op_builder import OpBuilder
 TENSOR_MEMORY_COLUMNS = 512
 """The number of columns of a CTA's tensor memory."""
 ROWS = 128
-"""The number of rows of tensor memory; each column has 32 bits of each."""
+"""The number of rows of tensor memory, each with 32 bits per column."""
 Place = tuple[Value, Value]
 """The number of a place in a ring, and the parity of the round."""
 
@@ -92,7 +92,7 @@ class _Inserter:
         for alloc in product_buffers(self.loop):
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
                 keep_sum(self.loop, alloc)
-                write_no_start(alloc)
+                _write_no_start(alloc)
         channels = channels_of(self.loop)
         for channel in channels:
             self._hand_over(channel, self._places_of(channel))
@@ -292,7 +292,7 @@ def _columns(op: Op) -> int:
     return type.numel * type.bits // 32 // ROWS
 
 
-def write_no_start(alloc: TmemAlloc) -> None:
+def _write_no_start(alloc: TmemAlloc) -> None:
     """Do not write what a sum starts with where the first product of a loop takes its place; `alloc` is that sum.
 
     Where the loop has no step, those who read the sum take the start instead.
@@ -320,5 +320,3 @@ def _begins_anew(product: TensorCoreMma, loop: For) -> bool:
     adds = product.uses_accumulator
     carried = adds.owner is loop.body and adds.index > 0 and constant_of(loop.inits[adds.index - 1]) == 0
     return carried and constant_of(product.predicate) == 1 and "unsignedCmp" not in loop.attributes
-
-

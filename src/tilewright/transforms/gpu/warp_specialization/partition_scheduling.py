@@ -51,6 +51,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 from tilewright.transforms.matching import is_in
 
 CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
+"""Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
 MOST_WARPS = 32

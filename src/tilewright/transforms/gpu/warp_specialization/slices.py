@@ -4,7 +4,8 @@
     %t = ttng.tc_gen5_mma %a, %b, %m, …     {ttg.partition = array<i32: 1>}
     tt.descriptor_store %e[%i, %c0], %y     {ttg.partition = array<i32: 0>}
 
-Partition 0 is the warps that come to the loop. What several partitions compute, each for itself, has all their numbers.
+Partition 0 is the warps that come to the loop. An op that several partitions compute, each for itself, has the numbers
+of all of them.
 
     scf.for %k … iter_args(%n, %s) {            the slice of partition 2:
       "copy"(%n)     {ttg.partition = 2}        scf.for %k … iter_args(%n) {
@@ -32,7 +33,9 @@ from tilewright.transforms.matching import is_in
 DEFAULT, MMA, LOAD = 0, 1, 2
 """The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
 PARTITION = "ttg.partition"
+"""The attribute of an op that has the numbers of its partitions."""
 WARP_SPECIALIZE = "tt.warp_specialize"
+"""The attribute of a loop that the program asks to be divided."""
 
 
 def partitions_of_op(op: Op) -> tuple[int, ...]:
@@ -61,7 +64,7 @@ class Slice:
 
     Args:
         loop: the loop with marks.
-        partition: the number.
+        partition: the number of the partition.
         given: buffers that partitions hand to each other; what they come from is not part of the slice.
         results: values behind the loop that the slice has to give.
 
