@@ -128,6 +128,54 @@ def test_products_of_a_persistent_program(flat: bool, k: int, programs: int) -> 
     assert "global_to_local" in copies
 
 
+@tw.jit
+def begun_products(a, b, c, M, N, K, START: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    for tile in tl.range(0, M // BM * (N // BN), flatten=True, warp_specialize=True):
+        i, j = tile % (M // BM) * BM, tile // (M // BM) * BN
+        total = tl.full((BM, BN), START, tl.float32)
+        for k in range(0, K, BK):
+            total = tl.dot(left.load([i, k]), right.load([j, k]).T, total)
+        out.store([i, j], total.to(tl.float16))
+
+
+@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("k", [64, 192])
+def test_a_flat_loop_keeps_sums_that_begin_with_zeros_in_tensor_memory(start: int, k: int) -> None:
+    arguments, expected = factors(256, 128, k)
+    kernel = compiled(begun_products, arguments, capability=100, START=start, **BLOCK)
+    found = launch(kernel, (1,), arguments)[2]
+    np.testing.assert_array_equal(found, (expected.astype(np.float32) + start).astype(np.float16))
+    assert ("tmem_store" in partitions_of(kernel)[0]) == (start != 0)
+
+
+@tw.jit
+def watched_products(a, b, c, d, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    for tile in tl.range(0, M // BM * (N // BN), flatten=True, warp_specialize=True):
+        i, j = tile % (M // BM) * BM, tile // (M // BM) * BN
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            total = tl.dot(left.load([i, k]), right.load([j, k]).T, total)
+            tl.store(d + tile * (K // BK) + k // BK, tl.sum(total))
+        out.store([i, j], total.to(tl.float16))
+
+
+def test_a_sum_that_each_step_uses_is_taken_out() -> None:
+    (a, b, c, m, n, k), expected = factors(128, 128, 192)
+    arguments = [a, b, c, np.zeros((4, 3), np.float32), m, n, k]
+    kernel = compiled(watched_products, arguments, capability=100, **BLOCK)
+    _, _, found, sums = launch(kernel, (1,), arguments)
+    np.testing.assert_array_equal(found, expected)
+    tiles = [(a[i : i + 64].astype(np.float32), b[j : j + 64].astype(np.float32)) for j in (0, 64) for i in (0, 64)]
+    parts = [[(x[:, :step] @ y[:, :step].T).sum() for step in (64, 128, 192)] for x, y in tiles]
+    np.testing.assert_array_equal(sums, np.array(parts, np.float32))
+
+
 def test_the_next_tile_is_summed_up_while_the_last_one_is_stored() -> None:
     arguments, _ = factors(256, 128, 64)
     text = compiled(products, arguments, capability=100, FLAT=False, **BLOCK).asm["ttgir"]

@@ -47,6 +47,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     load_of,
     product_buffers,
 )
+from tilewright.transforms.gpu.warp_specialization.keep_sums import keep_sum
 from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, mark, marked_loops
 from tilewright.transforms.matching import constant_of, is_behind
 from tilewright.transforms.op_builder import OpBuilder
@@ -90,6 +91,7 @@ class _Inserter:
     def insert(self) -> None:
         for alloc in product_buffers(self.loop):
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
+                keep_sum(self.loop, alloc)
                 _write_no_start(alloc)
         channels = channels_of(self.loop)
         for channel in channels:
