@@ -1,4 +1,4 @@
-"""Where the time of products goes: packing, multiply-adds, what stands between them, with the loops of each.
+"""The time of products by what takes it (packing, multiply-adds, the code between them), with the loops of each.
 
     python bench/where.py --only 'matmul 1000'
     TILEWRIGHT_CPU=x86-64-v3 python bench/where.py --only 'bmm|conv2d' --loops 8
@@ -33,6 +33,7 @@ RATE = 8000
 """Samples per second."""
 MULTIPLY_ADDS = re.compile(r"vfn?madd|vdpbf16|vpdpbus|vpmaddwd")
 SIZE = {"L1": 0, "L2 or L3": 1}
+"""The numbers of the shapes of a row of "Kernels of others", by the cache that has room for their arrays."""
 
 
 @dataclass(frozen=True)

@@ -410,6 +410,16 @@ PIXELS = """
   }
 """
 
+COUNTS = """
+  tt.func public @kernel(%sums: !tt.ptr<i32>) {
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %base = tt.splat %sums : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %p = tt.addptr %base, %i : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    %old = tt.atomic_rmw add, relaxed, launch, %p, %i : (tensor<8x!tt.ptr<i32>>, tensor<8xi32>) -> tensor<8xi32>
+    tt.return
+  }
+"""
+
 MASKED_SUM = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
     %i = tt.make_range {end = 256 : i32, start = 0 : i32} : tensor<256xi32>
@@ -451,6 +461,7 @@ INPUTS = {
     "expand_reports": REPORTS,
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
+    "version_atomics": COUNTS,
     "version_strides": SPACED,
     "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,

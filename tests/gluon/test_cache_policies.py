@@ -14,7 +14,7 @@ import tilewright
 from tilewright import gluon
 from tilewright.gluon import language as gl
 from tilewright.language.gluon.nvidia import blackwell
-from tilewright.language.gluon.nvidia.hopper import CachePolicy, FractionalEvictionPolicy, async_copy, mbarrier, tma
+from tilewright.language.gluon.nvidia.hopper import CachePolicy, FractionalEvictionPolicy, mbarrier, tma
 
 SOME = FractionalEvictionPolicy("evict_last", 0.5)
 
@@ -89,7 +89,7 @@ def copies(x, out, POLICY: gl.constexpr):
         (writes, CachePolicy(l2_prefetch_size=64), "cuda:90", "store fetches nothing"),
         (both, gl.CachePolicy("ca"), "cuda:90", "load takes cache_policy, or cache_modifier and eviction_policy"),
         (reads, "evict_last", "cuda:90", "cache_policy is a CachePolicy, not 'evict_last'"),
-        (copies, gl.CachePolicy("ca"), "cuda:90", "async_load has the cache modifiers of no kind"),
+        (copies, gl.CachePolicy("ca"), "cuda:90", "async_load has no cache modifiers, and here is ca"),
         (copies, CachePolicy(l1="evict_last"), "cuda:90", "leave l1 and l2_prefetch_size out"),
         (copies, CachePolicy(l2=SOME, l2_prefetch_size=64), "cuda:90", "leave l1 and l2_prefetch_size out"),
         (reads, CachePolicy(l2=SOME), "cuda:75", "a policy for the L2 cache is not supported"),
@@ -134,7 +134,7 @@ def test_words_that_are_none(wrong: Any) -> None:
 
 def test_a_word_is_no_policy_for_the_second_cache() -> None:
     with pytest.raises(TypeError, match="l2 is a FractionalEvictionPolicy"):
-        CachePolicy(l2="evict_last")  # type: ignore[arg-type]
+        CachePolicy(l2="evict_last")  # type: ignore[arg-type]  # the mistake
 
 
 def test_all_modules_have_the_same_policies() -> None:
@@ -143,4 +143,3 @@ def test_all_modules_have_the_same_policies() -> None:
     some = "FractionalEvictionPolicy_evict_last_0d5_evict_unchanged"
     assert CachePolicy("cg", l2=SOME).mangle() == f"NvidiaCachePolicy_cg_None_{some}_None"
     assert hash(CachePolicy(l2=SOME)) == hash(CachePolicy(l2=FractionalEvictionPolicy("evict_last", 0.5)))
-    assert async_copy

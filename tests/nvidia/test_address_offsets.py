@@ -24,7 +24,6 @@ def test_a_distance_becomes_a_part_of_the_address() -> None:
     )
 
 
-
 @pytest.mark.parametrize(
     "body",
     [

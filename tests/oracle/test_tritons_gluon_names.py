@@ -41,7 +41,7 @@ OTHERWISE = {
     "language.nvidia.*.async_copy async_copy_global_to_shared": "`*args, **kwargs` there: an old name",
     "language.nvidia.*.tma async_copy_*": "as above",
 }
-"""What has other parameters, as above, and why."""
+"""Names with other parameters, as patterns behind their modules, and why."""
 
 
 def names(*command: str) -> dict[str, dict[str, list[str] | None]]:

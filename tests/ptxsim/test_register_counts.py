@@ -13,7 +13,7 @@ GIVES = "setmaxnreg.dec.sync.aligned.u32"
 
 
 def outcome(first: str, second: str, *, at_entry: int | None = 128, threads: int = 256) -> list[int]:
-    """What 256 threads store behind the code of warps 0 to 3, and of the others."""
+    """The numbers that threads store after warps 0 to 3 have run `first`, and the others `second`."""
     body = f"""
     setp.lt.u32 %p0, %r0, 128;
     @!%p0 bra others;

@@ -17,7 +17,7 @@ from tilewright.runtime.drivers.cpu.native import pool
 
 @dataclass(frozen=True)
 class Costs:
-    """What the machine takes, in microseconds.
+    """The times that the machine takes, in microseconds.
 
     Attributes:
         handover: until a thread that spins sees a job (0.6 to 1.1 measured).

@@ -14,6 +14,7 @@ from tilewright.ir.literals import float_text, round_float
 from tilewright.ir.types import f32
 
 ATTRIBUTE = "cachePolicy"
+"""The attribute of an access that has its policy."""
 _FIELD = re.compile(r"(\w+) = ([\w.+-]+)")
 
 

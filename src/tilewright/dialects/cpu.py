@@ -20,6 +20,7 @@
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
     %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
     "cpu.take"(%k) <{axis = x}>                                     this program does what the k - 1 after it would do
+    %a = "cpu.runs_alone"()                                         no other thread runs programs of this launch
 
 A buffer is a pointer to a tile in address space 5. Ops inside a nest keep their meaning on whole tiles, so a nest
 computes what its ops would compute one after the other; the lowering may only interleave them.
@@ -38,6 +39,7 @@ from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operand
 from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64
 
 ALL_PHASES = -1
+"""The phase of a `cpu.clip` that ends the loop over rows, in which all phases are."""
 SCRATCH = 5
 """The address space of buffers."""
 
@@ -95,7 +97,7 @@ class Nest(Op):
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
-        together: so many rows go side by side.
+        together: the number of rows that go side by side.
     """
 
     __slots__ = ()
@@ -157,8 +159,8 @@ def _verify_clip(op: Clip) -> None:
 class Clip(Op):
     """Says that a loop of the nest around may end where `mask` is off, which is on up to some lane.
 
-    Of several for one loop all masks have to be off. Where the loop fills buffers for other nests, it goes on as far as
-    these show them; where it reduces, one lane more.
+    If a loop has several, it ends where all their masks are off. A loop that fills buffers for other nests goes on as
+    far as these show them, a loop that reduces goes on for one lane more.
 
     Attributes:
         extent, phase: the extent of the loop, and the phase of the nest that it is in; ALL_PHASES: that over its rows.
@@ -274,6 +276,13 @@ class Take(Programs):
 
 
 declare("cpu.yield", terminator=True)
+
+
+def _verify_runs_alone(op: Op) -> None:
+    require(op.result.type is i1, op, "gives an i1")
+
+
+declare("cpu.runs_alone", verify=_verify_runs_alone)
 
 
 def buffer_type(tile: TensorType) -> PointerType:

@@ -21,7 +21,7 @@ from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
 ITSELF = -1
-"""The mask of all bits: what each CTA tells is its own barrier."""
+"""The mask of all bits, with which each CTA tells its own barrier."""
 
 
 class MemoryBarrier(Op):

@@ -115,6 +115,12 @@ def _programs_ahead(machine: Interpreter, op: ProgramsAhead, *_: Any) -> Any:
     return np.int64(1 if has_tiles else machine.grid[axis] - machine.program[axis])
 
 
+@executes("cpu.runs_alone")
+def _runs_alone(machine: Interpreter, op: Op, *_: Any) -> Any:
+    """Whether the program is the only one: each program is a claim of its own."""
+    return np.bool_(machine.grid == (1, 1, 1))
+
+
 @executes("cpu.take")
 def _take(machine: Interpreter, op: Take, count: Any) -> Any:
     axis, (x, y, z) = op.axis, machine.program

@@ -1,4 +1,4 @@
-"""Policies for caches as values of Gluon's programs: what loads, stores and copies ask of them.
+"""Policies for caches as values of Gluon's programs, which loads, stores and copies take.
 
 CachePolicy("cg")                                               as cache_modifier=".cg"
 CachePolicy(eviction_policy="evict_first")                      as eviction_policy="evict_first"
@@ -18,11 +18,14 @@ from tilewright.semantics.buffers import require
 from tilewright.semantics.constexpr import unwrap
 
 MODIFIERS = ("ca", "cg", "wb", "cs", "wt", "cv")
+"""All cache modifiers."""
 LOADS, STORES = ("ca", "cg", "cs", "cv"), ("wb", "cg", "cs", "wt")
+"""The cache modifiers of loads, and of stores."""
 EVICTIONS = ("evict_normal", "evict_first", "evict_last")
 PRIMARY = ("evict_normal", "evict_unchanged", "evict_first", "evict_last")
 L1_EVICTIONS = (*PRIMARY, "no_allocate")
 SECONDARY = ("evict_unchanged", "evict_first")
+"""The words for keeping lines: in both caches, in L2, in L1, and for the other lines of a fraction of L2."""
 PREFETCHES = (64, 128, 256)
 """Bytes that the L2 cache may fetch around an access."""
 
@@ -36,7 +39,7 @@ class _Constant:
     """A record whose fields are plain values, also where a program gives constants for them."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             object.__setattr__(self, field.name, unwrap(getattr(self, field.name)))
         self.check()
 
@@ -45,7 +48,7 @@ class _Constant:
 
     def mangle(self) -> str:
         """The piece of a mangled function name that stands for this value."""
-        words = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        words = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]  # as above
         told = "_".join(word.mangle() if isinstance(word, _Constant) else str(word) for word in words)
         return f"{type(self).__name__}_{told}".replace(".", "d").replace("-", "m")
 
@@ -123,8 +126,8 @@ def attributes_of_policy(
     Args:
         function: what the user calls.
         given: the policy.
-        others: `cache_modifier` and `eviction_policy`, which cannot be given beside it.
-        modifiers: those that the access has.
+        others: the `cache_modifier` and `eviction_policy`, which cannot be given beside it.
+        modifiers: the cache modifiers that the access has.
     """
     policy = unwrap(given)
     if policy is None:
@@ -133,7 +136,8 @@ def attributes_of_policy(
     require(isinstance(policy, (CachePolicy, NvidiaCachePolicy)), f"cache_policy is a CachePolicy, not {policy!r}")
     modifier = None if policy.cache_modifier == "none" else policy.cache_modifier
     fits = modifier is None or modifier in modifiers
-    require(fits, f"{function} has the cache modifiers {', '.join(modifiers) or 'of no kind'}, and not {modifier}")
+    has = f"the cache modifiers {', '.join(modifiers)}, and not" if modifiers else "no cache modifiers, and here is"
+    require(fits, f"{function} has {has} {modifier}")
     if isinstance(policy, CachePolicy):
         evict = "" if policy.eviction_policy == "evict_normal" else policy.eviction_policy
         return {name: Keyword(word) for name, word in (("cache", modifier), ("evict", evict)) if word}

@@ -86,7 +86,7 @@ def compares_as_one(value: Value) -> bool:
 
 
 def counts(value: Value, *, signed: bool) -> bool:
-    """Whether what a comparison of the tile `value` with a number says is how many of its elements are below."""
+    """Whether the tile `value` is below a number in its first lanes and in no others, if its elements go up by 1."""
     interval = interval_of(value)
     is_natural = interval is not None and interval[0] >= 0 and value.type.scalar.bits < 64
     return is_affine(value) and compares_as_one(value) and (signed or is_natural)

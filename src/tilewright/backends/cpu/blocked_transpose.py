@@ -6,10 +6,10 @@
                                       "cpu.nest"() …  tt.store %p, %x, %mask
                                    }
 
-Element by element, each store to a column would touch another cache line. Where a mask is off somewhere in the tile, or
+Element by element, each store to a column would touch another cache line. If a mask is off somewhere in the tile, or
 stores are redirected, the nest runs row by row; so in its version there are neither masks nor buffers to fall back to.
-Where some loads lie across others, those that disagree with the store are turned. Where the launch tells which lies
-across, by a stride that is 1, there is a version for each.
+If some loads lie across others, those that disagree with the store are transposed. If only the launch tells which one
+lies across, by a stride that is 1, there is a version for each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import reduce
 from tilewright.backends.cpu.alignment import Tags, operand_tags
 from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, STORES, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TURNED, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
@@ -156,7 +156,7 @@ def _facts_of(c: Context, store: Store | GuardedStore) -> Facts:
     """Whether its value and its addresses have neighbours along the last outer axis, not the inner one.
 
     Where some of the loads that the value is computed of have them along one axis and some along the other, those that
-    do not agree with the store are turned.
+    do not agree with the store are transposed.
     """
     shape = store.value.type.shape or ()
     inner, across = len(shape) - 1, len(shape) - 2
@@ -170,11 +170,11 @@ def _facts_of(c: Context, store: Store | GuardedStore) -> Facts:
     whole = {axis: [load for load in loads if _is_whole(load, store)] for axis, loads in votes.items()}
     is_mixed = bool(whole[inner] and whole[across])
     value_is_outer = store_is_outer if is_mixed else len(votes[across]) > len(votes[inner])
-    turned = whole[inner if store_is_outer else across] if is_mixed else []
+    transposed = whole[inner if store_is_outer else across] if is_mixed else []
     holds = {VALUE_IS_OUTER: value_is_outer, STORE_IS_OUTER: store_is_outer}
     return {
         store: {name: UNIT for name, is_so in holds.items() if is_so},
-        **{load: {TURNED: UNIT} for load in turned},
+        **{load: {TRANSPOSED: UNIT} for load in transposed},
     }
 
 

@@ -45,6 +45,7 @@ from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.backends.cpu.version_atomics import version_atomics
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -171,6 +172,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
+        Pass("version_atomics", version_atomics, "where one thread runs a whole launch, plain additions do"),
         Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
         Pass("store_columns", store_columns, "where columns lie apart, rows are neighbours more often"),
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),

@@ -31,6 +31,8 @@ from tilewright.ir.core import Op, Value
 
 _MOVES = (Broadcast, ExpandDims, Splat, Trans)
 """Ops whose lanes are those of their operand."""
+_COUNTED = {"slt": 1, "sle": 1, "ult": 1, "ule": 1, "sgt": -1, "sge": -1, "ugt": -1, "uge": -1}
+"""Comparisons that say how far a range goes: 1 where the range is the first operand, -1 where it is the second one."""
 
 
 class Bound(NamedTuple):
@@ -138,10 +140,6 @@ class Tails:
         if isinstance(value.op, _MOVES):
             return self._step(*operand_tags(value.op, tags)[0])
         return steps_along(value, self._steps).get(tags.index(self.lane), 0) if self.lane in tags else 0
-
-
-_COUNTED = {"slt": 1, "sle": 1, "ult": 1, "ule": 1, "sgt": -1, "sge": -1, "ugt": -1, "uge": -1}
-"""Comparisons that say how far a range goes: 1 where the range is the first operand, -1 where it is the second one."""
 
 
 def _joined(op: Op, tails: list[Tail | None]) -> Tail | None:

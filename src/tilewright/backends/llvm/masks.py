@@ -21,14 +21,21 @@ from tilewright.ir.core import Value
 
 SMALLEST_MASK = 8
 """The number of lanes of the narrowest mask that a register for masks is asked for."""
+LARGEST_MASK = 64
+"""The number of lanes that a register for masks has room for."""
 
 
 def lane_flags(w: LlvmWriter, mask: str, lanes: int, wanted: Sequence[int]) -> list[str]:
-    """The wanted lanes of a mask, each as an i1."""
+    """The wanted lanes of a mask, in ascending order, each as an i1."""
     if lanes == 1:
         return [mask] * len(wanted)
     if not w.target.has_avx512f:
         return [w.extract(vector("i1", lanes), mask, lane) for lane in wanted]
+    if lanes > LARGEST_MASK:
+        half = lanes // 2
+        low, high = (w.slice(mask, "i1", lanes, start, half) for start in (0, half))
+        below, above = [lane for lane in wanted if lane < half], [lane - half for lane in wanted if lane >= half]
+        return lane_flags(w, low, half, below) + lane_flags(w, high, half, above)
     type, number = _as_number(w, mask, lanes)
     shifted = [w.emit(f"lshr {type} {number}, {lane}") if lane else number for lane in wanted]
     return [w.emit(f"trunc {type} {one} to i1") for one in shifted]

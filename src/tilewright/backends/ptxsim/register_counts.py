@@ -19,9 +19,9 @@ from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Instruction, number_of
 
 GROUP = 4
-"""The warps of a group."""
+"""The number of warps of a group."""
 LEAST, MOST, STEP = 24, 256, 8
-"""The numbers of registers that a thread may have are multiples of STEP."""
+"""The least and the greatest number of registers that a thread may have, and the step from one to the next."""
 
 
 class RegisterFile:

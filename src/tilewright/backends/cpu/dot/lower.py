@@ -186,8 +186,7 @@ def _blocks(
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
-        last = ops.sub(spec.rows, plus(ops, first, 1)) if spec.rows is not None and plan.cuts_a else None
-        here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
+        here = _rows_from(ops, plan, rows, first)
         start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
         product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
@@ -229,6 +228,13 @@ def _blocks(
                 _half_block(ops, plan, rows, panel, c, count, (whole, rest_of_columns))
 
 
+def _rows_from(ops: LoopBuilder, plan: Plan, rows: Rows, first: Offset) -> Rows:
+    """The rows of A from `first` on; the last one that counts stands for those behind it."""
+    count = plan.spec.rows
+    last = ops.sub(count, plus(ops, first, 1)) if count is not None and plan.cuts_a else None
+    return replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
+
+
 def _half_block(
     ops: LoopBuilder,
     plan: Plan,
@@ -241,14 +247,13 @@ def _half_block(
     """The upper half of a block of rows, vector by vector, so that one small body does for all columns.
 
     Args:
-        number: of the block, the last one with rows that count.
-        columns: the panels that are computed, and the vectors of one more.
+        number: the number of the block, which is the last one with rows that count.
+        columns: the number of panels that are computed, and of vectors of one more.
     """
     spec, by, one = plan.spec, plan.by, replace(plan.shape, rows=plan.half_rows, vectors=1)
     c_bytes, bits = by.accumulator.bits // 8, plan.shape.vectors.bit_length() - 1
     first = times(ops, number, plan.shape.rows)
-    last = ops.sub(spec.rows, plus(ops, first, 1)) if spec.rows is not None and plan.cuts_a else None
-    here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
+    here = _rows_from(ops, plan, rows, first)
     start, offsets = behind(ops, c, first, spec.c_stride * c_bytes), here.offsets(ops, one.rows)
 
     def vector(v: Offset, _: list[Value]) -> list[Value]:

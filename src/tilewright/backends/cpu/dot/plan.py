@@ -147,7 +147,7 @@ def plan_of(spec: DotSpec, target: Target) -> Plan | None:
 def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
     """Whether the columns of A (operand 0) or B (operand 1) may lie apart from each other.
 
-    A is read word by word; B is packed. Where words are groups of neighbours, neither works.
+    A is read word by word; B is packed. Neither works with words that are groups of neighbours.
     """
     whole = select_arithmetic(spec.a_type, spec.acc_type, target).group == 1
     return whole and (operand == 0 or not spec.b_transposed)

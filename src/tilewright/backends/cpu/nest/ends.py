@@ -14,6 +14,9 @@ from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op
 from tilewright.ir.types import i64
 
+NOWHERE = ActiveLaneBound(0, 0)
+"""The bound of a mask that is off everywhere."""
+
 
 def end_of_rows(c: Context, nest: Nest, extent: int) -> Scalar:
     """The end of the loop over the rows of a nest, an i64."""
@@ -48,16 +51,14 @@ def end_of_loop(c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer:
     return _whole_steps(c, end, width + one_more, width, level)
 
 
-NOWHERE = ActiveLaneBound(0, 0)
-"""The bound of a mask that is off everywhere."""
-
-
 def _farthest(c: Context, bounds: Sequence[ActiveLaneBound]) -> Scalar:
+    """The greatest of the bounds, which all masks are off beyond."""
     level = max(bound.level for bound in bounds)
     return reduce(lambda a, b: c.binary("arith.maxsi", a, b, i64, level), [bound.below for bound in bounds])
 
 
 def _whole_steps(c: Context, number: Scalar, more: int, width: int, level: int) -> Scalar:
+    """The last multiple of `width` below `number + more`."""
     return c.binary("arith.andi", c.add(number, more - 1, i64, level), -width, i64, level)
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TURNED, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
@@ -115,13 +115,13 @@ class NestBuilder:
                 self._store_blocks(lanes, extents[1:], (*index, Uniform(counter, c.depth)))
             return
         stores = [store for store in self.nest.sinks if isinstance(store, Store)]
-        turned = [op.result for op in self.nest.body if isinstance(op, Load) and TURNED in op.attributes]
+        across = [op.result for op in self.nest.body if isinstance(op, Load) and TRANSPOSED in op.attributes]
         c.lanes, c.extent = lanes, self.nest.inner_extent(stores[0])
         with self._level(extents[0], lanes) as counter:
             row = Uniform(counter, c.depth)
             with self._level(c.extent, lanes) as c.position:
                 column = Uniform(c.position, c.depth)
-                for act in [act for store in stores for act in store_block(c, store, turned, index, row, column)]:
+                for act in [act for store in stores for act in store_block(c, store, across, index, row, column)]:
                     act()
 
     def _result(self, value: Value) -> Value:
@@ -144,7 +144,6 @@ class NestBuilder:
                 return
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
-
 
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
@@ -217,16 +216,16 @@ class NestBuilder:
 
 
 def store_block(
-    c: Context, store: Store, turned: list[Value], outer: Index, row: Uniform, column: Uniform
+    c: Context, store: Store, loads_across: list[Value], outer: Index, row: Uniform, column: Uniform
 ) -> list[Act]:
-    """Compute the W × W elements from (row, column) on, where some loads are `turned`; what is returned stores them."""
+    """Compute W × W elements from (row, column) on, with `loads_across` transposed; what is returned stores them."""
     along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
     across = [(*outer, Affine(row.value, 1, row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
     place, value = store.pointer, store.value
     value_is_outer, store_is_outer = (name in store.attributes for name in (VALUE_IS_OUTER, STORE_IS_OUTER))
     element = value.type.scalar
     asked, other = (across, along) if value_is_outer else (along, across)
-    _turn_loads(c, turned, asked, other)
+    _transpose_loads(c, loads_across, asked, other)
     vectors = [c.as_vector(evaluate(c, value, index), element) for index in asked]
     if value_is_outer != store_is_outer:
         vectors = [Vector(column, c.depth) for column in transposed(c.b, [v.value for v in vectors])]
@@ -234,7 +233,7 @@ def store_block(
     return [write(c, address, v, None, element) for address, v in zip(places, vectors, strict=True)]
 
 
-def _turn_loads(c: Context, loaded: list[Value], asked: list[Index], other: list[Index]) -> None:
+def _transpose_loads(c: Context, loaded: list[Value], asked: list[Index], other: list[Index]) -> None:
     """Load vectors along the axis that is not asked for, and keep their transpose as the answer."""
     for value in loaded:
         if c.known((value, asked[0])) is None:

@@ -24,7 +24,7 @@ from tilewright.backends.nvidia.lower.lowerer import (
     Lowering,
     struct,
 )
-from tilewright.backends.nvidia.lower.register_dealing import specializations
+from tilewright.backends.nvidia.lower.register_reallocation import specializations
 from tilewright.backends.nvidia.lower.warp_groups import WarpGroups, warps_of_block
 from tilewright.dialects.tt_function import Call, Return
 from tilewright.dialects.ttg_attributes import OFFSET

@@ -9,7 +9,7 @@ all arrive there, and only that one waits.
 ttng.barrier_expect %b, 8192, %p            %l = and %b, ~0x01000000     of pairs of CTAs: the even one's
                                             @%q mbarrier.arrive.expect_tx.shared::cluster.b64 _, [ %l ], 8192;
 
-Or one CTA arrives at the barriers of several, by a thread for each:
+One CTA may also arrive at the barriers of several, by a thread for each:
 
 ttng.arrive_barrier %b, 1 {fromCTA = 0}     @%q mbarrier.arrive.shared::cluster.b64 _, [ %b ^ %thread << 24 ];
 """
@@ -154,7 +154,7 @@ def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
 def _tell(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier, action: str, given: str) -> None:
     """Arrive at the own barrier, or those of several CTAs, when all threads have come here."""
     lowerer.barrier()
-    if others := others_told(lowerer, op):
+    if others := _others_told(lowerer, op):
         condition, address = _several(lowerer, op.barrier, others)
         operands = [("i1", on_condition(lowerer, condition, op.predicate)), (SHARED_POINTER, address)]
         lowerer.assembly(f"@$0 mbarrier.{action}.shared::cluster.b64 _, [ $1 ]{given};", operands)
@@ -163,7 +163,7 @@ def _tell(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier, action: str, give
         _by_one(lowerer, op, condition, f"mbarrier.{action}.{space_of(op.barrier)}.b64 _, [ $1 ]{given};")
 
 
-def others_told(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
+def _others_told(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
     """The bits of the number of a CTA in which those differ whose barriers one CTA tells."""
     return lowerer.target.num_ctas - 1 & ~op.from_cta
 

@@ -2,7 +2,7 @@
 
 %f = ttng.packed_arith add %x, %y : …f16        add.f16x2 %r3, %r1, %r2;
 
-Registers that hold copies of others are left out. Of those that remain each one goes with the next.
+Registers that hold copies of others are left out. The others go in pairs of neighbours.
 """
 
 from __future__ import annotations

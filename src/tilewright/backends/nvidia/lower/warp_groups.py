@@ -18,7 +18,7 @@ those of the same group in the other CTAs, by an mbarrier that each CTA has for 
 
 Warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the kernel.
 Partitions with more warps come first, so that groups of four warps stay groups of the hardware. If partitions say how
-many registers they want, each such group takes them for its part, and gives them back (`register_dealing`).
+many registers they want, each such group takes them for its part, and gives them back (`register_reallocation`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Group, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.mbarriers import RANK
-from tilewright.backends.nvidia.lower.register_dealing import GROUP, deal, deals_registers, specializations
+from tilewright.backends.nvidia.lower.register_reallocation import GROUP, reallocates, reallocation, specializations
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
 from tilewright.ir.core import Op, Value
@@ -69,7 +69,7 @@ def warps_of_block(functions: Sequence[Func], own: int, capability: int) -> int:
     """The number of warps that a block needs for all partitions of its functions."""
     ops = specializations(functions)
     warps = own + max((sum(op.partition_warps) for op in ops), default=0)
-    return -(-warps // GROUP) * GROUP if deals_registers(ops, own, capability) else warps
+    return -(-warps // GROUP) * GROUP if reallocates(ops, own, capability) else warps
 
 
 @dataclass
@@ -77,10 +77,10 @@ class Way:
     """How warps come to a partition, and where they go behind it.
 
     Attributes:
-        cases: of the choice among partitions.
+        cases: the cases of the choice among partitions.
         after: the label behind partitions.
-        before: the label in front of the choice, if it is one of its own.
-        choice: where it will stand.
+        before: the label in front of the choice, if the way has a choice of its own.
+        choice: the place where that choice will stand.
     """
 
     cases: list[str]
@@ -229,7 +229,7 @@ class WarpGroups:
         self._meet()
         w.do(f"br label %{default}")
         starts = first_warps(op.partition_warps, self._own)
-        own, ways = self._deal(op, number, starts)
+        own, ways = self._reallocate(op, number, starts)
         for index, first in enumerate(starts):
             label, count = w.fresh_label("partition"), op.partition_warps[index]
             way = ways.get(first // GROUP, Way(self._cases, self._idle))
@@ -251,18 +251,18 @@ class WarpGroups:
         for result, value in zip(op.results, op.default.terminator.operands, strict=True):
             lowerer.alias(result, value)
 
-    def _deal(self, op: WarpSpecialize, number: int, starts: Sequence[int]) -> tuple[int, dict[int, Way]]:
-        """Let groups of warps take the registers for their parts; what is the kernel's, and the ways of other groups.
+    def _reallocate(self, op: WarpSpecialize, number: int, starts: Sequence[int]) -> tuple[int, dict[int, Way]]:
+        """Let groups take the registers for their parts; returns the number for the kernel, and the ways of others.
 
         All warps of a group come to one instruction that changes the number, and to another one at the end.
         """
         w, at_entry = self._lowerer.w, self._registers
         if not at_entry or not op.registers:
             return at_entry, {}
-        dealt = deal(op, starts, self._own, self._warps, at_entry)
+        new = reallocation(op, starts, self._own, self._warps, at_entry)
         ways: dict[int, Way] = {}
         found: dict[int, Way] = {}
-        for place, count in enumerate(dealt.others):
+        for place, count in enumerate(new.others):
             if count == at_entry:
                 continue
             if count not in ways:
@@ -278,12 +278,12 @@ class WarpGroups:
             found[group] = ways[count]
             keys = (number * WARPS_IN_KEY + warp for warp in range(group * GROUP, (group + 1) * GROUP))
             self._cases += [f"i32 {key}, label %{ways[count].before}" for key in keys]
-        return dealt.own, found
+        return new.own, found
 
     def _finish_choices(self, ways: Mapping[int, Way]) -> None:
-        """The partitions are known: write where the warps go that have their registers."""
+        """Write where the warps go that have their registers; all partitions are known by now."""
         for way in {id(way): way for way in ways.values()}.values():
-            assert way.choice is not None, "ways that deal have a choice"
+            assert way.choice is not None, "ways of groups that take other registers have a choice"
             way.choice.parts.append(f"  switch i32 {self._key}, label %{way.after} [ {' '.join(way.cases)} ]")
 
     def _change_registers(self, before: int, after: int) -> None:

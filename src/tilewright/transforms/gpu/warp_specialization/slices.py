@@ -4,7 +4,8 @@
     %t = ttng.tc_gen5_mma %a, %b, %m, …     {ttg.partition = array<i32: 1>}
     tt.descriptor_store %e[%i, %c0], %y     {ttg.partition = array<i32: 0>}
 
-Partition 0 is the warps that come to the loop. What several partitions compute, each for itself, has all their numbers.
+Partition 0 is the warps that come to the loop. An op that several partitions compute, each for itself, has the numbers
+of all of them.
 
     scf.for %k … iter_args(%n, %s) {            the slice of partition 2:
       "copy"(%n)     {ttg.partition = 2}        scf.for %k … iter_args(%n) {
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import DotLike
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
@@ -31,7 +33,9 @@ from tilewright.transforms.matching import is_in
 DEFAULT, MMA, LOAD = 0, 1, 2
 """The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
 PARTITION = "ttg.partition"
+"""The attribute of an op that has the numbers of its partitions."""
 WARP_SPECIALIZE = "tt.warp_specialize"
+"""The attribute of a loop that the program asks to be divided."""
 
 
 def partitions_of_op(op: Op) -> tuple[int, ...]:
@@ -60,7 +64,7 @@ class Slice:
 
     Args:
         loop: the loop with marks.
-        partition: the number.
+        partition: the number of the partition.
         given: buffers that partitions hand to each other; what they come from is not part of the slice.
         results: values behind the loop that the slice has to give.
 
@@ -71,6 +75,7 @@ class Slice:
         ops: the ops of the slice.
         carried: the loops and branches with the numbers of their results that the slice needs.
         captured: values from outside of the loop, in order.
+        remade: ops outside of the loop whose tiles the partition computes for itself, in order.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Slice:
         self.ops: set[Op] = {loop}
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
+        self.remade: dict[Op, None] = {}
         self._waiting: list[Op | Value] = [*results, *loop.operands[:3]]
         own = (op for op in loop.walk() if partition in partitions_of_op(op))
         self._waiting += (op for op in own if not op.regions and not op.definition.terminator and not is_pure(op))
@@ -108,9 +114,13 @@ class Slice:
     def _check(self, op: Op) -> None:
         if isinstance(op, (For, If)) or self.partition in partitions_of_op(op):
             return
-        tiles = any(isinstance(value.type, TensorType) for value in op.results)
-        if not is_pure(op) or (tiles and self.partition != DEFAULT):
+        if not (is_pure(op) if self.partition == DEFAULT else self._is_computed_again(op)):
             raise ForeignValueError(op.name)
+
+    def _is_computed_again(self, op: Op) -> bool:
+        """Whether a partition besides the default one computes `op` for itself: addresses, but no products or sums."""
+        tiles = any(isinstance(value.type, TensorType) for value in op.results)
+        return is_pure(op) and not (tiles and (self.partition == MMA or op.regions or isinstance(op, DotLike)))
 
     def _need_value(self, value: Value) -> None:
         if value in self.given or value.type is async_token:
@@ -144,9 +154,16 @@ class Slice:
             self._waiting += [arm.block.terminator.operands[number] for arm in around.arms]
 
     def _capture(self, value: Value) -> None:
-        if self.partition != DEFAULT and isinstance(value.type, TensorType):
+        if self.partition == DEFAULT or not isinstance(value.type, TensorType):
+            self.captured[value] = None
+            return
+        op = value.op
+        if op is None or not self._is_computed_again(op):
             raise ForeignValueError("a tile from outside")
-        self.captured[value] = None
+        if op not in self.remade:
+            for operand in op.operands:
+                self._capture(operand)
+            self.remade[op] = None
 
     def write(self, block: Block, mapping: dict[Value, Value]) -> None:
         """Put a copy of the slice to the end of `block`, with its values in place of those of the loop."""

@@ -1,4 +1,4 @@
-"""Loads that lie across the others of their nest are turned in squares, also where only the launch tells which."""
+"""Loads that lie across the others of their nest are transposed in squares, also where only the launch tells which."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ def test_an_operand_over_itself_is_added_as_the_interpreter_does() -> None:
 
 def versions_of(kernel: Callable[..., object], *arguments: object, **constants: object) -> tuple[Op, Op, list[Nest]]:
     """ttcir before and after, and the nests by squares."""
-    text = kernel.warmup(*arguments, grid=(1, 1), **constants).asm["ttcir"]  # type: ignore[attr-defined]
+    text = kernel.warmup(*arguments, grid=(1, 1), **constants).asm["ttcir"]  # type: ignore[attr-defined]  # `jit` made it
     before, after = parse_module(text), parse_module(text)
     blocked_transpose(after, host_target("x86-64-v3"))
     verify(after)
     return before, after, [op for op in after.walk() if isinstance(op, Nest) and op.square]
 
 
-def turned_loads(nest: Nest) -> list[int]:
+def transposed_loads(nest: Nest) -> list[int]:
     loads = [op for op in nest.body if isinstance(op, Load)]
-    return [number for number, load in enumerate(loads) if "cpu.turned" in load.attributes]
+    return [number for number, load in enumerate(loads) if "cpu.transposed" in load.attributes]
 
 
 X = np.zeros(256, np.float32)
@@ -116,16 +116,16 @@ X = np.zeros(256, np.float32)
 
 def test_each_load_has_a_version_in_which_it_alone_lies_across() -> None:
     *_, squares = versions_of(add_strided, X, X, X, 16, 1, 16, 1, 16, 1, 16, 16, BM=16, BN=16)
-    assert [turned_loads(nest) for nest in squares] == [[0], [1]]
+    assert [transposed_loads(nest) for nest in squares] == [[0], [1]]
     assert all(nest.square == 8 for nest in squares)
     *_, squares = versions_of(add_three, X, X, X, X, 1, 1, 16, 1, N=16)
     assert not squares  # the third load would make three
 
 
 @pytest.mark.parametrize("out_turned", [False, True])
-def test_what_disagrees_with_the_store_is_turned(out_turned: bool) -> None:
+def test_what_disagrees_with_the_store_is_transposed(out_turned: bool) -> None:
     *_, squares = versions_of(add_turned, X, X, X, X, 16, 16, OUT=out_turned, BM=16, BN=16)
-    assert [turned_loads(nest) for nest in squares] == [[0] if out_turned else [1]]
+    assert [transposed_loads(nest) for nest in squares] == [[0] if out_turned else [1]]
 
 
 @pytest.mark.parametrize(("m", "n"), [(16, 16), (16, 9), (3, 16)])
@@ -159,6 +159,6 @@ def test_operands_that_overlap_the_result_go_row_by_row(shift: int) -> None:
     np.testing.assert_array_equal(*found)
 
 
-def test_text_of_a_square_with_a_turned_load(golden: Callable[[str, str], None]) -> None:
+def test_text_of_a_square_with_a_transposed_load(golden: Callable[[str, str], None]) -> None:
     _, module, _ = versions_of(add_turned, X, X, X, X, 16, 16, OUT=False, BM=16, BN=16)
-    golden(print_op(module), "cpu/passes/turned_loads.ttcir")
+    golden(print_op(module), "cpu/passes/transposed_loads.ttcir")

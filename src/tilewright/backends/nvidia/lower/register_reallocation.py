@@ -1,7 +1,8 @@
-"""How registers are dealt among groups of four warps, while each does its part of a `ttg.warp_specialize`.
+"""Registers are reallocated among groups of four warps, while each does its part of a `ttg.warp_specialize`.
 
-    warps 0 to 3: the kernel; 4 to 7: partitions that want 24                    168 for each thread at entry, of which
-    Deal(own=240, others=(24, 240))                                              groups give back and take some
+    at entry: 168 for each thread of 12 warps
+    warps 4 to 7: partitions that want 24; warps 8 to 11: partitions that want 240
+    Reallocation(own=240, others=(24, 240)): warps 0 to 3, the kernel's own, take what the others leave
 
 A group has what the most demanding of its partitions wants; what is left over is the kernel's own.
 """
@@ -17,14 +18,14 @@ from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 
 GROUP = 4
-"""The warps of a group."""
+"""The number of warps of a group."""
 SINCE = 90
 """The first compute capability whose warps give registers to one another."""
 FILE, LEAST, MOST, STEP = 65536, 24, 256, 8
-"""The registers of a multiprocessor; those of a thread are multiples of STEP between LEAST and MOST."""
+"""The number of registers of a multiprocessor; the least, the greatest and the step of the number of a thread."""
 
 
-class Deal(NamedTuple):
+class Reallocation(NamedTuple):
     """The registers of a thread while partitions run: of the kernel's own groups, and of each group behind them."""
 
     own: int
@@ -36,34 +37,34 @@ def specializations(functions: Sequence[Func]) -> list[WarpSpecialize]:
     return [op for function in functions for op in function.walk() if isinstance(op, WarpSpecialize)]
 
 
-def deals_registers(ops: Sequence[WarpSpecialize], own: int, capability: int) -> bool:
+def reallocates(ops: Sequence[WarpSpecialize], own: int, capability: int) -> bool:
     """Whether some op says how many registers its partitions want, and the hardware can follow."""
     return capability >= SINCE and not own % GROUP and any(op.registers for op in ops)
 
 
-def registers_to_deal(functions: Sequence[Func], target: Target, warps: int, asked: int) -> int:
+def registers_at_entry(functions: Sequence[Func], target: Target, warps: int, asked: int) -> int:
     """The registers of each thread at entry, of which groups give and take; 0 if none does.
 
     Args:
-        functions: of the kernel.
-        target: its own number of warps, and the device.
-        warps: of the block, which has a multiprocessor to itself.
-        asked: what the kernel is to have, or 0.
+        functions: the functions of the kernel.
+        target: the device, and the kernel's own number of warps.
+        warps: the number of warps of the block, which has a multiprocessor to itself.
+        asked: the number of registers that the user wants the kernel to have, or 0.
     """
-    if not deals_registers(specializations(functions), target.num_warps, target.capability):
+    if not reallocates(specializations(functions), target.num_warps, target.capability):
         return 0
     return min(max((asked or FILE // (warps * WARP)) // STEP * STEP, LEAST), MOST)
 
 
-def deal(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int, at_entry: int) -> Deal:
+def reallocation(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int, at_entry: int) -> Reallocation:
     """The registers of all groups while `op` runs.
 
     Args:
-        op: it says what its partitions want.
+        op: the op, which says what its partitions want.
         starts: the first warp of each partition.
-        own: the kernel's own warps.
-        warps: of the block.
-        at_entry: the registers of each thread at entry.
+        own: the number of the kernel's own warps.
+        warps: the number of warps of the block.
+        at_entry: the number of registers of each thread at entry.
     """
     wanted = [LEAST] * (warps // GROUP)
     for first, count, registers in zip(starts, op.partition_warps, op.registers, strict=True):
@@ -75,4 +76,4 @@ def deal(op: WarpSpecialize, starts: Sequence[int], own: int, warps: int, at_ent
         asked = f"{sum(others) * GROUP * WARP} of {at_entry * warps * WARP}"
         what = f"warp_specialize that asks for so many registers ({asked})"
         raise refused(op, what, "too few are left to the kernel")
-    return Deal(min(left, MOST), others)
+    return Reallocation(min(left, MOST), others)
