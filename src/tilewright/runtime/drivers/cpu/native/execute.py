@@ -171,7 +171,7 @@ def _most_threads(f: Function, total: I64, allowed: I64) -> None:
 
 @native("i64")
 def _useful_threads(f: Function, work: I64, most: I64, started: I64) -> None:
-    """The number of threads to use for an amount of work: 1 or the most that are allowed."""
+    """The number of threads to use for an amount of work: 1, or as many of those allowed as have enough of it each."""
     table = runtime(f)
     pool = f.get(TABLE, table, "pool")
     f.give_when(most < 2, 1)
@@ -182,7 +182,10 @@ def _useful_threads(f: Function, work: I64, most: I64, started: I64) -> None:
     all_sleep = f.get(POOL, pool, "workers") <= sleepers
     with f.when(all_sleep), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
         f.give(1)
-    f.give(most)
+    each = f.get(TABLE, table, "hot_ticks").shift_signed(1) | 1  # half of what two threads are worth; never 0
+    enough = work // each
+    f.give_when(enough < 3, 2)
+    f.give(f.choose(enough < most, enough, most))
 
 
 @native("i1")
