@@ -98,7 +98,9 @@ SMALL_FILES = {
     **dict.fromkeys(
         (
             *("backends/cpu/expand_dots.py", "backends/cpu/expand_histogram.py", "backends/cpu/expand_unsplat.py"),
+            "backends/cpu/version_atomics.py",
             *("transforms/adopt_libraries.py", "transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
+            "transforms/gpu/warp_specialization/automatic.py",
         ),
         "a pass, and each pass has its file",
     ),
@@ -133,7 +135,6 @@ SMALL_FILES = {
     "runtime/drivers/cuda/structs.py": "copied into the bundles that run on machines without Tilewright",
     "semantics/named_ops.py": "how the nine files of Gluon's language for NVIDIA's GPUs make ops",
     "semantics/running_sums.py": "a type of the language, apart from those that every kernel has",
-    "transforms/functions.py": "the functions of a module, which nearly all passes ask for",
 }
 """Other files of fewer than `MIN_FILE` lines, each with its reason."""
 

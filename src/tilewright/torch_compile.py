@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module, reload
 from importlib.abc import Loader
@@ -26,16 +27,18 @@ from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
     CACHES,
     CHOICES,
+    KERNELS,
     SCHEDULER,
     add_imports,
     fuse_untimed,
     leave_out_cpp,
     left_to_torch,
     name_compiler,
+    own_sums,
     time_briefly,
 )
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights
+from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights, whole_gradients
 from tilewright.runtime.drivers.cpu.launcher import set_num_threads
 from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError
@@ -72,7 +75,8 @@ def tilewright(
         set_num_threads(torch().get_num_threads())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
-    return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
+    with whole_gradients(torch()) if on_cpus else nullcontext():
+        return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 
 def show_triton() -> None:
@@ -103,6 +107,7 @@ def show_triton() -> None:
     when_imported(CACHES, partial(name_compiler, beside=is_beside))
     when_imported(SCHEDULER, fuse_untimed)
     when_imported(CHOICES, leave_out_cpp)
+    when_imported(KERNELS, own_sums)
     when_imported(GRAPH, weigh_weights)
     when_imported(LOOPS, tile_long_rows)
     add_imports()

@@ -46,6 +46,20 @@ def test_partitions_know_what_they_are_given() -> None:
     assert known["m"].divisibility == (16,)
 
 
+@pytest.mark.parametrize(("element", "divisor"), [("i8", 2), ("f16", 4), ("f32", 8), ("f64", 16)])
+def test_pointers_are_divided_by_bytes(element: str, divisor: int) -> None:
+    known = facts(
+        f"%p: !tt.ptr<{element}> {{tt.divisibility = 16 : i32}}",
+        f"""
+        %c2 = arith.constant 2 : i32
+        %pid = tt.get_program_id x : i32
+        %o = arith.muli %pid, %c2 : i32
+        %q = tt.addptr %p, %o : !tt.ptr<{element}>, i32
+        """,
+    )
+    assert known["q"].divisibility == (divisor,)
+
+
 def test_offsets_of_a_block() -> None:
     known = facts(
         "%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32 {tt.divisibility = 16 : i32}",

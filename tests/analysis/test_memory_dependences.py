@@ -157,12 +157,16 @@ def test_a_mask_ends_what_may_be_reached() -> None:
     assert answer(shifted + load("%p", "%below") + store("%q")) == "Guarded: 32 - 4·min(64, n) >= 0 | never"
 
 
-def test_complements_are_apart() -> None:
-    """What an element further on is loaded where `i < n`, and stored where `i >= n`."""
-    masks = f"%not = arith.cmpi sge, %i, %eight : {TILE}\n%few = arith.cmpi slt, %i, %eight : {TILE}\n"
+@pytest.mark.parametrize(
+    ("limit", "shared"),
+    [("%eight", "Ordered"), ("%ns", "Guarded: -4 + 4·max(0, n) - 4·min(64, n) >= 0 | never")],
+)
+def test_complements_are_apart(limit: str, shared: str) -> None:
+    """An element is loaded one place further on where `i < n`, and stored where `i >= n`."""
+    masks = f"%not = arith.cmpi sge, %i, {limit} : {TILE}\n%few = arith.cmpi slt, %i, {limit} : {TILE}\n"
     shifted = op("subi", "%i", "%one") + places("%j")
     assert answer(masks + shifted + load("%q", "%few") + store("%p", "%not")) == "Independent"
-    assert answer(masks + shifted + load("%q", "%not") + store("%p", "%few")) == "Ordered"
+    assert answer(masks + shifted + load("%q", "%not") + store("%p", "%few")) == shared
 
 
 def test_a_fifo_is_ordered_by_its_last_store() -> None:

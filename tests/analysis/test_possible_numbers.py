@@ -37,9 +37,9 @@ BINARY = (
 )
 
 
-def op_of(name: str, operands: int) -> Op:
+def op_of(name: str, operands: int, element: str = "f32") -> Op:
     values = ", ".join(["%a", "%b", "%c"][:operands])
-    text = f"tt.func @f(%a: f32, %b: f32, %c: f32) {{\n  %r = {name} {values} : f32\n  tt.return\n}}"
+    text = f"tt.func @f(%a: T, %b: T, %c: T) {{\n  %r = {name} {values} : T\n  tt.return\n}}".replace("T", element)
     return next(op for op in parse_module(text).walk() if op.name == name)
 
 
@@ -79,6 +79,13 @@ def test_results_are_among_what_is_claimed(name: str) -> None:
 def test_claims(name: str, operands: list[str | None], result: set[str] | None) -> None:
     numbers = [None if operand is None else frozenset((operand,)) for operand in operands]
     assert numbers_of_result(op_of(name, len(operands)), numbers) == result
+
+
+@pytest.mark.parametrize(("name", "operands"), [("arith.subf", ["-inf", None]), ("arith.negf", ["1.0"])])
+def test_nothing_is_claimed_of_eight_bits_which_saturate(name: str, operands: list[str | None]) -> None:
+    numbers = [None if operand is None else frozenset((operand,)) for operand in operands]
+    assert numbers_of_result(op_of(name, len(operands), "f16"), numbers) is not None
+    assert numbers_of_result(op_of(name, len(operands), "f8E5M2"), numbers) is None
 
 
 def test_selections_of_either_side() -> None:

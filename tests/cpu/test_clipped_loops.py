@@ -17,6 +17,8 @@ from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import Interpreter
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.verifier import verify
 from tilewright.transforms.matching import integer_of
 
 TILE, W = 1024, 16
@@ -346,6 +348,25 @@ def test_sums_along_rows_keep_columns_apart(kernel: Any, chunks: int, monkeypatc
     assert 2 * 4 * chunks in chunks_run(loops_of(kernel), 40, monkeypatch)
 
 
+def test_only_a_mask_that_stays_off_ends_a_loop() -> None:
+    """The interpreter of tiles says so; `on` is on everywhere but in one lane."""
+    module = parse_module("""
+    tt.func public @kernel(%x: !tt.ptr<f32>, %n: i32) {
+      "cpu.nest"() <{mode = rows, outer = array<i64>}> ({
+        %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+        %number = tt.splat %n : i32 -> tensor<8xi32>
+        %on = arith.cmpi ne, %i, %number : tensor<8xi32>
+        "cpu.clip"(%on) <{axes = array<i64: 0>, extent = 8 : i64, phase = 0 : i64}> : (tensor<8xi1>) -> ()
+        "cpu.yield"() : () -> ()
+      }) : () -> ()
+      tt.return
+    }""")
+    verify(module)
+    run_ir(module, [np.zeros(8, np.float32), 7])
+    with pytest.raises(AssertionError, match="on again"):
+        run_ir(module, [np.zeros(8, np.float32), 6])
+
+
 @pytest.mark.parametrize("n", [-1, 0, 1, W - 1, W, W + 1, 40, TILE - 1, TILE])
 @pytest.mark.parametrize(
     ("kernel", "constants"),
@@ -365,7 +386,7 @@ def test_results_have_the_bits_of_whole_loops(
     """NaN, infinities and both zeros in the row; each lane adds up the same numbers in the same order."""
     clipped = loops_of(kernel, **constants)
     with monkeypatch.context() as patch:
-        patch.setattr(inner, "end_of_loop", lambda tails, sinks, extent, outer, width: extent)
+        patch.setattr(inner, "end_of_loop", lambda c, nest, sinks, extent, outer, width: extent)
         whole = loops_of(kernel, **constants)
     ordinary = np.random.default_rng(5).standard_normal(TILE).astype(np.float32)
     for special in (1.0, -0.0, np.inf, -np.inf, np.nan):

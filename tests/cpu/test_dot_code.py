@@ -195,7 +195,7 @@ def test_a_transposed_operand_that_many_panels_read_is_copied() -> None:
 
 
 def test_rows_are_packed_in_long_pieces_in_front_of_the_blocks() -> None:
-    spec = replace(make_spec((64, 128, 32), f32, f32), b_stride=B_STRIDE)
+    spec = replace(make_spec((128, 128, 32), f32, f32), b_stride=B_STRIDE)
     blocks = re.split(r"\n(?=\w+:\n)", dot_text([spec], ZEN4))
     kernel = next(number for number, block in enumerate(blocks) if block.count("call <16 x float> @llvm.fma") == 16)
     packing = next(number for number, block in enumerate(blocks) if "load" in block)

@@ -11,6 +11,8 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
 
 WHOLE = 5
 """The content of memory that must not be written."""
@@ -147,14 +149,17 @@ def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [5, 16, 64, 80, 128])
-@pytest.mark.parametrize("rows", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize(
+    ("rows", "block"),
+    [*((rows, 16) for rows in (0, 1, 2, 3, 9)), *((rows, 64) for rows in (0, 3, 4, 5, 36, 37, 61, 64))],
+)
 @pytest.mark.parametrize("is_across", [False, True])
-def test_few_rows(rows: int, columns: int, is_across: bool) -> None:
+def test_few_rows(rows: int, block: int, columns: int, is_across: bool) -> None:
     a, b = numbers(rows or 1, 21, np.float32, 1), numbers(21, columns, np.float32, 1)
     b = np.copy(b, "F") if is_across else b
-    c = np.full((16, columns), WHOLE, np.float32)
+    c = np.full((block, columns), WHOLE, np.float32)
     steps = (stride // b.itemsize for stride in b.strides)
-    few_rows[(columns // 64 + 1,)](a, b, c, rows, columns, 21, *steps, BM=16, BN=64, BK=16)
+    few_rows[(columns // 64 + 1,)](a, b, c, rows, columns, 21, *steps, BM=block, BN=64, BK=16)
     np.testing.assert_array_equal(c[:rows], (a @ b)[:rows])
     assert (c[rows:] == WHOLE).all()
 
@@ -182,13 +187,23 @@ def packing_in(text: str) -> str:
     return text.partition("tensor<2048xi8>")[2].partition("vector.fma")[0]
 
 
-@pytest.mark.parametrize(("rows", "how", "is_packed", "is_asked"), [
-    (64, "", True, True), (64, "shown", True, False), (32, "", False, False),
-])
-def test_b_is_packed_only_where_it_is_read_often(rows: int, how: str, is_packed: bool, is_asked: bool) -> None:
+@pytest.mark.parametrize(("rows", "how", "is_packed"), [(128, "", True), (128, "shown", True), (64, "", False)])
+def test_b_is_packed_only_where_it_is_read_often_from_rows_that_collide(rows: int, how: str, is_packed: bool) -> None:
+    """16 rows of fp32 that lie a multiple of 2048 bytes apart are eight on one set of 64 lines."""
     packing = packing_in(loops_of(32, how, M=rows))
     assert bool(packing) == is_packed
-    assert (":3 = scf.if" in packing) == is_asked
+    assert (":3 = scf.if" in packing) == is_packed
+    assert ("%c2047_i64" in packing) == is_packed
+
+
+@pytest.mark.parametrize("apart", [128, 500, 512, 1024])
+@pytest.mark.parametrize("columns", [13, 32])
+def test_rows_collide_or_not(apart: int, columns: int) -> None:
+    a, wide = numbers(128, 21, np.float32, 1), numbers(21, apart, np.float32, 0)
+    out = np.full((128, 32), WHOLE, np.float32)
+    product[(1,)](a, wide, out, columns, 21, apart, 1, M=128, BN=32, BK=16)
+    np.testing.assert_array_equal(out[:, :columns], 2 * (a @ wide[:, :columns]))
+    assert (out[:, columns:] == WHOLE).all()
 
 
 def test_columns_that_turn_out_to_be_neighbours_are_packed_in_vectors() -> None:
@@ -198,7 +213,24 @@ def test_columns_that_turn_out_to_be_neighbours_are_packed_in_vectors() -> None:
     assert "-> vector<16xf32>" in first
 
 
-@pytest.mark.parametrize(("rows", "bodies"), [(16, 1), (32, 0)])
-def test_tiles_of_few_rows_have_a_body_for_single_ones(rows: int, bodies: int) -> None:
+@pytest.mark.parametrize(("rows", "wanted"), [(16, [1]), (32, [4]), (64, [4])])
+def test_tiles_have_a_body_for_single_rows_or_for_half_a_block(rows: int, wanted: list[int]) -> None:
     text = loops_of(64, "", few_rows, BM=rows)
-    assert len(re.findall(r":6 = scf.for", text)) == bodies  # two pointers, sums of 64 columns
+    bodies = re.findall(r":6 = scf.for.*?scf.yield", text, re.DOTALL)  # two pointers, four sums
+    assert [body.count("vector.broadcast") for body in bodies] == wanted  # words of A
+
+
+def test_half_a_block_needs_rows_that_end_early() -> None:
+    assert not re.findall(r":6 = scf.for", loops_of(64, "", M=64))
+    assert not re.findall(r":6 = scf.for", loops_of(64, "shown", M=64))
+
+
+@pytest.mark.parametrize("rows", [0, 3, 4, 5, 12, 20, 21])
+def test_loops_of_half_a_block(rows: int) -> None:
+    """The interpreter runs what the micro-kernel becomes."""
+    module = parse_module(loops_of(32, "", few_rows, BM=32))
+    a, b = numbers(rows or 1, 16, np.float32, 1), numbers(16, 20, np.float32, 1)
+    c = np.full((32, 20), WHOLE, np.float32)
+    run_ir(module, [a.reshape(-1), b.reshape(-1), c.reshape(-1), rows, 20, 16, 20], (1,))
+    np.testing.assert_array_equal(c[:rows], (a @ b)[:rows])
+    assert (c[rows:] == WHOLE).all()

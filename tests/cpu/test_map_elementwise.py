@@ -230,6 +230,26 @@ def of_first(x, y):
     return steps_to_one(x)
 
 
+@tw.jit
+def in_common_turns(x, y):
+    """All elements agree on the end of the loop and on the side of the outer branch, and not on the inner one's."""
+    turn, total = 0, x
+    while turn < 4:
+        if turn % 2 == 1:
+            if y > turn:
+                total += y * turn
+        else:
+            total = total * 3 + turn
+        turn += 1
+    return total
+
+
+def turned(x: int, y: int) -> int:
+    for turn in range(4):
+        x = x * 3 + turn if turn % 2 == 0 else x + y * turn if y > turn else x
+    return x
+
+
 def steps(x: int) -> int:
     n = 0
     while x > 0 and x != 1:
@@ -245,11 +265,12 @@ LOOPS = [
     (of_first, 1, lambda x, y: [steps(int(v)) for v in x]),
     (common_divisors, 2, np.gcd),
     (sums, 1, lambda x, y: [summed(int(v), int(n)) for v, n in zip(x, y, strict=True)]),
+    (in_common_turns, 1, lambda x, y: [turned(int(v), int(n)) for v, n in zip(x, y, strict=True)]),
 ]
 
 
 @pytest.mark.parametrize("interpret", [False, True])
-@pytest.mark.parametrize(("function", "pack", "expected"), LOOPS, ids=["while", "pack", "for"])
+@pytest.mark.parametrize(("function", "pack", "expected"), LOOPS, ids=["while", "pack", "for", "common"])
 def test_loops(function: Any, pack: int, expected: Any, interpret: bool) -> None:
     x, y = integers(-5) + np.arange(N, dtype=np.int32) % 8, integers()
     x = np.abs(x) if pack > 1 else x

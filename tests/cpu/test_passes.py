@@ -97,6 +97,42 @@ def sums_of(lanes: int) -> str:
 SUMS_OF_NEIGHBOURS, SUMS_OF_ROWS = sums_of(64), sums_of(4096)
 """A row that registers hold, and one that they do not."""
 
+SUMS_SIDE_BY_SIDE = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c8 = arith.constant 8 : i32
+    %zero = arith.constant dense<0.0> : tensor<32x8xf32>
+    %pitch = arith.constant dense<4096> : tensor<32x1xi32>
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %j = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %rows = tt.expand_dims %j {axis = 1 : i32} : tensor<32xi32> -> tensor<32x1xi32>
+    %starts = arith.muli %rows, %pitch : tensor<32x1xi32>
+    %tall = tt.broadcast %starts : tensor<32x1xi32> -> tensor<32x8xi32>
+    %columns = tt.expand_dims %i {axis = 0 : i32} : tensor<8xi32> -> tensor<1x8xi32>
+    %wide = tt.broadcast %columns : tensor<1x8xi32> -> tensor<32x8xi32>
+    %places = arith.addi %tall, %wide : tensor<32x8xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<32x8x!tt.ptr<f32>>
+    %r = scf.for %k = %c0 to %n step %c8 iter_args(%sum = %zero) -> (tensor<32x8xf32>) : i32 {
+      %first = tt.splat %k : i32 -> tensor<32x8xi32>
+      %at = arith.addi %first, %places : tensor<32x8xi32>
+      %p = tt.addptr %base, %at : tensor<32x8x!tt.ptr<f32>>, tensor<32x8xi32>
+      %v = tt.load %p : tensor<32x8x!tt.ptr<f32>>
+      %next = arith.addf %sum, %v : tensor<32x8xf32>
+      scf.yield %next : tensor<32x8xf32>
+    }
+    %sums = "tt.reduce"(%r) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<32x8xf32>) -> tensor<32xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+    %q = tt.addptr %to, %j : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+    tt.store %q, %sums : tensor<32x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+"""Rows of one vector, each of which would wait for its own sum."""
+
 TILES_IN_BRANCHES = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %flag: i1) {
     %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
@@ -374,6 +410,40 @@ PIXELS = """
   }
 """
 
+COUNTS = """
+  tt.func public @kernel(%sums: !tt.ptr<i32>) {
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %base = tt.splat %sums : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %p = tt.addptr %base, %i : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    %old = tt.atomic_rmw add, relaxed, launch, %p, %i : (tensor<8x!tt.ptr<i32>>, tensor<8xi32>) -> tensor<8xi32>
+    tt.return
+  }
+"""
+
+MASKED_SUM = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %i = tt.make_range {end = 256 : i32, start = 0 : i32} : tensor<256xi32>
+    %end = tt.splat %n : i32 -> tensor<256xi32>
+    %on = arith.cmpi slt, %i, %end : tensor<256xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %p = tt.addptr %base, %i : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    %least = arith.constant dense<0xFF800000> : tensor<256xf32>
+    %v = tt.load %p, %on, %least : tensor<256x!tt.ptr<f32>>
+    %e = math.exp %v : tensor<256xf32>
+    %total = "tt.reduce"(%e) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<256xf32>) -> f32
+    %all = tt.splat %total : f32 -> tensor<256xf32>
+    %share = arith.divf %v, %all : tensor<256xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    tt.store %q, %share, %on : tensor<256x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -391,10 +461,13 @@ INPUTS = {
     "expand_reports": REPORTS,
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,
+    "version_atomics": COUNTS,
     "version_strides": SPACED,
     "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,
     "merge_programs": TILES_IN_A_ROW,
+    "join_rows": SUMS_SIDE_BY_SIDE,
+    "clip_to_mask": MASKED_SUM,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,

@@ -48,6 +48,14 @@ def masked_from_below(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
 
 
 @tw.jit
+def masked_between(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
+    """Rows end where one of two conditions does; which rows in front of the end count does not matter."""
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
+    inside = ((row + n >= 4) & (row < n)) & (column < LANES)
+    tl.store(out + row * LANES + column, tl.load(x + row * LANES + column) + 1.0, mask=inside)
+
+
+@tw.jit
 def masked_by_either(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
     tl.store(out + row * LANES + column, tl.load(x + row * LANES + column) + 1.0, mask=(row < n) | (column < 3))
@@ -88,7 +96,8 @@ def expected(kernel: Any, x: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, An
         if kernel is product_and_sum:
             out[ROWS] = total.sum(0)
         return out
-    mask = {masked_from_below: row >= n, masked_by_either: (row < n) | (column < 3)}.get(kernel, row < n)
+    masks = {masked_from_below: row >= n, masked_by_either: (row < n) | (column < 3)}
+    mask = (masks | {masked_between: (row + n >= 4) & (row < n)}).get(kernel, row < n)
     out[:ROWS] = np.where(mask, x + 1, 0)
     if kernel in (two_masks, whole_behind):
         out[ROWS:] = np.where((row < n + 2) | (kernel is whole_behind), x + 2, 0)
@@ -100,6 +109,7 @@ WHOLE_LOOPS = {
     two_masks: 0,
     whole_behind: 1,
     masked_from_below: 1,
+    masked_between: 0,
     masked_by_either: 1,
     product: 1,
     product_and_sum: 3,
@@ -122,6 +132,22 @@ def test_loops_over_rows_end_early_where_they_may(kernel: Any) -> None:
     text = print_op(pass_kernels.loops_of(kernel, (x, out, 3), "x86-64-v4", ROWS=ROWS, LANES=LANES))
     whole = re.findall(rf"scf\.for %\w+ = %c0_i64 to %c{ROWS}_i64 step %c1_i64 ", text)
     assert len(whole) == WHOLE_LOOPS[kernel]
+
+
+@tw.jit
+def masked_far_from_zero(x, out, first, n, LANES: tl.constexpr):
+    position = first + tl.arange(0, LANES)
+    tl.store(out + tl.arange(0, LANES), tl.load(x + tl.arange(0, LANES), position <= n, other=3), mask=position < n)
+
+
+@pytest.mark.parametrize("n", [-(1 << 63), 1 - (1 << 63), -(1 << 40), 0, 8, 1 << 40, (1 << 63) - 20, (1 << 63) - 1])
+@pytest.mark.parametrize("first", [-(1 << 63), 3 - (1 << 63), -(1 << 62), -3, 5, 1 << 62, (1 << 63) - LANES])
+def test_ends_farther_away_than_an_integer_can_be(first: int, n: int) -> None:
+    """The distance of two positions of 64 bits may have 65."""
+    x, out = np.arange(10, 10 + LANES), np.zeros(LANES, np.int64)
+    position = [first + lane for lane in range(LANES)]
+    masked_far_from_zero[(1,)](x, out, first, n, LANES=LANES)
+    np.testing.assert_array_equal(out, np.where([p < n for p in position], x, 0))
 
 
 @tw.jit

@@ -100,7 +100,9 @@ def versions(kernel: tw.JITFunction, *arguments: object, grid: tuple[int, ...] =
 def test_only_strides_of_neighbours_are_compared_with_one() -> None:
     x = np.zeros((64, 64), np.float32)
     assert versions(scaled, x, x, 1, 1, 64, B=64) == ["x_stride", "out_stride"]
-    assert versions(scaled_tiles, x, x, 64, 1, 64, 1, 64, 64, B=32) == ["x_column", "out_column"]
+    lies_across = ["out_column", "x_row"]  # see test_transposed_loads.py
+    found = versions(scaled_tiles, x, x, 64, 1, 64, 1, 64, 64, B=32)
+    assert (found[:2], sorted(found[2:])) == (["x_column", "out_column"], lies_across)
     assert versions(row_sums, x, x, 64, 1, 64, B=64) == ["column"]
     assert versions(in_steps, x, x, 7, STRIDE=2, B=64) == []
 

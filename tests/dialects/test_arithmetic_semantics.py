@@ -165,6 +165,12 @@ def test_undefined_cases_are_named() -> None:
     assert not is_defined(fake("arith.shli", i8), np.int8(1), np.int8(8))
     assert not is_defined(fake("arith.fptosi", i8), np.float32(128))
     assert is_defined(fake("arith.fptosi", i8), np.float32(127.9))
+    assert is_defined(fake("arith.fptosi", i8), np.float32(-128.9))
+    assert not is_defined(fake("arith.fptosi", i8), np.float32(-129))
+    assert is_defined(fake("arith.fptoui", i8), np.float32(255.9))
+    assert is_defined(fake("arith.fptoui", i8), np.float32(-0.9))
+    assert not is_defined(fake("arith.fptoui", i8), np.float32(256))
+    assert not is_defined(fake("arith.fptoui", i8), np.float32(-1))
     assert not is_defined(fake("arith.fptosi", i8), np.float32(np.nan))
 
 

@@ -9,6 +9,8 @@ from types import ModuleType
 import pytest
 from pages import PAGES, ROOT, Program, links, programs, quotations
 
+from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
+from tilewright.backends.llvm.machine import host_target
 from tilewright.tools import functions_table, ops_table, rules_table, settings_table
 
 PATH = re.compile(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|md|ttir)|(?:[a-z0-9_]+/)+)`")
@@ -129,3 +131,11 @@ def test_every_folder_has_its_section() -> None:
     folders = {path.name for path in package.iterdir() if (path / "__init__.py").exists()} - {"backends"}
     assert folders | {"backends/base", "backends/llvm", "backends/cpu"} <= sections.keys()
     assert {name for name, text in sections.items() if "\nInvariants:\n- " not in text} == {"Layers"}
+
+
+def test_passes_of_the_cpu_stand_in_their_order() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    section = page.partition("\n## backends/cpu\n")[2].partition("\nThe parts that several passes share:\n")[0]
+    target = host_target()
+    names = [step.name for step in (*cpu_passes(target), *loop_passes(target))]
+    assert re.findall(r"^- `(\w+)`: ", section, re.MULTILINE) == names

@@ -9,12 +9,20 @@ if find_spec("tilewright"):
     from tilewright.gluon import language as gl
     from tilewright.language.gluon.nvidia.blackwell import (
         TensorMemoryLayout,
+        add2,
         allocate_tensor_memory,
+        fma2,
+        max2,
+        min2,
+        mul2,
+        sub2,
         tcgen05_commit,
         tcgen05_mma,
         tcgen05_mma_barrier_count,
     )
     from tilewright.language.gluon.nvidia.hopper import (
+        CachePolicy,
+        FractionalEvictionPolicy,
         async_copy,
         fence_async_shared,
         mbarrier,
@@ -28,12 +36,20 @@ else:
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.language.nvidia.blackwell import (
         TensorMemoryLayout,
+        add2,
         allocate_tensor_memory,
+        fma2,
+        max2,
+        min2,
+        mul2,
+        sub2,
         tcgen05_commit,
         tcgen05_mma,
         tcgen05_mma_barrier_count,
     )
     from triton.experimental.gluon.language.nvidia.hopper import (
+        CachePolicy,
+        FractionalEvictionPolicy,
         async_copy,
         fence_async_shared,
         mbarrier,
@@ -289,8 +305,69 @@ def product_by_pairs(a, b, c, K, BLOCK: gl.constexpr, TOTAL: gl.constexpr):
     tma.store_wait(0)
 
 
+@gluon.jit
+def copy_counted_by_others(a, b, FIRST: gl.constexpr):
+    """Some CTAs say for others how many bytes come and that everybody may go on; FIRST is `from_cta`."""
+    buffer = gl.allocate_shared_memory(a.dtype, [128, 32], a.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=3)
+    mbarrier.expect(bar, a.nbytes_per_cta, from_cta=FIRST)
+    mbarrier.arrive(bar, count=2, from_cta=FIRST)
+    tma.async_load(a, [0, 0], bar, buffer)
+    mbarrier.wait(bar, 0)
+    tma.async_store(b, [0, 0], buffer)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def pairs(x, y, out, N: gl.constexpr, HALVES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    places = gl.arange(0, N, layout=layout)
+    a, b = gl.load(x + places), gl.load(y + places)
+    found = fma2(add2(a, b), sub2(1.5, b), mul2(a, 2.0))
+    if HALVES:
+        found = max2(min2(found, b), a)
+    gl.store(out + places, found)
+
+
+@gluon.jit
+def told_to_caches(x, out, MODIFIER: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    some: gl.constexpr = FractionalEvictionPolicy("evict_last", 0.3, "evict_first")
+    places = gl.arange(0, 512, layout=layout)
+    a = gl.load(x + places, cache_policy=gl.CachePolicy("none", "evict_first"))
+    a += gl.load(x + places, cache_policy=CachePolicy(l1="no_allocate"))
+    a += gl.load(x + places, cache_policy=CachePolicy(l1="evict_last", l2=some, l2_prefetch_size=128))
+    a += gl.load(x + places, cache_policy=CachePolicy(MODIFIER, l2=some))
+    gl.store(out + places, a, cache_policy=CachePolicy(l2=FractionalEvictionPolicy("evict_normal", 1)))
+    buffer = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    async_copy.async_load(buffer, x + places, places < 500, cache_policy=CachePolicy(l2=some, l2_prefetch_size=256))
+    async_copy.commit_group()
+    async_copy.wait_group(0)
+    gl.store(out + 512 + places, buffer.load(layout), cache_policy=gl.CachePolicy(".wt"))
+    gl.barrier()
+    async_copy.async_load(buffer, x + places, cache_policy=gl.CachePolicy("ca", "evict_last"))
+    async_copy.commit_group()
+    async_copy.wait_group(0)
+    gl.store(out + 1024 + places, buffer.load(layout))
+
+
+@gluon.jit
+def copy_with_policies(a, b):
+    buffer = gl.allocate_shared_memory(a.dtype, [64, 64], a.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    mbarrier.expect(bar, a.nbytes_per_cta)
+    once: gl.constexpr = CachePolicy(l2=FractionalEvictionPolicy("evict_first", 1.0))
+    tma.async_load(a, [0, 0], bar, buffer, cache_policy=once)
+    mbarrier.wait(bar, 0)
+    tma.async_store(b, [0, 0], buffer, cache_policy=gl.CachePolicy(eviction_policy="evict_last"))
+    tma.store_wait(0)
+
+
 ROWS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 LINE = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
+QUARTERS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2, cga_layout=[[1, 0], [2, 0]])
 SAME = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[0, 0]])
 LEFT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[1, 0], [2, 0]])
 RIGHT = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[0, 1], [0, 0]])
@@ -323,6 +400,10 @@ CASES = {
         {"a": ([128, 64], ROWS), "b": ([64, 128], ROWS), "c": ([128, 128], ROWS)},
     ),
     "copy_to_all": (90, {}, {}, {"a": ([128, 64], SAME), "b": ([128, 64], SAME)}),
+    "copy_counted_by_others": (90, {}, {"FIRST": 0}, {"a": ([128, 32], QUARTERS), "b": ([128, 32], QUARTERS)}),
+    "pairs": (100, {"x": "*fp16", "y": "*fp16", "out": "*fp16"}, {"N": 512, "HALVES": True}, {}),
+    "told_to_caches": (90, {"x": "*fp32", "out": "*fp32"}, {"MODIFIER": "cg"}, {}),
+    "copy_with_policies": (90, {}, {}, {"a": ([64, 64], ROWS), "b": ([64, 64], ROWS)}),
     "product_by_pairs": (
         100,
         {"K": "i32"},
@@ -331,7 +412,7 @@ CASES = {
     ),
 }
 """By kernel: compute capability, types of arguments, constants, and blocks and layouts of descriptors."""
-CTAS = {"copy_to_all": 2, "product_by_pairs": 4}
+CTAS = {"copy_counted_by_others": 4, "copy_to_all": 2, "product_by_pairs": 4}
 """By kernel, where it has several: the CTAs of a cluster."""
 
 

@@ -8,7 +8,7 @@ import pytest
 import tilewright
 from tilewright import gluon
 from tilewright.gluon import language as gl
-from tilewright.language.gluon.nvidia.hopper import mbarrier, tma
+from tilewright.language.gluon.nvidia.hopper import cluster, mbarrier, tma
 
 
 @gluon.jit
@@ -32,3 +32,33 @@ def test_copies_do_not_tell_barriers_of_other_groups_of_ctas(steps: list[list[in
         told_to_all[(1,)](np.zeros((64, 32), np.float32), LAYOUT=layout, BARRIER=barrier, num_ctas=1 << len(steps))
     assert caught.value.diagnostic.headline.startswith(f"TMA barrier cga_layout must be {own}, got {steps}")
     assert "tma.async_load(source" in str(caught.value)
+
+
+@gluon.jit
+def comes(out, WAITS: gl.constexpr):
+    if WAITS:
+        cluster.wait()
+    else:
+        cluster.arrive()
+
+
+@gluon.jit
+def idles(out, WAITS: gl.constexpr):
+    gl.store(out, 1.0)
+
+
+@gluon.jit
+def comes_alone(out, WAITS: gl.constexpr, FIRST: gl.constexpr):
+    if FIRST:
+        gl.warp_specialize([(comes, (out, WAITS)), (idles, (out, WAITS))], [4])
+    else:
+        gl.warp_specialize([(idles, (out, WAITS)), (comes, (out, WAITS))], [4])
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("waits", "name"), [(True, "wait"), (False, "arrive")])
+def test_halves_of_meetings_are_for_all_warps(waits: bool, name: str, first: bool) -> None:
+    with tilewright.simulate("cuda:90"), pytest.raises(tilewright.CompilationError) as caught:
+        comes_alone[(1,)](np.zeros(1, np.float32), WAITS=waits, FIRST=first, num_ctas=2)
+    assert caught.value.diagnostic.headline.startswith(f"cluster.{name} in warp_specialize is not supported")
+    assert f"cluster.{name}()" in str(caught.value)

@@ -29,7 +29,7 @@ def by_two_groups(x, out, N: gl.constexpr, EARLIER: gl.constexpr):
         through_tensor_memory(x, out, N)
     size: gl.constexpr = 128 * N
     gl.warp_specialize(
-        [(through_tensor_memory, (x, out, N)), (through_tensor_memory, (x + size, out + size, N))], [4], [24]
+        [(through_tensor_memory, (x, out, N)), (through_tensor_memory, (x + size, out + size, N))], [4], [96]
     )
 
 

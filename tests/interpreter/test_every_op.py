@@ -34,7 +34,7 @@ UNSUPPORTED = {
         ],
         "no pass makes it",
     ),
-    **dict.fromkeys(["ttg.local_atomic_scatter_rmw", "ttng.packed_arith"], "no pass makes it"),
+    "ttg.local_atomic_scatter_rmw": "no pass makes it",
     "ttg.inline_asm": "PTX of Gluon's programs for whole threads, which only GPUs run",
 }
 DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "cpu", "builtin"}

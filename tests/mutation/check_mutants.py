@@ -10,10 +10,10 @@
     --out mutants.jsonl        the outcomes: a run that was stopped goes on where it was
     --again                    tries those again that nobody noticed
 
-First the tests of `make test` run once and note which functions each of them runs. Then each mutant is put into a copy
-of the package, and tests that run its function are started, the shortest first, until one fails that passes without the
-mutant. Where no test runs the function in its own process, tests of others in the same file stand in for it; then come
-longer tests, and those of the folder, which may run it in other processes (`mutant_tests.py`).
+First the tests of `make test` run once and note which blocks of functions each of them runs. Then each mutant is put
+into a copy of the package, and tests that run its block are started, the shortest first, until one fails that passes
+without the mutant. Then come longer tests, and those of the folder, which may run it in other processes
+(`mutant_tests.py`). A test that takes far more of the processor's time than it did fails, too (`endless_tests.py`).
 
 Mutants that no test notices are printed: a test is missing, or the mutant does the same as the original; then it goes
 into `equivalent.toml` with the reason, and counts no more.
@@ -25,30 +25,41 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
+from signal import SIGKILL
+from subprocess import DEVNULL, PIPE
 
-from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, text_of
+from endless_tests import ENDED
+from forked_trials import ENDLESS, UNKNOWN, Forks
+from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, mutant_of
 from mutant_tests import Costs, late_tests, module_of, quick_tests
-from source_mutants import Key, mutants_of
-from watched_functions import functions_run
+from source_mutants import Key, Mutant, mutants_of
+from watched_blocks import ANY, blocks_run
 
+Start = Callable[[Mutant, str, Path, list[str]], str]
+"""Starts tests with a mutant of a text in a copy of the package, and says which fails."""
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = ROOT / "src" / "tilewright"
 PATIENCE = 8
-"""The time that the tests of a mutant may take, in times of what they took without it; a mutant may never end."""
-LEAST_SECONDS = 60
+"""The time that the tests of a mutant may take, in times of what they took without it: they may wait for ever."""
+FEW = 10
+"""Max tests of a block in a new process, if no fork notices a mutant of it; with fewer there are late ones, too."""
+LEAST_SECONDS = 120
 """The seconds that the tests of a mutant may take in any case."""
-ENDLESS = "it does not end"
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider")
 
 
 def main() -> int:
@@ -58,10 +69,11 @@ def main() -> int:
         if not list(place.parent.glob(f"{place.name}.*.json")):
             _record(place, options.workers)
         outcomes = Outcomes(Path(options.out or f"{folder}/outcomes"))
-        tests = functions_run(place)
+        tests = blocks_run(place)
         for key in () if outcomes.by_key else drawn(Path(options.only), options.count, options.seed, tests):
             outcomes.add(Outcome(key))
-        _try_all(outcomes, _Trials(Path(folder), tests, options), again=options.again)
+        with closing(_Trials(Path(folder), tests, options)) as trials:
+            _try_all(outcomes, trials, again=options.again)
     _report(list(outcomes.by_key.values()))
     return 0
 
@@ -82,8 +94,8 @@ def _options() -> argparse.Namespace:
 
 def _record(place: Path, workers: int) -> None:
     """Run the tests of `make test`, and note what they run."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "watched_functions", "-n", str(workers)]
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'src'}", "FUNCTIONS_RUN": str(place)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "watched_blocks", "-n", str(workers)]
+    environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'src'}", "BLOCKS_RUN": str(place)}
     subprocess.run(command, cwd=ROOT, env=environment, check=False)
 
 
@@ -91,8 +103,8 @@ def drawn(part: Path, count: int, seed: int, tests: dict[str, Costs]) -> list[Ke
     """Mutants drawn from all files under a part of the package, as far as tests run something of those files."""
     files = sorted((PACKAGE / part).rglob("*.py"))
     found = [mutant.key for file in files for mutant in mutants_of(file.read_text(), str(file.relative_to(PACKAGE)))]
-    modules = {function.partition(":")[0] for function in tests}
-    tried = [key for key in found if module_of(key) in modules]
+    modules = {block.partition(":")[0] for block in tests}
+    tried = [key for key in found if module_of(key[0]) in modules]
     share = len(tried) / max(1, len(found))
     print(f"{len(found)} mutants, {share:.0%} of them in files that tests run in their own processes")
     return Random(seed).sample(tried, min(count, len(tried)))
@@ -116,43 +128,94 @@ class _Trials:
         self._options = options
         self.workers = options.workers
         self._copies = SimpleQueue[Path]()
+        self._forks: dict[Path, Forks] = {}
         for number in range(options.workers):
             copy = folder / f"copy{number}"
             shutil.copytree(PACKAGE, copy / "tilewright", ignore=shutil.ignore_patterns("__pycache__"))
             subprocess.run([sys.executable, "-m", "compileall", "-q", copy], check=True)
+            self._forks[copy] = Forks(ROOT, _environment(copy))
             self._copies.put(copy)
         self._time = itertools.count(10**9)
+        self._passing: set[str] = set()
+
+    def close(self) -> None:
+        """End the processes that fork."""
+        for forks in self._forks.values():
+            forks.end()
 
     def outcome(self, key: Key) -> Outcome:
         """Put a mutant into a copy of the package, and start tests until one fails."""
         copy = self._copies.get()
-        file = copy / "tilewright" / key[0]
-        text = text_of(key, copy / "tilewright")
+        mutant = mutant_of(key, copy / "tilewright")
         try:
-            return Outcome(key, "gone") if text is None else self._first_that_notices(key, copy, file, text)
+            return Outcome(key, "gone") if mutant is None else self._first_that_notices(mutant, copy)
         finally:
             self._copies.put(copy)
 
-    def _first_that_notices(self, key: Key, copy: Path, file: Path, text: str) -> Outcome:
+    def _first_that_notices(self, mutant: Mutant, copy: Path) -> Outcome:
+        """Try tests in forks, then some in a new process, where the mutant is there when modules are imported.
+
+        A block that few tests run may run once for all of a process; then a fork may be too late for all of them.
+        """
+        quick = quick_tests(mutant, self._tests, self._options.seconds)
+        late = late_tests(mutant, self._tests, self._options.late_seconds, quick)
+        again = quick[:FEW] if len(quick) > FEW else quick + late
+        for start, chosen in ((self._in_fork, quick), (self._in_fork, late), (self._in_process, again)):
+            noticed = self._failure(start, mutant, copy, chosen)
+            if noticed == UNKNOWN:
+                noticed = self._failure(self._in_process, mutant, copy, quick + late)
+                return Outcome(mutant.key, noticed, len(quick + late))
+            if noticed:
+                return Outcome(mutant.key, noticed, len(quick + late))
+        return Outcome(mutant.key, "", len(quick + late))
+
+    def _failure(self, start: Start, mutant: Mutant, copy: Path, tests: list[str]) -> str:
+        """The first of the tests that fails with the mutant and passes without it."""
+        file = copy / "tilewright" / mutant.path
         original = file.read_text()
-        tried: list[str] = []
-        for choose, seconds in ((quick_tests, self._options.seconds), (late_tests, self._options.late_seconds)):
-            chosen = [test for test in choose(key, self._tests, seconds) if test not in tried]
-            tried += chosen
-            while chosen:
-                self._write(file, text)
-                failed = _first_failure(copy, chosen, seconds)
-                self._write(file, original)
-                if failed and (failed not in chosen or not _first_failure(copy, [failed], seconds)):
-                    return Outcome(key, failed, len(tried))
-                chosen = chosen[chosen.index(failed) + 1 :] if failed else []
-        return Outcome(key, "", len(tried))
+        while tests:
+            self._write(file, mutant.text)
+            failed = start(mutant, original, copy, tests)
+            self._write(file, original)
+            if failed not in tests or self._passes(failed, copy):
+                return failed
+            tests = tests[tests.index(failed) + 1 :]
+        return ""
+
+    def _passes(self, test: str, copy: Path) -> bool:
+        """Whether a test passes alone, without a mutant; one that did is not tried again."""
+        if test not in self._passing and not self._in_new_process(copy, [test]):
+            self._passing.add(test)
+        return test in self._passing
+
+    def _in_fork(self, mutant: Mutant, original: str, copy: Path, tests: list[str]) -> str:
+        costs = {test: self._tests[ANY][test] for test in tests}
+        return self._forks[copy].first_failure(module_of(mutant.path), original, mutant.text, costs)
+
+    def _in_process(self, mutant: Mutant, original: str, copy: Path, tests: list[str]) -> str:
+        return self._in_new_process(copy, tests)
+
+    def _in_new_process(self, copy: Path, tests: list[str]) -> str:
+        """The first test that fails with this copy of the package, ENDLESS, another way to fail, or ""."""
+        costs = {test: self._tests[ANY][test] for test in tests}
+        environment = {**_environment(copy), "TEST_SECONDS": json.dumps(costs)}
+        limit = LEAST_SECONDS + PATIENCE * sum(costs.values())
+        code, lines = _run([*PYTEST, "-p", "endless_tests", *tests], environment, limit)
+        if code in (None, ENDED):
+            return ENDLESS
+        failures = (line for line in lines if line.startswith(("FAILED", "ERROR")))
+        line = next(failures, f"FAILED pytest ends with {code}") if code else ""
+        return line.partition(" ")[2].partition(" - ")[0]
 
     def _write(self, file: Path, text: str) -> None:
         """Bytecode is kept by time and size, so each text has a time of its own."""
         file.write_text(text)
         time = next(self._time)
         os.utime(file, (time, time))
+
+
+def _environment(copy: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{HERE}", "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def _that_are_there(tests: dict[str, Costs]) -> dict[str, Costs]:
@@ -163,20 +226,19 @@ def _that_are_there(tests: dict[str, Costs]) -> dict[str, Costs]:
     return {function: {test: these[test] for test in these if test in there} for function, these in tests.items()}
 
 
-def _first_failure(copy: Path, tests: list[str], seconds: float) -> str:
-    """The first test that fails with this copy of the package, ENDLESS, another way to fail, or ""."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": ""}
-    limit = LEAST_SECONDS + PATIENCE * seconds
+def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[int | None, list[str]]:
+    """The exit status of a command, or None if it takes too long, and the lines that it prints."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=PIPE, stderr=DEVNULL, text=True, start_new_session=True
+    )
     try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit)
+        lines = process.communicate(timeout=seconds)[0].splitlines()
+        return process.returncode, lines
     except subprocess.TimeoutExpired:
-        return ENDLESS
-    if done.returncode == 0:
-        return ""
-    lines = (line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR")))
-    line = next(lines, f"FAILED pytest ends with {done.returncode}")
-    return line.partition(" ")[2].partition(" - ")[0]
+        return None, []
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, SIGKILL)
 
 
 def _line(outcome: Outcome) -> str:

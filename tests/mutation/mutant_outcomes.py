@@ -13,9 +13,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from source_mutants import Key, mutants_of
+from source_mutants import Key, Mutant, mutants_of
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
 
 class Outcome(NamedTuple):
     """The outcome of a mutant: the test that noticed it, or "", and the number of tests that had the chance.
@@ -58,11 +59,11 @@ def equivalent_mutants(file: Path = EQUIVALENT) -> dict[Key, str]:
     return {_key(row): row["reason"] for row in tomllib.loads(file.read_text()).get("mutant", ())}
 
 
-def text_of(key: Key, package: Path) -> str | None:
-    """The text of a mutant's file, or None if the source has no such mutant any more."""
+def mutant_of(key: Key, package: Path) -> Mutant | None:
+    """The mutant with this key, or None if the source has no such mutant any more."""
     file = package / key[0]
     mutants = mutants_of(file.read_text(), key[0]) if file.exists() else []
-    return next((mutant.text for mutant in mutants if mutant.key == key), None)
+    return next((mutant for mutant in mutants if mutant.key == key), None)
 
 
 def _key(row: dict[str, Any]) -> Key:

@@ -3,7 +3,7 @@
     quick_tests(mutant, tests, seconds=40)              ["tests/ir/test_core.py::test_walk", ...]
     late_tests(mutant, tests, seconds=240)              what comes when none of those has noticed it
 
-`tests` is what `functions_run` gives: by function the tests that run it, with their seconds.
+`tests` is what `blocks_run` gives: by block of a function the tests that run it, with their seconds.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
-from source_mutants import Key
-from watched_functions import ANY
+from source_mutants import Mutant
+from watched_blocks import ANY, mark_of, users_of
 
 MAX_TESTS = 80
 """Max quick tests that are started for one mutant."""
@@ -33,16 +33,17 @@ Costs = dict[str, float]
 Rank = Callable[[str], tuple[bool, ...]]
 
 
-def quick_tests(mutant: Key, tests: dict[str, Costs], seconds: float) -> list[str]:
-    """The shortest tests that run a mutant's function, or else another one of its file."""
+def quick_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float) -> list[str]:
+    """The shortest tests that run a mutant's block."""
     return list(_affordable(tests_of(mutant, tests), seconds))[:MAX_TESTS]
 
 
-def late_tests(mutant: Key, tests: dict[str, Costs], seconds: float, tried: Iterable[str] = ()) -> list[str]:
-    """What tests else may notice a mutant: that run its function, then that stand in the folder for its own.
+def late_tests(mutant: Mutant, tests: dict[str, Costs], seconds: float, tried: Iterable[str] = ()) -> list[str]:
+    """The tests that may notice a mutant else: those that run its block, then those in the folder for its own.
 
-    Functions may run in processes that a test starts, which are not heard, so of a folder all tests are taken: first
-    those in files with a word of the mutant's file in their names.
+    Blocks may run in processes that a test starts, which are not heard, or once for all tests of a process, since their
+    result is kept. So of a folder all tests are taken: first those in files with a word of the mutant's file in their
+    names.
     """
     mine = tests_of(mutant, tests)
     beside = {test: cost for test, cost in tests.get(ANY, {}).items() if _stands_beside(test, mutant)}
@@ -50,19 +51,25 @@ def late_tests(mutant: Key, tests: dict[str, Costs], seconds: float, tried: Iter
     return list(_affordable(left, seconds, lambda test: (test not in mine, not _shares_word(test, mutant))))
 
 
-def tests_of(mutant: Key, tests: dict[str, Costs]) -> Costs:
-    """The tests that run a mutant's function, or else those that run another one of its file."""
-    module = module_of(mutant)
-    found = tests.get(f"{module}:{mutant[1]}")
-    if found is not None:
-        return found
-    others = (these for function, these in tests.items() if function.partition(":")[0] == module)
+def tests_of(mutant: Mutant, tests: dict[str, Costs]) -> Costs:
+    """The tests that run a mutant's block.
+
+    Of what no function says, they are those that run a function with a name that the mutant's statement binds, or else
+    those that run any function of its file.
+    """
+    module = module_of(mutant.path)
+    mark = mark_of(mutant.text, mutant.function, mutant.line)
+    if mark is not None:
+        return tests.get(f"{module}:{mark}", {})
+    users = {f"{module}:{function}" for function in users_of(mutant.text, mutant.line)}
+    others = [these for place, these in tests.items() if place in users]
+    others = others or [these for place, these in tests.items() if place.partition(":")[0] == module]
     return {test: seconds for these in others for test, seconds in these.items()}
 
 
-def module_of(mutant: Key) -> str:
-    """The module of a mutant."""
-    return "tilewright." + mutant[0].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+def module_of(path: str) -> str:
+    """The module of a file."""
+    return "tilewright." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _affordable(tests: Costs, seconds: float, rank: Rank = lambda test: ()) -> Iterator[str]:
@@ -89,12 +96,12 @@ def _affordable(tests: Costs, seconds: float, rank: Rank = lambda test: ()) -> I
         yield test
 
 
-def _stands_beside(test: str, mutant: Key) -> bool:
-    part = next((part for part in FOLDERS if mutant[0].startswith(f"{part}/")), "")
-    folders = FOLDERS.get(part) or (mutant[0].partition("/")[0],)
+def _stands_beside(test: str, mutant: Mutant) -> bool:
+    part = next((part for part in FOLDERS if mutant.path.startswith(f"{part}/")), "")
+    folders = FOLDERS.get(part) or (mutant.path.partition("/")[0],)
     return test.startswith(tuple(f"tests/{folder}/" for folder in folders))
 
 
-def _shares_word(test: str, mutant: Key) -> bool:
-    words = set(PurePosixPath(mutant[0]).stem.split("_"))
+def _shares_word(test: str, mutant: Mutant) -> bool:
+    words = set(PurePosixPath(mutant.path).stem.split("_"))
     return not words.isdisjoint(PurePosixPath(test.partition("::")[0]).stem.split("_"))

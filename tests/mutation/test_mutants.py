@@ -1,16 +1,21 @@
-"""The command that counts unnoticed mistakes makes mistakes, sees which functions run, and chooses short tests."""
+"""The command that counts unnoticed mistakes makes mistakes, sees which blocks run, and chooses short tests."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import check_mutants
+import endless_tests
 import mutant_tests
 import pytest
-import watched_functions
-from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, text_of
+import watched_blocks
+from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, mutant_of
 from source_mutants import mutants_of
 
 
@@ -66,12 +71,51 @@ def test_a_mutant_is_the_file_but_for_one_place() -> None:
         ast.parse(mutant.text)
 
 
-def test_functions_say_that_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: set[str] = set()
-    monkeypatch.setattr(builtins, watched_functions.HEAR, heard.add, raising=False)
+BLOCKS = """
+def f(a):
+    '''Doc.'''
+    if a:
+        return 1
+    elif a is None:
+        b = 2
+    try:
+        b = 3
+    except E:
+        b = 4
+    return b
+"""
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"), [(1, "f f#1"), (None, "f f#2 f#3 f#4 f#5 f#7"), (0, "f f#2 f#4 f#5 f#7")]
+)
+def test_blocks_say_that_they_run(heard: set[str], argument: object, expected: str) -> None:
+    tree = ast.parse(BLOCKS)
+    watched_blocks.mark_blocks(tree, "m")
+    scope: dict[str, Any] = {}
+    exec(compile(tree, "f.py", "exec"), scope)
+    scope["f"](argument)
+    assert heard == {f"m:{block}" for block in expected.split()}
+
+
+def test_a_line_stands_in_a_block() -> None:
+    found = [watched_blocks.mark_of(BLOCKS, "f", line) for line in range(2, 13)]
+    assert found == ["f", "f", "f", "f#1", "f#2", "f#3", "f#4", "f#5", "f#5", "f#6", "f#7"]
+    assert watched_blocks.mark_of(BLOCKS, "", 1) is None
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The blocks that run."""
+    marks: set[str] = set()
+    monkeypatch.setattr(builtins, watched_blocks.HEAR, marks.add, raising=False)
+    return marks
+
+
+def test_functions_of_the_language_say_nothing(heard: set[str]) -> None:
     text = 'def f():\n    """Three."""\n    return C().m()\nclass C:\n    def m(self): return 3\n    def n(self): pass'
     tree = ast.parse(f"{text}\n@jit\ndef g(): pass\n")
-    watched_functions.mark_functions(tree, "a.b")
+    watched_blocks.mark_blocks(tree, "a.b")
     scope = {"jit": lambda function: function}
     exec(compile(tree, "f.py", "exec"), scope)
     assert scope["f"]() == 3
@@ -86,7 +130,7 @@ def test_the_number_tells_equal_mutants_apart() -> None:
     assert len({m.key for m in found}) == len(found)
 
 
-RUN, FLY = (m.key for m in mutants_of("class A:\n def run(self): return a\n def fly(self): return b\n", "ir/parts.py"))
+RUN, FLY = mutants_of("class A:\n def run(self): return a\n @jit\n def fly(self): return b\n", "ir/parts.py")
 
 
 def test_the_shortest_tests_are_chosen() -> None:
@@ -101,7 +145,7 @@ def test_one_case_of_each_test_comes_first() -> None:
     assert mutant_tests.quick_tests(RUN, tests, seconds=20) == ["a[2]", "c[x]", "b", "a[1]", "a[3]"]
 
 
-def test_tests_of_a_function_or_else_of_its_file_are_started() -> None:
+def test_tests_of_a_block_are_started_or_of_functions_that_use_a_constant_or_of_its_file() -> None:
     tests = {
         "tilewright.ir.parts:A.run": {"one": 1.0},
         "tilewright.ir.parts:B.run": {"two": 2.0},
@@ -109,12 +153,17 @@ def test_tests_of_a_function_or_else_of_its_file_are_started() -> None:
     }
     assert mutant_tests.tests_of(RUN, tests) == {"one": 1.0}
     assert mutant_tests.tests_of(FLY, tests) == {"one": 1.0, "two": 2.0}
+    (more,) = mutants_of("MOST = 3\ndef f(): g(MOST)\ndef g(n): pass\n", "ir/parts.py")[:1]
+    assert mutant_tests.tests_of(more, tests) == {"one": 1.0, "two": 2.0}
+    assert mutant_tests.tests_of(more, {**tests, "tilewright.ir.parts:f": {"three": 3.0}}) == {"three": 3.0}
+    del tests["tilewright.ir.parts:A.run"]
+    assert mutant_tests.tests_of(RUN, tests) == {}
 
 
 def test_late_tests_are_those_left_then_those_of_the_folder() -> None:
     other, parts, far = "tests/ir/test_other.py::t", "tests/ir/test_parts.py::t", "tests/irrelevant/test_parts.py::t"
     beside = {other: 1.0, parts: 2.0, far: 0.1}
-    tests = {"tilewright.ir.parts:A.run": {"quick": 0.1, "slow": 9.0}, watched_functions.ANY: beside}
+    tests = {"tilewright.ir.parts:A.run": {"quick": 0.1, "slow": 9.0}, watched_blocks.ANY: beside}
     found = mutant_tests.late_tests(RUN, tests, seconds=30, tried=["quick"])
     assert found == ["slow", parts, other]
     assert mutant_tests.late_tests(RUN, tests, seconds=10, tried=["quick"]) == ["slow"]
@@ -128,14 +177,24 @@ def test_folders_of_tests_are_there() -> None:
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
     first = Outcomes(file)
-    for outcome in (Outcome(RUN), Outcome(FLY), Outcome(RUN, "tests/ir/test_parts.py::t", 3)):
+    for outcome in (Outcome(RUN.key), Outcome(FLY.key), Outcome(RUN.key, "tests/ir/test_parts.py::t", 3)):
         first.add(outcome)
     again = Outcomes(file)
-    assert list(again.by_key.values()) == [Outcome(RUN, "tests/ir/test_parts.py::t", 3), Outcome(FLY)]
+    assert list(again.by_key.values()) == [Outcome(RUN.key, "tests/ir/test_parts.py::t", 3), Outcome(FLY.key)]
+
+
+@pytest.mark.spared
+@pytest.mark.parametrize(("line", "ends"), [("while True: pass", True), ("time.sleep(0.5)", False)])
+def test_a_test_that_computes_for_ever_ends_the_process(tmp_path: Path, line: str, ends: bool) -> None:
+    (tmp_path / "test_it.py").write_text(f"import time\ndef test_it():\n    {line}\n")
+    program = "import endless_tests as e, pytest; e.LEAST_SECONDS = 0.2; pytest.main(['-pendless_tests', 'test_it.py'])"
+    environment = {**os.environ, "PYTHONPATH": str(check_mutants.HERE), "TEST_SECONDS": "{}"}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == (endless_tests.ENDED if ends else 0)
 
 
 def test_equivalent_mutants_are_mutants_of_the_source() -> None:
     entries = equivalent_mutants()
-    assert [key for key in entries if text_of(key, check_mutants.PACKAGE) is None] == []
+    assert [key for key in entries if mutant_of(key, check_mutants.PACKAGE) is None] == []
     assert all(len(reason) > 20 for reason in entries.values())
-    assert text_of(RUN, check_mutants.PACKAGE) is None
+    assert mutant_of(RUN.key, check_mutants.PACKAGE) is None

@@ -50,6 +50,13 @@ def test_pairs_are_neighbours_and_come_apart_last() -> None:
     assert not reduction_plan(few, 0, Function((16,), is_paired=True)).folds[0].is_paired
 
 
+@pytest.mark.parametrize(("warps", "folds"), [(32, [True, True]), (16, [True, False])])
+def test_one_instruction_folds_the_lanes_of_a_whole_warp(warps: int, folds: list[bool]) -> None:
+    layout = to_linear_layout(Blocked((1,), (32,), (warps,), (0,)), (32 * warps,))
+    found = reduction_plan(layout, 0, Function((32,), folds_warps=True))
+    assert [fold.folds_warp for fold in found.folds] == folds
+
+
 def test_copies_are_not_folded() -> None:
     found = reduction_plan(to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (16,)), 0, Function((32,)))
     assert [(fold.registers, fold.lanes) for fold in found.folds] == [((1, 2), (2, 1))]

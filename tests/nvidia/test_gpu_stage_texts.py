@@ -284,6 +284,15 @@ def test_text_for_another_device(tmp_path: Path) -> None:
         compile(path, target=GPUTarget("cuda", 80, 32))
 
 
+def test_text_that_names_no_device(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.ttgir"
+    path.write_text('module attributes {"ttg.num-warps" = 4 : i32} {\ntt.func public @kernel() {\ntt.return\n}\n}\n')
+    for capability in (80, 100):
+        kernel = compile(str(path), target=GPUTarget("cuda", capability, 32))
+        assert f".target sm_{capability}" in kernel.asm["ptx"]
+        assert (kernel.metadata.num_warps, kernel.metadata.num_ctas) == (4, 1)
+
+
 def test_text_in_the_place_of_a_stage(tmp_path: Path) -> None:
     path = tmp_path / "add.ptx"
     path.write_text(str(compiled().asm["ptx"]).replace("add.f32", "sub.f32"))

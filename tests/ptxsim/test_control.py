@@ -113,7 +113,7 @@ DECLARED = ".extern .func (.param .b32 status) vprintf (.param .b64 format, .par
 DECLARED += ".global .align 1 .b8 text[14] = {120, 61, 37, 100, 32, 121, 61, 37, 46, 50, 102, 37, 37, 10};"
 
 
-def test_prints_read_their_arguments_from_memory() -> None:
+def test_prints_read_their_arguments_from_memory(capsys: pytest.CaptureFixture[str]) -> None:
     body = """.local .align 8 .b8 depot[16]; setp.eq.u32 %p1, %r0, 3; @!%p1 bra $end;
     mov.b64 %d1, depot; cvta.local.u64 %d2, %d1; mov.b32 %r1, -7; st.local.b32 [%d1], %r1;
     mov.b64 %d3, 0d3FF8000000000000; st.local.b64 [%d1+8], %d3; mov.u64 %d4, text; cvta.global.u64 %d4, %d4;
@@ -124,6 +124,9 @@ def test_prints_read_their_arguments_from_memory() -> None:
     head = DECLARED.replace("[14]", "[15]").replace("10};", "10, 0};")
     (found,) = run(kernel_text(body, 1, head=head), np.zeros(1, np.int32), output=texts.append)
     assert texts == ["x=-7 y=1.50%\n"]
+    assert capsys.readouterr().out == ""
+    run(kernel_text(body, 1, head=head), np.zeros(1, np.int32))
+    assert capsys.readouterr().out == texts[0]
     assert found.tolist() == [2]
 
 

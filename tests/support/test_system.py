@@ -122,6 +122,16 @@ def test_files_are_replaced(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_facts_of_files_leave_no_file_open(tmp_path: Path) -> None:
+    numbers = []
+    for _ in range(2):
+        opened = os.open(__file__, os.O_RDONLY)
+        os.close(opened)
+        numbers.append(opened)
+        SYSTEM.facts_of_files(str(tmp_path), ".py")
+    assert numbers[0] == numbers[1]
+
+
 def test_facts_of_files_are_those_of_stat(tmp_path: Path) -> None:
     for name in ("b.py", "a.py", "note.txt"):
         (tmp_path / name).write_text(name)

@@ -35,7 +35,7 @@ def test_what_passes_replace_has_no_lowering() -> None:
 
 def test_gaps_have_their_reasons() -> None:
     found = rows()
-    assert found["ttng.packed_arith"][3] == f"**no**: {UNSUPPORTED['ttng.packed_arith']}"
+    assert found["ttng.tmem_wait"][3] == f"**no**: {UNSUPPORTED['ttng.tmem_wait']}"
     assert found["ttng.tmem_copy"][2] == "**no**: for GPUs"
     assert found["cf.br"][2:4] == ["**no**", "yes"]
 

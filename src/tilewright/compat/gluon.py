@@ -23,11 +23,24 @@ class GluonASTSource(ASTSource):
     """A kernel of Gluon for a signature."""
 
 
-@dataclass
+@dataclass(init=False)
 class TensorDescriptor(Descriptor):
     """A tensor descriptor with the layout of its tiles."""
 
     layout: NVMMASharedLayout | None = None
+
+    def __init__(
+        self,
+        base: Any,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        block_shape: Sequence[int],
+        layout: NVMMASharedLayout,
+        padding: str = "zero",
+        round_f32_to_tf32: bool = False,
+    ) -> None:
+        self.layout = layout
+        super().__init__(base, shape, strides, block_shape, padding, round_f32_to_tf32)
 
     @staticmethod
     def from_tensor(
@@ -39,7 +52,7 @@ class TensorDescriptor(Descriptor):
     ) -> TensorDescriptor:
         """The descriptor of a whole tensor."""
         return TensorDescriptor(
-            tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32, layout=layout
+            tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32
         )
 
 
@@ -48,7 +61,7 @@ NEAREST, FARTHEST = {3: -32768, 4: -128, 5: -16}, {3: 32767, 4: 127, 5: 15}
 LONGEST_STEP = 8
 
 
-@dataclass
+@dataclass(init=False)
 class TensorDescriptorIm2Col(Descriptor):
     """A tensor descriptor of images (N, …, C), whose blocks are pixels and their channels, as a convolution multiplies.
 
@@ -64,6 +77,23 @@ class TensorDescriptorIm2Col(Descriptor):
     element_strides: Sequence[int] | None = None
     pixel_box_lower_corner: Sequence[int] | None = None
     pixel_box_upper_corner: Sequence[int] | None = None
+
+    def __init__(
+        self,
+        base: Any,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        block_shape: Sequence[int],
+        layout: NVMMASharedLayout,
+        padding: str = "zero",
+        round_f32_to_tf32: bool = False,
+        element_strides: Sequence[int] | None = None,
+        pixel_box_lower_corner: Sequence[int] | None = None,
+        pixel_box_upper_corner: Sequence[int] | None = None,
+    ) -> None:
+        self.layout, self.element_strides = layout, element_strides
+        self.pixel_box_lower_corner, self.pixel_box_upper_corner = pixel_box_lower_corner, pixel_box_upper_corner
+        super().__init__(base, shape, strides, block_shape, padding, round_f32_to_tf32)
 
     def _requirements(self) -> list[tuple[str, bool]]:
         rank, steps = len(self.shape), self.element_strides or (1,) * len(self.shape)
@@ -94,7 +124,7 @@ class TensorDescriptorIm2Col(Descriptor):
     ) -> TensorDescriptorIm2Col:
         """The descriptor of all images of a tensor."""
         return TensorDescriptorIm2Col(
-            tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32, layout=layout,
+            tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32,
             element_strides=element_strides, pixel_box_lower_corner=pixel_box_lower_corner,
             pixel_box_upper_corner=pixel_box_upper_corner,
         )  # fmt: skip

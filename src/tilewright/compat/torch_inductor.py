@@ -16,6 +16,9 @@ real Triton is installed: the kernels in the cache import one or the other.
 Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
 16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
 
+Graphs run one kernel after the other, so no other launch uses the memory to which a kernel adds by index. Its atomics
+say so by their scope, and are plain additions where one thread runs the launch, as those in C++ are.
+
 Imports. torch copies the text of a kernel and of the functions that it calls. It writes imports for names whose modules
 start with `triton`, and ours are modules of Tilewright: `add_imports` lets it write those, too.
 
@@ -41,6 +44,9 @@ WARMUP, TIMED = 1, 10
 """How long a candidate is run before it is timed, and while it is: milliseconds, and once at least."""
 PUT, SCATTER = "needs_fallback_due_to_atomic_add_limitations", "use_scatter_fallback"
 """Functions of `CHOICES`, which other modules import by name."""
+KERNELS = "torch._inductor.codegen.triton"
+RELAXED, OWN = "sem='relaxed'", "sem='relaxed', scope='launch'"
+"""The order of an atomic addition as torch writes it, and with the scope of its launch."""
 LANGUAGE = "tilewright.language"
 WRITER = "user_defined_triton_kernel_transitive_closure_source_code"
 """The function of torch that gives the text of a kernel."""
@@ -121,6 +127,19 @@ def left_to_torch(choices: Any) -> Mapping[str, Callable[..., bool]]:
         return (reduction is not None and is_narrow(dtype)) or bool(scatter(operator, reduction, dtype, *rest))
 
     return {PUT: is_put_left, SCATTER: is_scatter_left}
+
+
+def own_sums(kernels: Any) -> None:
+    """Let the module `KERNELS` give the atomics of kernels for CPUs the scope of their launch."""
+    original = kernels.TritonKernel.store
+
+    def store(self: Any, name: str, index: Any, value: Any, mode: Any = None) -> None:
+        original(self, name, index, value, mode)
+        if mode == "atomic_add" and kernels.V.graph.get_current_device_or_throw().type == "cpu":
+            written = self.stores._lines[-1]
+            written.line = written.line.replace(RELAXED, OWN)
+
+    kernels.TritonKernel.store = store
 
 
 def add_imports() -> None:

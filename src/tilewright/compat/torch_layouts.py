@@ -6,10 +6,15 @@ Where the innermost axis is short, vectors over the flat index are longer.
 
 Where a graph has convolutions, Inductor makes images and weights `channels_last` for oneDNN. Weights are parameters, so
 each call moves them anew; networks that have more of them than of numbers in images are faster as they come.
+
+torch takes linear upsampling apart before it asks for its gradient, which then adds the neighbours of each pixel by
+index. The gradient that torch itself has goes from pixel to pixel once: there is no reason to give it up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 from math import prod
 from typing import Any
@@ -56,6 +61,29 @@ def _merge_reduced(scheduling: Any) -> None:
         return original(cls, kept, [prod(reduced[:merged]), *reduced[merged:]] if merged > 1 else reduced)
 
     scheduling.create_tiling = classmethod(create_tiling)
+
+
+UPSAMPLED = ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+"""Operators whose gradients torch has in one piece."""
+
+
+@contextmanager
+def whole_gradients(torch: Any) -> Iterator[None]:
+    """Let graphs that are traced meanwhile keep the gradients of `UPSAMPLED` whole."""
+    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+    packets = [getattr(torch.ops.aten, name) for name in UPSAMPLED]
+    operators = [operator for packet in packets for operator in (packet.default, packet.vec)]
+    kept = [dict(operator.py_kernels) for operator in operators]
+    for operator in operators:
+        for key in keys:
+            operator.py_kernels.pop(key, None)
+        operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for operator, kernels in zip(operators, kept, strict=True):
+            operator.py_kernels.update(kernels)
+            operator._dispatch_cache.clear()
 
 
 def _setting(config: Any, name: str) -> Any:

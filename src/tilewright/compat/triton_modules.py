@@ -139,7 +139,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "triton.experimental.gluon.language.nvidia": "ampere blackwell hopper",
     },
     "triton.experimental.gluon.language.nvidia.ampere": {
-        "tilewright.language.gluon.nvidia.ampere": "mma_v2",
+        "tilewright.language.gluon.nvidia.ampere": "CachePolicy FractionalEvictionPolicy mma_v2",
         "triton.experimental.gluon.language.nvidia.ampere": "async_copy mbarrier",
     },
     "triton.experimental.gluon.language.nvidia.ampere.async_copy": {

@@ -12,6 +12,7 @@
       …ops on elements…
       "cpu.yield"(%next)
     })
+    "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends where this mask is off
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
@@ -19,6 +20,7 @@
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
     %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
     "cpu.take"(%k) <{axis = x}>                                     this program does what the k - 1 after it would do
+    %a = "cpu.runs_alone"()                                         no other thread runs programs of this launch
 
 A buffer is a pointer to a tile in address space 5. Ops inside a nest keep their meaning on whole tiles, so a nest
 computes what its ops would compute one after the other; the lowering may only interleave them.
@@ -36,6 +38,8 @@ from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
 from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64
 
+ALL_PHASES = -1
+"""The phase of a `cpu.clip` that ends the loop over rows, in which all phases are."""
 SCRATCH = 5
 """The address space of buffers."""
 
@@ -93,6 +97,7 @@ class Nest(Op):
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
+        together: the number of rows that go side by side.
     """
 
     __slots__ = ()
@@ -101,7 +106,7 @@ class Nest(Op):
     outer = Integers("outer")
     axis = Integer("axis", -1)
     runs, optimize_size = Word("runs", ""), Flag("optimize_size")
-    square = Integer("square", 0)
+    square, together = Integer("square", 0), Integer("together", 1)
     region = RegionOf()
     body = Body()
 
@@ -113,11 +118,12 @@ class Nest(Op):
     def programs(self) -> Value | None:
         return self.given if self.given is not None and self.given.type is i64 else None
 
-    def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0) -> None:
+    def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0, together: int = 1) -> None:
         """Set those of these attributes that say something."""
-        words = {"runs": Keyword(runs)} if runs else {}
-        flags = {"optimize_size": True} if optimize_size else {}
-        self.attributes |= words | flags | ({"square": Number(square, i64)} if square else {})
+        numbers = {"square": square, "together": together if together > 1 else 0}
+        self.attributes |= {"runs": Keyword(runs)} if runs else {}
+        self.attributes |= {"optimize_size": True} if optimize_size else {}
+        self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number}
 
 
 @declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)
@@ -141,6 +147,29 @@ class Accumulate(Op):
         """The values from around the loop that its body uses."""
         used = {value: None for op in self.body for value in op.operands if value not in self.body.args}
         return [value for value in used if value.op is None or value.op.block is not self.body]
+
+
+def _verify_clip(op: Clip) -> None:
+    require(isinstance(op.parent, Nest) and op.parent.mode == "rows", op, "ends a loop along the rows of a nest")
+    shape = op.mask.type.shape or ()
+    require(op.mask.type.scalar is i1 and len(shape) == len(op.axes), op, "has a mask, and a loop for each axis of it")
+
+
+@declares("cpu.clip", effect=Effect.WRITE, results=0, verify=_verify_clip)
+class Clip(Op):
+    """Says that a loop of the nest around may end where `mask` is off, which is on up to some lane.
+
+    If a loop has several, it ends where all their masks are off. A loop that fills buffers for other nests goes on as
+    far as these show them, a loop that reduces goes on for one lane more.
+
+    Attributes:
+        extent, phase: the extent of the loop, and the phase of the nest that it is in; ALL_PHASES: that over its rows.
+        axes: for each axis of the mask, which of the nest's loops runs along it, -1 where it has one element.
+    """
+
+    __slots__ = ()
+    mask = Operand(0)
+    extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
 
 
 @declares("cpu.dot", effect=Effect.READ_WRITE)
@@ -247,6 +276,13 @@ class Take(Programs):
 
 
 declare("cpu.yield", terminator=True)
+
+
+def _verify_runs_alone(op: Op) -> None:
+    require(op.result.type is i1, op, "gives an i1")
+
+
+declare("cpu.runs_alone", verify=_verify_runs_alone)
 
 
 def buffer_type(tile: TensorType) -> PointerType:

@@ -181,6 +181,21 @@ def _library_function(op: Any, *arrays: Array) -> Array:
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 
 
+_ONE_BY_ONE = {
+    "add": "arith.addf",
+    "fma": "math.fma",
+    "max": "arith.maxnumf",
+    "min": "arith.minnumf",
+    "mul": "arith.mulf",
+    "sub": "arith.subf",
+}
+"""The op on single elements, by the operation of `ttng.packed_arith`."""
+
+
+def _packed_arithmetic(op: Any, *operands: Array) -> Any:
+    return ARITHMETIC_SEMANTICS[_ONE_BY_ONE[op.operation]](op, *operands)
+
+
 TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.addptr": _add_pointer,
     "tt.bitcast": ARITHMETIC_SEMANTICS["arith.bitcast"],
@@ -204,6 +219,7 @@ TILE_SEMANTICS: dict[str, ReferenceSemantics] = {
     "tt.split": lambda op, a: (a[..., 0], a[..., 1]),
     "tt.trans": lambda op, a: a.transpose(op.attributes["order"].values),
     "tt.unsplat": lambda op, a: a.reshape(())[()],
+    "ttng.packed_arith": _packed_arithmetic,
     "vector.bitcast": _reinterpret,
     "vector.broadcast": _splat,
     "vector.dot_accumulate": _dot_accumulate,

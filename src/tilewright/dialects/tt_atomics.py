@@ -13,7 +13,8 @@ from tilewright.ir.types import i1, with_element
 
 RMW_OPS = ("and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exch")
 SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
-SCOPES = ("gpu", "cta", "sys")
+SCOPES = ("gpu", "cta", "sys", "launch")
+"""The other users of the memory: programs of any launch, none, other devices, or programs of the same launch only."""
 
 
 def _verify_order(op: Op) -> None:

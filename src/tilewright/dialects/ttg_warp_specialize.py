@@ -126,6 +126,7 @@ class WarpSpecialize(Op):
     __slots__ = ()
     default = Body()
     partition_warps = Integers("partitionNumWarps")
+    registers = Integers("requestedRegisters")
 
     @property
     def partitions(self) -> WarpSpecializePartitions:

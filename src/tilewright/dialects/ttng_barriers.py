@@ -20,6 +20,8 @@ from tilewright.ir.fields import (
 from tilewright.ir.types import i1, i32
 
 _ORDER = {"effect": Effect.READ_WRITE}
+ITSELF = -1
+"""The mask of all bits, with which each CTA tells its own barrier."""
 
 
 class MemoryBarrier(Op):
@@ -65,11 +67,15 @@ class InvalBarrier(MemoryBarrier):
     **assembly(" %alloc, #size{}, %pred : !alloc", "alloc pred", types={"pred": i1}),
 )
 class BarrierExpect(MemoryBarrier):
-    """Make it wait for `size` more bytes in this phase, and count one arrival, if `predicate` holds."""
+    """Make it wait for `size` more bytes in this phase, and count one arrival, if `predicate` holds.
+
+    CTAs whose numbers have only bits of `from_cta` do so, each at the barriers of those that differ in the other bits.
+    """
 
     __slots__ = ()
     predicate = Operand(1)
     size = Integer("size")
+    from_cta = Integer("fromCTA", ITSELF)
 
 
 @declares(
@@ -106,11 +112,12 @@ class WaitBarrier(MemoryBarrier):
     ),
 )
 class ArriveBarrier(MemoryBarrier):
-    """`count` have arrived, if `predicate` holds."""
+    """`count` have arrived, if `predicate` holds; `from_cta` as in `BarrierExpect`."""
 
     __slots__ = ()
     predicate = OptionalOperand(1)
     count = Integer("count")
+    from_cta = Integer("fromCTA", ITSELF)
 
 
 @declares(

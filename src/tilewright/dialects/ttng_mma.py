@@ -7,7 +7,7 @@ from tilewright.dialects.traits import DotLike
 from tilewright.dialects.ttng_rules import verify_barriers, verify_tensor_core, verify_waited, verify_warp_group_dot
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op
-from tilewright.ir.declare import Effect, declare, declares
+from tilewright.ir.declare import Effect, declares
 from tilewright.ir.fields import (
     Flag,
     Integer,
@@ -195,4 +195,10 @@ class TensorCoreCommit(Op):
     buffers = NamedOperands("descs")
 
 
-declare("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))
+@declares("ttng.packed_arith", required=("op_kind",), **assembly(" @op_kind %operands*{} : =>", "operands*", "result"))
+class PackedArith(Op):
+    """Arithmetic on several elements by one instruction: `operation` is add, sub, mul, fma, min or max."""
+
+    __slots__ = ()
+    arguments = Operands()
+    operation = Word("op_kind")

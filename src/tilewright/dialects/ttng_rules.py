@@ -40,6 +40,8 @@ def verify_barriers(op: Op) -> None:
             require(fits, op, f"a barrier is a buffer with one axis of i64, not {type}")
     if "count" in op.attributes:
         require(number(op, "count") > 0, op, "a barrier counts to 1 or more")
+    if "fromCTA" in op.attributes:
+        require(number(op, "fromCTA") >= 0, op, "fromCTA is a mask of bits of the number of a CTA")
 
 
 def verify_cluster(op: Op) -> None:

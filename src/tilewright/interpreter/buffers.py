@@ -11,7 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dialects.cpu import Alloc, CpuDot, Matmul, Nest, ProgramsAhead, Read, Take, Write, tile_of
+from tilewright.dialects.cpu import (
+    ALL_PHASES,
+    Alloc,
+    Clip,
+    CpuDot,
+    Matmul,
+    Nest,
+    ProgramsAhead,
+    Read,
+    Take,
+    Write,
+    tile_of,
+)
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
@@ -88,12 +100,25 @@ def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
     return machine.run_region(op.region, ())[1]
 
 
+@executes("cpu.clip")
+def _clip(machine: Interpreter, op: Clip, mask: Any) -> Any:
+    """On whole tiles a nest computes all lanes, so nothing happens if the mask is on up to some lane."""
+    lanes = np.moveaxis(mask, op.axes.index(0 if op.phase == ALL_PHASES else max(op.axes)), -1)
+    assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
+
+
 @executes("cpu.programs_ahead")
 def _programs_ahead(machine: Interpreter, op: ProgramsAhead, *_: Any) -> Any:
     """As many as the grid has, of loops over memory; a nest over tiles computes the tiles of one program."""
     axis = AXES.index(op.axis)
     has_tiles = any(isinstance(inner, Nest) for function in machine.functions.values() for inner in function.walk())
     return np.int64(1 if has_tiles else machine.grid[axis] - machine.program[axis])
+
+
+@executes("cpu.runs_alone")
+def _runs_alone(machine: Interpreter, op: Op, *_: Any) -> Any:
+    """Whether the program is the only one: each program is a claim of its own."""
+    return np.bool_(machine.grid == (1, 1, 1))
 
 
 @executes("cpu.take")

@@ -138,7 +138,7 @@ def _combining(operation: str, doc: str) -> Callable[..., Any]:
         val: what to combine with memory.
         mask: which elements take part.
         sem: `acquire`, `release`, `acq_rel` (default) or `relaxed`.
-        scope: `gpu` (default), `cta` or `sys`.
+        scope: `gpu` (default), `cta`, `sys` or `launch`: only programs of one launch use the memory while it runs.
 
     Returns:
         What was in memory before, in the shape of `pointer`.

@@ -254,6 +254,7 @@ def _stored(job: _Job) -> CompiledKernel | None:
 def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
     backend = job.backend
     facts = {**stored.facts, **options_facts(job.options)}
+    facts["num_warps"] = stored.facts.get("num_warps", facts.get("num_warps"))  # those of partitions count
     image = None
     try:
         if backend.makes_objects:

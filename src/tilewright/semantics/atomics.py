@@ -27,7 +27,7 @@ LOAD_ORDERINGS = {"acquire": "acquire", "relaxed": "relaxed"}
 STORE_ORDERINGS = {"release": "release", "relaxed": "relaxed"}
 NARROW = 16
 _UNSIGNED = {32: uint32, 64: uint64}
-SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
+SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys", "launch": "launch"}
 
 
 def atomic_rmw(

@@ -52,13 +52,16 @@ def load(
     cache_modifier: str = "",
     eviction_policy: str = "",
     volatile: bool = False,
+    hints: Attributes | None = None,
 ) -> Tile:
     """Load what `pointer` points at; masked-off elements are `other` (undefined without it) and touch no memory.
+
+    Cache modifier and eviction policy are words, or attributes (`hints`).
 
     Raises:
         SemanticError: no pointer, a mask that does not fit, an option that does not exist.
     """
-    attributes = cache_hints("load", LOAD_CACHES, cache_modifier, eviction_policy)
+    attributes = {**hints} if hints else cache_hints("load", LOAD_CACHES, cache_modifier, eviction_policy)
     if volatile:
         attributes["isVolatile"] = True
     mask, other = unwrap(mask), unwrap(other)
@@ -90,13 +93,14 @@ def store(
     boundary_check: Any = (),
     cache_modifier: str = "",
     eviction_policy: str = "",
+    hints: Attributes | None = None,
 ) -> None:
-    """Write `value`, converted to the element type, where `mask` holds.
+    """Write `value`, converted to the element type, where `mask` holds; options as for `load`.
 
     Raises:
         SemanticError: no pointer or a const one, shapes that do not fit, an option that does not exist.
     """
-    attributes = cache_hints("store", STORE_CACHES, cache_modifier, eviction_policy)
+    attributes = {**hints} if hints else cache_hints("store", STORE_CACHES, cache_modifier, eviction_policy)
     mask = unwrap(mask)
     kind = pointee_of(pointer, "store")
     check_writable(pointer)

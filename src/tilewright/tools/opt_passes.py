@@ -60,6 +60,11 @@ from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_co
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
+from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
+from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
+from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
+from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
+from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
 from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_unroll import loop_unroll, peel_marked_loops
@@ -150,6 +155,7 @@ PASSES: tuple[Row, ...] = (
     _row(allocate_shared_memory, "allocate-shared-memory", "TTGIR"),
     _row(assign_cga_layouts, level="TTGIR"),
     _row(assign_latencies, "tritongpu-assign-latencies", "TTGIR", StageOptions),
+    _row(automatic_warp_specialization, "tritongpu-automatic-warp-specialization", "TTGIR", StageOptions),
     _row(canonicalize),
     _row(canonicalize_as_triton),
     _row(coalesce, "tritongpu-coalesce", "TTGIR"),
@@ -163,8 +169,9 @@ PASSES: tuple[Row, ...] = (
     _row(fence_insertion, "triton-nvidia-gpu-fence-insertion", "TTGIR", FenceOptions),
     _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),
     _row(hoist_barriers, level="TTGIR"),
-    _row(hoist_tensor_memory, level="TTGIR"),
+    _row(hoist_tensor_memory, "tritongpu-hoist-tmem-alloc", "TTGIR"),
     _row(inline, "inline"),
+    _row(insert_channels, level="TTGIR", options=StageOptions),
     _row(licm),
     _row(licm_with_loads, "triton-licm"),
     _row(loop_aware_cse, "triton-loop-aware-cse"),
@@ -177,6 +184,9 @@ PASSES: tuple[Row, ...] = (
     _row(optimize_descriptor_encoding, "triton-nvidia-optimize-descriptor-encoding", "TTGIR"),
     _row(optimize_dot_operands, "tritongpu-optimize-dot-operands", "TTGIR"),
     _row(optimize_thread_locality, "tritongpu-optimize-thread-locality", "TTGIR"),
+    _row(optimize_partition_warps, "tritongpu-optimize-partition-warps", "TTGIR"),
+    _row(partition_loops, "tritongpu-partition-loops", "TTGIR"),
+    _row(partition_scheduling, "tritongpu-partition-scheduling", "TTGIR"),
     _row(prefetch, "tritongpu-prefetch", "TTGIR"),
     _row(pipeline_loops, "tritongpu-pipeline", "TTGIR", StageOptions),
     _row(reduce_data_duplication, "tritongpu-reduce-data-duplication", "TTGIR"),

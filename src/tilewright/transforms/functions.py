@@ -24,6 +24,15 @@ def is_public(function: Op) -> bool:
     return isinstance(function, Func) and function.is_public
 
 
+def function_around(op: Op) -> Func:
+    """The function that `op` stands in."""
+    around: Op | None = op
+    while around is not None and not isinstance(around, Func):
+        around = around.parent
+    assert around is not None, f"{op.name} is in no function"
+    return around
+
+
 def callees_of(function: Op, module: Op) -> list[Func]:
     """The functions of `module` that `function` calls, each once."""
     functions = {each.symbol: each for each in functions_of(module)}

@@ -61,28 +61,28 @@ entry:
   %v11 = getelementptr i8, ptr %v10, i64 8
   %v12 = getelementptr i8, ptr %v11, i64 8
   %v14 = extractelement <8 x i1> %v3, i64 0
-  %v15 = select i1 %v14, ptr %a0, ptr %v13
-  %v16 = extractelement <8 x i1> %v3, i64 1
-  %v17 = select i1 %v16, ptr %v6, ptr %v13
-  %v18 = extractelement <8 x i1> %v3, i64 2
-  %v19 = select i1 %v18, ptr %v7, ptr %v13
-  %v20 = extractelement <8 x i1> %v3, i64 3
-  %v21 = select i1 %v20, ptr %v8, ptr %v13
-  %v22 = extractelement <8 x i1> %v3, i64 4
-  %v23 = select i1 %v22, ptr %v9, ptr %v13
-  %v24 = extractelement <8 x i1> %v3, i64 5
-  %v25 = select i1 %v24, ptr %v10, ptr %v13
-  %v26 = extractelement <8 x i1> %v3, i64 6
-  %v27 = select i1 %v26, ptr %v11, ptr %v13
-  %v28 = extractelement <8 x i1> %v3, i64 7
-  %v29 = select i1 %v28, ptr %v12, ptr %v13
-  %v30 = load float, ptr %v15, align 1
-  %v31 = load float, ptr %v17, align 1
-  %v32 = load float, ptr %v19, align 1
-  %v33 = load float, ptr %v21, align 1
-  %v34 = load float, ptr %v23, align 1
-  %v35 = load float, ptr %v25, align 1
-  %v36 = load float, ptr %v27, align 1
+  %v15 = extractelement <8 x i1> %v3, i64 1
+  %v16 = extractelement <8 x i1> %v3, i64 2
+  %v17 = extractelement <8 x i1> %v3, i64 3
+  %v18 = extractelement <8 x i1> %v3, i64 4
+  %v19 = extractelement <8 x i1> %v3, i64 5
+  %v20 = extractelement <8 x i1> %v3, i64 6
+  %v21 = extractelement <8 x i1> %v3, i64 7
+  %v22 = select i1 %v14, ptr %a0, ptr %v13
+  %v23 = select i1 %v15, ptr %v6, ptr %v13
+  %v24 = select i1 %v16, ptr %v7, ptr %v13
+  %v25 = select i1 %v17, ptr %v8, ptr %v13
+  %v26 = select i1 %v18, ptr %v9, ptr %v13
+  %v27 = select i1 %v19, ptr %v10, ptr %v13
+  %v28 = select i1 %v20, ptr %v11, ptr %v13
+  %v29 = select i1 %v21, ptr %v12, ptr %v13
+  %v30 = load float, ptr %v22, align 1
+  %v31 = load float, ptr %v23, align 1
+  %v32 = load float, ptr %v24, align 1
+  %v33 = load float, ptr %v25, align 1
+  %v34 = load float, ptr %v26, align 1
+  %v35 = load float, ptr %v27, align 1
+  %v36 = load float, ptr %v28, align 1
   %v37 = load float, ptr %v29, align 1
   %v38 = insertelement <8 x float> poison, float %v30, i64 0
   %v39 = insertelement <8 x float> %v38, float %v31, i64 1
@@ -102,35 +102,35 @@ entry:
   %v53 = getelementptr i8, ptr %v52, i64 12
   %v54 = getelementptr i8, ptr %v53, i64 12
   %v55 = extractelement <8 x i1> %v3, i64 0
-  %v56 = select i1 %v55, ptr %v47, ptr %v13
-  %v57 = extractelement <8 x i1> %v3, i64 1
-  %v58 = select i1 %v57, ptr %v48, ptr %v13
-  %v59 = extractelement <8 x i1> %v3, i64 2
-  %v60 = select i1 %v59, ptr %v49, ptr %v13
-  %v61 = extractelement <8 x i1> %v3, i64 3
-  %v62 = select i1 %v61, ptr %v50, ptr %v13
-  %v63 = extractelement <8 x i1> %v3, i64 4
-  %v64 = select i1 %v63, ptr %v51, ptr %v13
-  %v65 = extractelement <8 x i1> %v3, i64 5
-  %v66 = select i1 %v65, ptr %v52, ptr %v13
-  %v67 = extractelement <8 x i1> %v3, i64 6
-  %v68 = select i1 %v67, ptr %v53, ptr %v13
-  %v69 = extractelement <8 x i1> %v3, i64 7
-  %v70 = select i1 %v69, ptr %v54, ptr %v13
+  %v56 = extractelement <8 x i1> %v3, i64 1
+  %v57 = extractelement <8 x i1> %v3, i64 2
+  %v58 = extractelement <8 x i1> %v3, i64 3
+  %v59 = extractelement <8 x i1> %v3, i64 4
+  %v60 = extractelement <8 x i1> %v3, i64 5
+  %v61 = extractelement <8 x i1> %v3, i64 6
+  %v62 = extractelement <8 x i1> %v3, i64 7
+  %v63 = select i1 %v55, ptr %v47, ptr %v13
+  %v64 = select i1 %v56, ptr %v48, ptr %v13
+  %v65 = select i1 %v57, ptr %v49, ptr %v13
+  %v66 = select i1 %v58, ptr %v50, ptr %v13
+  %v67 = select i1 %v59, ptr %v51, ptr %v13
+  %v68 = select i1 %v60, ptr %v52, ptr %v13
+  %v69 = select i1 %v61, ptr %v53, ptr %v13
+  %v70 = select i1 %v62, ptr %v54, ptr %v13
   %v71 = extractelement <8 x float> %v46, i64 0
-  store float %v71, ptr %v56, align 1
+  store float %v71, ptr %v63, align 1
   %v72 = extractelement <8 x float> %v46, i64 1
-  store float %v72, ptr %v58, align 1
+  store float %v72, ptr %v64, align 1
   %v73 = extractelement <8 x float> %v46, i64 2
-  store float %v73, ptr %v60, align 1
+  store float %v73, ptr %v65, align 1
   %v74 = extractelement <8 x float> %v46, i64 3
-  store float %v74, ptr %v62, align 1
+  store float %v74, ptr %v66, align 1
   %v75 = extractelement <8 x float> %v46, i64 4
-  store float %v75, ptr %v64, align 1
+  store float %v75, ptr %v67, align 1
   %v76 = extractelement <8 x float> %v46, i64 5
-  store float %v76, ptr %v66, align 1
+  store float %v76, ptr %v68, align 1
   %v77 = extractelement <8 x float> %v46, i64 6
-  store float %v77, ptr %v68, align 1
+  store float %v77, ptr %v69, align 1
   %v78 = extractelement <8 x float> %v46, i64 7
   store float %v78, ptr %v70, align 1
   %v79 = mul i64 %a2, 4
@@ -254,16 +254,16 @@ entry:
   %v38 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 3
   %v39 = getelementptr float, ptr %a0, i64 %v38
   %v41 = extractelement <4 x i1> %v3, i64 0
-  %v42 = select i1 %v41, ptr %v33, ptr %v40
-  %v43 = extractelement <4 x i1> %v3, i64 1
-  %v44 = select i1 %v43, ptr %v35, ptr %v40
-  %v45 = extractelement <4 x i1> %v3, i64 2
-  %v46 = select i1 %v45, ptr %v37, ptr %v40
-  %v47 = extractelement <4 x i1> %v3, i64 3
-  %v48 = select i1 %v47, ptr %v39, ptr %v40
-  %v49 = load float, ptr %v42, align 1
-  %v50 = load float, ptr %v44, align 1
-  %v51 = load float, ptr %v46, align 1
+  %v42 = extractelement <4 x i1> %v3, i64 1
+  %v43 = extractelement <4 x i1> %v3, i64 2
+  %v44 = extractelement <4 x i1> %v3, i64 3
+  %v45 = select i1 %v41, ptr %v33, ptr %v40
+  %v46 = select i1 %v42, ptr %v35, ptr %v40
+  %v47 = select i1 %v43, ptr %v37, ptr %v40
+  %v48 = select i1 %v44, ptr %v39, ptr %v40
+  %v49 = load float, ptr %v45, align 1
+  %v50 = load float, ptr %v46, align 1
+  %v51 = load float, ptr %v47, align 1
   %v52 = load float, ptr %v48, align 1
   %v53 = insertelement <4 x float> poison, float %v49, i64 0
   %v54 = insertelement <4 x float> %v53, float %v50, i64 1
@@ -280,19 +280,19 @@ entry:
   %v65 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 3
   %v66 = getelementptr float, ptr %v58, i64 %v65
   %v67 = extractelement <4 x i1> %v3, i64 0
-  %v68 = select i1 %v67, ptr %v60, ptr %v40
-  %v69 = extractelement <4 x i1> %v3, i64 1
-  %v70 = select i1 %v69, ptr %v62, ptr %v40
-  %v71 = extractelement <4 x i1> %v3, i64 2
-  %v72 = select i1 %v71, ptr %v64, ptr %v40
-  %v73 = extractelement <4 x i1> %v3, i64 3
-  %v74 = select i1 %v73, ptr %v66, ptr %v40
+  %v68 = extractelement <4 x i1> %v3, i64 1
+  %v69 = extractelement <4 x i1> %v3, i64 2
+  %v70 = extractelement <4 x i1> %v3, i64 3
+  %v71 = select i1 %v67, ptr %v60, ptr %v40
+  %v72 = select i1 %v68, ptr %v62, ptr %v40
+  %v73 = select i1 %v69, ptr %v64, ptr %v40
+  %v74 = select i1 %v70, ptr %v66, ptr %v40
   %v75 = extractelement <4 x float> %v57, i64 0
-  store float %v75, ptr %v68, align 1
+  store float %v75, ptr %v71, align 1
   %v76 = extractelement <4 x float> %v57, i64 1
-  store float %v76, ptr %v70, align 1
+  store float %v76, ptr %v72, align 1
   %v77 = extractelement <4 x float> %v57, i64 2
-  store float %v77, ptr %v72, align 1
+  store float %v77, ptr %v73, align 1
   %v78 = extractelement <4 x float> %v57, i64 3
   store float %v78, ptr %v74, align 1
   %v79 = insertelement <4 x ptr> poison, ptr %a0, i64 0
@@ -331,16 +331,16 @@ entry:
   %v108 = extractelement <4 x ptr> %v81, i64 2
   %v109 = extractelement <4 x ptr> %v81, i64 3
   %v110 = extractelement <4 x i1> %v3, i64 0
-  %v111 = select i1 %v110, ptr %v106, ptr %v40
-  %v112 = extractelement <4 x i1> %v3, i64 1
-  %v113 = select i1 %v112, ptr %v107, ptr %v40
-  %v114 = extractelement <4 x i1> %v3, i64 2
-  %v115 = select i1 %v114, ptr %v108, ptr %v40
-  %v116 = extractelement <4 x i1> %v3, i64 3
-  %v117 = select i1 %v116, ptr %v109, ptr %v40
-  %v118 = load float, ptr %v111, align 1
-  %v119 = load float, ptr %v113, align 1
-  %v120 = load float, ptr %v115, align 1
+  %v111 = extractelement <4 x i1> %v3, i64 1
+  %v112 = extractelement <4 x i1> %v3, i64 2
+  %v113 = extractelement <4 x i1> %v3, i64 3
+  %v114 = select i1 %v110, ptr %v106, ptr %v40
+  %v115 = select i1 %v111, ptr %v107, ptr %v40
+  %v116 = select i1 %v112, ptr %v108, ptr %v40
+  %v117 = select i1 %v113, ptr %v109, ptr %v40
+  %v118 = load float, ptr %v114, align 1
+  %v119 = load float, ptr %v115, align 1
+  %v120 = load float, ptr %v116, align 1
   %v121 = load float, ptr %v117, align 1
   %v122 = insertelement <4 x float> poison, float %v118, i64 0
   %v123 = insertelement <4 x float> %v122, float %v119, i64 1
@@ -356,19 +356,19 @@ entry:
   %v133 = extractelement <4 x ptr> %v130, i64 2
   %v134 = extractelement <4 x ptr> %v130, i64 3
   %v135 = extractelement <4 x i1> %v3, i64 0
-  %v136 = select i1 %v135, ptr %v131, ptr %v40
-  %v137 = extractelement <4 x i1> %v3, i64 1
-  %v138 = select i1 %v137, ptr %v132, ptr %v40
-  %v139 = extractelement <4 x i1> %v3, i64 2
-  %v140 = select i1 %v139, ptr %v133, ptr %v40
-  %v141 = extractelement <4 x i1> %v3, i64 3
-  %v142 = select i1 %v141, ptr %v134, ptr %v40
+  %v136 = extractelement <4 x i1> %v3, i64 1
+  %v137 = extractelement <4 x i1> %v3, i64 2
+  %v138 = extractelement <4 x i1> %v3, i64 3
+  %v139 = select i1 %v135, ptr %v131, ptr %v40
+  %v140 = select i1 %v136, ptr %v132, ptr %v40
+  %v141 = select i1 %v137, ptr %v133, ptr %v40
+  %v142 = select i1 %v138, ptr %v134, ptr %v40
   %v143 = extractelement <4 x float> %v126, i64 0
-  store float %v143, ptr %v136, align 1
+  store float %v143, ptr %v139, align 1
   %v144 = extractelement <4 x float> %v126, i64 1
-  store float %v144, ptr %v138, align 1
+  store float %v144, ptr %v140, align 1
   %v145 = extractelement <4 x float> %v126, i64 2
-  store float %v145, ptr %v140, align 1
+  store float %v145, ptr %v141, align 1
   %v146 = extractelement <4 x float> %v126, i64 3
   store float %v146, ptr %v142, align 1
   ret void

@@ -85,6 +85,13 @@ def compares_as_one(value: Value) -> bool:
     return bits >= 32 if interval is None else _fits(interval, bits)
 
 
+def counts(value: Value, *, signed: bool) -> bool:
+    """Whether the tile `value` is below a number in its first lanes and in no others, if its elements go up by 1."""
+    interval = interval_of(value)
+    is_natural = interval is not None and interval[0] >= 0 and value.type.scalar.bits < 64
+    return is_affine(value) and compares_as_one(value) and (signed or is_natural)
+
+
 def _fits(interval: Interval, bits: int) -> bool:
     low, high = interval
     half = 1 << (bits - 1)

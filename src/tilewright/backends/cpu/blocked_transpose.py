@@ -6,28 +6,41 @@
                                       "cpu.nest"() …  tt.store %p, %x, %mask
                                    }
 
-Element by element, each store to a column would touch another cache line. Where a mask is off somewhere in the tile, or
+Element by element, each store to a column would touch another cache line. If a mask is off somewhere in the tile, or
 stores are redirected, the nest runs row by row; so in its version there are neither masks nor buffers to fall back to.
+If some loads lie across others, those that disagree with the store are transposed. If only the launch tells which one
+lies across, by a stride that is 1, there is a version for each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
 from tilewright.backends.cpu.alignment import Tags, operand_tags
-from tilewright.backends.cpu.costs import LOADS, SINKS, STORES, is_tile, tile_operand
+from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, STORES, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Address, Affine
 from tilewright.backends.cpu.nest_masks import all_on, context_of, without_masks
+from tilewright.backends.cpu.strides import steps_along
 from tilewright.backends.cpu.version_strides import put_version
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import GuardedStore, Nest, Read
-from tilewright.dialects.tt_memory import Store
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import UNIT, Attribute
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import PointerType, TensorType, i1
 from tilewright.transforms.functions import functions_of
+
+MANY_LOADS = 2
+"""Max loads of a nest that may each lie across the others where only the launch tells."""
+SIDE_AT_LAUNCH = 8
+"""Max rows of squares where only the launch tells: 16 run as fast, and compile in twice the time."""
+Facts = dict[Op, dict[str, Attribute]]
+"""The attributes that loads and stores get in the version by squares."""
 
 
 def blocked_transpose(module: Op, target: Target) -> bool:
@@ -38,12 +51,50 @@ def blocked_transpose(module: Op, target: Target) -> bool:
         b = LoopBuilder(Block(), entry=function.body)
         for nest in nests:
             b.location, lanes = nest.location, _side(nest, target)
-            facts = _facts(b, nest, target, lanes) if lanes else {}
-            with b.into(Block()):
-                if any(facts.values()) and (condition := _condition(b, nest, target)) is not None:
-                    put_version(b, nest, condition, _by_squares(nest, lanes, facts))
-                    found = True
+            if not lanes:
+                continue
+            if facts := _facts(b, nest, target, lanes):
+                found |= _put_squares(b, nest, target, nest, facts, lanes, ())
+                continue
+            for strides in _strides_across(nest):
+                version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
+                side = min(lanes, SIDE_AT_LAUNCH)
+                if facts := _facts(b, version, target, side):
+                    found |= _put_squares(b, nest, target, version, facts, side, strides)
     return found
+
+
+def _put_squares(
+    b: LoopBuilder, nest: Nest, target: Target, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]
+) -> bool:
+    """Let `version` go by squares in place of `nest` where all masks are on and `strides` are 1.
+
+    Returns False where that cannot be told in front of it.
+    """
+    with b.into(Block()):
+        condition = _condition(b, version, target)
+        if condition is None:
+            return False
+        condition = reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides], condition)
+        put_version(b, nest, condition, _by_squares(version, lanes, facts))
+    return True
+
+
+def _strides_across(nest: Nest) -> Iterator[list[Value]]:
+    """The scalars that, if they are 1, make one load go along the last outer axis and all else along the inner one.
+
+    They are arguments that the launch tells, as for an operand that the caller has transposed.
+    """
+    accesses = [op for op in nest.body if isinstance(op, ACCESSES)]
+    inner = len(nest.outer)
+    steps = [(op, steps_along(op.pointer)) for op in accesses if len(op.pointer.type.shape or ()) == inner + 1]
+    loads = [op for op, _ in steps if isinstance(op, Load)]
+    if len(loads) > MANY_LOADS:
+        return
+    for load in loads:
+        near = [step.get(inner - (op is load)) for op, step in steps]
+        if all(step == 1 or isinstance(step, Value) for step in near):
+            yield list(dict.fromkeys(step for step in near if isinstance(step, Value)))
 
 
 def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
@@ -57,24 +108,27 @@ def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
     return condition
 
 
-def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> dict[Op, dict[str, Attribute]]:
-    """The attributes of each store of `nest`."""
+def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> Facts:
+    """The attributes of stores and loads of `nest` by squares; none where these would gain nothing."""
     dropped = Block()  # what is built here tells where neighbours are
     with b.into(dropped):
         c = context_of(b, nest, target, lanes)
-        found: dict[Op, dict[str, Attribute]] = {op: _facts_of(c, op) for op in nest.body if isinstance(op, STORES)}
+        found: Facts = {}
+        for op in nest.body:
+            if isinstance(op, STORES):
+                found |= _facts_of(c, op)
     for op in dropped:
         op.drop_uses()
-    return found
+    return {op: facts for op, facts in found.items() if facts}
 
 
-def _by_squares(nest: Nest, lanes: int, facts: dict[Op, dict[str, Attribute]]) -> Nest:
+def _by_squares(nest: Nest, lanes: int, facts: Facts) -> Nest:
     """A copy of `nest` all of whose masks are on, and whose stores are not redirected."""
-    marks = [facts[op] for op in nest.body if isinstance(op, STORES)]
+    marks = [facts.get(op, {}) for op in nest.body if isinstance(op, ACCESSES)]
     copy = without_masks(nest)
     copy.mark(square=lanes)
-    for store, mark in zip([op for op in copy.body if isinstance(op, STORES)], marks, strict=True):
-        store.attributes |= mark
+    for op, mark in zip([op for op in copy.body if isinstance(op, ACCESSES)], marks, strict=True):
+        op.attributes |= mark
     return copy
 
 
@@ -98,13 +152,36 @@ def _is_word(tile: TensorType) -> bool:
     return not isinstance(tile.element, PointerType) and tile.element is not i1 and tile.bits <= 64
 
 
-def _facts_of(c: Context, store: Store | GuardedStore) -> dict[str, Attribute]:
-    """Whether its value and its addresses have neighbours along the last outer axis, not the inner one."""
-    pointer, value = store.pointer, store.value
-    inner = len(value.type.shape or ()) - 1
-    votes = {inner: 0, inner - 1: 0}
+def _facts_of(c: Context, store: Store | GuardedStore) -> Facts:
+    """Whether its value and its addresses have neighbours along the last outer axis, not the inner one.
+
+    Where some of the loads that the value is computed of have them along one axis and some along the other, those that
+    do not agree with the store are transposed.
+    """
+    shape = store.value.type.shape or ()
+    inner, across = len(shape) - 1, len(shape) - 2
+    votes: dict[int, list[Op]] = {inner: [], across: []}
+    for load, tags in _loads_of(store):
+        axis = _axis_of_neighbours(c, load.buffer if isinstance(load, Read) else load.pointer)
+        tag = tags[axis] if axis is not None else None
+        if tag is not None and tag in votes:
+            votes[tag].append(load)
+    store_is_outer = _axis_of_neighbours(c, store.pointer) == across
+    whole = {axis: [load for load in loads if _is_whole(load, store)] for axis, loads in votes.items()}
+    is_mixed = bool(whole[inner] and whole[across])
+    value_is_outer = store_is_outer if is_mixed else len(votes[across]) > len(votes[inner])
+    transposed = whole[inner if store_is_outer else across] if is_mixed else []
+    holds = {VALUE_IS_OUTER: value_is_outer, STORE_IS_OUTER: store_is_outer}
+    return {
+        store: {name: UNIT for name, is_so in holds.items() if is_so},
+        **{load: {TRANSPOSED: UNIT} for load in transposed},
+    }
+
+
+def _loads_of(store: Store | GuardedStore) -> Iterator[tuple[Load | Read, Tags]]:
+    """The loads of the nest that the stored value is computed of, and by which axes they are asked for."""
     seen: set[tuple[Value, Tags]] = set()
-    stack: list[tuple[Value, Tags]] = [(value, tuple(range(inner + 1)))]
+    stack: list[tuple[Value, Tags]] = [(store.value, tuple(range(len(store.value.type.shape or ()))))]
     while stack:
         v, tags = stack.pop()
         op = v.op
@@ -113,17 +190,14 @@ def _facts_of(c: Context, store: Store | GuardedStore) -> dict[str, Attribute]:
         seen.add((v, tags))
         if not isinstance(op, LOADS):
             stack.extend(operand_tags(op, tags))
-            continue
-        where = op.buffer if isinstance(op, Read) else op.pointer
-        axis = _axis_of_neighbours(c, where) if is_tile(v) else None
-        tag = tags[axis] if axis is not None else None
-        if tag is not None and tag in votes:
-            votes[tag] += 1
-    holds = {
-        VALUE_IS_OUTER: votes[inner - 1] > votes[inner],
-        STORE_IS_OUTER: _axis_of_neighbours(c, pointer) == inner - 1,
-    }
-    return {name: UNIT for name, is_so in holds.items() if is_so}
+        elif is_tile(v):
+            yield op, tags
+
+
+def _is_whole(load: Op, store: Store | GuardedStore) -> bool:
+    """Whether `load` is from memory, and has an element for each of those that are stored, at the same place."""
+    is_there = isinstance(load, Load) and load.result.type.shape == store.value.type.shape
+    return is_there and _is_word(tile_type(load.results[0]))
 
 
 def _axis_of_neighbours(c: Context, pointer: Value) -> int | None:

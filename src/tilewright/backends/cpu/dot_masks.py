@@ -12,7 +12,7 @@ and 0 · ∞ counts; so conditions count that both masks have.
 from __future__ import annotations
 
 from tilewright.backends.cpu.costs import conjuncts
-from tilewright.backends.cpu.dot.lower import takes_steps
+from tilewright.backends.cpu.dot.plan import takes_steps
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
 from tilewright.backends.cpu.nest.copy_elision import End, source_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tilewright.backends.cpu.allocate_buffers import bytes_of
-from tilewright.backends.cpu.dot.lower import takes_steps
+from tilewright.backends.cpu.dot.plan import takes_steps
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
 from tilewright.backends.llvm.machine import Target

@@ -241,6 +241,15 @@ class FunctionEmitter(LoopEmitter):
     def _take(self, op: Take) -> None:
         self.w.store("i64", self.names[op.count], self.taken, align=8)
 
+    def _runs_alone(self, op: Op) -> None:
+        """Whether the thread has claimed all programs of the launch."""
+        w = self.w
+        extents = [w.emit(f"zext i32 {self.programs[axis]} to i64") for axis in _AXES]
+        area = w.emit(f"mul i64 {extents[0]}, {extents[1]}")
+        total = w.emit(f"mul i64 {area}, {extents[2]}")
+        has_all = w.emit(f"icmp eq i64 %end, {total}")
+        self.names[op.result] = w.emit(f"and i1 {w.emit('icmp eq i64 %begin, 0')}, {has_all}")
+
     # ------------------------------------------------------------------ control flow
 
     def _for(self, op: For) -> None:
@@ -323,6 +332,7 @@ class FunctionEmitter(LoopEmitter):
         "cpu.assert": _assert_at,
         "cpu.print": _print,
         "cpu.programs_ahead": _programs_ahead,
+        "cpu.runs_alone": _runs_alone,
         "cpu.take": _take,
         "gpu.barrier": _nothing,
         "ttg.barrier": _nothing,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.map_regions import TilesOfMap
+from tilewright.backends.cpu.map_regions import tiles_of_map
 from tilewright.dialects.tt_reduce import MapElementwise
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
@@ -39,7 +39,7 @@ def _applied(op: MapElementwise, arguments: Sequence[Value]) -> Sequence[Value]:
     """The results of the region: ops on whole tiles; for scalars, copies of the ops themselves."""
     shape = arguments[0].type.shape
     if shape is not None:
-        return TilesOfMap(op, shape).results(arguments)
+        return tiles_of_map(op, shape, arguments)
     at, block = OpBuilder(op), op.function.block
     mapping = dict(zip(block.args, arguments, strict=True))
     for inner in block:

@@ -32,6 +32,8 @@ TILE = "cpu.tile"
 """The loop is for one of several rows that come from memory."""
 VALUE_IS_OUTER, STORE_IS_OUTER = "cpu.value_is_outer", "cpu.store_is_outer"
 """Marks of a store of a nest: the source of its value, or its addresses, has neighbours along the last outer axis."""
+TRANSPOSED = "cpu.transposed"
+"""Mark of a load of a nest by squares: its elements are neighbours along the other axis than the value of the store."""
 
 
 Access: TypeAlias = Load | MaskedLoad | Store | MaskedStore

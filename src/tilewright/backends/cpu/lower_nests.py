@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.backends.cpu.dot.lower import columns_read
+from tilewright.backends.cpu.dot.plan import columns_read
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.dot_masks import common_end
 from tilewright.backends.cpu.dot_spec import batches_of, may_step, put_matmul, spec_of, stride_bytes

@@ -13,6 +13,7 @@ from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
+from tilewright.backends.cpu.clip_to_mask import clip_to_mask
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
@@ -29,6 +30,7 @@ from tilewright.backends.cpu.expand_unsplat import expand_unsplat
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
+from tilewright.backends.cpu.join_rows import join_rows
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
@@ -43,6 +45,7 @@ from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
+from tilewright.backends.cpu.version_atomics import version_atomics
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -169,6 +172,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
 def loop_passes(target: Target) -> tuple[Pass, ...]:
     """The passes from ttcir to vector loops."""
     return (
+        Pass("version_atomics", version_atomics, "where one thread runs a whole launch, plain additions do"),
         Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
         Pass("store_columns", store_columns, "where columns lie apart, rows are neighbours more often"),
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
@@ -177,6 +181,8 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
             partial(merge_programs, target=target),
             "programs whose rows go on in the next one are one",
         ),
+        Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
+        Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

@@ -35,15 +35,15 @@ class Nest:
         self.op, self.body = op, op.body
         self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
         self.sinks: list[Op] = [o for o in self.body if isinstance(o, SINKS)]
-        self.closures = {sink: self._closure(sink, Reduce | Accumulate) for sink in self.sinks}
+        self.closures = {sink: self.closure(sink) for sink in self.sinks}
         self._loading = {sink for sink in self.sinks if any(isinstance(op, Load) for op in self.closures[sink])}
-        self._reads = {sink: [op for op in self._closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
+        self._reads = {sink: [op for op in self.closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
         self.phases = self._phases()
 
-    def _closure(self, sink: Op, ends: type[Op] | UnionType) -> dict[Op, None]:
-        """Ops inside that `sink` is computed from, but not what those that are `ends` are computed from."""
+    def closure(self, user: Op, ends: type[Op] | UnionType = Reduce | Accumulate) -> dict[Op, None]:
+        """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
-        stack = list(sink.operands)
+        stack = list(user.operands)
         while stack:
             op = stack.pop().op
             if op is None or op in seen or op.block is not self.body:
@@ -88,6 +88,14 @@ class Nest:
         if isinstance(other, Write) and other.buffer is buffer and place[other] < place[sink]:
             return True
         return any(read.buffer is buffer and place[read] < place[sink] for read in self._reads[other])
+
+    def loops(self, phase: int) -> list[tuple[int, list[Op]]]:
+        """The inner loops of a phase: extents, and the sinks that share each loop."""
+        loops: dict[int, list[Op]] = {}
+        for sink in self.sinks:
+            if self.phases[sink] == phase and not self.is_row_level(tile_operand(sink)):
+                loops.setdefault(self.inner_extent(sink), []).append(sink)
+        return list(loops.items())
 
     def is_row_level(self, value: Value) -> bool:
         """Whether `value` has one element per iteration of the outer loops."""

@@ -8,9 +8,10 @@
     B                                                     B
                                                         }
 
-Without the loop, what it carried goes no longer through memory: body and B share loops over elements, which end where
-the row ends (`nest/clip.py`). Later loops in B with the same bounds have a single turn as well. Only loops that carry
-tiles too wide for registers get a version; others go inside the loops over elements (`interchange_loops.py`).
+Without the loop, what it carried goes no longer through memory: body and B share loops over elements, which end
+where the row ends (`clip_to_mask.py`). Later loops in B with the same bounds have a single turn as well. Only loops
+that carry tiles too wide for registers get a version; others go inside the loops over elements
+(`interchange_loops.py`).
 """
 
 from __future__ import annotations

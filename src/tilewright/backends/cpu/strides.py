@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from tilewright.backends.cpu.alignment import axis_of_new
 from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile, makers
 from tilewright.dialects.arith import Binary, Unary
+from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
 from tilewright.ir.core import Op, Value
@@ -33,9 +34,9 @@ def lies_transposed(pointer: Value) -> bool:
     return steps.get(0) == 1 and steps.get(1) != 1
 
 
-def steps_along(pointer: Value) -> Steps:
-    """How far a step along each axis goes that the tile of pointers depends on; where it wraps is disregarded."""
-    return _steps(pointer, {})
+def steps_along(tile: Value, known: Known | None = None) -> Steps:
+    """How far a step along each axis goes that a tile depends on; where it wraps is disregarded."""
+    return _steps(tile, {} if known is None else known)
 
 
 def lies_across(value: Value) -> bool:
@@ -94,7 +95,7 @@ def run_time_strides(op: Op) -> list[Value]:
     return run_time_strides_of(access for access in op.walk() if isinstance(access, ACCESSES))
 
 
-def run_time_strides_of(accesses: Iterable[Op]) -> list[Value]:
+def run_time_strides_of(accesses: Iterable[PointerAccess]) -> list[Value]:
     """The scalars that are the distance of neighbours along the last axis, for some loads and stores."""
     known: Known = {}
     steps = [_last_step(access.pointer, known) for access in accesses]

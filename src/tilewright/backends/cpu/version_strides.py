@@ -8,8 +8,8 @@
                                                     }
 
 A nest that stores what it computes of two loads has a third version, in which the second one repeats an element: its
-stride is 0 where arrays are broadcast. Where many nests stand in one place all are to be short, so there is one of each.
-What a nest is run for is told by the place where it stood, so nests say it in all versions from now on.
+stride is 0 where arrays are broadcast. Where many nests stand in one place all are to be short, so each stands
+once. What a nest is run for is told by the place where it stood, so nests say it in all versions from now on.
 """
 
 from __future__ import annotations

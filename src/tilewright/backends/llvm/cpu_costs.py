@@ -29,6 +29,8 @@ class CpuCosts(NamedTuple):
         product_columns: vectors side by side in the block of a product that stays in registers.
         grouped_columns: the same where one instruction multiplies several numbers of a word.
         square_columns: the same where one instruction multiplies two rows by two columns.
+        in_place_blocks: blocks of rows of a product up to which the right matrix is read where it lies, though its rows
+            collide in the L1 cache.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
@@ -46,6 +48,7 @@ class CpuCosts(NamedTuple):
     product_columns: int
     grouped_columns: int
     square_columns: int
+    in_place_blocks: int
     transposed_pieces: int
     near_caches: int
     asks_ahead: int
@@ -61,13 +64,14 @@ X86 = CpuCosts(
     product_columns=2,
     grouped_columns=2,
     square_columns=2,
+    in_place_blocks=4,
     transposed_pieces=2,
     near_caches=512 << 10,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
 )
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
-ZEN4 = AVX512._replace(splits_vectors=True)
+ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8)
 NEON = AVX512._replace(product_columns=4, streams_from=0)
 """Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""
 NEON_WIDE = NEON._replace(chains=16)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TypeAlias
 
+from tilewright.backends.llvm.masks import any_lane
 from tilewright.backends.llvm.spelling import bits_of, constant, is_float, vector
 from tilewright.backends.llvm.writer import Branch, LlvmWriter
 from tilewright.support.cached_property import cached_property
@@ -141,12 +142,7 @@ class Lanes:
 
     def any(self) -> str:
         """Whether a flag is set in any lane. An i1."""
-        k = self.kind
-        return (
-            self.name
-            if k.lanes == 1
-            else k.writer.call("i1", f"llvm.vector.reduce.or.v{k.lanes}i1", [(k.type, self.name)])
-        )
+        return any_lane(self.kind.writer, self.name, self.kind.lanes)
 
     def joined(self, branch: Branch, if_true: Lanes) -> Lanes:
         """The value after a branch: `if_true` if its condition held, otherwise this value."""

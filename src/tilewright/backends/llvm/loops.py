@@ -22,6 +22,7 @@ from tilewright.backends.llvm.conversions import half_bits
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.lanes import Lanes, LaneType
+from tilewright.backends.llvm.masks import is_known, lane_flags
 from tilewright.backends.llvm.memory import (
     gather,
     lane_pointers,
@@ -211,7 +212,11 @@ class LoopEmitter:
         self.names[op.result] = self.w.shuffle(type, self.names[op.first], second, op.lanes)
 
     def _extract(self, op: Extract) -> None:
-        self.names[op.result] = self.w.extract(llvm_type(op.source.type), self.names[op.source], op.lane)
+        type, source = op.source.type, self.names[op.source]
+        if element_of(type) == "i1":
+            (self.names[op.result],) = lane_flags(self.w, source, lanes_of(type), (op.lane,))
+        else:
+            self.names[op.result] = self.w.extract(llvm_type(type), source, op.lane)
 
     def _from_elements(self, op: FromElements) -> None:
         found, element = "poison", element_of(op.result.type)
@@ -281,7 +286,7 @@ class LoopEmitter:
         type, value, first = op.value.type, self.names[op.value], self._address(op.base, op.offset)
         element, align, mask = element_of(type), op.alignment, self.names[op.mask]
         if op.stride is None:
-            known = _is_known(op.mask)
+            known = is_known(op.mask)
             masked_store(self.w, first, element, lanes_of(type), value, mask, align=align, is_known=known)
         else:
             scatter(self.w, self._apart(first, op.stride, type), element, value, align=align, mask=mask)
@@ -425,17 +430,6 @@ class LoopEmitter:
         "vector.store": _store,
         "vector.table": _nothing,
     }
-
-
-def _is_known(value: Value) -> bool:
-    """Whether `value` is computed of constants alone."""
-    waiting = [value]
-    while waiting:
-        op = waiting.pop().op
-        if op is None or op.regions:
-            return False
-        waiting += op.operands
-    return True
 
 
 def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.backends.llvm.masks import kept_apart, lane_flags
 from tilewright.backends.llvm.spelling import bits_of, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -61,7 +62,7 @@ def masked_store(
     type = vector(moved_as(element), lanes)
     stored = w.convert("bitcast", value, vector(element, lanes), type)
     if is_known and w.target.has_avx512f and bits_of(element) * lanes <= 512:
-        stored = w.emit(f'call {type} asm "", "=v,0"({type} {stored})')
+        stored = kept_apart(w, type, stored)
     w.call_void(
         f"llvm.masked.store.{suffix(type)}.p0",
         [(type, stored), (f"ptr align {align}", pointer), (vector("i1", lanes), mask)],
@@ -121,13 +122,9 @@ def lane_pointers(w: LlvmWriter, base: str, offsets: str, element: str, lanes: i
 
 def _safe(w: LlvmWriter, pointers: Sequence[str], mask: str) -> list[str]:
     """The pointers, with those of masked-off lanes replaced by a slot on the stack."""
-    slot = w.waste_slot()
-    if len(pointers) == 1:
-        return [w.emit(f"select i1 {mask}, ptr {pointers[0]}, ptr {slot}")]
-    type = vector("i1", len(pointers))
+    slot, flags = w.waste_slot(), lane_flags(w, mask, len(pointers), range(len(pointers)))
     return [
-        w.emit(f"select i1 {w.extract(type, mask, lane)}, ptr {pointer}, ptr {slot}")
-        for lane, pointer in enumerate(pointers)
+        w.emit(f"select i1 {flag}, ptr {pointer}, ptr {slot}") for flag, pointer in zip(flags, pointers, strict=True)
     ]
 
 

@@ -99,7 +99,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
         Unsupported: an op has no lowering.
         OutOfResources: a program needs more shared memory than the device gives it.
     """
-    _check_target(module, device)
+    _settle_target(module, device)
     _run(module, _placing(device.capability, options.insert_fences), facts)
     target = Target(
         capability=device.capability,
@@ -119,10 +119,13 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     return ptx_text.launch_line("llir", facts) + lowered.text
 
 
-def _check_target(module: Op, device: Device) -> None:
-    given = target_of(module)
-    if given != f"cuda:{device.capability}":
-        raise ValueError(f"the module is for {given or 'no device'}, and the target is cuda:{device.capability}")
+def _settle_target(module: Op, device: Device) -> None:
+    """Check that a text is for this device; where it does not say, it is, and for one CTA."""
+    given, wanted = target_of(module), f"cuda:{device.capability}"
+    if given and given != wanted:
+        raise ValueError(f"the module is for {given}, and the target is {wanted}")
+    defaults = {"ttg.num-ctas": Number(1, i32), "ttg.threads-per-warp": Number(32, i32)}
+    module.attributes = {**defaults, **module.attributes, "ttg.target": wanted}
 
 
 def _number(module: Op, name: str) -> int:

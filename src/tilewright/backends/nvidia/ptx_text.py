@@ -19,6 +19,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright.backends.nvidia.address_offsets import fold_offsets
+
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
 _THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)")
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s*(\.ptr)?")
@@ -39,7 +41,7 @@ def finish(text: str, *, keeps_debugging: bool) -> str:
         text: as LLVM writes it.
         keeps_debugging: ptxas is to keep all variables visible; it optimises nothing then.
     """
-    return text if keeps_debugging else re.sub(r"^(\.target \w+), debug$", r"\1", text, flags=re.M)
+    return text if keeps_debugging else fold_offsets(re.sub(r"^(\.target \w+), debug$", r"\1", text, flags=re.M))
 
 
 def kernel_name(text: str) -> str:

@@ -390,7 +390,6 @@ HANDLERS: Handlers = {
     "fence": nothing,
     "nanosleep": nothing,
     "griddepcontrol": nothing,
-    "setmaxnreg": nothing,
     "pmevent": nothing,
     "fence.proxy.async": command(fence),
     "fence.proxy.async::generic": command(fence),

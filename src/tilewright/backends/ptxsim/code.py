@@ -71,6 +71,7 @@ class KernelCode:
         suspects: registers that may be read before they are written.
         accumulators, fragments: registers of products of warp groups, sums and first operands.
         threads: the extents that `.reqntid` asks for, or None.
+        registers_at_entry: how many `.maxnreg` gives each thread, or 0.
         takes_over: whether CTAs may take over the work of those that have not started.
     """
 
@@ -90,4 +91,5 @@ class KernelCode:
     accumulators: set[int] = field(default_factory=set)
     fragments: set[int] = field(default_factory=set)
     threads: tuple[int, ...] | None = None
+    registers_at_entry: int = 0
     takes_over: bool = False

@@ -17,6 +17,7 @@ from tilewright.backends.ptxsim import (
     mbarriers,
     mma,
     moves,
+    register_counts,
     shuffles,
     tcgen05,
     tensor_memory,
@@ -38,7 +39,7 @@ def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
 
 SCALARS = (integers, comparisons, conversions, moves, control)
 MEMORY = (accesses, async_copies, atomics, bulk_copies)
-THREADS = (cluster_launch, cta_barriers, mbarriers, shuffles)
+THREADS = (cluster_launch, cta_barriers, mbarriers, register_counts, shuffles)
 TILES = (mma, tcgen05, tensor_memory, wgmma)
 SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()
 HANDLERS: Handlers = dict(floats.HANDLERS)

@@ -192,7 +192,9 @@ class _KernelBuilder:
 
     def __init__(self, program: Program, name: str) -> None:
         self.program, self.functions = program, program.module.functions
-        self.code = KernelCode(name, threads=self.functions[name].directives.get("reqntid"))
+        directives = self.functions[name].directives
+        (registers,) = directives.get("maxnreg", (0,))
+        self.code = KernelCode(name, threads=directives.get("reqntid"), registers_at_entry=registers)
         self.layout = VariableLayout(functions=self.functions)
         self.order: list[Function] = []
 

@@ -41,6 +41,7 @@ NAMES = {
     "language.tensors": "tensor",
     "language.tuples": "tuple",
     "semantics.buffers": "shared_memory_descriptor_type=buffer_type",
+    "semantics.cache_policies": "CachePolicy",
     "semantics.constexpr": "constexpr",
     "semantics.distributed": "distributed_type",
     "semantics.layout_values": (

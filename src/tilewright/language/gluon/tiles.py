@@ -13,6 +13,7 @@ from tilewright.semantics.active import context
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.broadcasting import broadcast as broadcast_pair
 from tilewright.semantics.broadcasting import stretch
+from tilewright.semantics.cache_policies import LOADS, STORES, attributes_of_policy
 from tilewright.semantics.casting import cast
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.distributed import distributed_type
@@ -75,6 +76,7 @@ def load(
     cache_modifier: Any = None,
     eviction_policy: Any = None,
     volatile: Any = False,
+    cache_policy: Any = None,
 ) -> Any:
     """The data at `pointer`, in its layout.
 
@@ -84,6 +86,7 @@ def load(
         other: the value of masked-off elements; without it they are undefined.
         cache_modifier, eviction_policy: hints.
         volatile: the value may change at any time.
+        cache_policy: a `CachePolicy`, instead of these hints.
     """
     return memory.load(
         pointer,
@@ -92,15 +95,23 @@ def load(
         cache_modifier=unwrap(cache_modifier) or "",
         eviction_policy=unwrap(eviction_policy) or "",
         volatile=bool(unwrap(volatile)),
+        hints=attributes_of_policy("load", cache_policy, (cache_modifier, eviction_policy), LOADS),
     )
 
 
 def store(
-    pointer: Any, value: Any, mask: Any = None, *, cache_modifier: Any = None, eviction_policy: Any = None
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    cache_modifier: Any = None,
+    eviction_policy: Any = None,
+    cache_policy: Any = None,
 ) -> None:
     """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`."""
     cache, eviction = unwrap(cache_modifier) or "", unwrap(eviction_policy) or ""
-    memory.store(pointer, value, mask, cache_modifier=cache, eviction_policy=eviction)
+    hints = attributes_of_policy("store", cache_policy, (cache, eviction), STORES)
+    memory.store(pointer, value, mask, cache_modifier=cache, eviction_policy=eviction, hints=hints)
 
 
 def broadcast(input: Any, other: Any) -> tuple:

@@ -20,7 +20,14 @@ from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Call, Return, called_function
 from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttg_memory import MemDescView
-from tilewright.dialects.ttng_barriers import ClcTryCancel, ClusterBarrier, InitBarrier
+from tilewright.dialects.ttng_barriers import (
+    ITSELF,
+    ArriveBarrier,
+    BarrierExpect,
+    ClcTryCancel,
+    ClusterBarrier,
+    InitBarrier,
+)
 from tilewright.dialects.ttng_descriptors import AsyncSharedStore
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemCopy
@@ -63,6 +70,7 @@ def _reaches_others(op: Op) -> bool:
     """Whether an op uses the memory, or tells the barriers, of other CTAs."""
     tells = isinstance(op, TensorCoreMma) and op.multicast
     tells |= isinstance(op, TensorCoreCommit) and bool(op.buffers)
+    tells |= isinstance(op, (ArriveBarrier, BarrierExpect)) and op.from_cta != ITSELF
     if isinstance(op, InitBarrier):  # of CTAs that share it
         return any(not any(step) for step in cga_layout(encoding(buffer_type(op.barrier).encoding)))
     return tells or isinstance(op, ClcTryCancel) or _uses_memory_of_others(op)

@@ -33,7 +33,7 @@ from tilewright.dialects.tt_shape import (
 )
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ConvertLayout
-from tilewright.dialects.ttng_mma import WarpGroupDotWait
+from tilewright.dialects.ttng_mma import PackedArith, WarpGroupDotWait
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import TensorType
 from tilewright.layouts import inference
@@ -53,7 +53,7 @@ from tilewright.layouts.movement import reorders_registers
 from tilewright.layouts.queries import is_expensive_view, is_legal_cat
 from tilewright.transforms.gpu.tile_ops import workers_of
 
-SAME_LAYOUT = (Splat, Broadcast, Scan, MapElementwise, Atomic)
+SAME_LAYOUT = (Splat, Broadcast, Scan, MapElementwise, Atomic, PackedArith)
 """Ops whose operands and results share one layout, besides elementwise ones."""
 PASSING = (*SAME_LAYOUT, Load, Store, While, Yield, Condition, WarpGroupDotWait)
 """Ops that take and give tiles in one layout."""

@@ -32,6 +32,7 @@ from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_co
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
 from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
+from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.inline import symbol_dce
 from tilewright.transforms.licm import licm_with_loads
 from tilewright.transforms.rewrite_tensor_descriptor_to_pointer import rewrite_tensor_descriptor_to_pointer
@@ -120,6 +121,15 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
             options,
             Pass("assign_latencies", partial(assign_latencies, options=stages), "which loads run ahead, and how far"),
             Pass("schedule_loops", schedule_loops, "all other ops find their place around them"),
+            *_since(
+                FIRST_TENSOR_MEMORY,
+                options,
+                Pass(
+                    "automatic_warp_specialization",
+                    partial(automatic_warp_specialization, options=stages),
+                    "loops that ask for it are divided among groups of warps",
+                ),
+            ),
             Pass("pipeline_loops", partial(pipeline_loops, options=stages), "stages of several steps in one"),
         ),
         Pass("canonicalize", canonicalize),

@@ -156,18 +156,18 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
         load.replace(read.results)
     else:
         load.erase()
-    _retype_views(buffer)
+    retype_views(buffer)
     return read
 
 
-def _retype_views(buffer: Value) -> None:
+def retype_views(buffer: Value) -> None:
     """Make what is derived from a buffer as mutable as the buffer."""
     mutable = buffer_type(buffer).mutable
     for value in [value for user in buffer.uses for value in _derived(user, buffer)]:
         type = value.type
         if isinstance(type, MemDescType) and type.mutable is not mutable:
             value.type = MemDescType(type.shape, type.element, type.encoding, type.space, mutable, type.alloc_shape)
-            _retype_views(value)
+            retype_views(value)
 
 
 def _derived(user: Op, buffer: Value) -> Sequence[Value]:

@@ -14,163 +14,23 @@ apart share one set of the L1 cache, which holds 8 of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import replace
+from functools import partial
 
-from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, select_arithmetic
-from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c, micro_shape
+from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
+from tilewright.backends.cpu.dot.plan import SINGLE_ROW, Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import prefetch_shares
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, PAGE
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
 
-MANY_PANELS = 4
-"""Min panels for which copying A pays off: a transposed one where vectors are narrow, any where rows are paired."""
-
-FEW_PANELS = 2
-"""Max panels of a tile in which the columns of a last one may be computed vector by vector."""
-FEW_BLOCKS = 4
-"""Max blocks of rows for which B is read where it lies: with 4, packing costs 8 % of a product on Zen 4, with 8 2 %."""
-SINGLE_ROW = 4
-"""The rows of a block that take as long as a single row, whose multiply-adds wait for its loads and for each other."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All that is decided about a dot before code is written."""
-
-    spec: DotSpec
-    by: Arithmetic
-    shape: Shape
-
-    @property
-    def groups(self) -> int:
-        return self.spec.k // self.by.group
-
-    @property
-    def depth(self) -> Offset:
-        """The number of groups that count."""
-        return self.groups if self.spec.depth is None else self.spec.depth
-
-    @property
-    def packs_a(self) -> bool:
-        """Whether A is packed: if transposed, it has each k on another cache line, and every panel reads it again.
-
-        Words of two rows have to lie side by side where one instruction takes both: putting them there takes as long as
-        two panels lose by it.
-        """
-        if self.pairs_a:
-            return True
-        far = isinstance(self.spec.a_stride, Value) and self.panels >= MANY_PANELS
-        is_narrow = self.shape.lanes * self.by.word_bytes < CACHE_LINE
-        return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
-
-    @property
-    def pairs_a(self) -> bool:
-        """Whether A, which lies row by row, is packed for an instruction that takes two rows: if it has all rows."""
-        is_whole = self.spec.rows is None or not isinstance(self.spec.a_stride, Value)
-        pays_off = self.panels >= MANY_PANELS and self.groups % 2 == 0
-        return self.by.square and not self.spec.a_transposed and is_whole and pays_off
-
-    @property
-    def cuts_a(self) -> bool:
-        """Whether A may end behind the last row that counts: it is read in place, row by row."""
-        return not self.spec.a_transposed and isinstance(self.spec.a_stride, Value)
-
-    @property
-    def adds_bias(self) -> bool:
-        return self.by.biased and not self.spec.a_biased
-
-    @property
-    def packs_b(self) -> bool:
-        spec = self.spec
-        far = isinstance(spec.b_stride, Value) and self.rereads_b
-        return spec.b_transposed or self.by.group > 1 or far or spec.b_step != 1
-
-    @property
-    def rereads_b(self) -> bool:
-        """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache."""
-        return self.spec.m > FEW_BLOCKS * self.shape.rows
-
-    @property
-    def reads_vectors(self) -> bool:
-        """Whether the micro-kernel may read B where it lies, vector by vector, if its columns are neighbours."""
-        return self.by.group == 1 and not self.spec.b_transposed
-
-    @property
-    def column_step(self) -> int:
-        """The columns of B that are read and multiplied together, where only some count.
-
-        These are those of one vector where a vector is a good part of the tile, and those of a panel in wider tiles,
-        where a second body would cost more to compile than it saves.
-        """
-        return self.shape.lanes if self.reads_vectors and self.panels <= FEW_PANELS else self.shape.columns
-
-    @property
-    def expects_few_rows(self) -> bool:
-        """Whether there is a second body, for single rows: in tiles of one or two blocks of rows that may end early."""
-        is_short = self.spec.rows is not None and self.spec.m <= 2 * self.shape.rows
-        return is_short and self.shape.rows >= SINGLE_ROW and self.reads_vectors
-
-    @property
-    def panels(self) -> int:
-        return self.spec.n // self.shape.columns
-
-    @property
-    def a_bytes(self) -> int:
-        """Workspace for the packed A."""
-        return _lines(self.spec.m * self.spec.k * self.by.element_bytes) if self.packs_a else 0
-
-    @property
-    def panel_bytes(self) -> int:
-        """Workspace for one packed panel of B, without its column sums."""
-        return _lines(self.groups * self.shape.columns * self.by.word_bytes) if self.packs_b else 0
-
-    @property
-    def panel_step(self) -> int:
-        """The distance of packed panels: each is followed by its column sums, if there are any."""
-        return self.panel_bytes + (_lines(self.shape.columns * 4) if self.by.biased else 0)
-
-
-def _lines(bytes: int) -> int:
-    return -(-bytes // CACHE_LINE) * CACHE_LINE
-
-
-def _plan(spec: DotSpec, target: Target) -> Plan | None:
-    """The plan to compute the dot by blocks; None when the tile is smaller than one step of the instruction."""
-    if any(extent < 1 or extent & (extent - 1) for extent in (spec.m, spec.n, spec.k)):
-        raise ValueError(f"the extents of a dot are powers of two, not {spec.m}×{spec.n}×{spec.k}")
-    if spec.a_type is not spec.b_type:
-        raise ValueError(f"the operands of a dot lie in memory as one type, not {spec.a_type} and {spec.b_type}")
-    by = select_arithmetic(spec.a_type, spec.acc_type, target)
-    if by.group > 1 and (spec.k < by.group or spec.n < 4):
-        return None
-    by = as_matrices(by, spec.m, spec.n, spec.k, target)
-    if by.biased and spec.b_transposed and spec.k < 16:
-        return None
-    return Plan(spec, by, micro_shape(spec.m, spec.n, by, target))
-
-
-def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
-    """Whether the columns of A (operand 0) or B (operand 1) may lie apart from each other.
-
-    A is read word by word; B is packed. Where words are groups of neighbours, neither works.
-    """
-    whole = select_arithmetic(spec.a_type, spec.acc_type, target).group == 1
-    return whole and (operand == 0 or not spec.b_transposed)
-
-
-def columns_read(ops: LoopBuilder, spec: DotSpec, columns: Value, target: Target) -> Value | None:
-    """How many columns of B are read where `columns` of them count and neighbours lie side by side; None: all."""
-    plan = _plan(spec, target)
-    if plan is None or not plan.reads_vectors:
-        return None
-    return ops.and_(ops.add(columns, plan.column_step - 1), -plan.column_step)
+WAYS = 8
+"""Rows of B on one set of the L1 cache from which on they push each other out of it."""
 
 
 def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
@@ -179,7 +39,7 @@ def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
     Raises:
         ValueError: extents that are no powers of two, or types that the target cannot multiply.
     """
-    plan = _plan(spec, target)
+    plan = plan_of(spec, target)
     return plan.a_bytes + plan.panels * plan.panel_step if plan else 0
 
 
@@ -210,7 +70,7 @@ def lower_dot(
     Raises:
         ValueError: as `dot_workspace_bytes`.
     """
-    plan = _plan(spec, target)
+    plan = plan_of(spec, target)
     if plan is None:
         _number_by_number(ops, spec, a, b, c, fused=target.has_fma)
         return
@@ -291,22 +151,27 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
-    """Whether B is read often, whole, from rows that are far apart; or has to be packed. None: certainly."""
+    """Whether B is read often, whole, from rows that collide in the cache; or has to be packed. None: certainly."""
     spec, shape = plan.spec, plan.shape
     if isinstance(spec.b_step, int) and spec.b_step != 1:
         return None
     apart = None if spec.b_step == 1 else ops.compare("ne", ops.number(spec.b_step), 1)
     if not plan.rereads_b:
         return apart
-    reasons = []
+    far = _rows_collide(ops, plan)
     if spec.rows is not None:
-        reasons.append(ops.compare("sgt", ops.number(spec.rows), shape.rows))
+        far = ops.and_(far, ops.compare("sgt", ops.number(spec.rows), shape.rows))
     if spec.columns is not None:
-        reasons.append(ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
-    if not reasons:
-        return None
-    far = reduce(ops.and_, reasons, ops.compare("ne", ops.number(spec.b_stride), spec.n))
+        far = ops.and_(far, ops.compare("sgt", ops.number(spec.columns), spec.n - plan.column_step))
     return far if apart is None else ops.or_(far, apart)
+
+
+def _rows_collide(ops: LoopBuilder, plan: Plan) -> Value:
+    """Whether `WAYS` rows of B or more lie on one set of the L1 cache, as they do a multiple of a `PAGE` apart."""
+    spec = plan.spec
+    apart = ops.number(times(ops, spec.b_stride, plan.by.element_bytes))
+    far = ops.compare("ne", ops.number(spec.b_stride), spec.n)
+    return ops.and_(far, ops.compare("eq", ops.and_(apart, max(PAGE * WAYS // spec.k, CACHE_LINE) - 1), 0))
 
 
 def _blocks(
@@ -321,8 +186,7 @@ def _blocks(
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
-        last = ops.sub(spec.rows, plus(ops, first, 1)) if spec.rows is not None and plan.cuts_a else None
-        here = replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
+        here = _rows_from(ops, plan, rows, first)
         start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
         product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
@@ -348,19 +212,61 @@ def _blocks(
         blocks(i, plan.shape, prefetch)
         return []
 
-    def rest_of_rows() -> None:
-        blocks(full, replace(plan.shape, rows=rest), ())
-
     if spec.rows is None:
         repeat(ops, full, full_row)
         if rest:
-            rest_of_rows()
+            blocks(full, replace(plan.shape, rows=rest), ())
         return
-    needed = ops.udiv(ops.add(spec.rows, plan.shape.rows - 1), plan.shape.rows)
-    repeat(ops, ops.smin(needed, full), full_row, nonempty=False)
-    if rest:
-        with ops.branch(ops.compare("sgt", needed, full)) as branch, branch.then():
-            rest_of_rows()
+    height, short = plan.shape.rows, rest or plan.half_rows
+    count = ops.udiv(ops.add(spec.rows, height - 1 - short), height)
+    repeat(ops, count, full_row, nonempty=False)
+    if short:
+        with ops.branch(ops.compare("sgt", ops.number(spec.rows), ops.mul(count, height))) as branch, branch.then():
+            if rest:
+                blocks(count, replace(plan.shape, rows=rest), prefetch)
+            else:
+                _half_block(ops, plan, rows, panel, c, count, (whole, rest_of_columns))
+
+
+def _rows_from(ops: LoopBuilder, plan: Plan, rows: Rows, first: Offset) -> Rows:
+    """The rows of A from `first` on; the last one that counts stands for those behind it."""
+    count = plan.spec.rows
+    last = ops.sub(count, plus(ops, first, 1)) if count is not None and plan.cuts_a else None
+    return replace(rows, pointer=behind(ops, rows.pointer, first, rows.row_bytes), last=last)
+
+
+def _half_block(
+    ops: LoopBuilder,
+    plan: Plan,
+    rows: Rows,
+    panel: Callable[[Offset], Panel],
+    c: Value,
+    number: Value,
+    columns: tuple[Offset, Offset],
+) -> None:
+    """The upper half of a block of rows, vector by vector, so that one small body does for all columns.
+
+    Args:
+        number: the number of the block, which is the last one with rows that count.
+        columns: the number of panels that are computed, and of vectors of one more.
+    """
+    spec, by, one = plan.spec, plan.by, replace(plan.shape, rows=plan.half_rows, vectors=1)
+    c_bytes, bits = by.accumulator.bits // 8, plan.shape.vectors.bit_length() - 1
+    first = times(ops, number, plan.shape.rows)
+    here = _rows_from(ops, plan, rows, first)
+    start, offsets = behind(ops, c, first, spec.c_stride * c_bytes), here.offsets(ops, one.rows)
+
+    def vector(v: Offset, _: list[Value]) -> list[Value]:
+        at = ops.number(v)
+        part = panel(ops.lshr(at, bits)).behind(
+            ops, times(ops, ops.and_(at, plan.shape.vectors - 1), one.columns * by.word_bytes)
+        )
+        place = Block(behind(ops, start, v, one.columns * c_bytes), spec.c_stride * c_bytes, spec.zero_init)
+        block_of_c(ops, by, one, groups=plan.depth, rows=here, row_offsets=offsets, panel=part, block=place)
+        return []
+
+    whole, rest = columns
+    repeat(ops, plus(ops, times(ops, whole, plan.shape.vectors), rest), vector, nonempty=spec.columns is None)
 
 
 def _has_few_rows(ops: LoopBuilder, plan: Plan, count: Offset) -> Value:

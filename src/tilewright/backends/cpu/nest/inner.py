@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES, cost
+from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.clip import end_of_loop
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Guarded
+from tilewright.backends.cpu.nest.context import Context, Guarded
+from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
-from tilewright.backends.cpu.nest.tails import Tails
-from tilewright.backends.cpu.reduction_splitting import is_bound_by_memory
+from tilewright.backends.cpu.nest.widths import chunks_per_step
+from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
 from tilewright.dialects.tt_memory import Store
@@ -31,15 +30,6 @@ from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import i1, i64
-
-UNROLLED = 48
-"""Max cost, in vector instructions, up to which chunks are unrolled."""
-
-ITERATIONS = 8
-"""Min trip count after unrolling a loop over one tile; unrolling short tiles only grows code."""
-
-LONG = 4
-"""Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
 
 class InnerLoop:
@@ -49,10 +39,9 @@ class InnerLoop:
     """
 
     def __init__(
-        self, tails: Tails, sinks: Sequence[Op], extent: int, outer: Index, accumulated: Sequence[Found] = ()
+        self, c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index, accumulated: Sequence[Found] = ()
     ) -> None:
-        self.tails, self.sinks, self.extent, self.outer = tails, sinks, extent, outer
-        self.c, self.nest = tails.c, tails.nest
+        self.c, self.nest, self.sinks, self.extent, self.outer = c, nest, sinks, extent, outer
         self.by_rows = self.nest.mode == "rows"
         self.reductions = [r for r in sinks if isinstance(r, Reduce)]
         self.values: list[Sequence[Value]] = []
@@ -63,7 +52,7 @@ class InnerLoop:
     def build(self) -> None:
         """Build the loop; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
-        step = self.chunks_per_step()
+        step = 1 if c.optimize_size else chunks_per_step(self.nest, c.target, self.sinks, self.extent, c.lanes)
         if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
             self._versions(step)
         else:
@@ -87,22 +76,6 @@ class InnerLoop:
             if any(isinstance(op, Select) and masks_memory(op.condition) for op in ops):
                 return True
         return False
-
-    def chunks_per_step(self) -> int:
-        """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
-        c, nest = self.c, self.nest
-        if not self.by_rows or c.optimize_size or any(map(_goes_lane_by_lane, self.sinks)):
-            return 1
-        ops = {o for r in self.sinks for o in nest.closures[r] if not nest.is_row_level(o.result)}
-        size = sum(min(cost(o), LONG) for o in ops)
-        costs = c.target.costs
-        sums = bool(self.reductions or self.turns)
-        most = costs.chains if sums else costs.chunks
-        if any(o.name.startswith("math.exp") for o in ops):
-            most = min(most, costs.chunks_with_powers)
-        wanted = next(n for n in (most, 4, 2, 1) if n <= most and (n * size <= UNROLLED or n == 1))
-        chunks, is_tile = self.extent // c.lanes, not nest.outer and not sums
-        return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
 
     def _versions(self, step: int) -> None:
         """if <guards>: fast loop, else: general loop; the fast one alone where it relies on nothing."""
@@ -171,11 +144,12 @@ class InnerLoop:
 
     def _end(self, width: int) -> Scalar:
         """The end of the loop: behind the masks where nothing beyond them is needed, else the extent."""
-        if self.c.fast or not self.by_rows or width >= self.extent:
-            return self.c.multiply(self.c.programs, self.extent, i64, 0)
-        if self.c.programs != 1:
-            return self.c.multiply(self.c.programs, self.extent, i64, 0)
-        return end_of_loop(self.tails, self.sinks, self.extent, self.outer, width)
+        c = self.c
+        if c.fast or not self.by_rows or width >= self.extent or c.programs != 1:
+            return c.multiply(c.programs, self.extent, i64, 0)
+        if c.ends is not None:
+            return end_of_copy(c, self.extent, width)
+        return end_of_loop(c, self.nest, self.sinks, self.extent, self.outer, width)
 
     def _turn(self, index: Scalar, chunks: int) -> list[Sequence[Value]]:
         """The chunks of one turn: compute, then act; returns what they give to each reduction."""
@@ -249,11 +223,6 @@ def _bytes(store: Store | GuardedStore) -> int:
 
 def _element_bytes(store: Store | GuardedStore) -> int:
     return max(8, store.value.type.bits) // 8
-
-
-def _goes_lane_by_lane(sink: Op) -> bool:
-    """Whether each lane has a place of its own in memory."""
-    return isinstance(sink, ATOMICS) or (isinstance(sink, Store) and not is_affine(sink.pointer))
 
 
 def _is_masked(op: Op) -> bool:

@@ -13,26 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from types import MappingProxyType
-from typing import TypeGuard
 
-from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ATOMICS, STORES, conjuncts, is_tile, tile_operand
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
+from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
-    ZERO,
-    ActiveLaneBound,
     Affine,
     Index,
-    Lane,
     Scalar,
     Uniform,
     Vector,
@@ -41,24 +35,18 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
-from tilewright.backends.cpu.nest.tails import Tails
-from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
-from tilewright.backends.cpu.strides import run_time_strides
+from tilewright.backends.cpu.nest.widths import lanes_of_chunk
+from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import Accumulate, GuardedStore, Read, Write
+from tilewright.dialects.cpu import Accumulate, GuardedStore, Write
 from tilewright.dialects.cpu import Nest as NestOp
-from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load, Store
-from tilewright.dialects.tt_reduce import Fold, Reduce, Scan
+from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType, i1, i64
+from tilewright.ir.types import i1, i64
 
 COLUMN_CHUNKS = 2
 """Columns take this many vectors side by side, so that a row's cache line is used whole."""
-
-ROWS_TOGETHER = 2
-SHORT_ROW = 4
-"""Max vectors of a row without a loop."""
 
 
 def lower_nest(
@@ -102,8 +90,7 @@ class NestBuilder:
     """Builds one nest."""
 
     def __init__(self, c: Context, nest: Nest) -> None:
-        self.c, self.nest, self.tails = c, nest, Tails(c, nest)
-        self.scalar_lanes = any(isinstance(r, ATOMICS) for r in nest.sinks)
+        self.c, self.nest = c, nest
         self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
     def build(self) -> list[Value]:
@@ -128,12 +115,13 @@ class NestBuilder:
                 self._store_blocks(lanes, extents[1:], (*index, Uniform(counter, c.depth)))
             return
         stores = [store for store in self.nest.sinks if isinstance(store, Store)]
+        across = [op.result for op in self.nest.body if isinstance(op, Load) and TRANSPOSED in op.attributes]
         c.lanes, c.extent = lanes, self.nest.inner_extent(stores[0])
         with self._level(extents[0], lanes) as counter:
             row = Uniform(counter, c.depth)
             with self._level(c.extent, lanes) as c.position:
                 column = Uniform(c.position, c.depth)
-                for act in [act for store in stores for act in store_block(c, store, index, row, column)]:
+                for act in [act for store in stores for act in store_block(c, store, across, index, row, column)]:
                     act()
 
     def _result(self, value: Value) -> Value:
@@ -147,8 +135,8 @@ class NestBuilder:
             else:
                 self._column_chunks(index)
             return
-        together = self._rows_together() if len(extents) == 1 else 1
-        end = self._end_of_rows(extents[0]) if self.c.ends is None else self.c.ends[0]
+        together = self.nest.op.together if len(extents) == 1 else 1
+        end = end_of_rows(self.c, self.nest, extents[0])
         with self._level(end, together) as counter:
             c = self.c
             if together == 1:
@@ -157,68 +145,11 @@ class NestBuilder:
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
-    def _end_of_rows(self, extent: int) -> Scalar:
-        """The row from which on the masks of all stores are off, and nobody sees what is written to buffers."""
-        c, nest = self.c, self.nest
-        if nest.mode != "rows" or len(nest.outer) != 1 or c.programs != 1:
-            return extent
-        ends = [self._last_row(sink, extent) for sink in nest.sinks]
-        known = [end for end in ends if end is not None]
-        if len(known) < len(ends):
-            return extent
-        end = reduce(lambda one, other: c.binary("arith.maxsi", one, other, i64, 0), dict.fromkeys(known))
-        return c.binary("arith.minsi", end, extent, i64, 0)
-
-    def _last_row(self, sink: Op, extent: int) -> Scalar | None:
-        """The row from which on nobody needs `sink`; None where that is not known in front of the nest."""
-        c = self.c
-        if isinstance(sink, Write):
-            return c.seen.get((sink.buffer, 0))
-        if not isinstance(sink, STORES) or sink.mask is None:
-            return None
-        c.extent = extent
-        parts = [part for part in conjuncts(sink.mask) if part.type.shape == (extent, 1)]
-        found = [on.below for on in (evaluate(c, part, (LANE, ZERO)) for part in parts) if _ends_in_front(on)]
-        return reduce(lambda one, other: c.binary("arith.minsi", one, other, i64, 0), found) if found else None
-
-    def _rows_together(self) -> int:
-        """The number of rows that go through each phase side by side.
-
-        A reduction ends in a chain of a few lanes, which another row's work fills, if it is near enough: rows of few
-        vectors that have no loop. What is spilled to a buffer of one row allows one row only.
-        """
-        nest = self.nest
-        simple = all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in nest.sinks)
-        if self.turns is not None and simple:
-            return self._rows_of_turns(self.turns)
-        if nest.mode != "rows" or not simple or len(set(nest.phases.values())) == 1 or nest.outer[-1] == 1:
-            return 1
-        extents = [nest.inner_extent(r) for r in nest.sinks]
-        short = all(extent <= SHORT_ROW * self._lanes(extent) for extent in extents)
-        return ROWS_TOGETHER if short and not any(isinstance(op, Load) for op in nest.body) else 1
-
-    def _rows_of_turns(self, op: Accumulate) -> int:
-        """The number of rows that a loop of the kernel goes through side by side: as many as registers hold.
-
-        A row of one vector would wait for each addition. Elements that are no neighbours are what takes time, and code.
-        """
-        c, nest, costs = self.c, self.nest, self.c.target.costs
-        sinks = [r for r in nest.sinks if nest.inner_extent(r) > 1]
-        if not sinks:
-            return 1
-        c.extent = nest.inner_extent(sinks[0])
-        c.lanes = self._lanes(c.extent)
-        chunks = c.extent // c.lanes
-        is_spaced = any(not isinstance(c.scalar(stride), int) for stride in run_time_strides(nest.op))
-        if is_spaced or InnerLoop(self.tails, sinks, c.extent, ()).chunks_per_step() < chunks:
-            return 1
-        vectors = chunks * sum(map(is_tile, op.results))
-        rows = max(1, min(costs.chains // chunks, costs.registers // (2 * vectors)))
-        return min(nest.outer[-1], 1 << (rows.bit_length() - 1))
-
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
+        c.extent = next(extent for sink in self.nest.sinks if (extent := self.nest.inner_extent(sink)) > 1)
+        c.lanes = lanes_of_chunk(self.nest, c.target, c.extent)
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
         c.depth += 1
@@ -249,7 +180,7 @@ class NestBuilder:
     def _column_chunks(self, index: Index) -> None:
         c = self.c
         extent = self.nest.outer[-1]
-        c.lanes = min(extent, COLUMN_CHUNKS * self._lanes(extent))
+        c.lanes = min(extent, COLUMN_CHUNKS * lanes_of_chunk(self.nest, c.target, extent))
         c.extent = extent
         with self._level(extent, c.lanes) as counter:
             c.position = counter
@@ -262,83 +193,53 @@ class NestBuilder:
         turns = self.turns
         given = [[]] * len(rows) if turns is None or len(rows) == 1 else self._turns_of(turns, rows)
         for phase in sorted(set(nest.phases.values())):
-            sinks = [r for r in nest.sinks if nest.phases[r] == phase]
-            inner = [r for r in sinks if nest.inner_extent(r) > 1 or not self._is_row_sink(r)]
+            loops = nest.loops(phase)
+            inner = {sink for _, sinks in loops for sink in sinks}
             for index, c.reduced, accumulated in zip(rows, reduced, given, strict=True):
                 c.blocks[c.depth] = c.b.block
-                for extent in dict.fromkeys(nest.inner_extent(r) for r in inner):
-                    self._inner([r for r in inner if nest.inner_extent(r) == extent], extent, index, accumulated)
-                for sink in sinks:
-                    if sink not in inner:
+                for extent, sinks in loops:
+                    self._inner(sinks, extent, index, accumulated)
+                for sink in nest.sinks:
+                    if nest.phases[sink] == phase and sink not in inner:
                         prepare(c, sink, index)()
         c.reduced = reduced[0]
-
-    def _is_row_sink(self, sink: Op) -> bool:
-        return self.nest.is_row_level(tile_operand(sink))
 
     def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:
         c = self.c
         if self.nest.mode == "rows":
-            c.lanes, c.extent = self._lanes(extent), extent
+            c.lanes, c.extent = lanes_of_chunk(self.nest, c.target, extent), extent
         scans = [r for r in sinks if isinstance(r, Scan)]
         if scans:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(self.tails, sinks, extent, index, accumulated).build()
-
-    def _lanes(self, extent: int) -> int:
-        """W: as many lanes as the widest values that are computed fill a register with; numbers of a row have none."""
-        if self.scalar_lanes:
-            return 1
-        computed = [v for op in self.nest.body for v in op.results if _is_computed(op, v)]
-        stored = [v for r in self.nest.sinks for v in r.operands if _is_number_tile(v)]
-        bits = max([8, *(v.type.bits for v in (*computed, *stored) if self._has_lanes(v))])
-        return min(extent, max(least_lanes(self.nest.body), self._register_bits() // bits))
-
-    def _has_lanes(self, value: Value) -> bool:
-        return self.nest.mode != "rows" or not self.nest.is_row_level(value)
-
-    def _register_bits(self) -> int:
-        """Nests that only move memory take half registers where a full one is two halves anyway.
-
-        Half a register crosses a cache line half as often: a vector add from DRAM runs 10 % faster on Zen 4.
-        """
-        target, sinks = self.c.target, self.nest.sinks
-        moves = any(isinstance(r, WritesMemory) for r in sinks) and not any(isinstance(r, Reduce) for r in sinks)
-        moves = moves and is_bound_by_memory(self.nest, self.nest.body)
-        return target.vector_bits // 2 if moves and target.costs.splits_vectors else target.vector_bits
+            InnerLoop(c, self.nest, sinks, extent, index, accumulated).build()
 
 
-def _ends_in_front(on: Lane) -> TypeGuard[ActiveLaneBound]:
-    """Whether a mask is on up to a row that is known in front of the nest."""
-    return isinstance(on, ActiveLaneBound) and on.level == 0
-
-
-def _is_number_tile(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and not isinstance(value.type.element, PointerType)
-
-
-def _is_computed(op: Op, value: Value) -> bool:
-    """Whether `value` is computed lane by lane; indices and addresses are not, they stay affine."""
-    if not _is_number_tile(value):
-        return False
-    return "f" in value.type.scalar.text or isinstance(op, (Accumulate, Load, Read, Fold))
-
-
-def store_block(c: Context, store: Store, outer: Index, row: Uniform, column: Uniform) -> list[Act]:
-    """Compute the W × W elements from (row, column) on; what is returned stores them."""
+def store_block(
+    c: Context, store: Store, loads_across: list[Value], outer: Index, row: Uniform, column: Uniform
+) -> list[Act]:
+    """Compute W × W elements from (row, column) on, with `loads_across` transposed; what is returned stores them."""
     along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
     across = [(*outer, Affine(row.value, 1, row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
     place, value = store.pointer, store.value
     value_is_outer, store_is_outer = (name in store.attributes for name in (VALUE_IS_OUTER, STORE_IS_OUTER))
     element = value.type.scalar
-    vectors = [
-        c.as_vector(evaluate(c, value, index), element) for index in (across if value_is_outer else along)
-    ]
+    asked, other = (across, along) if value_is_outer else (along, across)
+    _transpose_loads(c, loads_across, asked, other)
+    vectors = [c.as_vector(evaluate(c, value, index), element) for index in asked]
     if value_is_outer != store_is_outer:
         vectors = [Vector(column, c.depth) for column in transposed(c.b, [v.value for v in vectors])]
     places = [evaluate(c, place, index) for index in (across if store_is_outer else along)]
     return [write(c, address, v, None, element) for address, v in zip(places, vectors, strict=True)]
+
+
+def _transpose_loads(c: Context, loaded: list[Value], asked: list[Index], other: list[Index]) -> None:
+    """Load vectors along the axis that is not asked for, and keep their transpose as the answer."""
+    for value in loaded:
+        if c.known((value, asked[0])) is None:
+            own = [c.as_vector(evaluate(c, value, index), value.type.scalar).value for index in other]
+            for index, lanes in zip(asked, transposed(c.b, own), strict=True):
+                c.remember((value, index), Vector(lanes, c.depth))
 
 
 def _next(c: Context, start: Uniform, number: int) -> Uniform:

@@ -62,12 +62,6 @@ _INDICES: dict[str, Callable[[Any, Index], Index]] = {
 """For ops that leave lanes as they are: the index at which their operand is asked."""
 
 
-def moved_index(op: Any, index: Index) -> tuple[Value, Index] | None:
-    """The operand whose element `op` has at `index`, and its index there; None where the index alone does not tell."""
-    rule = _INDICES.get(op.name)
-    return None if rule is None else (op.source, rule(op, index))
-
-
 def _passed_on(c: Context, op: Broadcast | ExpandDims | Splat | Trans, index: Index, ask: Ask) -> Lane:
     return ask(c, op.source, _INDICES[op.name](op, index))
 

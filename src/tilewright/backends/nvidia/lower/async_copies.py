@@ -18,6 +18,7 @@ from __future__ import annotations
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import Move, Plan, Unit, plan_of
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_plan, buffer_pointer, has_other_copies
+from tilewright.backends.nvidia.lower.cache_hints import l2_hints
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, SHARED_POINTER, Lowerer, Lowering, constraints_of
 from tilewright.backends.nvidia.lower.mbarriers import RANK, sharers
@@ -32,6 +33,7 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     offset,
     pointer_to,
 )
+from tilewright.dialects.cache_policies import cache_policy_of
 from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal, AsyncWait
 from tilewright.dialects.ttng_descriptors import AsyncSharedStore
 from tilewright.ir.core import Value, buffer_type
@@ -50,7 +52,7 @@ def _copy(lowerer: Lowerer, op: AsyncCopyGlobalToLocal) -> None:
     for move in plan.moves:
         pointer, added = address(lowerer, plan, move.start, where)
         wanted = conditions[move.registers[0]] if conditions is not None else None
-        _emit(lowerer, (pointer, added), sources[move.registers[0]], size, wanted, once)
+        _emit(lowerer, op, (pointer, added), sources[move.registers[0]], size, wanted, once)
 
 
 def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> tuple[Plan, int]:
@@ -70,12 +72,20 @@ def _plan(lowerer: Lowerer, op: AsyncCopyGlobalToLocal, mask: Value | None) -> t
 
 
 def _emit(
-    lowerer: Lowerer, target: tuple[str, int], source: str, size: int, mask: str | None, once: str | None
+    lowerer: Lowerer,
+    op: AsyncCopyGlobalToLocal,
+    target: tuple[str, int],
+    source: str,
+    size: int,
+    mask: str | None,
+    once: str | None,
 ) -> None:
     """One copy: of `size` bytes, of zeros where `mask` is false, by threads for which `once` holds."""
-    cache = "cg" if size == MAX_BYTES else "ca"
+    told = cache_policy_of(op)
+    hints = l2_hints(lowerer, op, told)
+    cache = "cg" if size == MAX_BYTES and told.modifier != "ca" else "ca"
     given: list[Typed] = [(SHARED_POINTER, target[0]), (GLOBAL_POINTER, source)]
-    if once is None:
+    if once is None and not hints.suffix:
         given[0] = (SHARED_POINTER, offset(lowerer, *target))
         kept = ([("i32", lowerer.w.emit(f"select i1 {mask}, i32 {size}, i32 0"))]) if mask is not None else []
         suffix = ".s" if mask is not None else ""
@@ -85,8 +95,15 @@ def _emit(
     if mask is not None:
         given.append(("i32", lowerer.w.emit(f"select i1 {mask}, i32 {size}, i32 0")))
         length += ", $2"
-    text = f"@${len(given)} cp.async.{cache}.shared.global [ $0 + {target[1]} ], [ $1 + 0 ], {length};"
-    given.append(("i1", once))
+    for policy in hints.operands:
+        length += f", ${len(given)}"
+        given.append(policy)
+    predicate = ""
+    if once is not None:
+        predicate = f"@${len(given)} "
+        given.append(("i1", once))
+    name = f"cp.async.{cache}.shared.global{hints.suffix}"
+    text = f"{predicate}{name} [ $0 + {target[1]} ], [ $1 + 0 ], {length};"
     lowerer.assembly_results([], text, given, constraints=f"{constraints_of([], given)},~{{memory}}")
 
 

@@ -100,6 +100,11 @@ def _form(lowerer: Lowerer, op: Atomic, element: str, mask: Value | None) -> For
     return Form(groups, same_as(layout), words, words.number)
 
 
+def _scope(op: Atomic) -> str:
+    """The scope in PTX, which knows none that is a launch."""
+    return "gpu" if op.scope == "launch" else op.scope
+
+
 def _rmw_name(op: AtomicRmw, element: str, form: Form) -> str:
     """The instruction: `atom.global.gpu.acq_rel.add.noftz.f16x2`."""
     operation = op.operation
@@ -109,7 +114,7 @@ def _rmw_name(op: AtomicRmw, element: str, form: Form) -> str:
         name, kind = "add.noftz" if bits == 16 else "add", _FLOAT_KINDS[element]
         kind += "x2" if form.words.elements == 2 else ""
     vector = f".v{form.vector}" if form.vector > 1 else ""
-    return f"atom.global.{op.scope}.{op.sem}.{name}{vector}.{kind}"
+    return f"atom.global.{_scope(op)}.{op.sem}.{name}{vector}.{kind}"
 
 
 def _atomic(
@@ -149,7 +154,7 @@ def _rmw(lowerer: Lowerer, op: AtomicRmw) -> None:
     masks = lowerer.registers(mask) if mask is not None else None
     loads = _is_load(op)
     if loads:
-        name = f"ld.{op.sem}.{op.scope}.global.b{form.words.width}"
+        name = f"ld.{op.sem}.{_scope(op)}.global.b{form.words.width}"
     else:
         name = _rmw_name(op, element, form)
     by_swaps = element == "bfloat" and lowerer.target.capability < VECTORS_SINCE
@@ -169,7 +174,7 @@ def _cas(lowerer: Lowerer, op: AtomicCas) -> None:
     element = lowerer.element(op.compared.type)
     form = _form(lowerer, op, element, None)
     expected, wanted = lowerer.registers(op.compared), lowerer.registers(op.value)
-    name = f"atom.global.{op.sem}.{op.scope}.cas.b{form.words.width}"
+    name = f"atom.global.{op.sem}.{_scope(op)}.cas.b{form.words.width}"
     once = only_once(lowerer, op.pointer.type)
 
     def access(group: Sequence[int], address: str) -> list[str]:
@@ -211,7 +216,7 @@ def _by_swaps(lowerer: Lowerer, op: Atomic, address: str, value: str, predicate:
 
 def _swap_until_done(lowerer: Lowerer, op: Atomic, address: str, value: str) -> str:
     """Swap 16 bits at a time: the other half of the word may be somebody else's, or behind the end of the array."""
-    w, scope = lowerer.w, op.scope
+    w, scope = lowerer.w, _scope(op)
     pointer = (GLOBAL_POINTER, address)
     (start,) = lowerer.assembly_results(["i16"], f"ld.relaxed.{scope}.global.b16 $0, [ $1 ];", [pointer])
     head, after = w.fresh_label("swap"), w.fresh_label("swapped")

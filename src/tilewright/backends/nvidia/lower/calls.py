@@ -24,6 +24,7 @@ from tilewright.backends.nvidia.lower.lowerer import (
     Lowering,
     struct,
 )
+from tilewright.backends.nvidia.lower.register_reallocation import specializations
 from tilewright.backends.nvidia.lower.warp_groups import WarpGroups, warps_of_block
 from tilewright.dialects.tt_function import Call, Return
 from tilewright.dialects.ttg_attributes import OFFSET
@@ -40,7 +41,7 @@ DESCRIPTOR = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 """A tensor map among the parameters of a kernel."""
 
 
-def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
+def write_function(lowerer: Lowerer, kernel_attributes: str, registers: int) -> None:
     """Write the function that `lowerer` is for."""
     w, function = lowerer.w, lowerer.function
     name = lowerer.module.functions[function.symbol]
@@ -59,8 +60,10 @@ def write_function(lowerer: Lowerer, kernel_attributes: str) -> None:
         w.describe(function, name)
         for value, arguments in bound:
             lowerer.bind(value, [argument for _, argument in arguments])
-        if lowerer.is_kernel and warps_of_block([function], 0):
-            lowerer.groups = WarpGroups(lowerer, warps_of_block([function], lowerer.target.num_warps))
+        if lowerer.is_kernel and specializations([function]):
+            target = lowerer.target
+            warps = warps_of_block([function], target.num_warps, target.capability)
+            lowerer.groups = WarpGroups(lowerer, warps, registers)
         write_blocks(lowerer, function.region)
         if lowerer.groups is not None:
             lowerer.groups.finish()

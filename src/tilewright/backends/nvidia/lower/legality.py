@@ -11,7 +11,6 @@ UNSUPPORTED: dict[str, str] = {
     "tti.experimental_fpsan_embed": "floats are not replaced by integers",
     "tti.experimental_fpsan_unembed": "floats are not replaced by integers",
     "ttng.clc_try_cancel_sync": "programs take over the work of others with an mbarrier only",
-    "ttng.packed_arith": "pairs of floats are not packed",
     "ttng.tmem_wait": "loads and stores of tensor memory wait at once",
 }
 """Names of ops, sorted, and what is missing."""

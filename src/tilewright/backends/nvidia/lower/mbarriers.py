@@ -8,6 +8,10 @@ all arrive there, and only that one waits.
 
 ttng.barrier_expect %b, 8192, %p            %l = and %b, ~0x01000000     of pairs of CTAs: the even one's
                                             @%q mbarrier.arrive.expect_tx.shared::cluster.b64 _, [ %l ], 8192;
+
+One CTA may also arrive at the barriers of several, by a thread for each:
+
+ttng.arrive_barrier %b, 1 {fromCTA = 0}     @%q mbarrier.arrive.shared::cluster.b64 _, [ %b ^ %thread << 24 ];
 """
 
 from __future__ import annotations
@@ -140,16 +144,43 @@ def _invalidate(lowerer: Lowerer, op: MemoryBarrier) -> None:
 
 def _expect(lowerer: Lowerer, op: BarrierExpect) -> None:
     """All threads come here first, because what was in the buffer may be overwritten from now on."""
-    lowerer.barrier()
-    condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
-    _by_one(lowerer, op, condition, f"mbarrier.arrive.expect_tx.{space_of(op.barrier)}.b64 _, [ $1 ], {op.size};")
+    _tell(lowerer, op, "arrive.expect_tx", f", {op.size}")
 
 
 def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
+    _tell(lowerer, op, "arrive", f", {op.count}" if op.count > 1 else "")
+
+
+def _tell(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier, action: str, given: str) -> None:
+    """Arrive at the own barrier, or those of several CTAs, when all threads have come here."""
     lowerer.barrier()
-    condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
-    count, space = op.count, space_of(op.barrier)
-    _by_one(lowerer, op, condition, f"mbarrier.arrive.{space}.b64 _, [ $1 ]{f', {count}' if count > 1 else ''};")
+    if others := _others_told(lowerer, op):
+        condition, address = _several(lowerer, op.barrier, others)
+        operands = [("i1", on_condition(lowerer, condition, op.predicate)), (SHARED_POINTER, address)]
+        lowerer.assembly(f"@$0 mbarrier.{action}.shared::cluster.b64 _, [ $1 ]{given};", operands)
+    else:
+        condition = on_condition(lowerer, first_thread(lowerer), op.predicate)
+        _by_one(lowerer, op, condition, f"mbarrier.{action}.{space_of(op.barrier)}.b64 _, [ $1 ]{given};")
+
+
+def _others_told(lowerer: Lowerer, op: BarrierExpect | ArriveBarrier) -> int:
+    """The bits of the number of a CTA in which those differ whose barriers one CTA tells."""
+    return lowerer.target.num_ctas - 1 & ~op.from_cta
+
+
+def _several(lowerer: Lowerer, barrier: Value, others: int) -> tuple[str, str]:
+    """An i1 that holds in one thread for each CTA that differs in the bits `others`, and the address of its barrier."""
+    w, thread = lowerer.w, lowerer.thread()
+    is_one = w.emit(f"icmp ult i32 {thread}, {1 << others.bit_count()}")
+    number, taken = "0", 0
+    for bit in range(others.bit_length()):
+        if others >> bit & 1:
+            moved = w.emit(f"shl i32 {w.emit(f'and i32 {thread}, {1 << taken}')}, {RANK + bit - taken}")
+            number = w.emit(f"or i32 {number}, {moved}") if taken else moved
+            taken += 1
+    own = w.emit(f"ptrtoint {SHARED_POINTER} {buffer_pointer(lowerer, barrier)} to i32")
+    address = w.emit(f"inttoptr i32 {w.emit(f'xor i32 {own}, {number}')} to {SHARED_POINTER}")
+    return first_of(lowerer, others, is_one), address
 
 
 def _wait(lowerer: Lowerer, op: WaitBarrier) -> None:

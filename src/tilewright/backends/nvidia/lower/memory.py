@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.access_plan import same_as
+from tilewright.backends.nvidia.lower.cache_hints import Hints, access_hints
 from tilewright.backends.nvidia.lower.lowerer import GLOBAL_POINTER, WARP, Lowerer, Lowering, layout_of
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.dialects.tt_memory import Load, Store, pointee_type
@@ -147,31 +148,13 @@ def both(lowerer: Lowerer, first: str | None, second: str | None) -> str | None:
 # --- instructions -----------------------------------------------------------------------------------------------
 
 
-def _hints(lowerer: Lowerer, op: Load | Store, caches: Sequence[str]) -> tuple[str, list[Typed]]:
-    """The instruction's modifiers for caches, and its operand that tells the L2 cache what to keep.
-
-    The hardware has no instruction with both, so a cache modifier wins.
-    """
-    cache, evict = op.cache, op.evict
-    if cache in caches:
-        return f".{cache}", []
-    if evict not in EVICTIONS:
-        return "", []
-    text = f"createpolicy.fractional.L2::{evict}.b64 $0, 1.0;"
-    policy = lowerer.once(evict, lambda: lowerer.computed("i64", text, []))
-    return f".L1::{evict}.L2::cache_hint", [("i64", policy)]
-
-
-EVICTIONS = ("evict_first", "evict_last")
-
-
 def _load(lowerer: Lowerer, op: Load) -> None:
     pointers, mask, other = op.pointer, op.mask, op.other
     access, element = access_of(lowerer, pointers, mask), lowerer.element(op.result.type)
     addresses = lowerer.registers(pointers)
     masks = lowerer.registers(mask) if mask is not None else None
     others = lowerer.registers(other) if other is not None else None
-    hints, policy = ("", []) if op.is_volatile else _hints(lowerer, op, LOAD_CACHES)
+    hints, policy = Hints("", []) if op.is_volatile else access_hints(lowerer, op, LOAD_CACHES)
     instruction = f"ld{'.volatile' if op.is_volatile else ''}.global{hints}{access.words.suffix}"
     found: dict[int, str] = {}
     for group in access.groups:
@@ -215,7 +198,7 @@ def _store(lowerer: Lowerer, op: Store) -> None:
     access, element = access_of(lowerer, pointers, mask), lowerer.element(value.type)
     addresses, values = lowerer.registers(pointers), lowerer.registers(value)
     masks = lowerer.registers(mask) if mask is not None else None
-    (hints, policy), once = _hints(lowerer, op, STORE_CACHES), only_once(lowerer, pointers.type)
+    (hints, policy), once = access_hints(lowerer, op, STORE_CACHES), only_once(lowerer, pointers.type)
     instruction = f"st.global{hints}{access.words.suffix}"
     for group in access.groups:
         words = access.words.pack(lowerer.w, element, [values[number] for number in group])

@@ -22,6 +22,7 @@ from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.calls import write_function
 from tilewright.backends.nvidia.lower.lowerer import SHARED, WARP, Lowerer, Module, Target
+from tilewright.backends.nvidia.lower.register_reallocation import registers_at_entry
 from tilewright.backends.nvidia.lower.tables import LOWERINGS
 from tilewright.backends.nvidia.lower.warp_groups import warps_of_block
 from tilewright.dialects.tt_function import Func
@@ -79,10 +80,12 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
     state = Module(
         w, options.target, LOWERINGS, analyze_axis_info(module), {f.symbol: llvm_name(f) for f in functions}
     )
-    warps = warps_of_block(functions, options.target.num_warps)
+    warps = warps_of_block(functions, options.target.num_warps, options.target.capability)
+    at_entry = registers_at_entry(functions, options.target, warps, options.max_registers)
+    attributes = _kernel_attributes(options, warps, at_entry)
     w.define(SHARED[1:], "external addrspace(3) global [0 x i8], align 16")
     for function in functions:
-        write_function(Lowerer(state, function), _kernel_attributes(options, warps))
+        write_function(Lowerer(state, function), attributes, at_entry)
     kernel = next((f.symbol for f in functions if is_public(f)), "")
     facts = {"name": kernel, "shared": bytes_of_shared, "num_warps": warps, **_global_scratch(module)}
     header = f'target triple = "{TRIPLE}"\n'
@@ -122,13 +125,13 @@ def _machine(target: Target) -> machine.Target:
     )
 
 
-def _kernel_attributes(options: LowerOptions, warps: int) -> str:
-    target = options.target
+def _kernel_attributes(options: LowerOptions, warps: int, at_entry: int) -> str:
+    target, registers = options.target, at_entry or options.max_registers
     found = [f'"nvvm.reqntid"="{warps * WARP}"']
     if target.num_ctas > 1:
         found.append(f'"nvvm.cluster_dim"="{target.num_ctas},1,1"')
-    if options.max_registers:
-        found.append(f'"nvvm.maxnreg"="{options.max_registers}"')
+    if registers:
+        found.append(f'"nvvm.maxnreg"="{registers}"')
     return " ".join(found)
 
 

@@ -18,6 +18,7 @@ from tilewright.backends.nvidia.lower import (
     mathematics,
     mbarriers,
     memory,
+    packed_arithmetic,
     reduce,
     reports,
     reshapes,
@@ -31,7 +32,7 @@ from tilewright.backends.nvidia.lower.lowerer import Lowering
 from tilewright.backends.nvidia.lower.rules import Rule, per_register, shared_rule
 
 PROGRAMS = (calls, cluster_launch, control, inline_assembly, reports, warp_groups)
-TILES = (conversions, convert_layout, gather, reduce, reshapes, scan, tiles)
+TILES = (conversions, convert_layout, gather, packed_arithmetic, reduce, reshapes, scan, tiles)
 MEMORY = (async_copies, atomics, buffers, mbarriers, memory, tma_copies)
 PRODUCTS = (mma_sync, tcgen05, tensor_memory, wgmma)
 RULES: dict[str, Rule] = {

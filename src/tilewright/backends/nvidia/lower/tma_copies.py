@@ -34,6 +34,7 @@ from typing import NamedTuple, TypeAlias
 
 from tilewright.analysis.scratch_memory import TENSORMAP, WARP
 from tilewright.backends.nvidia.lower.buffers import buffer_layout, buffer_pointer, byte_size, shared_layout
+from tilewright.backends.nvidia.lower.cache_hints import l2_hints
 from tilewright.backends.nvidia.lower.cross_lane import added
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits
 from tilewright.backends.nvidia.lower.legality import refused
@@ -49,6 +50,7 @@ from tilewright.backends.nvidia.lower.mbarriers import (
     works_in_pairs,
 )
 from tilewright.backends.nvidia.lower.shared_tiles import offset
+from tilewright.dialects.cache_policies import cache_policy_of
 from tilewright.dialects.ttng_descriptors import (
     AsyncTmaCopyGlobalToLocal,
     AsyncTmaCopyLocalToGlobal,
@@ -280,9 +282,11 @@ def _to_shared(
     moved = f", {_listed(first, len(offsets))}" if offsets else ""
     to_all, mask = (".multicast::cluster", f", ${first + len(offsets)}") if copies else ("", "")
     source = "global.im2col" if offsets else "global"
+    hints = l2_hints(lowerer, op, cache_policy_of(op))
+    policy = f", ${first + len(offsets) + bool(copies)}" if hints.operands else ""
     text = (
         f"@$0 cp.async.bulk.tensor.{form}.shared::{'cta' if own else 'cluster'}.{source}.mbarrier::complete_tx::bytes"
-        f"{to_all} [ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ]{moved}{mask};"
+        f"{to_all}{hints.suffix} [ $1 ], [ $2, {_listed(4, len(places))} ], [ $3 ]{moved}{mask}{policy};"
     )
     condition = first_of(lowerer, copies, condition)
     operands = [("i1", condition), (SHARED_POINTER, pointer), ("ptr", lowerer.scalar(op.descriptor))]
@@ -291,7 +295,7 @@ def _to_shared(
     if copies:
         mask = lowerer.w.emit(f"trunc i32 {group_mask(lowerer, copies)} to i16")
         operands.append(("i16", mask))
-    lowerer.assembly(text, operands)
+    lowerer.assembly(text, [*operands, *hints.operands])
 
 
 def _from_shared(
@@ -305,7 +309,10 @@ def _from_shared(
     """One copy from shared memory, as a part of a group that one can wait for."""
     operands = [("i1", condition), ("ptr", lowerer.scalar(op.descriptor)), (SHARED_POINTER, pointer)]
     operands += [("i32", place) for place in places]
-    lowerer.assembly(f"@$0 {name}.bulk_group [ $1, {_listed(3, len(places))} ], [ $2 ];", operands)
+    hints = l2_hints(lowerer, op, cache_policy_of(op))
+    policy = f", ${len(operands)}" if hints.operands else ""
+    text = f"@$0 {name}.bulk_group{hints.suffix} [ $1, {_listed(3, len(places))} ], [ $2 ]{policy};"
+    lowerer.assembly(text, [*operands, *hints.operands])
 
 
 def _load(lowerer: Lowerer, op: AsyncTmaCopyGlobalToLocal) -> None:

@@ -17,13 +17,14 @@ those of the same group in the other CTAs, by an mbarrier that each CTA has for 
     @%first: arrive at the own one, and wait for it;  bar.sync %group
 
 Warps of a partition count from 0, as do their threads, and have a barrier of their own; so have those of the kernel.
-Partitions with more warps come first, so that groups of four warps stay groups of the hardware.
+Partitions with more warps come first, so that groups of four warps stay groups of the hardware. If partitions say how
+many registers they want, each such group takes them for its part, and gives them back (`register_reallocation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.analysis.shared_memory import MEETING_BYTES, first_meeting
 from tilewright.backends.llvm.sections import Section
@@ -31,6 +32,7 @@ from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Group, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.mbarriers import RANK
+from tilewright.backends.nvidia.lower.register_reallocation import GROUP, reallocates, reallocation, specializations
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, partitions_of
 from tilewright.ir.core import Op, Value
@@ -63,10 +65,28 @@ def first_warps(counts: Sequence[int], own: int) -> list[int]:
     return found
 
 
-def warps_of_block(functions: Sequence[Func], own: int) -> int:
+def warps_of_block(functions: Sequence[Func], own: int, capability: int) -> int:
     """The number of warps that a block needs for all partitions of its functions."""
-    ops = [op for function in functions for op in function.walk() if isinstance(op, WarpSpecialize)]
-    return own + max((sum(op.partition_warps) for op in ops), default=0)
+    ops = specializations(functions)
+    warps = own + max((sum(op.partition_warps) for op in ops), default=0)
+    return -(-warps // GROUP) * GROUP if reallocates(ops, own, capability) else warps
+
+
+@dataclass
+class Way:
+    """How warps come to a partition, and where they go behind it.
+
+    Attributes:
+        cases: the cases of the choice among partitions.
+        after: the label behind partitions.
+        before: the label in front of the choice, if the way has a choice of its own.
+        choice: the place where that choice will stand.
+    """
+
+    cases: list[str]
+    after: str
+    before: str = ""
+    choice: Section | None = None
 
 
 class WarpGroups:
@@ -74,10 +94,12 @@ class WarpGroups:
 
     Attributes:
         are_waiting: the other warps wait for work where code is written now.
+
+    `registers` is the number that each thread has at entry, if groups of four warps take others; else 0.
     """
 
-    def __init__(self, lowerer: Lowerer, warps: int) -> None:
-        self._lowerer, self._warps = lowerer, warps
+    def __init__(self, lowerer: Lowerer, warps: int, registers: int) -> None:
+        self._lowerer, self._warps, self._registers = lowerer, warps, registers
         self.are_waiting = True
         self._own = lowerer.target.num_warps
         self._numbers: dict[Op, int] = {}
@@ -206,23 +228,69 @@ class WarpGroups:
         self.are_waiting = False
         self._meet()
         w.do(f"br label %{default}")
-        for index, first in enumerate(first_warps(op.partition_warps, self._own)):
+        starts = first_warps(op.partition_warps, self._own)
+        own, ways = self._reallocate(op, number, starts)
+        for index, first in enumerate(starts):
             label, count = w.fresh_label("partition"), op.partition_warps[index]
-            warps = range(first, first + count)
-            self._cases += [f"i32 {number * WARPS_IN_KEY + warp}, label %{label}" for warp in warps]
+            way = ways.get(first // GROUP, Way(self._cases, self._idle))
+            way.cases += [f"i32 {number * WARPS_IN_KEY + warp}, label %{label}" for warp in range(first, first + count)]
             w.start_block(label)
             group = Group(first * WARP, FIRST_OF_PARTITIONS + index)
             with lowerer.acting(group, replace(lowerer.target, num_warps=count)):
                 body = partitions.regions[index].block
                 self._take(body.args, partitions.captures, handed, scratch_offset(op) if partitions.captures else 0)
                 lowerer.block(body)
-            w.do(f"br label %{self._idle}")
+            w.do(f"br label %{way.after}")
+        self._finish_choices(ways)
         w.start_block(default)
+        self._change_registers(self._registers, own)
         lowerer.block(op.default)
         self._meet()
+        self._change_registers(own, self._registers)
         self.are_waiting = True
         for result, value in zip(op.results, op.default.terminator.operands, strict=True):
             lowerer.alias(result, value)
+
+    def _reallocate(self, op: WarpSpecialize, number: int, starts: Sequence[int]) -> tuple[int, dict[int, Way]]:
+        """Let groups take the registers for their parts; returns the number for the kernel, and the ways of others.
+
+        All warps of a group come to one instruction that changes the number, and to another one at the end.
+        """
+        w, at_entry = self._lowerer.w, self._registers
+        if not at_entry or not op.registers:
+            return at_entry, {}
+        new = reallocation(op, starts, self._own, self._warps, at_entry)
+        ways: dict[int, Way] = {}
+        found: dict[int, Way] = {}
+        for place, count in enumerate(new.others):
+            if count == at_entry:
+                continue
+            if count not in ways:
+                ways[count] = way = Way([], w.fresh_label("enough"), w.fresh_label("registers"))
+                w.start_block(way.before)
+                self._change_registers(at_entry, count)
+                way.choice = w.open_section()
+                w.start_block(way.after)
+                self._meet()
+                self._change_registers(count, at_entry)
+                w.do(f"br label %{self._wait}")
+            group = self._own // GROUP + place
+            found[group] = ways[count]
+            keys = (number * WARPS_IN_KEY + warp for warp in range(group * GROUP, (group + 1) * GROUP))
+            self._cases += [f"i32 {key}, label %{ways[count].before}" for key in keys]
+        return new.own, found
+
+    def _finish_choices(self, ways: Mapping[int, Way]) -> None:
+        """Write where the warps go that have their registers; all partitions are known by now."""
+        for way in {id(way): way for way in ways.values()}.values():
+            assert way.choice is not None, "ways of groups that take other registers have a choice"
+            way.choice.parts.append(f"  switch i32 {self._key}, label %{way.after} [ {' '.join(way.cases)} ]")
+
+    def _change_registers(self, before: int, after: int) -> None:
+        """Take as many registers for each thread, or give them back; all four warps of a group come here."""
+        if before != after:
+            name = f"llvm.nvvm.setmaxnreg.{'inc' if after > before else 'dec'}.sync.aligned.u32"
+            self._lowerer.w.call_void(name, [("i32", str(after))])
 
     def _hand_over(self, op: Op, captures: Sequence[Value]) -> list[int | None]:
         """Store what partitions capture; the offset of each part, None for what they know anyway."""

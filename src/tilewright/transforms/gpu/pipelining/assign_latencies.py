@@ -140,7 +140,10 @@ class StageOptions:
     num_stages: int = 3
 
 
-def assign_latencies(module: Op, options: StageOptions = StageOptions()) -> bool:
+DEFAULT_STAGES = StageOptions()
+
+
+def assign_latencies(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Give the ops of `module` that should run ahead of their users their latency."""
     loops = [op for op in module.walk() if isinstance(op, For) and can_be_pipelined(op)]
     loops = [loop for loop in loops if stages_of(loop, options.num_stages) > 1]

@@ -113,12 +113,12 @@ class _Ring:
         while block is not None and block is not self.loop.body:
             branch = block.region.op if block.region is not None else None
             assert branch is not None, "a branch of the loop"
-            new = _with_result(branch, block, new, old)
+            new = with_result(branch, block, new, old)
             block = branch.block
         return new
 
 
-def _with_result(branch: Op, arm: Block, taken: Value, other: Value) -> Value:
+def with_result(branch: Op, arm: Block, taken: Value, other: Value) -> Value:
     """Give an `scf.if` one more result: `taken` if `arm` runs."""
     blocks: Sequence[Block] = [block for region in branch.regions for block in region.blocks]
     if len(blocks) == 1:

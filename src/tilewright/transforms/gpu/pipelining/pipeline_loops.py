@@ -22,7 +22,7 @@ from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import i32
-from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, stages_of
+from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.descriptors import pipeline_stores
 from tilewright.transforms.gpu.pipelining.expand_loops import expand_loops, simplify_arithmetic
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
@@ -114,10 +114,7 @@ def _may_close_groups(op: Op) -> bool:
     return isinstance(op, AsyncCommitGroup) or branches
 
 
-DEFAULT = StageOptions()
-
-
-def pipeline_loops(module: Op, options: StageOptions = DEFAULT) -> None:
+def pipeline_loops(module: Op, options: StageOptions = DEFAULT_STAGES) -> None:
     """Pipeline the loops of `module` as their schedules say."""
     lower_loops(module)  # loads become copies that run on
     expand_loops(module)  # stages of several steps run in one

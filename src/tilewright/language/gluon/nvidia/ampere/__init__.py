@@ -7,10 +7,12 @@ from typing import Any
 from tilewright.language.core import accept_semantic
 from tilewright.language.gluon.nvidia.ampere import async_copy, mbarrier
 from tilewright.language.gluon.tiles import check_operands, product
+from tilewright.semantics.cache_policies import FractionalEvictionPolicy
+from tilewright.semantics.cache_policies import NvidiaCachePolicy as CachePolicy
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.layout_values import NVMMADistributedLayout
 
-__all__ = ["async_copy", "mbarrier", "mma_v2"]
+__all__ = ["CachePolicy", "FractionalEvictionPolicy", "async_copy", "mbarrier", "mma_v2"]
 
 
 def mma_v2(a: Any, b: Any, acc: Any, input_precision: Any = None) -> Any:

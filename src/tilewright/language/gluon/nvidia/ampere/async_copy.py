@@ -10,6 +10,7 @@ from tilewright.language.core import accept_semantic
 from tilewright.semantics.active import active
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.buffers import require
+from tilewright.semantics.cache_policies import LOADS, attributes_of_policy
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.memory import LOAD_CACHES, cache_hints
 from tilewright.semantics.named_ops import emit_named
@@ -24,6 +25,7 @@ def async_load(
     cache_modifier: Any = None,
     eviction_policy: Any = None,
     volatile: Any = False,
+    cache_policy: Any = None,
 ) -> None:
     """Begin to copy what `pointer` points at to a buffer.
 
@@ -33,6 +35,7 @@ def async_load(
         mask: which elements are copied; the others become zeros.
         cache_modifier, eviction_policy: hints.
         volatile: memory may change at any time.
+        cache_policy: a `CachePolicy`, instead of these hints.
     """
     mask = unwrap(mask)
     if mask is not None:
@@ -41,7 +44,9 @@ def async_load(
     shapes = f"smem.shape = {smem.shape}, pointer.shape = {shape}"
     require(smem.shape == shape, f"expected smem shape to match pointer shape but got {shapes}")
     attributes: dict[str, Attribute] = {"contiguity": Number(1, i32), "isVolatile": bool(unwrap(volatile))}
-    attributes |= cache_hints("async_load", LOAD_CACHES, unwrap(cache_modifier) or "", unwrap(eviction_policy) or "")
+    modifier, eviction = unwrap(cache_modifier) or "", unwrap(eviction_policy) or ""
+    hints = attributes_of_policy("async_load", cache_policy, (modifier, eviction), LOADS)
+    attributes |= cache_hints("async_load", LOAD_CACHES, modifier, eviction) if hints is None else hints
     operands = {"src": pointer, "result": smem, "mask": mask}
     emit_named("ttg.async_copy_global_to_local", operands, (async_token,), attributes)
 

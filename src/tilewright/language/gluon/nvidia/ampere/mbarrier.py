@@ -19,10 +19,10 @@ from tilewright.semantics.active import active, context
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.buffers import require
 from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.layout_values import plain
 from tilewright.semantics.named_ops import emit_named
 from tilewright.semantics.shared_layouts import SwizzledSharedLayout
 from tilewright.semantics.types import int64
-from tilewright.support.diagnostics import NotSupported, SemanticError
 
 __all__ = ["MBarrierLayout", "allocate_mbarrier", "arrive", "init", "invalidate", "wait"]
 
@@ -92,23 +92,36 @@ def arrive(mbarrier: Any, *, pred: Any = True, from_cta: Any = None) -> None:
     Args:
         mbarrier: the barrier.
         pred: whether to.
-        from_cta: refused: which CTAs of a cluster arrive where.
+        from_cta: which CTAs of a cluster arrive, and where; see `routing`.
     """
     emit_arrive(mbarrier, 1, pred, from_cta)
 
 
 def emit_arrive(mbarrier: Any, count: Any, pred: Any, from_cta: Any) -> None:
     """Arrive `count` times, if `pred` holds."""
-    refuse_routing(from_cta)
     require(isinstance(unwrap(count), int), f"expected 'count' to be an int but got {unwrap(count)}")
-    attributes: dict[str, Attribute] = {"count": Number(unwrap(count), i32)}
+    attributes: dict[str, Attribute] = {"count": Number(unwrap(count), i32), **routing(mbarrier, from_cta)}
     emit_named("ttng.arrive_barrier", {"alloc": mbarrier, "pred": to_tensor(pred)}, (), attributes)
 
 
-def refuse_routing(from_cta: Any) -> None:
-    """Refuse arrivals at the barriers of other CTAs."""
-    if unwrap(from_cta) is not None:
-        raise SemanticError(NotSupported("`from_cta`", "each CTA arrives at its own barrier: leave it out"))
+def routing(mbarrier: Any, from_cta: Any) -> dict[str, Attribute]:
+    """The attributes of an op that say which CTAs of a cluster tell which barriers.
+
+    Args:
+        mbarrier: the barrier, one of each CTA.
+        from_cta: a mask of bits of the number of a CTA. CTAs that have no other bits tell the barriers of all those
+            whose numbers differ in the other bits: with 0 the first one tells all. None, or all bits: each its own.
+    """
+    mask, ctas = unwrap(from_cta), context().ctas
+    if mask is None:
+        return {}
+    fits = isinstance(mask, int) and 0 <= mask < ctas
+    require(fits, f"from_cta is a number from 0 to {ctas - 1}, the bits of the number of a CTA, not {mask}")
+    own = [[1 << bit] for bit in range(ctas.bit_length() - 1)]
+    each = mbarrier.shape == [ctas] and plain(mbarrier.layout.cga_layout) == own
+    expected = f"a barrier of each CTA, with shape [{ctas}] and cga_layout={own}"
+    require(each, f"from_cta is for {expected}, not {mbarrier.type}")
+    return {} if mask == ctas - 1 else {"fromCTA": Number(mask, i32)}
 
 
 accept_semantic(globals())

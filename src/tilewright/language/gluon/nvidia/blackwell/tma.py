@@ -24,6 +24,7 @@ from tilewright.language.gluon.nvidia.hopper.tma import (
     tensor_descriptor_type,
 )
 from tilewright.semantics.arithmetic import to_tensor
+from tilewright.semantics.cache_policies import attributes_of_copy
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.named_ops import emit_named
 
@@ -56,6 +57,7 @@ def async_gather(
     result: Any,
     pred: Any = True,
     multicast: Any = False,
+    cache_policy: Any = None,
 ) -> None:
     """Begin to copy parts of the rows `x_offsets`, from column `y_offset` on, to a buffer; a barrier counts the bytes.
 
@@ -66,6 +68,7 @@ def async_gather(
         barrier, result: the barrier and the buffer.
         pred: whether to.
         multicast: all CTAs of a cluster get it.
+        cache_policy: a `CachePolicy` for the L2 cache alone.
     """
     operands = {
         "desc": tensor_desc,
@@ -75,11 +78,12 @@ def async_gather(
         "result": result,
         "pred": to_tensor(pred),
     }
-    attributes: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
+    marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
+    attributes = {**marks, **attributes_of_copy("async_gather", cache_policy)}
     emit_named("ttng.async_tma_gather", operands, (), attributes)
 
 
-def async_scatter(tensor_desc: Any, x_offsets: Any, y_offset: Any, src: Any) -> None:
+def async_scatter(tensor_desc: Any, x_offsets: Any, y_offset: Any, src: Any, cache_policy: Any = None) -> None:
     """Begin to copy a buffer to parts of the rows `x_offsets`, from column `y_offset` on.
 
     Args:
@@ -87,10 +91,11 @@ def async_scatter(tensor_desc: Any, x_offsets: Any, y_offset: Any, src: Any) -> 
         x_offsets: a one-dimensional tile of rows.
         y_offset: the first column.
         src: the buffer, which must stay as it is until `store_wait`.
+        cache_policy: a `CachePolicy` for the L2 cache alone.
     """
     offset = to_tensor(unwrap(y_offset))
     operands = {"desc": tensor_desc, "x_offsets": x_offsets, "y_offset": offset, "src": src}
-    emit_named("ttng.async_tma_scatter", operands)
+    emit_named("ttng.async_tma_scatter", operands, (), attributes_of_copy("async_scatter", cache_policy))
 
 
 accept_semantic(globals())

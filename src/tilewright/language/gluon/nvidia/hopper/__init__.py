@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.types import i32
 from tilewright.language.core import accept_semantic
-from tilewright.language.gluon.nvidia.ampere import async_copy, mma_v2
+from tilewright.language.gluon.nvidia.ampere import CachePolicy, FractionalEvictionPolicy, async_copy, mma_v2
 from tilewright.language.gluon.nvidia.hopper import cluster, mbarrier, tma
 from tilewright.language.tuples import tuple
 from tilewright.semantics.active import active, context
@@ -21,6 +21,8 @@ from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import SemanticError
 
 __all__ = [
+    "CachePolicy",
+    "FractionalEvictionPolicy",
     "async_copy",
     "async_store",
     "cluster",

@@ -13,7 +13,7 @@ from tilewright.language.gluon.nvidia.ampere.mbarrier import (
     emit_arrive,
     init,
     invalidate,
-    refuse_routing,
+    routing,
     wait,
 )
 from tilewright.semantics.arithmetic import to_tensor
@@ -30,10 +30,9 @@ def expect(mbarrier: Any, bytes_per_cta: Any = None, pred: Any = True, *, from_c
         mbarrier: the barrier.
         bytes_per_cta: how many.
         pred: whether to.
-        from_cta: refused: which CTAs of a cluster arrive where.
+        from_cta: which CTAs of a cluster arrive, and where; see `ampere.mbarrier.routing`.
     """
-    refuse_routing(from_cta)
-    attributes: dict[str, Attribute] = {"size": Number(unwrap(bytes_per_cta), i32)}
+    attributes: dict[str, Attribute] = {"size": Number(unwrap(bytes_per_cta), i32), **routing(mbarrier, from_cta)}
     emit_named("ttng.barrier_expect", {"alloc": mbarrier, "pred": to_tensor(pred)}, (), attributes)
 
 
@@ -44,7 +43,7 @@ def arrive(mbarrier: Any, *, count: Any = 1, pred: Any = True, from_cta: Any = N
         mbarrier: the barrier.
         count: a constant.
         pred: whether to.
-        from_cta: refused: which CTAs of a cluster arrive where.
+        from_cta: which CTAs of a cluster arrive, and where; see `ampere.mbarrier.routing`.
     """
     emit_arrive(mbarrier, count, pred, from_cta)
 

@@ -17,6 +17,7 @@ from tilewright.language.core import accept_semantic
 from tilewright.semantics.active import active
 from tilewright.semantics.arithmetic import to_tensor
 from tilewright.semantics.buffers import require
+from tilewright.semantics.cache_policies import attributes_of_copy
 from tilewright.semantics.constexpr import unwrap, unwrap_all
 from tilewright.semantics.distributed import checked
 from tilewright.semantics.layout_values import plain
@@ -34,6 +35,7 @@ __all__ = [
     "async_atomic_or",
     "async_atomic_xor",
     "async_copy_global_to_shared",
+    "async_copy_global_to_shared_im2col",
     "async_copy_shared_to_global",
     "async_load",
     "async_load_im2col",
@@ -41,9 +43,12 @@ __all__ = [
     "make_tensor_descriptor",
     "store_wait",
     "tensor_descriptor",
+    "tensor_descriptor_im2col",
+    "tensor_descriptor_im2col_type",
     "tensor_descriptor_type",
 ]
 tensor_descriptor, tensor_descriptor_type = GluonTensor, tma_type
+tensor_descriptor_im2col, tensor_descriptor_im2col_type = GluonTensor, tma_type
 
 
 def coordinates(coord: Any) -> list[Any]:
@@ -52,7 +57,13 @@ def coordinates(coord: Any) -> list[Any]:
 
 
 def async_load(
-    tensor_desc: Any, coord: Any, barrier: Any, result: Any, pred: Any = True, multicast: Any = False
+    tensor_desc: Any,
+    coord: Any,
+    barrier: Any,
+    result: Any,
+    pred: Any = True,
+    multicast: Any = False,
+    cache_policy: Any = None,
 ) -> None:
     """Begin to copy the block at `coord` to a buffer; a barrier counts its bytes.
 
@@ -62,6 +73,7 @@ def async_load(
         barrier, result: the barrier and the buffer.
         pred: whether to.
         multicast: CTAs of the cluster that have the same part of the buffer get it by one copy.
+        cache_policy: a `CachePolicy` for the L2 cache alone.
     """
     require(not tensor_desc.type.of_images, "a descriptor of images is for async_load_im2col")
     operands = {
@@ -71,12 +83,18 @@ def async_load(
         "result": result,
         "pred": to_tensor(pred),
     }
-    marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
-    emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
+    _begin_load("async_load", operands, multicast, cache_policy)
 
 
 def async_load_im2col(
-    tensor_desc: Any, coord: Any, offsets: Any, barrier: Any, result: Any, pred: Any = True, multicast: Any = False
+    tensor_desc: Any,
+    coord: Any,
+    offsets: Any,
+    barrier: Any,
+    result: Any,
+    pred: Any = True,
+    multicast: Any = False,
+    cache_policy: Any = None,
 ) -> None:
     """Begin to copy pixels of images, with some channels of each, to a buffer; a barrier counts the bytes.
 
@@ -90,6 +108,7 @@ def async_load_im2col(
         barrier, result: the barrier and the buffer.
         pred: whether to.
         multicast: CTAs of the cluster that have the same part of the buffer get it by one copy.
+        cache_policy: a `CachePolicy` for the L2 cache alone.
     """
     require(tensor_desc.type.of_images, "async_load_im2col wants a descriptor of images")
     operands = {
@@ -100,23 +119,31 @@ def async_load_im2col(
         "result": result,
         "pred": to_tensor(pred),
     }
+    _begin_load("async_load_im2col", operands, multicast, cache_policy)
+
+
+def _begin_load(function: str, operands: dict[str, Any], multicast: Any, cache_policy: Any) -> None:
     marks: dict[str, Attribute] = {"multicast": UNIT} if unwrap(multicast) else {}
-    emit_named("ttng.async_tma_copy_global_to_local", operands, (), {"isVolatile": False, **marks})
+    attributes = {"isVolatile": False, **marks, **attributes_of_copy(function, cache_policy)}
+    emit_named("ttng.async_tma_copy_global_to_local", operands, (), attributes)
 
 
-def async_store(tensor_desc: Any, coord: Any, src: Any) -> None:
+def async_store(tensor_desc: Any, coord: Any, src: Any, cache_policy: Any = None) -> None:
     """Begin to copy a buffer to the block at `coord`; what lies outside the tensor is dropped.
 
     Args:
         tensor_desc: the descriptor.
         coord: one offset per axis.
         src: the buffer, which must stay as it is until `store_wait`.
+        cache_policy: a `CachePolicy` for the L2 cache alone.
     """
     operands = {"desc": tensor_desc, "coord": coordinates(coord), "src": src}
-    emit_named("ttng.async_tma_copy_local_to_global", operands)
+    hints = attributes_of_copy("async_store", cache_policy)
+    emit_named("ttng.async_tma_copy_local_to_global", operands, (), hints)
 
 
 async_copy_global_to_shared, async_copy_shared_to_global = async_load, async_store
+async_copy_global_to_shared_im2col = async_load_im2col
 
 
 def _combining(kind: str) -> Callable[..., None]:

@@ -1,0 +1,74 @@
+"""Rows of few vectors go through each phase of their nest side by side.
+
+    "cpu.nest"() <{mode = rows, outer = array<i64: 128>}> ({    →    "cpu.nest"() <{…, together = 4}> ({
+
+A reduction ends in a chain of a few lanes, and a loop that adds up one vector waits for each addition: another row's
+work fills that time. It has to be near enough, so rows that need loops of their own stay alone.
+"""
+
+from __future__ import annotations
+
+from tilewright.backends.cpu.costs import SINKS, is_tile
+from tilewright.backends.cpu.loop_builder import operand_of
+from tilewright.backends.cpu.nest.widths import chunks_per_step, lanes_of_chunk
+from tilewright.backends.cpu.reduction_splitting import Nest
+from tilewright.backends.cpu.strides import run_time_strides
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import Accumulate, Write
+from tilewright.dialects.cpu import Nest as NestOp
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.ir.core import Op
+
+ROWS_TOGETHER = 2
+"""Rows that go side by side where they end in reductions, one after the other."""
+SHORT_ROW = 4
+"""Max vectors of a row without a loop."""
+
+
+def join_rows(module: Op, target: Target) -> bool:
+    """Tell the nests of `module` (ttcir) how many rows they take at once; returns whether one takes several."""
+    found = {op: _rows(op, target) for op in module.walk() if isinstance(op, NestOp) and _is_simple(op)}
+    for nest, rows in found.items():
+        nest.mark(together=rows)
+    return any(rows > 1 for rows in found.values())
+
+
+def _is_simple(op: NestOp) -> bool:
+    """Whether it has outer loops and no more than sums and writes; what is kept for one row allows one row only."""
+    sinks = [sink for sink in op.body if isinstance(sink, SINKS)]
+    has_rows = len(op.outer) > (op.mode != "rows")
+    return has_rows and all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in sinks)
+
+
+def _rows(op: NestOp, target: Target) -> int:
+    """The number of rows that go through each phase side by side."""
+    turns = next((inner for inner in op.body if isinstance(inner, Accumulate)), None)
+    if turns is not None:
+        return _rows_of_turns(Nest(op), turns, target)
+    if op.mode != "rows" or op.outer[-1] == 1 or any(isinstance(inner, Load) for inner in op.body):
+        return 1
+    nest = Nest(op)
+    extents = [nest.inner_extent(r) for r in nest.sinks]
+    short = all(extent <= SHORT_ROW * lanes_of_chunk(nest, target, extent) for extent in extents)
+    return ROWS_TOGETHER if short and len(set(nest.phases.values())) > 1 else 1
+
+
+def _rows_of_turns(nest: Nest, op: Accumulate, target: Target) -> int:
+    """The number of rows that the loop `op` of the kernel goes through side by side: as many as registers hold.
+
+    Elements that are no neighbours are what takes time, and code.
+    """
+    costs = target.costs
+    sinks = [r for r in nest.sinks if nest.inner_extent(r) > 1]
+    if not sinks or any(not isinstance(operand_of(stride), int) for stride in run_time_strides(nest.op)):
+        return 1
+    extent = nest.inner_extent(sinks[0])
+    lanes = lanes_of_chunk(nest, target, extent)
+    chunks = extent // lanes
+    at_once = 1 if nest.op.optimize_size else chunks_per_step(nest, target, sinks, extent, lanes)
+    if at_once < chunks:
+        return 1
+    vectors = chunks * sum(map(is_tile, op.results))
+    rows = max(1, min(costs.chains // chunks, costs.registers // (2 * vectors)))
+    return min(nest.outer[-1], 1 << (rows.bit_length() - 1))

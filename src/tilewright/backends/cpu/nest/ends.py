@@ -1,0 +1,85 @@
+"""The ends of the loops of a nest: where masks end, and where other nests see no more of what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar
+from tilewright.backends.cpu.reduction_splitting import Nest
+from tilewright.dialects.cpu import ALL_PHASES, Clip, Write
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.ir.core import Op
+from tilewright.ir.types import i64
+
+NOWHERE = ActiveLaneBound(0, 0)
+"""The bound of a mask that is off everywhere."""
+
+
+def end_of_rows(c: Context, nest: Nest, extent: int) -> Scalar:
+    """The end of the loop over the rows of a nest, an i64."""
+    if c.ends is not None:
+        return c.ends[0]
+    is_plain, lanes = nest.mode == "rows" and len(nest.outer) == 1 and c.programs == 1, c.extent
+    c.extent = extent
+    bounds = _bounds(c, nest, nest.sinks, (ALL_PHASES, extent), (LANE, ZERO)) if is_plain else []
+    c.extent = lanes
+    return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0) if bounds else extent
+
+
+def end_of_copy(c: Context, extent: int, width: int) -> Scalar:
+    """The end of a loop that copies as many elements of a row as are asked for."""
+    assert c.ends is not None, "the copy is told its ends"
+    _, needed = c.ends
+    return extent if needed == extent else _whole_steps(c, needed, width, width, 0)
+
+
+def end_of_loop(c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index, width: int) -> Scalar:
+    """The end of the loop for `sinks` along a row of `extent` lanes, `width` in each step; an i64."""
+    c.position = 0
+    bounds = _bounds(c, nest, sinks, (nest.phases[sinks[0]], extent), (*outer, LANE))
+    c.forget(c.depth)
+    if not bounds:
+        return extent
+    level = max(bound.level for bound in bounds)
+    one_more = any(isinstance(sink, Reduce) for sink in sinks)
+    if len(bounds) == 1 and width == c.lanes and not one_more:
+        c.active_lane_bound = bounds[0].below
+    end = c.binary("arith.minsi", _farthest(c, [NOWHERE, *bounds]), extent - one_more, i64, level)
+    return _whole_steps(c, end, width + one_more, width, level)
+
+
+def _farthest(c: Context, bounds: Sequence[ActiveLaneBound]) -> Scalar:
+    """The greatest of the bounds, which all masks are off beyond."""
+    level = max(bound.level for bound in bounds)
+    return reduce(lambda a, b: c.binary("arith.maxsi", a, b, i64, level), [bound.below for bound in bounds])
+
+
+def _whole_steps(c: Context, number: Scalar, more: int, width: int, level: int) -> Scalar:
+    """The last multiple of `width` below `number + more`."""
+    return c.binary("arith.andi", c.add(number, more - 1, i64, level), -width, i64, level)
+
+
+def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], index: Index) -> list[ActiveLaneBound]:
+    """The bounds of masks, and of what other nests show of buffers; none where the loop goes all the way.
+
+    Args:
+        c: the context, in front of the loop.
+        nest: the nest.
+        sinks: those in the loop.
+        loop: its phase and its extent.
+        index: an index into tiles of the nest's rank, LANE along the axis of the loop.
+    """
+    clips = [op for op in nest.body if isinstance(op, Clip) and (op.phase, op.extent) == loop]
+    filled = [sink.buffer for sink in sinks if isinstance(sink, Write) and not sink.row]
+    if not clips and len(filled) < len(sinks):
+        return []
+    bounds = dict[Lane | None, None]()
+    for clip in clips:
+        bounds[evaluate(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
+    for number in (c.seen.get((buffer, index.index(LANE))) for buffer in filled):
+        bounds[None if number is None else ActiveLaneBound(number, 0)] = None
+    known = [bound for bound in bounds if isinstance(bound, ActiveLaneBound)]
+    return known if len(known) == len(bounds) else []

@@ -1,0 +1,56 @@
+"""Nests with atomics that only one launch uses are written twice: for a thread that runs it alone, and for any.
+
+    "cpu.nest"() …  tt.atomic_rmw fadd, relaxed, launch, …
+        ↓
+    %alone = "cpu.runs_alone"()
+    scf.if %alone {
+      "cpu.nest"() …  tt.atomic_rmw fadd, relaxed, cta, …       plain additions
+    } else {
+      "cpu.nest"() …  tt.atomic_rmw fadd, relaxed, launch, …
+    }
+
+Programs of one thread run one after the other, which is an order that atomics may have. With any other scope, what
+runs beside the launch may use the memory, too: such atomics stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.version_strides import put_version
+from tilewright.dialects.cpu import Nest
+from tilewright.dialects.tt_atomics import AtomicRmw
+from tilewright.ir.attributes import Keyword
+from tilewright.ir.core import Block, Op
+from tilewright.ir.types import i1
+from tilewright.transforms.functions import functions_of, is_public
+
+SHARED, OWN = "launch", "cta"
+"""The scope that allows a version, and that of the version."""
+
+
+def version_atomics(module: Op) -> bool:
+    """Give the nests of `module` (ttcir) their versions; returns whether there are any."""
+    found = False
+    for function in functions_of(module):
+        nests = [op for op in function.walk() if isinstance(op, Nest)] if is_public(function) else []
+        for nest in nests:
+            if any(_competing(nest)):
+                _write_twice(LoopBuilder(Block(), entry=function.body), nest)
+                found = True
+    return found
+
+
+def _competing(nest: Nest) -> Iterator[AtomicRmw]:
+    """The atomics that only programs of the same launch compete with."""
+    return (op for op in nest.body if isinstance(op, AtomicRmw) and op.scope == SHARED)
+
+
+def _write_twice(b: LoopBuilder, nest: Nest) -> None:
+    b.location = nest.location
+    alone = nest.clone()
+    for op in list(_competing(alone)):
+        op.attributes["scope"] = Keyword(OWN)
+    with b.into(Block()):
+        put_version(b, nest, b.emit("cpu.runs_alone", (), i1), alone)

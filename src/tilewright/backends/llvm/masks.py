@@ -1,0 +1,78 @@
+"""Masks as numbers, and what LLVM 22 gets wrong about masks with AVX-512.
+
+    first, last = lane_flags(w, mask, 4, (0, 3))   i1 each
+    found = any_lane(w, mask, 4)                   i1
+    value = kept_apart(w, type, value)             the same value, of which LLVM knows nothing
+
+With AVX-512, LLVM makes one instruction (`vmovmskps`) of the two that make a mask of signs (`vpmovd2m`) and move it to
+a general register (`kmovd`). It forgets the mask, though an instruction that overwrites it with something else still
+reads it (`korb %k2, %k0, %k0`; llvm/llvm-project#198197), and the vector may be in a register that `vmovmskps` does not
+have (#191304). So no mask that LLVM knows is moved to a general register: an assembly text of nothing makes another
+one of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.backends.llvm.spelling import vector
+from tilewright.backends.llvm.writer import LlvmWriter
+from tilewright.ir.core import Value
+
+SMALLEST_MASK = 8
+"""The number of lanes of the narrowest mask that a register for masks is asked for."""
+LARGEST_MASK = 64
+"""The number of lanes that a register for masks has room for."""
+
+
+def lane_flags(w: LlvmWriter, mask: str, lanes: int, wanted: Sequence[int]) -> list[str]:
+    """The wanted lanes of a mask, in ascending order, each as an i1."""
+    if lanes == 1:
+        return [mask] * len(wanted)
+    if not w.target.has_avx512f:
+        return [w.extract(vector("i1", lanes), mask, lane) for lane in wanted]
+    if lanes > LARGEST_MASK:
+        half = lanes // 2
+        low, high = (w.slice(mask, "i1", lanes, start, half) for start in (0, half))
+        below, above = [lane for lane in wanted if lane < half], [lane - half for lane in wanted if lane >= half]
+        return lane_flags(w, low, half, below) + lane_flags(w, high, half, above)
+    type, number = _as_number(w, mask, lanes)
+    shifted = [w.emit(f"lshr {type} {number}, {lane}") if lane else number for lane in wanted]
+    return [w.emit(f"trunc {type} {one} to i1") for one in shifted]
+
+
+def any_lane(w: LlvmWriter, mask: str, lanes: int) -> str:
+    """Whether a lane of a mask is set, as an i1."""
+    if lanes == 1:
+        return mask
+    if w.target.has_avx512f and lanes < SMALLEST_MASK:  # masks of more lanes are tested where they are (`kortest`)
+        type, number = _as_number(w, mask, lanes)
+        return w.emit(f"icmp ne {type} {w.emit(f'and {type} {number}, {(1 << lanes) - 1}')}, 0")
+    return w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(vector("i1", lanes), mask)])
+
+
+def is_known(value: Value) -> bool:
+    """Whether `value` is computed of constants alone."""
+    waiting, seen = [value], {value}
+    while waiting:
+        op = waiting.pop().op
+        if op is None or op.regions:
+            return False
+        new = [operand for operand in op.operands if operand not in seen]
+        seen.update(new)
+        waiting += new
+    return True
+
+
+def kept_apart(w: LlvmWriter, type: str, value: str, register: str = "v") -> str:
+    """The same value in a register of a kind, as if another instruction had made it."""
+    return w.emit(f'call {type} asm "", "={register},0"({type} {value})')
+
+
+def _as_number(w: LlvmWriter, mask: str, lanes: int) -> tuple[str, str]:
+    """An integer whose bits are the lanes, from the lowest on; those beyond may be anything. Its type comes first."""
+    width = max(lanes, SMALLEST_MASK)
+    if width > lanes:
+        mask = w.shuffle(vector("i1", lanes), mask, "poison", [*range(lanes), *[lanes] * (width - lanes)])
+    type, held = f"i{width}", vector("i1", width)
+    return type, w.convert("bitcast", kept_apart(w, held, mask, "k"), held, type)

@@ -1,0 +1,1 @@
+"""Loops whose work is divided among groups of warps: loads, products, and all the rest."""

@@ -1,0 +1,207 @@
+"""Buffers that partitions of a loop hand to each other.
+
+    scf.for … {                                                accesses, by partition       segments
+      %m = ttng.tmem_alloc                                     load, product, default       (2) (1)      of %a
+      %a = ttg.local_alloc %x     {ttg.partition = 2}                                       (1) (0)      of %m
+      ttng.tc_gen5_mma %a, %b, %m {ttg.partition = 1}
+      ttng.tmem_load %m           {ttg.partition = 0}
+    }
+
+The accesses to a buffer within the innermost block that has them all are cut into segments, each of one partition.
+Behind each segment the buffer goes to the partition of the next one; behind the last it goes to the first, for the
+next time that the block is executed. A buffer that is new each time can have several places in memory, so that the
+first partition need not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.dialects.scf import For
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore, MemDescView
+from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import MemDescType
+from tilewright.transforms.gpu.pipelining.lower_loops import must_be_in_registers
+from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, partitions_of_op
+from tilewright.transforms.matching import is_in
+
+ACCESSES = (TensorCoreMma, TmemLoad, TmemStore, LocalLoad, LocalStore)
+"""Ops on a buffer that partitions may share."""
+
+
+class UnknownAccessError(Exception):
+    """A buffer of a product is used in a way that nobody can follow."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The ops `first` to `last` of a block: all accesses in a row to a buffer by one partition."""
+
+    partition: int
+    first: Op
+    last: Op
+
+
+@dataclass
+class Channel:
+    """Buffers that partitions hand to each other together.
+
+    Attributes:
+        block: the innermost block with all accesses.
+        buffers: the ops that allocate them.
+        segments: the segments of the accesses to them, in order.
+        is_new: whether the buffers are new each time that the block is executed.
+    """
+
+    block: Block
+    segments: list[Segment]
+    is_new: bool
+    buffers: list[LocalAlloc | TmemAlloc] = field(default_factory=list)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether copies fill the buffers."""
+        return self.segments[0].partition == LOAD
+
+    @property
+    def is_loaded_by_threads(self) -> bool:
+        """Whether threads copy what fills the buffers, by pointers."""
+        return self.is_loaded and isinstance(load_of(self.buffers[0]), Load)
+
+
+def source_of(alloc: Op) -> Load | DescriptorRead | None:
+    """The load whose tile `alloc` holds as it was loaded; it stands in the same block."""
+    if not isinstance(alloc, LocalAlloc) or alloc.source is None:
+        return None
+    load = alloc.source.op
+    if not isinstance(load, LOADS) or load.block is not alloc.block or must_be_in_registers(load):
+        return None
+    return load
+
+
+def load_of(alloc: Op) -> Load | DescriptorRead | None:
+    """The load that is a copy to what `alloc` allocates: each by descriptor, and those by pointers that have a mark."""
+    load = source_of(alloc)
+    return load if isinstance(load, DescriptorRead) or (load is not None and LOAD in partitions_of_op(load)) else None
+
+
+def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
+    """The ops that allocate what the products of `loop` read and write, in order.
+
+    Raises:
+        UnknownAccessError: a buffer comes from elsewhere.
+    """
+    found: dict[LocalAlloc | TmemAlloc, None] = {}
+    for op in loop.walk():
+        if isinstance(op, TensorCoreMma):
+            for value in op.operands:
+                if isinstance(value.type, MemDescType):
+                    found[_origin(value)] = None
+    return list(found)
+
+
+def _origin(value: Value) -> LocalAlloc | TmemAlloc:
+    while isinstance(op := value.op, MemDescView):
+        value = op.source
+    if not isinstance(op, (LocalAlloc, TmemAlloc)):
+        raise UnknownAccessError
+    return op
+
+
+def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For) -> dict[Op, int]:
+    """The ops in `loop` that access the buffer, each with its partition; `alloc` itself writes what it is given.
+
+    Raises:
+        UnknownAccessError: it is not known what an op does with the buffer.
+    """
+    found: dict[Op, int] = {}
+    if alloc.source is not None and is_in(alloc, loop):
+        load = load_of(alloc)
+        found[load or alloc] = DEFAULT if load is None else LOAD
+    for user in _users(alloc.results[0]):
+        if is_in(user, loop):
+            if not isinstance(user, ACCESSES):
+                raise UnknownAccessError
+            found[user] = MMA if isinstance(user, TensorCoreMma) else DEFAULT
+    return found
+
+
+def _users(buffer: Value) -> Iterator[Op]:
+    for user in buffer.uses:
+        if isinstance(user, MemDescView):
+            yield from _users(user.result)
+        else:
+            yield user
+
+
+def channels_of(loop: For) -> list[Channel]:
+    """The channels between the partitions of `loop`.
+
+    Raises:
+        UnknownAccessError: a buffer cannot be followed, or the partitions that access it do not take turns.
+    """
+    channels: list[Channel] = []
+    for alloc in product_buffers(loop):
+        accesses = accesses_to(alloc, loop)
+        if len(set(accesses.values())) == 1:
+            continue
+        block = _common_block(list(accesses))
+        channel = Channel(block, _segments(accesses, block), alloc.block is block)
+        channel.buffers.append(alloc)
+        for other in channels:
+            if _are_loaded_together(other, channel):
+                first = min(other.segments[0], channel.segments[0], key=lambda segment: _place(segment.first, block))
+                other.segments[0] = first
+                other.buffers.append(alloc)
+                break
+        else:
+            channels.append(channel)
+    return channels
+
+
+def _are_loaded_together(one: Channel, other: Channel) -> bool:
+    """Whether one barrier can tell that the copies of both are there, and one that both are free."""
+    if not (one.is_loaded and other.is_loaded) or one.segments[1:] != other.segments[1:]:
+        return False
+    return one.is_loaded_by_threads == other.is_loaded_by_threads
+
+
+def _place(op: Op, block: Block) -> int:
+    return next(number for number, other in enumerate(block) if other is op)
+
+
+def _common_block(ops: list[Op]) -> Block:
+    block = ops[0].block
+    while block is not None and any(ancestor_in(op, block) is None for op in ops):
+        parent = block.region.op if block.region is not None else None
+        block = parent.block if parent is not None else None
+    assert block is not None, "all accesses are in one loop"
+    return block
+
+
+def _segments(accesses: dict[Op, int], block: Block) -> list[Segment]:
+    partitions: dict[Op, int] = {}
+    for access, partition in accesses.items():
+        op = ancestor_in(access, block)
+        assert op is not None, "the block has all accesses"
+        if partitions.setdefault(op, partition) != partition:
+            raise UnknownAccessError
+    segments: list[Segment] = []
+    for op in block:
+        if op not in partitions:
+            continue
+        last = segments[-1] if segments else None
+        if last is not None and last.partition == partitions[op]:
+            segments[-1] = Segment(last.partition, last.first, op)
+        else:
+            segments.append(Segment(partitions[op], op, op))
+    if len(segments) > 1 and segments[0].partition == segments[-1].partition and LOAD in partitions.values():
+        raise UnknownAccessError
+    return segments

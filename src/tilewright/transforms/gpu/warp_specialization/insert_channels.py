@@ -1,0 +1,320 @@
+"""Partitions hand buffers to each other through rings of places, by barriers in shared memory.
+
+    scf.for … {                                 %ring = ttg.local_alloc : () -> !ttg.memdesc<3x128x64xf16, …>
+      %x = tt.descriptor_load %d   {2}          %full, %empty = 3 barriers each
+      %a = ttg.local_alloc %x      {2}          scf.for … iter_args(%i = 0, %p = 0) {
+      ttng.tc_gen5_mma %a, …       {1}            %a = ttg.memdesc_index %ring[%i]
+    }                                             ttng.wait_barrier %empty[%i], %p ^ 1               {2}
+                                         ->       ttng.barrier_expect %full[%i], 16384               {2}
+                                                  ttng.async_tma_copy_global_to_local %d, %a, %full  {2}
+                                                  ttng.wait_barrier %full[%i], %p                    {1}
+                                                  ttng.tc_gen5_mma %a, …                             {1}
+                                                  ttng.tc_gen5_commit %empty[%i]                     {1}
+                                                  yield the place after %i, and %p ^ 1 after the last
+                                                }
+
+There is a barrier between each segment and the next one: its partition waits for the one before. The first segment of
+all waits for the last one of the round before, which in the first round is over: a barrier that nobody has told
+anything is in the phase after phase 1. Tokens of tensor memory are gone by then; the barriers order accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
+from tilewright.ir.attributes import UNIT, Attribute, Number
+from tilewright.ir.core import Block, Op, Value, buffer_type
+from tilewright.ir.types import MemDescType, i1, i32
+from tilewright.transforms.carried_values import add_carried
+from tilewright.transforms.functions import function_around
+from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
+from tilewright.transforms.gpu.pipelining.descriptors import with_result
+from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
+from tilewright.transforms.gpu.pipelining.schedule import Writer
+from tilewright.transforms.gpu.tile_ops import workers_of
+from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, retype_views, start_reading
+from tilewright.transforms.gpu.warp_specialization.channels import (
+    Channel,
+    Segment,
+    channels_of,
+    load_of,
+    product_buffers,
+)
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, mark, marked_loops
+from tilewright.transforms.matching import constant_of, is_behind
+from tilewright.transforms.op_builder import OpBuilder
+
+TENSOR_MEMORY_COLUMNS = 512
+"""The number of columns of a CTA's tensor memory."""
+ROWS = 128
+"""The number of rows of tensor memory, each with 32 bits per column."""
+Place = tuple[Value, Value]
+"""The number of a place in a ring, and the parity of the round."""
+
+
+def insert_channels(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
+    """Let the partitions of the loops of `module` hand over the buffers that they share."""
+    loops = marked_loops(module)
+    facts = analyze_axis_info(module) if loops else {}
+    for loop in loops:
+        _Inserter(loop, max(1, stages_of(loop, options.num_stages)), facts).insert()
+    return bool(loops)
+
+
+class _Marker(Writer):
+    """Puts ops in front of one that is there, for one partition."""
+
+    def __init__(self, before: Op, partition: int) -> None:
+        super().__init__(before)
+        self.partition = partition
+
+    def marked(self, name: str, operands: Sequence[Value | Sequence[Value]], **attributes: Attribute) -> None:
+        """An op without results that the partition executes."""
+        mark(self.op(name, operands, (), attributes), [self.partition])
+
+
+class _Inserter:
+    """Rewrites `loop`; copies may be `stages` steps ahead of products. `facts` is what is known of addresses."""
+
+    def __init__(self, loop: For, stages: int, facts: Mapping[Value, AxisInfo]) -> None:
+        self.loop, self.stages, self.facts = loop, stages, facts
+        self.places: dict[tuple[Block, int], Place] = {}
+
+    def insert(self) -> None:
+        for alloc in product_buffers(self.loop):
+            if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
+                _write_no_start(alloc)
+        channels = channels_of(self.loop)
+        for channel in channels:
+            self._hand_over(channel, self._places_of(channel))
+        for op in list(self.loop.walk()):
+            if isinstance(op, TensorCoreMma):
+                op.attributes = {**op.attributes, "is_async": UNIT}
+
+    def _places_of(self, channel: Channel) -> int:
+        """How many places the buffers of a channel have: one, if what is there must stay or nobody would run ahead."""
+        if not channel.is_new or channel.segments[0].partition == channel.segments[-1].partition:
+            return 1
+        if channel.is_loaded:
+            return self.stages if not channel.segments[-1].last.regions else 1
+        first = channel.segments[0]
+        whole_loops = first.partition == MMA and any(isinstance(op, For) for op in (first.first, first.last))
+        return 2 if whole_loops and self._free_columns() >= sum(map(_columns, channel.buffers)) else 1
+
+    def _free_columns(self) -> int:
+        return TENSOR_MEMORY_COLUMNS - sum(_columns(op) for op in function_around(self.loop).walk())
+
+    def _hand_over(self, channel: Channel, count: int) -> None:
+        segments = channel.segments
+        place, phase = self._place(channel.block, count)
+        by_threads = channel.is_loaded_by_threads
+        first_arrivals = _threads(self.loop) if by_threads else 1
+        barriers = [self._barriers(count, 1 if number else first_arrivals) for number in range(len(segments))]
+        whole_turn = segments[0].partition == segments[-1].partition
+        for number, segment in enumerate(segments):
+            first = number == 0
+            if not (first and whole_turn):
+                self._wait(segment, barriers[number - 1], place, phase, other_round=first)
+            if by_threads and segment.partition == MMA:
+                _Marker(segment.first, MMA).marked("ttng.fence_async_shared", (), bCluster=False)
+            if segment.partition != LOAD and not (segment is segments[-1] and whole_turn):
+                self._tell(segment, barriers[number], place)
+        if by_threads:
+            self._copy_by_threads(channel, count, barriers[0], place)
+        elif channel.is_loaded:
+            self._copy(channel, count, barriers[0], place)
+        else:
+            for alloc in channel.buffers:
+                if alloc.block is not self.loop.block and _is_within(alloc, self.loop):
+                    self._move_out(alloc, count if channel.is_new else 1, place)
+
+    # Barriers
+
+    def _barriers(self, count: int, arrivals: int) -> Value:
+        front, behind = Writer(self.loop), Writer.behind(self.loop)
+        barriers = front.emit("ttg.local_alloc", (), barriers_type(self.loop, count))
+        for number in range(count):
+            one = front.view(barriers, front.constant(number, i32))
+            front.op("ttng.init_barrier", (one,), (), {"count": Number(arrivals, i32)})
+        for number in range(count):
+            behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(number, i32)),))
+        behind.op("ttg.local_dealloc", (barriers,))
+        return barriers
+
+    def _wait(self, segment: Segment, barriers: Value, place: Value, phase: Value, *, other_round: bool) -> None:
+        at = _Marker(segment.first, segment.partition)
+        if other_round:
+            phase = at.compute("arith.xori", phase, at.constant(1, i32))
+        at.marked("ttng.wait_barrier", [at.view(barriers, place), phase, [], []])
+
+    def _tell(self, segment: Segment, barriers: Value, place: Value) -> None:
+        at = _Marker(segment.last, segment.partition)
+        at.before = segment.last.next
+        barrier = at.view(barriers, place)
+        if segment.partition == MMA:
+            at.marked("ttng.tc_gen5_commit", [barrier, [], []])
+        else:
+            at.marked("ttng.arrive_barrier", [barrier, []], count=Number(1, i32))
+
+    # Buffers
+
+    def _copy(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
+        """Copies to the ring in place of loads; one barrier counts the bytes of all."""
+        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), DescriptorRead)}
+        at = _Marker(channel.segments[0].first, LOAD)
+        barrier, always = at.view(barriers, place), at.constant(1, i1)
+        size = sum(copied_bytes(load) for load in loads.values())
+        at.marked("ttng.barrier_expect", (barrier, always), size=Number(size, i32))
+        for alloc, load in loads.items():
+            at = _Marker(load, LOAD)
+            buffer = self._ring(alloc, count, place, at)
+            start_reading(at, load, barrier, buffer, always)
+            copy = load.previous
+            assert copy is not None, "the copy stands in front of the load"
+            mark(copy, [LOAD])
+            read_from(load, buffer)
+
+    def _copy_by_threads(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
+        """Each thread tells the barrier when its own copies are done, behind the last of them."""
+        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), Load)}
+        for alloc, load in loads.items():
+            how = async_load_of(load, count, self.facts)
+            assert how is not None, "the partition was made for copies"
+            at = _Marker(load, LOAD)
+            buffer = self._ring(alloc, count, place, at)
+            copy = start_copying(at, load, how.contiguity, buffer)
+            mark(copy, [LOAD])
+            read_from(load, buffer)
+        at.before = copy.next
+        at.marked("ttng.async_copy_mbarrier_arrive", [at.view(barriers, place)], noIncrement=UNIT)
+
+    def _ring(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value, at: Writer) -> Value:
+        """The place of what `alloc` makes in a ring in front of the loop."""
+        type = buffer_type(alloc.results[0])
+        shape = (count, *type.shape) if count > 1 else type.shape
+        front = Writer(self.loop)
+        ring = front.emit(alloc.name, (), MemDescType(shape, type.element, type.encoding, type.space, mutable=True))
+        if isinstance(alloc, LocalAlloc):
+            Writer.behind(self.loop).op("ttg.local_dealloc", (ring,))
+        return at.view(ring, place) if count > 1 else ring
+
+    def _move_out(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value) -> None:
+        """A buffer that is made in front of the loop; what it starts with is written where it was made."""
+        at = _Marker(alloc, DEFAULT)
+        buffer = self._ring(alloc, count, place, at)
+        if alloc.source is not None and isinstance(alloc, TmemAlloc):
+            at.marked("ttng.tmem_store", [buffer, [], alloc.source, at.constant(1, i1)])
+        elif alloc.source is not None:
+            at.marked("ttg.local_store", (alloc.source, buffer))
+            at.marked("ttng.fence_async_shared", (), bCluster=False)
+        alloc.replace([buffer])
+        retype_views(buffer)
+
+    # Places
+
+    def _place(self, block: Block, count: int) -> Place:
+        """The place in rings of `count` that `block` uses now, counted by all who execute it."""
+        key = (block, count)
+        if key not in self.places:
+            self.places[key] = self._counted(block, count)
+        return self.places[key]
+
+    def _counted(self, block: Block, count: int) -> Place:
+        front = Writer(self.loop)
+        zero = front.constant(0, i32)
+        around = _around(block, self.loop)
+        place, phase = zero, zero
+        for op in around:
+            if isinstance(op, For):
+                place, phase = add_carried(op, place), add_carried(op, phase)
+        at = Writer(block.terminator)
+        one = at.constant(1, i32)
+        other = at.compute("arith.xori", phase, one)
+        if count == 1:
+            new: Place = place, other
+        else:
+            after, wraps = at.next_of(place, at.constant(count, i32), at.constant(0, i32), one)
+            new = after, at.compute("arith.select", wraps, other, phase)
+        found = (place if count > 1 else zero), phase
+        old: Place = place, phase
+        inner = block
+        for op in reversed(around):
+            if isinstance(op, For):
+                end = op.body.terminator
+                end.set_operands([*end.operands, *new])
+                new = op.results[-2], op.results[-1]
+                old = op.inits[-2], op.inits[-1]
+            else:
+                new = with_result(op, inner, new[0], old[0]), with_result(op, inner, new[1], old[1])
+            assert op.block is not None, "all is in the loop"
+            inner = op.block
+        return found
+
+
+def _around(block: Block, loop: For) -> list[For | If]:
+    """The loops and branches around `block`, outermost first, from `loop` on."""
+    found: list[For | If] = []
+    inner: Block | None = block
+    while not found or found[-1] is not loop:
+        op = inner.region.op if inner is not None and inner.region is not None else None
+        if isinstance(op, (For, If)):
+            found.append(op)
+        assert op is not None, "the loop is around the block"
+        inner = op.block
+    return found[::-1]
+
+
+def _threads(loop: For) -> int:
+    """The number of threads that tiles in `loop` are dealt to."""
+    workers = workers_of(loop)
+    return workers.warps * workers.lanes
+
+
+def _is_within(op: Op, loop: For) -> bool:
+    parent = op.parent
+    return parent is loop or (parent is not None and _is_within(parent, loop))
+
+
+def _columns(op: Op) -> int:
+    """The columns of tensor memory that `op` allocates."""
+    if not isinstance(op, TmemAlloc):
+        return 0
+    type = buffer_type(op.results[0])
+    return type.numel * type.bits // 32 // ROWS
+
+
+def _write_no_start(alloc: TmemAlloc) -> None:
+    """Do not write what a sum starts with where the first product of a loop takes its place; `alloc` is that sum.
+
+    Where the loop has no step, those who read the sum take the start instead.
+    """
+    users, start = list(alloc.results[0].uses), alloc.source
+    products = [user for user in users if isinstance(user, TensorCoreMma)]
+    loads = [user for user in users if isinstance(user, TmemLoad)]
+    loop = products[0].parent if len(products) == 1 else None
+    if start is None or not isinstance(loop, For) or loop.block is not alloc.block:
+        return
+    if not _begins_anew(products[0], loop) or len(loads) != len(users) - 1:
+        return
+    if not all(is_behind(load, loop) and load.results[0].type is start.type for load in loads):
+        return
+    has_steps = OpBuilder(loop).compare("slt", loop.low, loop.high)
+    for load in loads:
+        choice = OpBuilder.behind(load).op("arith.select", (has_steps, load.results[0], start), (start.type,))
+        load.results[0].replace_by(choice.result)
+        choice.set_operand(1, load.results[0])
+    alloc.set_operands(())
+
+
+def _begins_anew(product: TensorCoreMma, loop: For) -> bool:
+    """Whether `product`, in each step of `loop`, does not add in the first one."""
+    adds = product.uses_accumulator
+    carried = adds.owner is loop.body and adds.index > 0 and constant_of(loop.inits[adds.index - 1]) == 0
+    return carried and constant_of(product.predicate) == 1 and "unsignedCmp" not in loop.attributes

@@ -1,0 +1,147 @@
+"""Partition scheduling: which group of warps executes each op of a loop with `warp_specialize=True`.
+
+    scf.for … {                                            the op gets
+      %x = tt.descriptor_load …                            ttg.partition = array<i32: 2>     copies by descriptor
+      %a = ttg.local_alloc %x                              ttg.partition = array<i32: 2>
+      ttng.tc_gen5_mma %a, …                               ttg.partition = array<i32: 1>     products
+      %y = ttng.tmem_load …; "epilogue"(%y)                ttg.partition = array<i32: 0>     all else
+    } {tt.warp_specialize}
+
+Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products in
+tensor memory, if a copy or a product needs what the default partition computes other than through a buffer, or if it is
+not known which ops access the buffers of products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.dialects.builtin import Barrier
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import Atomic, ControlFlow, Loop
+from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
+from tilewright.dialects.tt_function import Call
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_program import ScopedBarrier
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
+from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.ir.core import Op, Value
+from tilewright.transforms.functions import function_around, is_public
+from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
+from tilewright.transforms.gpu.tile_ops import workers_of
+from tilewright.transforms.gpu.warp_specialization.channels import (
+    Channel,
+    UnknownAccessError,
+    channels_of,
+    load_of,
+    product_buffers,
+    source_of,
+)
+from tilewright.transforms.gpu.warp_specialization.slices import (
+    DEFAULT,
+    LOAD,
+    MMA,
+    PARTITION,
+    WARP_SPECIALIZE,
+    ForeignValueError,
+    Slice,
+    mark,
+)
+from tilewright.transforms.matching import is_in
+
+CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
+"""Ops that all warps of a block execute together."""
+FURTHER_WARPS = 3
+"""The number of warps of the partitions besides the default one if no threads copy."""
+MOST_WARPS = 32
+"""The number of warps that a block can have."""
+
+
+def partition_scheduling(module: Op) -> bool:
+    """Give the ops of the loops of `module` that ask for it partitions."""
+    loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
+    facts = analyze_axis_info(module) if loops else {}
+    scheduled = [loop for loop in loops if _can_be_divided(loop) and _schedule_somehow(loop, facts)]
+    return bool(scheduled)
+
+
+def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
+    """Mark the ops of `loop`, with copies by threads if it can be, and else without."""
+    copies = _copies_by_threads(loop, facts)
+    return (bool(copies) and _schedule(loop, copies)) or _schedule(loop, ())
+
+
+def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]:
+    """The loads by pointers that fill operands of products as they are, if a block has warps for them."""
+    if 2 * workers_of(loop).warps + 1 > MOST_WARPS:
+        return []
+    try:
+        loads = [source_of(alloc) for alloc in product_buffers(loop) if is_in(alloc, loop)]
+    except UnknownAccessError:
+        return []
+    found = [load for load in loads if isinstance(load, Load) and not load.is_volatile]
+    return [load for load in found if async_load_of(load, 1, facts) is not None]
+
+
+def _can_be_divided(loop: For) -> bool:
+    """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
+    workers = workers_of(loop)
+    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(function_around(loop)):
+        return False
+    parent = loop.parent
+    while parent is not None:
+        if isinstance(parent, (WarpSpecialize, WarpSpecializePartitions)) or WARP_SPECIALIZE in parent.attributes:
+            return False
+        parent = parent.parent
+    return not any(_concerns_all(op) for op in loop.walk())
+
+
+def _concerns_all(op: Op) -> bool:
+    """Whether what `op` orders or does is not known to be of one partition only."""
+    if isinstance(op, Atomic):
+        return op.sem != "relaxed"
+    is_other_region = isinstance(op, (Loop, ControlFlow)) and not isinstance(op, (For, If))
+    return is_other_region or isinstance(op, CONCERNS_ALL)
+
+
+def _schedule(loop: For, copies: Collection[Load]) -> bool:
+    """Mark the ops of `loop`; takes the marks back and returns False if the loop cannot be divided so.
+
+    Args:
+        loop: the loop.
+        copies: loads by pointers that threads of a partition do.
+    """
+    for op in loop.walk():
+        if op is not loop and not op.definition.terminator:
+            mark(op, [MMA if isinstance(op, TensorCoreMma) else DEFAULT])
+    for op in copies:
+        mark(op, [LOAD])
+    try:
+        for alloc in product_buffers(loop):
+            load = load_of(alloc)
+            for op in () if load is None else (load, alloc):
+                mark(op, [LOAD])
+        channels = channels_of(loop)
+        if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
+            raise UnknownAccessError
+        _mark_slices(loop, channels)
+    except (UnknownAccessError, ForeignValueError):
+        for op in loop.walk():
+            op.attributes = {name: value for name, value in op.attributes.items() if name != PARTITION}
+        return False
+    return True
+
+
+def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
+    """Let each op have the numbers of all partitions that need it."""
+    buffers = [alloc for channel in channels for alloc in channel.buffers]
+    given: set[Value] = {alloc.results[0] for alloc in buffers}
+    written = [alloc.source for alloc in buffers if alloc.source is not None and load_of(alloc) is None]
+    results: list[Value] = [result for result in loop.results if result.uses]
+    slices = {number: Slice(loop, number, given) for number in (MMA, LOAD)}
+    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written])
+    for op in loop.walk():
+        found = [number for number, part in slices.items() if op in part.ops]
+        if found and not op.definition.terminator:
+            mark(op, found)

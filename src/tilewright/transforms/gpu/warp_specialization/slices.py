@@ -1,0 +1,223 @@
+"""Partitions: marks on ops that say which groups of warps execute them, and the part of a loop that a partition needs.
+
+    %x = tt.descriptor_load %d[%i, %c0]     {ttg.partition = array<i32: 2>}
+    %t = ttng.tc_gen5_mma %a, %b, %m, …     {ttg.partition = array<i32: 1>}
+    tt.descriptor_store %e[%i, %c0], %y     {ttg.partition = array<i32: 0>}
+
+Partition 0 is the warps that come to the loop. An op that several partitions compute, each for itself, has the numbers
+of all of them.
+
+    scf.for %k … iter_args(%n, %s) {            the slice of partition 2:
+      "copy"(%n)     {ttg.partition = 2}        scf.for %k … iter_args(%n) {
+      "add"(%s)      {ttg.partition = 0}          "copy"(%n)
+      yield %n + 1, %s + 1                        yield %n + 1
+    }                                           }
+
+These are the ops with effects that have its number, what they compute with, and the loops and branches around them.
+Numbers and views of buffers are computed by everyone who needs them; what has an effect or is a tile belongs to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import DotLike
+from tilewright.ir.attributes import DenseArray
+from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.effects import is_pure
+from tilewright.ir.types import TensorType, async_token, i32
+from tilewright.transforms.gpu.pipelining.schedule import values_used
+from tilewright.transforms.matching import is_in
+
+DEFAULT, MMA, LOAD = 0, 1, 2
+"""The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
+PARTITION = "ttg.partition"
+"""The attribute of an op that has the numbers of its partitions."""
+WARP_SPECIALIZE = "tt.warp_specialize"
+"""The attribute of a loop that the program asks to be divided."""
+
+
+def partitions_of_op(op: Op) -> tuple[int, ...]:
+    """The numbers of the partitions that execute `op`; none if it has no mark."""
+    mark = op.attributes.get(PARTITION)
+    return mark.values if isinstance(mark, DenseArray) else ()
+
+
+def mark(op: Op, partitions: Iterable[int]) -> None:
+    """Say that these partitions execute `op`."""
+    op.attributes = {**op.attributes, PARTITION: DenseArray(i32, tuple(sorted(partitions)))}
+
+
+def marked_loops(module: Op) -> list[For]:
+    """The loops of `module` whose ops have partitions."""
+    loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
+    return [loop for loop in loops if partitions_of_op(loop)]
+
+
+class ForeignValueError(Exception):
+    """A partition needs what only another one has."""
+
+
+class Slice:
+    """The ops of `loop` that `partition` executes.
+
+    Args:
+        loop: the loop with marks.
+        partition: the number of the partition.
+        given: buffers that partitions hand to each other; what they come from is not part of the slice.
+        results: values behind the loop that the slice has to give.
+
+    Raises:
+        ForeignValueError: the partition needs what only another one has.
+
+    Attributes:
+        ops: the ops of the slice.
+        carried: the loops and branches with the numbers of their results that the slice needs.
+        captured: values from outside of the loop, in order.
+        remade: ops outside of the loop whose tiles the partition computes for itself, in order.
+    """
+
+    def __init__(
+        self, loop: For, partition: int, given: Collection[Value] = (), results: Iterable[Value] = ()
+    ) -> None:
+        self.loop, self.partition, self.given = loop, partition, given
+        self.ops: set[Op] = {loop}
+        self.carried: set[tuple[Op, int]] = set()
+        self.captured: dict[Value, None] = {}
+        self.remade: dict[Op, None] = {}
+        self._waiting: list[Op | Value] = [*results, *loop.operands[:3]]
+        own = (op for op in loop.walk() if partition in partitions_of_op(op))
+        self._waiting += (op for op in own if not op.regions and not op.definition.terminator and not is_pure(op))
+        while self._waiting:
+            item = self._waiting.pop()
+            if isinstance(item, Op):
+                self._need(item)
+            else:
+                self._need_value(item)
+
+    def _need(self, op: Op) -> None:
+        if op in self.ops:
+            return
+        self._check(op)
+        self.ops.add(op)
+        parent = op.parent
+        if parent is not None and parent is not self.loop:
+            self._waiting.append(parent)
+        if isinstance(op, For):
+            self._waiting += op.operands[:3]
+        elif isinstance(op, If):
+            self._waiting.append(op.condition)
+        else:
+            self._waiting += values_used(op)
+
+    def _check(self, op: Op) -> None:
+        if isinstance(op, (For, If)) or self.partition in partitions_of_op(op):
+            return
+        if not (is_pure(op) if self.partition == DEFAULT else self._is_computed_again(op)):
+            raise ForeignValueError(op.name)
+
+    def _is_computed_again(self, op: Op) -> bool:
+        """Whether a partition besides the default one computes `op` for itself: addresses, but no products or sums."""
+        tiles = any(isinstance(value.type, TensorType) for value in op.results)
+        return is_pure(op) and not (tiles and (self.partition == MMA or op.regions or isinstance(op, DotLike)))
+
+    def _need_value(self, value: Value) -> None:
+        if value in self.given or value.type is async_token:
+            return
+        owner = value.owner
+        if isinstance(owner, Block):
+            self._need_argument(value, owner)
+        elif owner is self.loop or is_in(owner, self.loop):
+            if isinstance(owner, (For, If)):
+                self._need_result(owner, value.index)
+            self._waiting.append(owner)
+        else:
+            self._capture(value)
+
+    def _need_argument(self, value: Value, block: Block) -> None:
+        around = block.region.op if block.region is not None else None
+        if around is None or not is_in(around, self.loop):
+            self._capture(value)
+        elif isinstance(around, For):
+            self._waiting.append(around)
+            if value.index > 0:
+                self._need_result(around, value.index - 1)
+
+    def _need_result(self, around: For | If, number: int) -> None:
+        if (around, number) in self.carried:
+            return
+        self.carried.add((around, number))
+        if isinstance(around, For):
+            self._waiting += (around.inits[number], around.yielded[number])
+        else:
+            self._waiting += [arm.block.terminator.operands[number] for arm in around.arms]
+
+    def _capture(self, value: Value) -> None:
+        if self.partition == DEFAULT or not isinstance(value.type, TensorType):
+            self.captured[value] = None
+            return
+        op = value.op
+        if op is None or not self._is_computed_again(op):
+            raise ForeignValueError("a tile from outside")
+        if op not in self.remade:
+            for operand in op.operands:
+                self._capture(operand)
+            self.remade[op] = None
+
+    def write(self, block: Block, mapping: dict[Value, Value]) -> None:
+        """Put a copy of the slice to the end of `block`, with its values in place of those of the loop."""
+        self._write(self.loop, block, mapping)
+
+    def _write(self, op: Op, block: Block, mapping: dict[Value, Value]) -> None:
+        if isinstance(op, For):
+            self._write_loop(op, block, mapping)
+        elif isinstance(op, If):
+            self._write_branch(op, block, mapping)
+        else:
+            block.append(op.clone(mapping))
+
+    def _kept(self, op: Op) -> list[int]:
+        return [number for number in range(len(op.results)) if (op, number) in self.carried]
+
+    def _write_loop(self, loop: For, block: Block, mapping: dict[Value, Value]) -> None:
+        kept = self._kept(loop)
+        operands = [*loop.operands[:3], *(loop.inits[number] for number in kept)]
+        arguments = [loop.body.args[0], *(loop.carried[number] for number in kept)]
+        body = Block([argument.type for argument in arguments])
+        for old, new in zip(arguments, body.args, strict=True):
+            new.name = old.name
+            mapping[old] = new
+        self._write_block(loop.body, body, kept, mapping)
+        self._write_around(loop, operands, [body], block, mapping)
+
+    def _write_branch(self, branch: If, block: Block, mapping: dict[Value, Value]) -> None:
+        kept = self._kept(branch)
+        arms = []
+        for arm in branch.arms:
+            arms.append(Block())
+            self._write_block(arm.block, arms[-1], kept, mapping)
+        self._write_around(branch, [branch.condition], arms, block, mapping)
+
+    def _write_block(self, source: Block, target: Block, kept: list[int], mapping: dict[Value, Value]) -> None:
+        for op in source:
+            if op in self.ops:
+                self._write(op, target, mapping)
+        end = source.terminator
+        values = [mapping.get(end.operands[number], end.operands[number]) for number in kept]
+        target.append(Op.create(end.name, values, location=end.location))
+
+    def _write_around(
+        self, op: Op, operands: list[Value], blocks: list[Block], target: Block, mapping: dict[Value, Value]
+    ) -> None:
+        """The loop or branch `op` with these bodies and the results that the slice needs."""
+        kept = self._kept(op)
+        values = [mapping.get(value, value) for value in operands]
+        types = [op.results[number].type for number in kept]
+        bodies = iter(blocks)
+        regions = [Region([next(bodies)] if region.blocks else []) for region in op.regions]
+        copy = Op.create(op.name, values, types, dict(op.attributes), regions, location=op.location)
+        for number, new in zip(kept, copy.results, strict=True):
+            new.name = op.results[number].name
+            mapping[op.results[number]] = new
+        target.append(copy)

@@ -1,0 +1,88 @@
+"""Sums by index in graphs, which are atomics of one launch, and the gradients that need none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import optional_peers
+import tilewright
+
+pytestmark = [pytest.mark.needs_torch, pytest.mark.slow]
+torch = optional_peers.module("torch")
+
+PROGRAM = """
+import torch
+from torch._inductor.utils import run_and_get_code
+import tilewright as tw, tilewright.language as tl
+import tilewright.torch_compile
+
+@tw.jit
+def count(x_ptr, sums_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.atomic_add(sums_ptr + tl.load(x_ptr + i), 1, sem="relaxed")
+
+torch.set_num_threads({threads})
+def add(sums, places, x):
+    return sums.index_put((places,), x, accumulate=True)
+places, x, sums = torch.randint(4, (1 << 18,)), torch.ones(1 << 18), torch.zeros(4)
+got, (text,) = run_and_get_code(torch.compile(add, backend="tilewright"), sums, places, x)
+print((got == add(sums, places, x)).all().item(), "sem='relaxed', scope='launch')" in text)
+
+def users(places):
+    sums = torch.zeros(4, dtype=torch.int32)
+    torch.library.wrap_triton(count)[(1,)](places, sums, 64)
+    return sums
+got, (text,) = run_and_get_code(torch.compile(users, backend="tilewright"), places[:64].int())
+print((got == places[:64].bincount(minlength=4)).all().item(), "scope=" in text)
+"""
+
+
+UPSAMPLING = """
+import torch
+from torch._inductor.utils import run_fw_bw_and_get_code
+
+def doubled(x):
+    return 2 * torch.nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
+
+x = torch.randn(2, 3, 8, 8, requires_grad=True)
+for backend in ("tilewright", "inductor"):
+    torch.compiler.reset()
+    found, (_, backward) = run_fw_bw_and_get_code(lambda: torch.compile(doubled, backend=backend)(x))
+    ours, x.grad = x.grad, None
+    doubled(x).sum().backward()
+    torch.testing.assert_close(found, doubled(x))
+    torch.testing.assert_close(ours, x.grad)
+    print("aten.upsample_bilinear2d_backward.default(" in backward)
+    x.grad = None
+"""
+
+
+def _run(program: str, tmp_path: Path, installed: Path) -> list[str]:
+    """The lines that a program prints in a process of its own, with empty caches."""
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    source = str(Path(tilewright.__file__).parents[1])
+    environment = os.environ | {
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+        "PYTHONPATH": os.pathsep.join([source, str(installed)]),
+    }
+    command = [sys.executable, "-S", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sums_by_index(tmp_path: Path, installed: Path, threads: int) -> None:
+    """Kernels of users keep the scope that they say, since other launches may compete with them."""
+    assert _run(PROGRAM.format(threads=threads), tmp_path, installed) == ["True True", "True False"]
+
+
+def test_gradients_of_upsampling_are_torchs_own(tmp_path: Path, installed: Path) -> None:
+    """For other back ends, torch takes them apart as before."""
+    assert _run(UPSAMPLING, tmp_path, installed) == ["True", "False"]

@@ -1,0 +1,146 @@
+"""Loops that are divided among groups of warps: each pass as text, and loops that are left as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from test_hoist_tensor_memory import text_of
+
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions
+from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
+from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
+from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
+from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
+from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
+
+SUMS = """
+#loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#sums = #ttg.blocked<{sizePerThread = [1, 64], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [0, 1]}>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+#turned = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = true, elementBitWidth = 16}>
+#wide = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 32}>
+#memory = #ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>
+!sum = !ttg.memdesc<128x64xf32, #memory, #ttng.tensor_memory, mutable>
+!left = !ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>
+!rows = !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory>
+!right = !ttg.memdesc<64x64xf16, #turned, #ttg.shared_memory>
+!adesc = !tt.tensordesc<tensor<128x64xf16, #shared>>
+!bdesc = !tt.tensordesc<tensor<64x64xf16, #shared>>
+!cdesc = !tt.tensordesc<tensor<128x64xf32, #wide>>
+!xtile = tensor<128x64xf16, #loaded>
+!ytile = tensor<64x64xf16, #loaded>
+!tile = tensor<128x64xf32, #sums>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
+  tt.func public @sums(%a: !adesc, %b: !bdesc,
+      %c: !cdesc, %p: !tt.ptr<i32>, %tiles: i32, %n: i32) {
+    %true = arith.constant true
+    %false = arith.constant false
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %c128 = arith.constant 128 : i32
+    %zero = arith.constant dense<0.0> : !tile
+    scf.for %tile = %c0 to %tiles step %c1 : i32 {
+      %row = arith.muli %tile, %c128 : i32
+      %m, %t = ttng.tmem_alloc %zero : (!tile) -> (!sum, !ttg.async.token)
+      %s:2 = scf.for %k = %c0 to %n step %c1 iter_args(%add = %false, %u = %t) -> (i1, !ttg.async.token) : i32 {
+        %column = arith.muli %k, %c64 : i32
+        %x = tt.descriptor_load %a[%row, %column] : !adesc -> !xtile
+        %left = ttg.local_alloc %x : (!xtile) -> !left
+        %y = tt.descriptor_load %b[%c0, %column] : !bdesc -> !ytile
+        %rows = ttg.local_alloc %y : (!ytile) -> !rows
+        %right = ttg.memdesc_trans %rows {order = array<i32: 1, 0>} : !rows -> !right
+        %v = ttng.tc_gen5_mma %left, %right, %m[%u], %add, %true : !left, !right, !sum
+        scf.yield %true, %v : i1, !ttg.async.token
+      }
+      %sum, %w = ttng.tmem_load %m[%s#1] : !sum -> !tile
+      tt.descriptor_store %c[%row, %c0], %sum : !cdesc, !tile
+    } {tt.warp_specialize}
+    tt.return
+  }
+}
+"""
+
+
+def module_of(*changes: tuple[str, str]) -> Op:
+    text = SUMS
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse_module(text_of(text))
+
+
+def test_each_op_gets_a_partition(golden: Callable[[str, str], None]) -> None:
+    module = module_of()
+    assert partition_scheduling(module)
+    verify(module)
+    golden(print_op(module), "transforms/warp_specialization/scheduled.ttgir")
+
+
+def test_partitions_hand_over_buffers(golden: Callable[[str, str], None]) -> None:
+    module = module_of()
+    partition_scheduling(module)
+    remove_tensor_memory_tokens(module)
+    assert insert_channels(module, StageOptions(2))
+    verify(module)
+    golden(print_op(module), "transforms/warp_specialization/with_channels.ttgir")
+
+
+def test_each_partition_gets_a_loop(golden: Callable[[str, str], None]) -> None:
+    module = module_of()
+    assert automatic_warp_specialization(module, StageOptions(2))
+    verify(module)
+    canonicalize(module)
+    golden(print_op(module), "transforms/warp_specialization/specialized.ttgir")
+
+
+def test_loops_keep_their_own_number_of_stages() -> None:
+    module = module_of(("{tt.warp_specialize}", "{tt.num_stages = 4 : i32, tt.warp_specialize}"))
+    automatic_warp_specialization(module, StageOptions(2))
+    assert "!ttg.memdesc<4x128x64xf16" in print_op(module)
+
+
+def test_a_module_without_marks_is_left_alone() -> None:
+    module = module_of()
+    assert not insert_channels(module)
+    assert not partition_loops(module)
+    assert print_op(module) == print_op(module_of())
+
+
+ROW = "%row = arith.muli %tile, %c128 : i32"
+LOADED_ROW = (ROW, "%row = tt.load %p : !tt.ptr<i32>")
+USED = "ttg.local_dealloc %left : !left"
+FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true", "%add, %flag")]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([("{tt.warp_specialize}", "")], id="nobody asked"),
+        pytest.param([('"ttg.num-ctas" = 1', '"ttg.num-ctas" = 2')], id="two CTAs"),
+        pytest.param([('"ttg.num-warps" = 4', '"ttg.num-warps" = 32')], id="no room for further warps"),
+        pytest.param([("public @sums", "private @sums")], id="not in a kernel"),
+        pytest.param([(ROW, f"{ROW}\n ttg.barrier local")], id="a meeting of all warps"),
+        pytest.param(
+            [(ROW, f"{ROW}\n %old = tt.atomic_rmw add, acq_rel, gpu, %p, %c1, %true : (!tt.ptr<i32>, i32, i1) -> i32")],
+            id="an order of all accesses",
+        ),
+        pytest.param([LOADED_ROW], id="a copy needs what the default partition loads"),
+        pytest.param([("        %v = ttng", f"        {USED}\n        %v = ttng")], id="an unknown op has a buffer"),
+        pytest.param(
+            [("        %v = ttng", "        %flag = tt.load %q : !tt.ptr<i1>\n        %v = ttng"), *FLAG],
+            id="a product needs what the default partition loads",
+        ),
+    ],
+)
+def test_left_as_it_is(changes: list[tuple[str, str]]) -> None:
+    module = module_of(*changes)
+    before = print_op(module)
+    assert not automatic_warp_specialization(module)
+    assert print_op(module) == before
