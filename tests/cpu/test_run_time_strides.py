@@ -141,6 +141,59 @@ def test_a_nest_in_two_versions_computes_the_same(kernel: tw.JITFunction, column
 
 
 @tw.jit
+def add_flat(x, y, out, n, columns, x_step: int, y_step: int, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    row, column = at // columns, at % columns
+    value = tl.load(x + row * 90 + column * x_step, at < n) - tl.load(y + row * 90 + column * y_step, at < n)
+    tl.store(out + at, value, at < n)
+
+
+@tw.jit
+def sum_of_products(x, y, out, x_step: int, y_step: int, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out, tl.sum(tl.load(x + i * x_step) * tl.load(y + i * y_step), 0))
+
+
+def test_the_second_load_of_two_may_repeat_an_element() -> None:
+    """Neither a store that repeats a place nor a sum has a version of its own for the stride 0."""
+    x = np.zeros(64, np.float32)
+    kernels = [
+        add_flat.warmup(x, x, x, 60, 30, 1, 1, B=64, grid=(1,)),
+        sum_of_products.warmup(x, x, x, 1, 1, B=64, grid=(1,)),
+        scaled.warmup(x, x, 1, 1, 64, B=64, grid=(1,)),
+    ]
+    compared = [re.findall(r"arith.cmpi eq, %(\w+), %c0_i32", kernel.asm["loops"]) for kernel in kernels]
+    assert compared == [["y_step"], [], []]
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (1, 0), (0, 1), (0, 0), (2, 0), (1, 2), (-1, 0)])
+@pytest.mark.parametrize(("n", "columns"), [(300, 30), (205, 45), (64, 1), (300, 20)])
+def test_strides_of_broadcast_operands(steps: tuple[int, int], n: int, columns: int) -> None:
+    """A version that took one stride for the other, or 2 for 0, would read other elements."""
+    x, y = np.random.default_rng(3).standard_normal((2, 30_000)).astype(np.float32)
+    x[::7], y[::5] = np.nan, -0.0
+    first, second = x[200:], y[200:]
+    at, out = np.arange(n), np.full(n + 8, 7, np.float32)
+    places = [at // columns * 90 + at % columns * step for step in steps]
+    add_flat[(-(-n // 64),)](first, second, out, n, columns, *steps, B=64)
+    wanted = x[places[0] + 200] - y[places[1] + 200]
+    np.testing.assert_array_equal(out[:n].view(np.int32) & 0x7FFFFFFF, wanted.view(np.int32) & 0x7FFFFFFF)
+    assert (out[n:] == 7).all()
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (1, 0), (0, 1), (3, 0)])
+def test_a_nest_in_three_versions_computes_the_same(steps: tuple[int, int]) -> None:
+    x = np.random.default_rng(4).integers(-9, 9, 3000).astype(np.float32)
+    found = []
+    for module in nests_of(add_flat, x, x, x, 60, 30, 7, 7, B=64):
+        out = np.zeros(64, np.float32)
+        run_ir(module, [x, x, out, 60, 30, *steps])
+        found.append(out)
+    np.testing.assert_array_equal(found[1], found[0])
+    assert steps == (1, 1) or found[0].any()
+
+
+@tw.jit
 def many_sums(x, out, stride: int, SUMS: tl.constexpr):
     values = tl.load(x + tl.arange(0, 16) * stride)
     for k in tl.static_range(SUMS):

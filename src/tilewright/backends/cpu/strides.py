@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from tilewright.backends.cpu.alignment import axis_of_new
 from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile, makers
 from tilewright.dialects.arith import Binary, Unary
+from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
 from tilewright.ir.core import Op, Value
@@ -91,8 +92,12 @@ def run_time_strides(op: Op) -> list[Value]:
 
     They are arguments, mostly, that Triton does not specialise (`stride: int`), and which are 1 nearly always.
     """
+    return run_time_strides_of(access for access in op.walk() if isinstance(access, ACCESSES))
+
+
+def run_time_strides_of(accesses: Iterable[PointerAccess]) -> list[Value]:
+    """The scalars that are the distance of neighbours along the last axis, for some loads and stores."""
     known: Known = {}
-    accesses = [access for access in op.walk() if isinstance(access, ACCESSES)]
     steps = [_last_step(access.pointer, known) for access in accesses]
     return list(dict.fromkeys(step for step in steps if isinstance(step, Value)))
 

@@ -1,4 +1,4 @@
-"""Nests whose neighbours lie at a distance that the launch tells are written twice: for the distance 1, and for any.
+"""Nests whose neighbours lie at a distance that the launch tells are written for the distance 1, and for any.
 
     "cpu.nest"() …  tt.splat %stride …       →      %dense = arith.cmpi eq, %stride, %c1
                                                     scf.if %dense {
@@ -7,8 +7,9 @@
                                                       "cpu.nest"() …  tt.splat %stride …
                                                     }
 
-Where many nests stand in one place all are to be short, so there is one of each. What a nest is run for is told by the
-place where it stood, so nests say both from now on.
+A nest that stores what it computes of two loads has a third version, in which the second one repeats an element: its
+stride is 0 where arrays are broadcast. Where many nests stand in one place all are to be short, so each stands
+once. What a nest is run for is told by the place where it stood, so nests say it in all versions from now on.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from functools import reduce
 from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.copy_elision import elided_write
-from tilewright.backends.cpu.strides import run_time_strides
-from tilewright.dialects.cpu import Nest
+from tilewright.backends.cpu.strides import run_time_strides, run_time_strides_of
+from tilewright.dialects.cpu import Nest, Write
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_function import Func
@@ -43,17 +44,33 @@ def version_strides(module: Op) -> bool:
             is_crowded = sinks[_loop_around(nest)] > CODE_SIZE_BUDGET
             nest.mark(runs=_runs_of(nest, function), optimize_size=is_crowded)
             if not is_crowded and (strides := run_time_strides(nest)):
-                _write_twice(builder, nest, strides)
+                _write_versions(builder, nest, strides)
         found |= bool(nests)
     return found
 
 
-def _write_twice(b: LoopBuilder, nest: Nest, strides: list[Value]) -> None:
-    """Put `nest` on one side of a test whether all `strides` are 1, and a copy that knows they are on the other."""
+def _write_versions(b: LoopBuilder, nest: Nest, strides: list[Value]) -> None:
+    """Let copies of `nest` run where all `strides` are 1, and where the last one is 0 because a tile is repeated."""
     b.location = nest.location
-    dense = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
+    _put_strides(b, nest, dict.fromkeys(strides, 1))
+    if (repeated := _may_be_repeated(nest, strides)) is not None:
+        _put_strides(b, nest, dict.fromkeys(strides, 1) | {repeated: 0})
+
+
+def _put_strides(b: LoopBuilder, nest: Nest, numbers: dict[Value, int]) -> None:
+    """Let a copy of `nest` run in its place where strides are these numbers."""
+    version = nest.clone({stride: b.constant(number, stride.type) for stride, number in numbers.items()})
     with b.into(Block()):
-        put_version(b, nest, reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides]), dense)
+        conditions = [b.compare("eq", stride, number) for stride, number in numbers.items()]
+        put_version(b, nest, reduce(b.and_, conditions), version)
+
+
+def _may_be_repeated(nest: Nest, strides: list[Value]) -> Value | None:
+    """The stride of the second of two loads that a nest of stores computes from: broadcasting makes it 0."""
+    sinks = [op for op in nest.body if isinstance(op, SINKS)]
+    stores = [op for op in sinks if isinstance(op, STORES)]
+    is_of_elements = all(isinstance(op, (*STORES, Write)) for op in sinks) and not run_time_strides_of(stores)
+    return strides[-1] if len(strides) == 2 and is_of_elements else None
 
 
 def put_version(b: LoopBuilder, nest: Nest, condition: Value, version: Nest) -> None:
