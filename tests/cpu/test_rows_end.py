@@ -135,6 +135,22 @@ def test_loops_over_rows_end_early_where_they_may(kernel: Any) -> None:
 
 
 @tw.jit
+def masked_far_from_zero(x, out, first, n, LANES: tl.constexpr):
+    position = first + tl.arange(0, LANES)
+    tl.store(out + tl.arange(0, LANES), tl.load(x + tl.arange(0, LANES), position <= n, other=3), mask=position < n)
+
+
+@pytest.mark.parametrize("n", [-(1 << 63), 1 - (1 << 63), -(1 << 40), 0, 8, 1 << 40, (1 << 63) - 20, (1 << 63) - 1])
+@pytest.mark.parametrize("first", [-(1 << 63), 3 - (1 << 63), -(1 << 62), -3, 5, 1 << 62, (1 << 63) - LANES])
+def test_ends_farther_away_than_an_integer_can_be(first: int, n: int) -> None:
+    """The distance of two positions of 64 bits may have 65."""
+    x, out = np.arange(10, 10 + LANES), np.zeros(LANES, np.int64)
+    position = [first + lane for lane in range(LANES)]
+    masked_far_from_zero[(1,)](x, out, first, n, LANES=LANES)
+    np.testing.assert_array_equal(out, np.where([p < n for p in position], x, 0))
+
+
+@tw.jit
 def bits_of_lanes(out, n, BITS: tl.constexpr, FROM: tl.constexpr, BLOCK: tl.constexpr):
     lane = tl.arange(0, BLOCK)
     tl.store(out + lane, ((lane + FROM) & BITS) + (lane // n) * 1000, mask=lane < BLOCK - 3)

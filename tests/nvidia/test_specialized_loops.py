@@ -214,31 +214,96 @@ def test_numbers_of_stages_and_warps(stages: int, warps: int) -> None:
 
 
 @tw.jit
-def mixed(a, b, c, bias, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def mixed(a, b, c, bias, order, M, N, K, WAY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
     addend = tl.make_tensor_descriptor(bias, [M, N], [N, 1], [BM, BN])
     rows, columns = tl.arange(0, BM), tl.arange(0, BN)
     for tile in range(M // BM):
         i = tile * BM
         total = tl.zeros((BM, BN), tl.float32)
+        pointers = b + columns[:, None] * K + tl.arange(0, BK)[None, :]
         for k in tl.range(0, K, BK, warp_specialize=True):
-            right = tl.load(b + columns[:, None] * K + k + tl.arange(0, BK)[None, :])
+            if WAY == "carried":
+                right = tl.load(pointers)
+                pointers += BK
+            elif WAY == "gathered":
+                step = tl.load(order + k // BK + tl.arange(0, BK) * 0)
+                right = tl.load(b + columns[:, None] * K + (step * BK + tl.arange(0, BK))[None, :])
+            elif WAY == "other":
+                right = tl.load(pointers + k, columns[:, None] < 32, 1.0)
+            elif WAY == "volatile":
+                right = tl.load(pointers + k, volatile=True)
+            else:
+                right = tl.load(pointers + k, (columns[:, None] < 32) & (k + tl.arange(0, BK)[None, :] < K), 0.0)
             total = tl.dot(left.load([i, k]), right.T, total)
             total += addend.load([i, 0])
         tl.store(c + (i + rows)[:, None] * N + columns[None, :], total.to(tl.float16))
 
 
-def test_other_loads_in_a_loop_inside_a_loop() -> None:
-    (a, b, c, m, n, k), expected = factors(128, 64, 192)
+def mixed_factors(k: int, way: str) -> tuple[list[Any], Array]:
+    """The arguments of `mixed`, and what it leaves in `c`."""
+    (a, b, c, m, n, k), _ = factors(128, 64, k)
     bias = integers(m, n).astype(np.float32)
-    arguments = [a, b, c, bias, m, n, k]
-    kernel = compiled(mixed, arguments, capability=100, **BLOCK)
-    found = launch(kernel, (1,), arguments)[2]
-    np.testing.assert_array_equal(found, (expected.astype(np.float32) + 3 * bias).astype(np.float16))
+    order = np.arange(k // 64)[::-1].astype(np.int32)
+    right = b.copy()
+    if way in ("masked", "other"):
+        right[32:] = way == "other"
+    if way == "gathered":
+        right = right.reshape(n, -1, 64)[:, order].reshape(n, k)
+    expected = a.astype(np.float32) @ right.T.astype(np.float32) + k // 64 * bias
+    return [a, b, c, bias, order, m, n, k], expected.astype(np.float16)
+
+
+def compiled_mixed(arguments: list[Any], way: str, **options: int) -> Any:
+    return compiled(mixed, arguments, capability=100, WAY=way, **BLOCK, **options)
+
+
+@pytest.mark.parametrize("way", ["masked", "carried"])
+@pytest.mark.parametrize(("warps", "stages"), [(4, 3), (8, 2), (4, 1)])
+def test_threads_of_a_partition_copy_what_pointers_load(way: str, warps: int, stages: int) -> None:
+    arguments, expected = mixed_factors(320, way)
+    kernel = compiled_mixed(arguments, way, num_warps=warps, num_stages=stages)
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], expected)
+    default, products, copies = partitions_of(kernel)
+    assert "tt.load" not in default
+    assert "local_store" not in default
+    assert copies.count("ttg.async_copy_global_to_local") == copies.count("async_copy_mbarrier_arrive") == 1
+    assert copies.count("async_tma_copy_global_to_local") == 1
+    assert products.count("fence_async_shared") == 1
+    assert f"num_warps({warps})" in copies
+    assert f"requestedRegisters = array<i32: 24, {24 + 64 * 64 // 32 // warps}>" in kernel.asm["ttgir"]
+    assert stages == 1 or f"memdesc<{stages}x64x64xf16" in copies
+
+
+@pytest.mark.parametrize("way", ["gathered", "other", "volatile"])
+def test_the_default_partition_loads_what_threads_cannot_copy(way: str) -> None:
+    """Addresses that are loaded, values of its own where the mask is false, and loads that must be done then."""
+    arguments, expected = mixed_factors(192, way)
+    kernel = compiled_mixed(arguments, way)
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], expected)
     default, _, copies = partitions_of(kernel)
     assert "tt.load" in default
+    assert "ttg.async_copy" not in copies
     assert copies.count("global_to_local") == 1
 
+
+WAIT, FENCE = "@!complete bra.uni waitLoop;", "fence.proxy.async.shared::cta;"
+
+
+def test_every_missing_barrier_of_copies_by_threads_is_reported() -> None:
+    arguments, _ = mixed_factors(320, "masked")
+    unnoticed = unnoticed_mutants(compiled_mixed(arguments, "masked"), [arguments])
+    # One product reads both rings and frees a place of each: who has waited for the one need not wait for the other.
+    assert [line.strip() for line in unnoticed] == [WAIT]
+
+
+def test_every_missing_barrier_of_loads_by_the_default_partition_is_reported() -> None:
+    arguments, _ = mixed_factors(320, "gathered")
+    unnoticed = unnoticed_mutants(compiled_mixed(arguments, "gathered"), [arguments])
+    # A fence in front of the loop of products, before anything is stored: the partition that stores has its own. The
+    # arrival of the sum follows that of the operand, and the default partition, which has waited for the product of the
+    # step before, knows that the place of the operand is free.
+    assert [line.strip() for line in unnoticed] == [FENCE, WAIT, WAIT]
 
 
 @tw.jit

@@ -62,6 +62,7 @@ from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
+from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
 from tilewright.transforms.inline import inline, symbol_dce
@@ -183,6 +184,7 @@ PASSES: tuple[Row, ...] = (
     _row(optimize_descriptor_encoding, "triton-nvidia-optimize-descriptor-encoding", "TTGIR"),
     _row(optimize_dot_operands, "tritongpu-optimize-dot-operands", "TTGIR"),
     _row(optimize_thread_locality, "tritongpu-optimize-thread-locality", "TTGIR"),
+    _row(optimize_partition_warps, "tritongpu-optimize-partition-warps", "TTGIR"),
     _row(partition_loops, "tritongpu-partition-loops", "TTGIR"),
     _row(partition_scheduling, "tritongpu-partition-scheduling", "TTGIR"),
     _row(prefetch, "tritongpu-prefetch", "TTGIR"),

@@ -177,7 +177,7 @@ def widened(c: Context, lane: ModuloRange, source: Type, target: Type) -> Modulo
 
 
 _FARTHEST = 1 << 62
-"""The max distance of a position from 0, in elements: there is no memory for more."""
+"""The max distance of two positions, in elements: there is no memory for more."""
 
 # (predicate, lane count for base + lane <predicate> bound as bound - base + this)
 _BELOW = {"slt": 0, "sle": 1, "ult": 0, "ule": 1}
@@ -200,16 +200,16 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
     level = max(a.level, b.level)
     bound = c.extend(b.value, type, i64, level, signed=name[0] == "s")
     base = c.extend(a.base, type, i64, level)
-    if type is i64 and (base, name) != (0, "slt"):
-        bound = _within_reach(c, bound, level)
-    return ActiveLaneBound(c.add(c.subtract(bound, base, i64, level), _BELOW[name], i64, level), level)
+    if type is not i64 or (base, name) == (0, "slt"):
+        return ActiveLaneBound(c.add(c.subtract(bound, base, i64, level), _BELOW[name], i64, level), level)
+    below = c.add(_distance(c, bound, base, level), _BELOW[name], i64, level)
+    some = c.compare("sle", base, bound, i64, level)
+    return ActiveLaneBound(c.select(some, below, 0, i64, level), level)
 
 
-def _within_reach(c: Context, bound: Scalar, level: int) -> Scalar:
-    """An i64 for `bound`, on the same side of all positions, whose distance from them does not wrap."""
-    if isinstance(bound, int):
-        return min(max(bound, -_FARTHEST), _FARTHEST)
-    return c.binary("arith.minsi", c.binary("arith.maxsi", bound, -_FARTHEST, i64, level), _FARTHEST, i64, level)
+def _distance(c: Context, bound: Scalar, base: Scalar, level: int) -> Scalar:
+    """How far `bound` is above `base`, both i64, or `_FARTHEST` if that is less; anything where it is below."""
+    return c.binary("arith.minui", c.subtract(bound, base, i64, level), _FARTHEST, i64, level)
 
 
 def both(c: Context, a: Lane, b: Lane) -> Lane | None:

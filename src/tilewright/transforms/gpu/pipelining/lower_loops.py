@@ -80,14 +80,15 @@ def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
     found = []
     for op in body_of(loop):
         if isinstance(op, LOADS) and (distance := stages_ahead(op, loop, schedule)) > 0:
-            load = _async_load(op, distance, facts)
+            load = async_load_of(op, distance, facts)
             if load is not None:
                 load.buffers += _is_read_by_next_step(op)
                 found.append(load)
     return found
 
 
-def _async_load(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, AxisInfo]) -> AsyncLoad | None:
+def async_load_of(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value, AxisInfo]) -> AsyncLoad | None:
+    """How `op` is copied asynchronously; None if it cannot be."""
     type = op.result.type
     if isinstance(op, DescriptorRead):
         return AsyncLoad(op, buffers, buffer_layout(op.descriptor, tile_type(op.result)))
@@ -303,13 +304,9 @@ OPTIONS = ("cache", "evict", "isVolatile")
 
 
 def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, schedule: Schedule) -> None:
-    masks, others = ([] if value is None else [value] for value in (op.mask, op.other))
     user = first_user([op], loop, schedule)
     at = Writer(op, schedule, schedule.slots.pop(op))
-    options = {name: op.attributes[name] for name in OPTIONS if name in op.attributes}
-    attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(contiguity, i32), **options}
-    view = at.view(buffers, ring.insert)
-    copy = at.op("ttg.async_copy_global_to_local", [op.pointer, view, masks, others], TOKEN, attributes)
+    copy = start_copying(at, op, contiguity, at.view(buffers, ring.insert))
     group = at.op("ttg.async_commit_group", [copy.results], TOKEN)
     at.slot = user
     wait = at.op("ttg.async_wait", [group.results], TOKEN, {"num": Number(0, i32)})
@@ -320,6 +317,14 @@ def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, sche
         op.replace([at.compute("arith.select", op.mask, read, op.other)])
         return
     _schedule(read_from(op, tile, token=wait.result), user, schedule)
+
+
+def start_copying(at: Writer, load: Load, contiguity: int, buffer: Value) -> Op:
+    """A copy to `buffer` of what `load` loads."""
+    masks, others = ([] if value is None else [value] for value in (load.mask, load.other))
+    options = {name: load.attributes[name] for name in OPTIONS if name in load.attributes}
+    attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(contiguity, i32), **options}
+    return at.op("ttg.async_copy_global_to_local", [load.pointer, buffer, masks, others], TOKEN, attributes)
 
 
 def _schedule(op: Op | None, slot: Slot, schedule: Schedule) -> None:

@@ -1,8 +1,9 @@
 """Automatic warp specialization: loops with `warp_specialize=True` are divided among groups of warps.
 
-partition_scheduling     each op gets a partition: copies, products, all else
-insert_channels          what partitions share gets places in memory and barriers
-partition_loops          each partition gets its part of the loop
+partition_scheduling        each op gets a partition: copies, products, all else
+insert_channels             what partitions share gets places in memory and barriers
+partition_loops             each partition gets its part of the loop
+optimize_partition_warps    partitions get as many warps and registers as they need
 
 Loops that cannot be divided stay as they are.
 """
@@ -13,6 +14,7 @@ from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions
 from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
+from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
 
@@ -23,4 +25,5 @@ def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_ST
         return False
     remove_tensor_memory_tokens(module)  # barriers order accesses from now on
     insert_channels(module, options)
-    return partition_loops(module)
+    partition_loops(module)
+    return optimize_partition_warps(module)

@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore, MemDescView
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
-from tilewright.ir.core import Block, Op, Value, defining
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.gpu.pipelining.lower_loops import must_be_in_registers
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA
+from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, partitions_of_op
 from tilewright.transforms.matching import is_in
 
 ACCESSES = (TensorCoreMma, TmemLoad, TmemStore, LocalLoad, LocalStore)
@@ -65,16 +67,29 @@ class Channel:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether copies by descriptor fill the buffers."""
+        """Whether copies fill the buffers."""
         return self.segments[0].partition == LOAD
 
+    @property
+    def is_loaded_by_threads(self) -> bool:
+        """Whether threads copy what fills the buffers, by pointers."""
+        return self.is_loaded and isinstance(load_of(self.buffers[0]), Load)
 
-def load_of(alloc: Op) -> DescriptorRead | None:
-    """The load whose tile `alloc` holds as it was copied; it stands in the same block."""
+
+def source_of(alloc: Op) -> Load | DescriptorRead | None:
+    """The load whose tile `alloc` holds as it was loaded; it stands in the same block."""
     if not isinstance(alloc, LocalAlloc) or alloc.source is None:
         return None
-    load = defining(alloc.source, DescriptorRead)
-    return load if load is not None and load.block is alloc.block and not must_be_in_registers(load) else None
+    load = alloc.source.op
+    if not isinstance(load, LOADS) or load.block is not alloc.block or must_be_in_registers(load):
+        return None
+    return load
+
+
+def load_of(alloc: Op) -> Load | DescriptorRead | None:
+    """The load that is a copy to what `alloc` allocates: each by descriptor, and those by pointers that have a mark."""
+    load = source_of(alloc)
+    return load if isinstance(load, DescriptorRead) or (load is not None and LOAD in partitions_of_op(load)) else None
 
 
 def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
@@ -139,16 +154,23 @@ def channels_of(loop: For) -> list[Channel]:
             continue
         block = _common_block(list(accesses))
         channel = Channel(block, _segments(accesses, block), alloc.block is block)
+        channel.buffers.append(alloc)
         for other in channels:
-            if channel.is_loaded and other.segments[1:] == channel.segments[1:] and other.is_loaded:
+            if _are_loaded_together(other, channel):
                 first = min(other.segments[0], channel.segments[0], key=lambda segment: _place(segment.first, block))
                 other.segments[0] = first
                 other.buffers.append(alloc)
                 break
         else:
-            channel.buffers.append(alloc)
             channels.append(channel)
     return channels
+
+
+def _are_loaded_together(one: Channel, other: Channel) -> bool:
+    """Whether one barrier can tell that the copies of both are there, and one that both are free."""
+    if not (one.is_loaded and other.is_loaded) or one.segments[1:] != other.segments[1:]:
+        return False
+    return one.is_loaded_by_threads == other.is_loaded_by_threads
 
 
 def _place(op: Op, block: Block) -> int:

@@ -20,21 +20,25 @@ anything is in the phase after phase 1. Tokens of tensor memory are gone by then
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
-from tilewright.ir.attributes import UNIT, Number
+from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.functions import function_around
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
-from tilewright.transforms.gpu.pipelining.lower_loops import copied_bytes
+from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.schedule import Writer
+from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, retype_views, start_reading
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
@@ -58,8 +62,9 @@ Place = tuple[Value, Value]
 def insert_channels(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Let the partitions of the loops of `module` hand over the buffers that they share."""
     loops = marked_loops(module)
+    facts = analyze_axis_info(module) if loops else {}
     for loop in loops:
-        _Inserter(loop, max(1, stages_of(loop, options.num_stages))).insert()
+        _Inserter(loop, max(1, stages_of(loop, options.num_stages)), facts).insert()
     return bool(loops)
 
 
@@ -70,16 +75,16 @@ class _Marker(Writer):
         super().__init__(before)
         self.partition = partition
 
-    def marked(self, name: str, operands: Sequence[Value | Sequence[Value]], **attributes: Number | bool) -> None:
+    def marked(self, name: str, operands: Sequence[Value | Sequence[Value]], **attributes: Attribute) -> None:
         """An op without results that the partition executes."""
-        mark(self.op(name, operands, (), dict(attributes)), [self.partition])
+        mark(self.op(name, operands, (), attributes), [self.partition])
 
 
 class _Inserter:
-    """Rewrites `loop`; copies may be `stages` steps ahead of products."""
+    """Rewrites `loop`; copies may be `stages` steps ahead of products. `facts` is what is known of addresses."""
 
-    def __init__(self, loop: For, stages: int) -> None:
-        self.loop, self.stages = loop, stages
+    def __init__(self, loop: For, stages: int, facts: Mapping[Value, AxisInfo]) -> None:
+        self.loop, self.stages, self.facts = loop, stages, facts
         self.places: dict[tuple[Block, int], Place] = {}
 
     def insert(self) -> None:
@@ -109,15 +114,21 @@ class _Inserter:
     def _hand_over(self, channel: Channel, count: int) -> None:
         segments = channel.segments
         place, phase = self._place(channel.block, count)
-        barriers = [self._barriers(count) for _ in segments]
+        by_threads = channel.is_loaded_by_threads
+        first_arrivals = _threads(self.loop) if by_threads else 1
+        barriers = [self._barriers(count, 1 if number else first_arrivals) for number in range(len(segments))]
         whole_turn = segments[0].partition == segments[-1].partition
         for number, segment in enumerate(segments):
             first = number == 0
             if not (first and whole_turn):
                 self._wait(segment, barriers[number - 1], place, phase, other_round=first)
+            if by_threads and segment.partition == MMA:
+                _Marker(segment.first, MMA).marked("ttng.fence_async_shared", (), bCluster=False)
             if segment.partition != LOAD and not (segment is segments[-1] and whole_turn):
                 self._tell(segment, barriers[number], place)
-        if channel.is_loaded:
+        if by_threads:
+            self._copy_by_threads(channel, count, barriers[0], place)
+        elif channel.is_loaded:
             self._copy(channel, count, barriers[0], place)
         else:
             for alloc in channel.buffers:
@@ -126,12 +137,12 @@ class _Inserter:
 
     # Barriers
 
-    def _barriers(self, count: int) -> Value:
+    def _barriers(self, count: int, arrivals: int) -> Value:
         front, behind = Writer(self.loop), Writer.behind(self.loop)
         barriers = front.emit("ttg.local_alloc", (), barriers_type(self.loop, count))
         for number in range(count):
             one = front.view(barriers, front.constant(number, i32))
-            front.op("ttng.init_barrier", (one,), (), {"count": Number(1, i32)})
+            front.op("ttng.init_barrier", (one,), (), {"count": Number(arrivals, i32)})
         for number in range(count):
             behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(number, i32)),))
         behind.op("ttg.local_dealloc", (barriers,))
@@ -156,7 +167,7 @@ class _Inserter:
 
     def _copy(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Copies to the ring in place of loads; one barrier counts the bytes of all."""
-        loads = {alloc: load for alloc in channel.buffers if (load := load_of(alloc)) is not None}
+        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), DescriptorRead)}
         at = _Marker(channel.segments[0].first, LOAD)
         barrier, always = at.view(barriers, place), at.constant(1, i1)
         size = sum(copied_bytes(load) for load in loads.values())
@@ -169,6 +180,20 @@ class _Inserter:
             assert copy is not None, "the copy stands in front of the load"
             mark(copy, [LOAD])
             read_from(load, buffer)
+
+    def _copy_by_threads(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
+        """Each thread tells the barrier when its own copies are done, behind the last of them."""
+        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), Load)}
+        for alloc, load in loads.items():
+            how = async_load_of(load, count, self.facts)
+            assert how is not None, "the partition was made for copies"
+            at = _Marker(load, LOAD)
+            buffer = self._ring(alloc, count, place, at)
+            copy = start_copying(at, load, how.contiguity, buffer)
+            mark(copy, [LOAD])
+            read_from(load, buffer)
+        at.before = copy.next
+        at.marked("ttng.async_copy_mbarrier_arrive", [at.view(barriers, place)], noIncrement=UNIT)
 
     def _ring(self, alloc: LocalAlloc | TmemAlloc, count: int, place: Value, at: Writer) -> Value:
         """The place of what `alloc` makes in a ring in front of the loop."""
@@ -244,6 +269,12 @@ def _around(block: Block, loop: For) -> list[For | If]:
         assert op is not None, "the loop is around the block"
         inner = op.block
     return found[::-1]
+
+
+def _threads(loop: For) -> int:
+    """The number of threads that tiles in `loop` are dealt to."""
+    workers = workers_of(loop)
+    return workers.warps * workers.lanes
 
 
 def _is_within(op: Op, loop: For) -> bool:

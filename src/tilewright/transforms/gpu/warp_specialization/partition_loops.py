@@ -20,6 +20,7 @@ from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i32
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, LAST_STAGE, STAGE
+from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
@@ -30,8 +31,6 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 )
 from tilewright.transforms.op_builder import OpBuilder
 
-REGISTERS = 24
-"""The number of registers that a thread of a partition without tiles asks for."""
 SCHEDULING = (PARTITION, STAGE, CLUSTER, LAST_STAGE)
 """Attributes that say when and by whom an op of a loop is executed; the slices are not scheduled again."""
 
@@ -57,9 +56,9 @@ def _partition(loop: For) -> None:
     captures = list(dict.fromkeys(value for part in slices for value in part.captured if not _is_constant(value)))
     operands = [*captures, barrier]
     regions = [Region([_body(part, operands)]) for part in slices]
-    warps = DenseArray(i32, tuple(_warps(part) for part in slices))
-    registers = DenseArray(i32, (REGISTERS,) * len(slices))
-    attributes: dict[str, Attribute] = {"partitionNumWarps": warps, "requestedRegisters": registers}
+    attributes: dict[str, Attribute] = {
+        "partitionNumWarps": DenseArray(i32, (workers_of(loop).warps,) * len(slices))
+    }
     holder = Block()
     holder.append(Op.create("ttg.warp_specialize.partitions", operands, (), {}, regions, location=loop.location))
     types = [value.type for value in used]
@@ -69,11 +68,6 @@ def _partition(loop: For) -> None:
     for op in made.walk():
         op.attributes = {name: value for name, value in op.attributes.items() if name not in SCHEDULING}
     loop.erase()
-
-
-def _warps(part: Slice) -> int:
-    """One warp issues products; copies are issued by two, as Triton has it."""
-    return 1 if _multiplies(part) else 2
 
 
 def _multiplies(part: Slice) -> bool:
@@ -98,9 +92,9 @@ def _body(part: Slice, operands: Sequence[Value]) -> Block:
     """The code of a partition."""
     block = Block([value.type for value in operands])
     mapping = dict(zip(operands, block.args, strict=True))
-    for value in part.captured:
-        if value.op is not None and _is_constant(value):
-            block.append(value.op.clone(mapping))
+    constants = (value.op for value in part.captured if value.op is not None and _is_constant(value))
+    for op in (*constants, *part.remade):
+        block.append(op.clone(mapping))
     end = block.append(Op.create("ttg.warp_return", location=part.loop.location))
     body = Block()
     part.write(body, mapping)

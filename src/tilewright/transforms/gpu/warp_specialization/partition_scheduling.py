@@ -14,18 +14,21 @@ not known which ops access the buffers of products.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
+from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import function_around, is_public
+from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
@@ -33,6 +36,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     channels_of,
     load_of,
     product_buffers,
+    source_of,
 )
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
@@ -44,11 +48,12 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     Slice,
     mark,
 )
+from tilewright.transforms.matching import is_in
 
 CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
 """Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
-"""The number of warps of the partitions besides the default one."""
+"""The number of warps of the partitions besides the default one if no threads copy."""
 MOST_WARPS = 32
 """The number of warps that a block can have."""
 
@@ -56,8 +61,27 @@ MOST_WARPS = 32
 def partition_scheduling(module: Op) -> bool:
     """Give the ops of the loops of `module` that ask for it partitions."""
     loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
-    scheduled = [loop for loop in loops if _can_be_divided(loop) and _schedule(loop)]
+    facts = analyze_axis_info(module) if loops else {}
+    scheduled = [loop for loop in loops if _can_be_divided(loop) and _schedule_somehow(loop, facts)]
     return bool(scheduled)
+
+
+def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
+    """Mark the ops of `loop`, with copies by threads if it can be, and else without."""
+    copies = _copies_by_threads(loop, facts)
+    return (bool(copies) and _schedule(loop, copies)) or _schedule(loop, ())
+
+
+def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]:
+    """The loads by pointers that fill operands of products as they are, if a block has warps for them."""
+    if 2 * workers_of(loop).warps + 1 > MOST_WARPS:
+        return []
+    try:
+        loads = [source_of(alloc) for alloc in product_buffers(loop) if is_in(alloc, loop)]
+    except UnknownAccessError:
+        return []
+    found = [load for load in loads if isinstance(load, Load) and not load.is_volatile]
+    return [load for load in found if async_load_of(load, 1, facts) is not None]
 
 
 def _can_be_divided(loop: For) -> bool:
@@ -81,18 +105,25 @@ def _concerns_all(op: Op) -> bool:
     return is_other_region or isinstance(op, CONCERNS_ALL)
 
 
-def _schedule(loop: For) -> bool:
-    """Mark the ops of `loop`; takes the marks back and returns False if the loop cannot be divided."""
+def _schedule(loop: For, copies: Collection[Load]) -> bool:
+    """Mark the ops of `loop`; takes the marks back and returns False if the loop cannot be divided so.
+
+    Args:
+        loop: the loop.
+        copies: loads by pointers that threads of a partition do.
+    """
     for op in loop.walk():
         if op is not loop and not op.definition.terminator:
             mark(op, [MMA if isinstance(op, TensorCoreMma) else DEFAULT])
+    for op in copies:
+        mark(op, [LOAD])
     try:
         for alloc in product_buffers(loop):
             load = load_of(alloc)
             for op in () if load is None else (load, alloc):
                 mark(op, [LOAD])
         channels = channels_of(loop)
-        if not any(channel.is_loaded for channel in channels):
+        if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
         _mark_slices(loop, channels)
     except (UnknownAccessError, ForeignValueError):

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import DotLike
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
@@ -74,6 +75,7 @@ class Slice:
         ops: the ops of the slice.
         carried: the loops and branches with the numbers of their results that the slice needs.
         captured: values from outside of the loop, in order.
+        remade: ops outside of the loop whose tiles the partition computes for itself, in order.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Slice:
         self.ops: set[Op] = {loop}
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
+        self.remade: dict[Op, None] = {}
         self._waiting: list[Op | Value] = [*results, *loop.operands[:3]]
         own = (op for op in loop.walk() if partition in partitions_of_op(op))
         self._waiting += (op for op in own if not op.regions and not op.definition.terminator and not is_pure(op))
@@ -111,9 +114,13 @@ class Slice:
     def _check(self, op: Op) -> None:
         if isinstance(op, (For, If)) or self.partition in partitions_of_op(op):
             return
-        tiles = any(isinstance(value.type, TensorType) for value in op.results)
-        if not is_pure(op) or (tiles and self.partition != DEFAULT):
+        if not (is_pure(op) if self.partition == DEFAULT else self._is_computed_again(op)):
             raise ForeignValueError(op.name)
+
+    def _is_computed_again(self, op: Op) -> bool:
+        """Whether a partition besides the default one computes `op` for itself: addresses, but no products or sums."""
+        tiles = any(isinstance(value.type, TensorType) for value in op.results)
+        return is_pure(op) and not (tiles and (self.partition == MMA or op.regions or isinstance(op, DotLike)))
 
     def _need_value(self, value: Value) -> None:
         if value in self.given or value.type is async_token:
@@ -147,9 +154,16 @@ class Slice:
             self._waiting += [arm.block.terminator.operands[number] for arm in around.arms]
 
     def _capture(self, value: Value) -> None:
-        if self.partition != DEFAULT and isinstance(value.type, TensorType):
+        if self.partition == DEFAULT or not isinstance(value.type, TensorType):
+            self.captured[value] = None
+            return
+        op = value.op
+        if op is None or not self._is_computed_again(op):
             raise ForeignValueError("a tile from outside")
-        self.captured[value] = None
+        if op not in self.remade:
+            for operand in op.operands:
+                self._capture(operand)
+            self.remade[op] = None
 
     def write(self, block: Block, mapping: dict[Value, Value]) -> None:
         """Put a copy of the slice to the end of `block`, with its values in place of those of the loop."""
