@@ -10,6 +10,8 @@ from gluon_assembly import assembled_text
 
 import tilewright
 from tilewright import gluon
+from tilewright.backends.base import GPUTarget
+from tilewright.compat.filecheck import run_parser
 from tilewright.gluon import language as gl
 
 
@@ -75,6 +77,16 @@ def test_the_kernels_own_number_is_dealt() -> None:
     assert out.tolist() == [2, 3, 4, 7]
     assert ".maxnreg 96" in text
     assert ("inc", 240) in changes(text)
+
+
+def test_functions_say_how_many_warps_a_worker_has() -> None:
+    """The first function is executed by the warps of the program."""
+    arguments = {"out": np.zeros(4, np.int32), "WARPS": [2, 1], "REGISTERS": None}
+    text = run_parser(three, kwargs=arguments, target=GPUTarget("cuda", 90, 32)).str_nodebug()
+    functions = re.findall(r"func private @\S+?put\w*?(_NW\d+)?\(.*\) attributes \{(.*)\}", text)
+    first, *others = [(name, attributes.partition(", ")[2]) for name, attributes in functions]
+    assert first == ("", "")
+    assert others == [("_NW2", '"ttg.num-warps" = 2 : i32'), ("_NW1", '"ttg.num-warps" = 1 : i32')]
 
 
 def test_older_hardware_deals_nothing() -> None:

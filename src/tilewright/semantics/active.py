@@ -80,6 +80,7 @@ class Context(NamedTuple):
         capability: the compute capability of the GPU that the kernel is compiled for, 0 for anything else.
         warps: how many warps a program has there; in a worker of Gluon, how many the worker has.
         worker_warps: how many warps the worker of Gluon that is evaluated has; 0 outside of workers.
+        specialized: whether a function of `gl.warp_specialize` is evaluated, be it that of a worker or the first one.
         ctas: how many CTAs a program has there.
         deprecated_fp8: 8-bit floats that `dot` warns of.
         call_apart: as `call`, but the function becomes one of the module, and the call an op.
@@ -96,6 +97,7 @@ class Context(NamedTuple):
     warps: int = 1
     ctas: int = 1
     worker_warps: int = 0
+    specialized: bool = False
     deprecated_fp8: tuple[str, ...] = ()
     call_apart: Caller | None = None
 
@@ -115,9 +117,11 @@ def emitting_into(emitter: Emitter, **facts: Any) -> Iterator[Emitter]:
 
 
 @contextmanager
-def with_warps(count: int) -> Iterator[None]:
-    """Until the end of the `with`, what is evaluated is executed by so many warps."""
-    token = _context.set(context()._replace(warps=count, worker_warps=count))
+def in_specialized(worker_warps: int = 0) -> Iterator[None]:
+    """Until the end of the `with`, a function of `gl.warp_specialize` is evaluated; a worker has warps of its own."""
+    here = context()
+    warps = worker_warps or here.warps
+    token = _context.set(here._replace(warps=warps, worker_warps=worker_warps, specialized=True))
     try:
         yield
     finally:

@@ -204,7 +204,7 @@ def _specialise(
     domain.depth += 1
     arguments = iter(block.args)
     names = {name: rebuild(layout, arguments) for name, layout in layouts.items()}
-    result = evaluate_into(domain, function, block, names, warps)
+    result = evaluate_into(domain, function, block, names, warps, specialized=context().specialized)
     domain.depth -= 1
     handles: list[Value] = []
     layout = flatten(result, handles)
@@ -233,12 +233,19 @@ def finish_function(op: Func, results: Sequence[Value]) -> None:
 
 
 def evaluate_into(
-    domain: TileDomain, function: hir.Function, block: Block, names: dict[str, Any], warps: int = 0
+    domain: TileDomain,
+    function: hir.Function,
+    block: Block,
+    names: dict[str, Any],
+    warps: int = 0,
+    *,
+    specialized: bool = False,
 ) -> Any:
     """Evaluate a function whose parameters have the values `names` into `block`; what it returns.
 
     Args:
         warps: how many execute it; 0 for those of the program.
+        specialized: whether it is one of `gl.warp_specialize`, or called by one.
     """
     for name, value in names.items():
         set_name(value, name)
@@ -253,7 +260,7 @@ def evaluate_into(
         assert isinstance(place, FileLocation), "functions of their own are called from a place in the program"
         return call_kernel_function(frame, callee, list(arguments), dict(keywords), place)
 
-    facts = options.facts() | {"worker_warps": warps, "warps": warps or options.warps}
+    facts = options.facts() | {"worker_warps": warps, "warps": warps or options.warps, "specialized": specialized}
     with emitting_into(frame.emitter, call=call, call_apart=call_apart, **facts):
         return frame.evaluate()
 

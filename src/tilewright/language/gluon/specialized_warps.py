@@ -16,7 +16,7 @@ from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Region, Value
 from tilewright.ir.types import Type, i32
 from tilewright.language.values import Structure, flatten, rebuild
-from tilewright.semantics.active import active, context, with_warps
+from tilewright.semantics.active import active, context, in_specialized
 from tilewright.semantics.buffers import require
 from tilewright.semantics.constexpr import unwrap_all
 
@@ -38,7 +38,7 @@ def specialized(functions: Functions, warps: Sequence[int], registers: Sequence[
     _check(functions, warps, registers)
     emitter, default = active(), Block()
     yields: list[Value] = []
-    with emitter.recording(default), with_warps(context().warps):
+    with emitter.recording(default), in_specialized():
         structure = flatten(_called(functions[0][0], unwrap_all(functions[0][1])), yields)
         emitter.emit("ttg.warp_yield", yields)
     captures: list[Value] = []
@@ -82,7 +82,7 @@ def _partitions(workers: Sequence[Worker], warps: Sequence[int], types: list[Typ
         handles = iter(block.args[first:])
         arguments = [rebuild(structure, handles) for structure in structures]
         first = len(types) - len(list(handles))
-        with emitter.recording(block), with_warps(count):
+        with emitter.recording(block), in_specialized(count):
             _called(function, arguments)
             emitter.emit("ttg.warp_return")
         regions.append(Region([block]))

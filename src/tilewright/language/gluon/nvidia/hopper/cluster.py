@@ -31,7 +31,7 @@ def wait() -> None:
 
 def _refuse_in_parts(function: str) -> None:
     """Refuse halves of meetings inside of `gl.warp_specialize`: hardware counts all warps of the cluster."""
-    if context().worker_warps:
+    if context().specialized:
         reason = "all warps of the cluster come to it: take cluster.barrier(), by which those of one function meet"
         raise SemanticError(NotSupported(f"cluster.{function} in warp_specialize", reason))
 
