@@ -254,7 +254,8 @@ def _stored(job: _Job) -> CompiledKernel | None:
 def _from_disk(stored: StoredEntry, job: _Job) -> CompiledKernel | None:
     backend = job.backend
     facts = {**stored.facts, **options_facts(job.options)}
-    facts["num_warps"] = stored.facts.get("num_warps", facts.get("num_warps"))  # those of partitions count
+    if not backend.makes_objects and "num_warps" in stored.facts:
+        facts["num_warps"] = stored.facts["num_warps"]  # those of partitions count; on a CPU the option means nothing
     image = None
     try:
         if backend.makes_objects:
