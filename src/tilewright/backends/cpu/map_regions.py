@@ -57,13 +57,15 @@ def _carry_counter(loop: For) -> None:
     """Make a `while` of a loop whose elements count to different numbers; a counter that wraps around is at its end."""
     types = [argument.type for argument in loop.body.args]
     before, after = Block(types), Block(types)
+    tested, *_ = before.args
+    counter, *_ = after.args
     b = Builder(before)
     b.location = loop.location
-    b.emit("scf.condition", (*b.emit("arith.cmpi", (before.args[0], loop.high), [i1], _LESS), *before.args))
+    b.emit("scf.condition", (*b.emit("arith.cmpi", (tested, loop.high), [i1], _LESS), *before.args))
     for argument, carried in zip(loop.body.args, after.args, strict=True):
         argument.replace_by(carried)
     after.splice(loop.body)
-    end, counter = after.terminator, after.args[0]
+    end = after.terminator
     with b.recording(after):
         (following,) = b.emit("arith.addi", (counter, loop.step), [counter.type])
         (went_on,) = b.emit("arith.cmpi", (counter, following), [i1], _LESS)

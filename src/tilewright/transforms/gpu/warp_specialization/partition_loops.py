@@ -101,7 +101,7 @@ def _body(part: Slice, operands: Sequence[Value]) -> Block:
     block.splice(list(body), end)
     if _multiplies(part):
         at = OpBuilder(end)
-        barrier = mapping[operands[-1]]
+        *_, barrier = (mapping[operand] for operand in operands)
         at.op("ttng.tc_gen5_commit", [barrier, [], []])
         at.op("ttng.wait_barrier", [barrier, at.constant(0, i32), [], []])
     return block

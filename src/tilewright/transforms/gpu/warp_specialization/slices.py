@@ -183,7 +183,7 @@ class Slice:
     def _write_loop(self, loop: For, block: Block, mapping: dict[Value, Value]) -> None:
         kept = self._kept(loop)
         operands = [*loop.operands[:3], *(loop.inits[number] for number in kept)]
-        arguments = [loop.body.args[0], *(loop.carried[number] for number in kept)]
+        arguments = [loop.induction_variable, *(loop.carried[number] for number in kept)]
         body = Block([argument.type for argument in arguments])
         for old, new in zip(arguments, body.args, strict=True):
             new.name = old.name
