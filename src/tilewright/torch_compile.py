@@ -38,7 +38,15 @@ from tilewright.compat.torch_inductor import (
     time_briefly,
 )
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import GRAPH, LOOPS, TILED, tile_long_rows, weigh_weights, whole_gradients
+from tilewright.compat.torch_layouts import (
+    GRAPH,
+    LOOPS,
+    TILED,
+    has_fixed_sizes,
+    tile_long_rows,
+    weigh_weights,
+    whole_gradients,
+)
 from tilewright.runtime.drivers.cpu.launcher import set_num_threads
 from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError
@@ -75,7 +83,7 @@ def tilewright(
         set_num_threads(torch().get_num_threads())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
-    with whole_gradients(torch()) if on_cpus else nullcontext():
+    with whole_gradients(torch()) if on_cpus and has_fixed_sizes(inputs) else nullcontext():
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 

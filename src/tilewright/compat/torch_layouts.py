@@ -8,12 +8,13 @@ Where a graph has convolutions, Inductor makes images and weights `channels_last
 each call moves them anew; networks that have more of them than of numbers in images are faster as they come.
 
 torch takes linear upsampling apart before it asks for its gradient, which then adds the neighbours of each pixel by
-index. The gradient that torch itself has goes from pixel to pixel once: there is no reason to give it up.
+index. The gradient that torch itself has goes from pixel to pixel once. It takes sizes as numbers, so graphs for any
+size have the other one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from math import prod
@@ -65,6 +66,12 @@ def _merge_reduced(scheduling: Any) -> None:
 
 UPSAMPLED = ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 """Operators whose gradients torch has in one piece."""
+
+
+def has_fixed_sizes(inputs: Sequence[Any]) -> bool:
+    """Whether a graph with these inputs is made for one size of each, and not for any."""
+    sizes = [size for each in inputs for size in getattr(each, "shape", (each,))]
+    return all(isinstance(size, int) for size in sizes)
 
 
 @contextmanager
