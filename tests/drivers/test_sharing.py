@@ -146,6 +146,6 @@ def test_half_of_long_work_is_divided_as_threads_come(runtime: NativeRuntime) ->
 
 @pytest.mark.parametrize(("work", "threads"), [(1100, 2), (1600, 3), (2100, 4), (2600, 5), (9000, 8)])
 def test_each_thread_gets_half_of_what_is_worth_sharing(runtime: NativeRuntime, work: int, threads: int) -> None:
-    """Of eight threads as many as have 500 ticks of the work each, and at least two."""
+    """A launch uses as many of eight threads as have 500 ticks of the work each, and at least two."""
     set_num_threads(8)
     assert chunks(runtime, work // 4, 64)[0] == math.ceil(64 / threads)
