@@ -43,6 +43,7 @@ from tilewright.compat.torch_layouts import (
     LOOPS,
     TILED,
     has_fixed_sizes,
+    keep_upsampling,
     tile_long_rows,
     weigh_weights,
     whole_gradients,
@@ -117,6 +118,7 @@ def show_triton() -> None:
     when_imported(CHOICES, leave_out_cpp)
     when_imported(KERNELS, own_sums)
     when_imported(GRAPH, weigh_weights)
+    when_imported(GRAPH, keep_upsampling)
     when_imported(LOOPS, tile_long_rows)
     add_imports()
 

@@ -74,12 +74,25 @@ def has_fixed_sizes(inputs: Sequence[Any]) -> bool:
     return all(isinstance(size, int) for size in sizes)
 
 
+def keep_upsampling(graph: Any) -> None:
+    """Let the module `GRAPH` call torch for `UPSAMPLED`, also where `CI` is set: torch refuses it there by itself.
+
+    Its own back ends never come here, since they have taken these operators apart before.
+    """
+    for operator in _upsampled(graph.torch):
+        graph.make_fallback(operator, override_decomp=True)
+
+
+def _upsampled(torch: Any) -> list[Any]:
+    packets = [getattr(torch.ops.aten, name) for name in UPSAMPLED]
+    return [operator for packet in packets for operator in (packet.default, packet.vec)]
+
+
 @contextmanager
 def whole_gradients(torch: Any) -> Iterator[None]:
     """Let graphs that are traced meanwhile keep the gradients of `UPSAMPLED` whole."""
     keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
-    packets = [getattr(torch.ops.aten, name) for name in UPSAMPLED]
-    operators = [operator for packet in packets for operator in (packet.default, packet.vec)]
+    operators = _upsampled(torch)
     kept = [dict(operator.py_kernels) for operator in operators]
     for operator in operators:
         for key in keys:

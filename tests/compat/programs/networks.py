@@ -23,6 +23,9 @@ TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
 """The differences that are allowed, absolute and relative, in float32 and under autocast."""
 RATE = 1e-3
 """The learning rate of AdamW."""
+DENOMINATOR = 1e-3
+"""The least denominator of AdamW: with its own of 1e-8, weights whose gradient is rounding alone take a step of `RATE`
+up or down by chance."""
 
 
 def compiled(model: torch.nn.Module) -> Any:
@@ -54,7 +57,7 @@ def widened_inputs(inputs: Inputs) -> Inputs:
 
 def steps(model: torch.nn.Module, call: Callable[..., Any], calls: list[Inputs]) -> list[Any]:
     """The output and the gradients of each step, then the parameters and buffers after all."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, eps=DENOMINATOR)
     seen: list[Any] = []
     for inputs in calls:
         optimizer.zero_grad()
