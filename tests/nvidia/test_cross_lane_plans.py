@@ -40,6 +40,8 @@ def test_warps_are_folded_by_each_thread_or_by_lanes() -> None:
     assert many == (((1, 2), (16, 8, 4, 2, 1)), ((), (16, 8, 4, 2, 1)))
     dear = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=8)
     assert dear[1] == ((), (4, 2, 1))  # seven times a function of eight ops is more than three
+    near = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=2)
+    assert near[1] == ((), (4, 2, 1))  # fourteen ops alone are less than three shuffles, but not with two loads
 
 
 def test_pairs_are_neighbours_and_come_apart_last() -> None:
