@@ -133,6 +133,7 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
         (".reg .b32 t; mov.b32 $0, t;", "=r,r,r", "`t` has no value yet"),
         ("{ .reg .b32 t; mov.b32 t, 1; } mov.b32 $0, t;", "=r,r,r", "`t` is no register with a value"),
         ("ld.shared.b32 $0, [$1];", "=r,r,r", "`ld.shared.b32` is an instruction of GPUs"),
+        ("ld.global.b128 $0, [$1];", "=r,r,r", "`ld.global.b128` is an instruction of GPUs"),
         ("add.u32 $0, $1, $2;", "=r,r", "the constraints are 2, and results and operands take 3 registers"),
         ("add.u32 $0, $1, $2;", "=r,q,r", "\\$1 is a register 'q'"),
         ("add.u64 $0, $1, $2;", "=r,r,r", "a register of 32 bits is used as uint64"),
