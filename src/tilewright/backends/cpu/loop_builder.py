@@ -140,11 +140,8 @@ class LoopBuilder(StructureBuilder):
         return a if b == 0 else self.emit("arith.shrsi", self._pair(a, b), a.type)
 
     def udiv(self, a: Operand, b: Operand) -> Value:
-        """Divided by 0 gives 0, for quotients as for remainders."""
+        """The quotient; 0 where the divisor is 0."""
         return self._binary("arith.divui", a, b)
-
-    def urem(self, a: Operand, b: Operand) -> Value:
-        return self._binary("arith.remui", a, b)
 
     def srem(self, a: Operand, b: Operand) -> Value:
         return self._binary("arith.remsi", a, b)
@@ -154,12 +151,6 @@ class LoopBuilder(StructureBuilder):
 
     def smax(self, a: Operand, b: Operand) -> Value:
         return self._extreme("arith.maxsi", max, a, b)
-
-    def umin(self, a: Operand, b: Operand) -> Value:
-        return self._binary("arith.minui", a, b)
-
-    def umax(self, a: Operand, b: Operand) -> Value:
-        return self._binary("arith.maxui", a, b)
 
     def _extreme(self, name: str, better: Any, a: Operand, b: Operand) -> Value:
         a, b = self._pair(a, b)
