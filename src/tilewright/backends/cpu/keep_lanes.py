@@ -1,4 +1,4 @@
-"""What the lanes of all rows of a nest share is computed once, in front of the rows, and kept on the stack.
+"""Values of lanes that all rows of a nest share are computed once, in front of the rows, and kept on the stack.
 
     scf.for %r = 0 to %rows {                               scf.parallel %i = 0 to 128 step 16 {
       %p = A(%r)                                              vector.store B(%i), %kept[%i * 8]
@@ -21,7 +21,7 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.loop_facts import ROWS, lanes_of_row, width_of
 from tilewright.dialects.scf import For, Parallel
 from tilewright.dialects.traits import WritesMemory
-from tilewright.dialects.vector import NONEMPTY, lanes_of
+from tilewright.dialects.vector import NONEMPTY, UNROLL, lanes_of
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
 from tilewright.ir.types import Type, VectorType, i1, i8, with_element
@@ -35,7 +35,7 @@ MOST_BYTES = 8192
 
 
 def keep_lanes(module: Op) -> bool:
-    """Keep what the rows of the marked loops of `module` share, where that pays off; returns whether one does."""
+    """Keep what the rows of the marked loops of `module` share, where that pays off; returns whether there are any."""
     found = False
     for function in functions_of(module):
         loops = [op for op in function.walk() if isinstance(op, For) and ROWS in op.attributes]
@@ -47,7 +47,7 @@ def keep_lanes(module: Op) -> bool:
             plan = None if lanes is None else _Plan(rows, lanes)
             if plan is not None and plan.pays_off():
                 plan.keep(builder)
-                found = True
+        found |= bool(loops)
     return found
 
 
@@ -60,7 +60,7 @@ def _only_loop(rows: For) -> Parallel | None:
 
 
 class _Plan:
-    """What the rows of one loop share.
+    """The values that the rows of one loop share.
 
     Attributes:
         shared: the ops of a turn that do not depend on the row.
@@ -88,6 +88,7 @@ class _Plan:
         """Build the loop in front of the rows, and let turns load what it has stored."""
         row, block = lanes_of_row(self.lanes), self.rows.block
         assert block is not None, "it stands in a function"
+        self.lanes.attributes.pop(UNROLL, None)  # what is left is short, but for lanes that are read one by one
         places = [(value, b.stack(row * factor), factor) for value, factor in zip(self.kept, self.factors, strict=True)]
         b.location = self.lanes.location
         with b.into(Block()):

@@ -165,10 +165,10 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     place = evaluate(c, op.pointer, index if isinstance(op.pointer.type, TensorType) else ())
     parts = _number_and_lanes(c, op.offset, index)
     if parts is not None and isinstance(place, Uniform | Address):
-        number, lanes = (_widen(c, part, source) for part in parts)
-        base = place if isinstance(place, Uniform) else place.base
-        level = max(base.level, number.level)
-        first = Uniform(c.behind(pointer(base), uniform(number).value, level), level)
+        number, lanes = _widen(c, parts[0], source), _widen(c, parts[1], source)
+        start = place if isinstance(place, Uniform) else place.base
+        fixed = max(start.level, number.level)
+        first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
     offset = evaluate(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
     if isinstance(offset, Affine | ModuloRange) and not extends_as_one(op.offset):

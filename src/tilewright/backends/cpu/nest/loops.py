@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from tilewright.backends.cpu.affine import is_affine
+from tilewright.backends.cpu.costs import ACCESSES, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
@@ -211,12 +212,12 @@ class NestBuilder:
 
 
 def asks_for_runs(nest: Nest) -> bool:
-    """Whether each row of the nest ends in one store or write, on whose way lanes are asked whether they are neighbours."""
+    """Whether each row ends in one store or write, and lanes on the way there are asked whether they are neighbours."""
     (sink, *others) = nest.sinks
-    is_write = isinstance(sink, Store) or (isinstance(sink, Write) and not sink.row)
+    is_write = isinstance(sink, STORES) or (isinstance(sink, Write) and not sink.row)
     if others or not is_write or nest.mode != "rows":
         return False
-    accesses = [op for op in nest.body if isinstance(op, Load | Store)]
+    accesses = [op for op in nest.body if isinstance(op, ACCESSES)]
     return any(not is_affine(op.pointer) and is_computed(op.pointer) for op in accesses)
 
 
