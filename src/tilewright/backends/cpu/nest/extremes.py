@@ -32,7 +32,7 @@ Across = Callable[[Sequence[Value]], list[Value]]
 
 
 def extreme_kind(block: Block) -> str | None:
-    """`ogt` or `olt` if a reduction's function gives the greater or lesser number, the first of equal ones; else None."""
+    """`ogt` or `olt` if a function gives the greater or lesser number, the first of equal ones; None for others."""
     if len(block.args) != 4 or block.args[0].type not in (f32, f64):
         return None
     a, i, b, j = block.args
