@@ -343,20 +343,21 @@ STREAM = struct_of(device="i64", handle="ptr")
 ELEMENT = struct_of(code="i32", size="i64", dtype="ptr")
 """A type of elements: DLPack's number of it, bytes, NumPy's dtype. The last of an array of these has no dtype."""
 
+_NAMES = ("dlpack", "cuda_interface", "interface", "data", "shape", "strides", "typestr")
+_CAPSULE_NAMES = ("versioned", "used_versioned", "unversioned", "used_unversioned")
 FOREIGN = struct_of(
+    dict.fromkeys((*_NAMES, *_CAPSULE_NAMES), "ptr"),  # of attributes and entries, and C's of capsules
     dlpack_form="ptr",  # the functions in `forms` in whose place native code reads arrays
     interface_form="ptr",
     elements="ptr",  # ELEMENTs
     typestrs="ptr",  # {text in an array interface: address of an ELEMENT}
     type_text="ptr",
     type_error="ptr",
-    **dict.fromkeys(("dlpack", "cuda_interface", "interface", "data", "shape", "strides", "typestr"), "ptr"),  # names
     options="ptr",  # a tuple of names: keywords of `__dlpack__`, null for none
     arguments="ptr",  # their values begin here
     argument_1="ptr",
     argument_2="ptr",
     unversioned_flags="i64",  # NumPy's, of the array in a capsule that does not tell whether it may be written
-    **dict.fromkeys(("versioned", "used_versioned", "unversioned", "used_unversioned"), "ptr"),  # names of capsules
 )
 """The facts by which native code reads arrays of other libraries; Python's objects in it live for ever."""
 
