@@ -65,10 +65,9 @@ class Versioned(ctypes.Structure):
     name = b"dltensor_versioned"
 
 
-_python = ctypes.pythonapi
-_new, _is_valid = _python.PyCapsule_New, _python.PyCapsule_IsValid
-_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_name = ctypes.c_char_p
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, _name, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, _name)(("PyCapsule_IsValid", ctypes.pythonapi))
 _DELETER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _COUNT = """
 define void @count(ptr %managed) {{
@@ -209,6 +208,21 @@ def test_what_is_unusual_is_left_to_numpy(numpy_made: list[Any]) -> None:
     ):
         assert not launches(value, out, numpy_made), vars(value)
         assert np.array_equal(out, x + 1), vars(value)
+
+
+@native_only
+def test_unaligned_elements_have_a_key_of_their_own(numpy_made: list[Any]) -> None:
+    """As NumPy's arrays have."""
+    x, out = np.arange(17, dtype=np.float32), np.zeros(16, np.float32)
+    add_one = kernel()
+    for _ in range(TIMES):
+        add_one[(1,)](Producer(x[1:]), out, 16, BLOCK=16)
+    unaligned = np.zeros(68, np.uint8)[1:65].view(np.float32)
+    unaligned[:] = x[1:]
+    numpy_made.clear()
+    add_one[(1,)](Producer(unaligned), out, 16, BLOCK=16)
+    assert numpy_made
+    assert np.array_equal(out, x[1:] + 1)
 
 
 @native_only
