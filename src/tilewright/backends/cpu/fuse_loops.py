@@ -120,8 +120,7 @@ class Planner:
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Whether the lazy `op` ends a chain of DEEPEST ops. Addresses stay together longer, as lines are seen, and so
-        do tiles that are in registers."""
+        """Whether the lazy `op` ends a chain of DEEPEST ops; LONGEST_ADDRESS of addresses, or tiles in registers."""
         if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
