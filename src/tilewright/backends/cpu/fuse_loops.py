@@ -59,6 +59,9 @@ from tilewright.transforms.matching import is_in
 DEEPEST = 100
 """Max def-use depth, in ops, before a value goes through a buffer; planning and emission recurse over operands."""
 
+LONGEST_ADDRESS = 150
+"""The same for addresses, which stay together longer, as lines are seen: at five calls per op Python's limit is 200."""
+
 MOVES = {
     "tt.broadcast": 4,
     "tt.cat": 50,
@@ -118,13 +121,12 @@ class Planner:
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Whether the lazy `op` ends a chain of DEEPEST ops. Addresses stay together longer, as lines are seen, and so
-        do tiles that are in registers."""
+        """Whether the lazy `op` ends a chain of DEEPEST ops; LONGEST_ADDRESS of addresses, or tiles in registers."""
         if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
         is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
-        if is_end and (depth >= 2 * DEEPEST or not (op.result in self.traded or is_affine(op.result))):
+        if is_end and (depth >= LONGEST_ADDRESS or not (op.result in self.traded or is_affine(op.result))):
             depth = 0
         self.depths.update(dict.fromkeys(op.results, depth))
         return not depth
