@@ -14,7 +14,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-_FUNCTION = re.compile(r"^(?=(?:\.visible |\.weak |\.extern )?\.(?:entry|func)\b)", re.MULTILINE)
+FUNCTION = re.compile(r"^(?=(?:\.visible |\.weak |\.extern )?\.(?:entry|func)\b)", re.MULTILINE)
+"""The start of a function, whose registers are its own."""
 _SUM = re.compile(r"\s*add\.s64\s+(%rd\d+), (%rd\d+), (-?\d+);")
 _ADDRESS = re.compile(r"\[ ?(%rd\d+)(?: ?\+ ?(-?\d+))? ?\]")
 _REGISTER = re.compile(r"%rd\d+")
@@ -25,7 +26,7 @@ _BLOCK_ENDS = re.compile(r"\s*[$\w]+:|\s*(?:@!?%p\d+\s+)?(?:bra|brx|ret|call|exi
 
 def fold_offsets(text: str) -> str:
     """PTX, in which addresses have their constant parts in the instructions."""
-    return "".join(_folded(part) if "add.s64" in part else part for part in _FUNCTION.split(text))
+    return "".join(_folded(part) if "add.s64" in part else part for part in FUNCTION.split(text))
 
 
 def _folded(function: str) -> str:

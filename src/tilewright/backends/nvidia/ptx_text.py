@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends.nvidia.address_offsets import fold_offsets
+from tilewright.backends.nvidia.thread_bits import bound_thread_bits
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
 _THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)")
@@ -41,7 +42,9 @@ def finish(text: str, *, keeps_debugging: bool) -> str:
         text: as LLVM writes it.
         keeps_debugging: ptxas is to keep all variables visible; it optimises nothing then.
     """
-    return text if keeps_debugging else fold_offsets(re.sub(r"^(\.target \w+), debug$", r"\1", text, flags=re.M))
+    if keeps_debugging:
+        return text
+    return bound_thread_bits(fold_offsets(re.sub(r"^(\.target \w+), debug$", r"\1", text, flags=re.M)))
 
 
 def kernel_name(text: str) -> str:

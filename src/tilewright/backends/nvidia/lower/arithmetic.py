@@ -76,6 +76,14 @@ def _clamp(lowerer: Lowerer, op: Clampf, element: str, operands: Sequence[str]) 
 # --- integers ---------------------------------------------------------------------------------------------------
 
 
+def _multiply(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    """A coordinate times a number keeps its constant part apart, which then becomes a part of addresses."""
+    value, factor = operands
+    if element_of(op.result.type) == "i32" and factor.lstrip("-").isdigit():
+        return lowerer.product(value, int(factor))
+    return shared_rule(lowerer, op, operands)
+
+
 def _quotient(*, signed: bool) -> Rule:
     def rule(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
         if _has_rule(op, operands):
@@ -164,6 +172,7 @@ RULES: dict[str, Rule] = {
     "arith.minimumf": _extreme("llvm.minimum"),
     "arith.minnumf": _extreme("llvm.minnum"),
     "arith.mulf": _fusible("fmul"),
+    "arith.muli": _multiply,
     "arith.remsi": _remainder(signed=True),
     "arith.remui": _remainder(signed=False),
     "arith.select": _select,

@@ -144,6 +144,7 @@ class Lowerer:
         self._buffers: dict[Value, Any] = {}
         self._once: dict[object, str] = {}
         self._once_for_all: dict[object, str] = {}
+        self._sums: dict[str, tuple[str, int]] = {}
 
     # ---- values ----
 
@@ -301,7 +302,17 @@ class Lowerer:
     def _sum(self, base: str, added: int) -> str:
         if base == "0" or not added:
             return str(added) if base == "0" else base
-        return self.once(("or", base, added), lambda: self.w.emit(f"or disjoint i32 {base}, {added}"))
+        found = self.once(("or", base, added), lambda: self.w.emit(f"or disjoint i32 {base}, {added}"))
+        self._sums[found] = base, added
+        return found
+
+    def product(self, value: str, factor: int) -> str:
+        """An i32 times a number; of a coordinate that is a sum, the product of its thread's part is written once."""
+        if value not in self._sums:
+            return self.w.emit(f"mul i32 {value}, {factor}")
+        base, added = self._sums[value]
+        first = self.once(("mul", base, factor), lambda: self.w.emit(f"mul i32 {base}, {factor}"))
+        return self.w.emit(f"add i32 {first}, {added * factor % 2**32}")
 
     # ---- shared memory ----
 
