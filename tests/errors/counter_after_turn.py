@@ -1,0 +1,15 @@
+"""A variable that had a value before two loops, and is the counter of the inner one, in the next turn of the outer one."""
+
+import tilewright as tw
+import tilewright.language as tl
+
+SIGNATURE = {"x": "*fp32", "n": "i32"}
+
+
+@tw.jit
+def kernel(x, n):
+    i = n
+    for k in range(n):
+        tl.store(x + k, i)
+        for i in range(3):
+            tl.store(x + i, 0.0)
