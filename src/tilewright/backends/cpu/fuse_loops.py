@@ -52,8 +52,9 @@ from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
-from tilewright.ir.dominance import follows, is_inside, is_under
+from tilewright.ir.dominance import follows, is_under
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import is_in
 
 DEEPEST = 100
 """Max def-use depth, in ops, before a value goes through a buffer; planning and emission recurse over operands."""
@@ -365,7 +366,7 @@ class Planner:
         """Let the regions of `op` read `buffer` where they use `value`."""
         read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
         read.result.name = value.name
-        for user in [u for u in value.uses if is_inside(u, op)]:
+        for user in [u for u in value.uses if u is not op and is_in(u, op)]:
             user.set_operands([read.result if v is value else v for v in user.operands])
 
     # ------------------------------------------------------------------ closing

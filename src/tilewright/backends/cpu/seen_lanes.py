@@ -142,17 +142,13 @@ def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bo
         value = waiting.pop()
         op = value.op
         if op is None or not isinstance(op.parent, Nest):
-            if _block_of(value) not in around or value not in written:
+            if value.block not in around or value not in written:
                 return False
         elif op.definition.elementwise or isinstance(op, Broadcast | ExpandDims | MakeRange | Splat | Trans):
             waiting += op.operands
         elif op.name != "arith.constant":
             return False
     return True
-
-
-def _block_of(value: Value) -> Block | None:
-    return value.owner.block if isinstance(value.owner, Op) else value.owner
 
 
 def blocks_around(op: Op) -> list[Block]:

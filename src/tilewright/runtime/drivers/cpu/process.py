@@ -75,7 +75,6 @@ class NativeRuntime:
         self.execute = self.function("execute", ctypes.c_int, pointer, pointer, word, word, word, pointer)
         self.classify = self.function("classify", ctypes.c_int, pointer, pointer, pointer, pointer)
         self.key_hash = self.function("key_hash", word, pointer, pointer, word)
-        self.find_layout = self.function("find_layout", pointer, pointer, word, pointer)
         self.publish = self.function("publish", None, pointer, pointer)
         self._kept: list[object] = []
         self._fill_table()

@@ -117,7 +117,6 @@ def _destroy_bound(f: Function, bound: Ptr) -> None:
             _delete_bound(f, bound)
     release(f, kernel)
     release(f, grid)
-    f.give()
 
 
 def _delete_bound(f: Function, bound: Lanes) -> None:
@@ -204,7 +203,6 @@ def _fill_slots(f: Function, record: Ptr, values: Ptr, launch: Ptr) -> None:
         conversion = f.get(FILL, fill, "conversion")
         value = f.load("i64", values, entry * 8)
         f.store(_converted(f, conversion, value), launch, index * 8 + LAUNCH_SLOTS)
-    f.give()
 
 
 def _converted(f: Function, conversion: Lanes, value: Lanes) -> Lanes:
