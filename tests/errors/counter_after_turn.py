@@ -1,4 +1,4 @@
-"""A variable that had a value before two loops, and is the counter of the inner one, in the next turn of the outer one."""
+"""A variable with a value before two loops, which is the counter of the inner one, in the outer one's next turn."""
 
 import tilewright as tw
 import tilewright.language as tl

@@ -175,7 +175,7 @@ def left_by_return(x, out, n, wanted):
 
 
 def counters_used_again(x, out, n, wanted):
-    """Variables of inner loops had a value before: a number, one that a loop was left with, or another loop's counter."""
+    """Variables of inner loops had a value before: a number, or what a loop was left with."""
     i = 5
     for k in range(n):
         for i in range(3):
