@@ -10,6 +10,7 @@ from tilewright.backends.cpu.join_rows import join_rows
 from tilewright.dialects.cpu import Nest
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
+from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
@@ -55,6 +56,14 @@ def test_rows_whose_elements_lie_apart_stay_alone() -> None:
         verify(module)
         assert join_rows(module, TARGET) == (rows > 1)
         assert together(module) == [rows, 1]
+
+
+def test_loops_inside_of_a_nest_go_along_its_rows() -> None:
+    """A nest of columns has its rows on another axis than `outer[-1]`, whose extent is taken for their number."""
+    text = print_op(after(SUMS_SIDE_BY_SIDE, "allocate_buffers"))
+    verify(parse_module(text))
+    with pytest.raises(VerificationError, match=r"cpu\.accumulate.* goes along the rows of a nest"):
+        verify(parse_module(text.replace("mode = rows", "mode = columns")))
 
 
 def test_nests_that_are_to_be_short_take_rows_of_one_vector_only() -> None:

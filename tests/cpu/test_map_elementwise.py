@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -244,6 +245,23 @@ def in_common_turns(x, y):
     return total
 
 
+@tw.jit
+def first_multiple(x, y):
+    """Elements return in different turns of two nested loops, or at the end."""
+    for i in range(4):
+        j = 0
+        while j < y:
+            if (x + j) % 3 == i:
+                return x * 100 + i * 10 + j
+            j += 2
+    return x - y
+
+
+def found_multiple(x: int, y: int) -> int:
+    found = [x * 100 + i * 10 + j for i in range(4) for j in range(0, y, 2) if math.fmod(x + j, 3) == i]
+    return found[0] if found else x - y
+
+
 def turned(x: int, y: int) -> int:
     for turn in range(4):
         x = x * 3 + turn if turn % 2 == 0 else x + y * turn if y > turn else x
@@ -266,11 +284,12 @@ LOOPS = [
     (common_divisors, 2, np.gcd),
     (sums, 1, lambda x, y: [summed(int(v), int(n)) for v, n in zip(x, y, strict=True)]),
     (in_common_turns, 1, lambda x, y: [turned(int(v), int(n)) for v, n in zip(x, y, strict=True)]),
+    (first_multiple, 1, lambda x, y: [found_multiple(int(v), int(n)) for v, n in zip(x, y, strict=True)]),
 ]
 
 
 @pytest.mark.parametrize("interpret", [False, True])
-@pytest.mark.parametrize(("function", "pack", "expected"), LOOPS, ids=["while", "pack", "for", "common"])
+@pytest.mark.parametrize(("function", "pack", "expected"), LOOPS, ids=["while", "pack", "for", "common", "return"])
 def test_loops(function: Any, pack: int, expected: Any, interpret: bool) -> None:
     x, y = integers(-5) + np.arange(N, dtype=np.int32) % 8, integers()
     x = np.abs(x) if pack > 1 else x

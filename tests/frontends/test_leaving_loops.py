@@ -174,9 +174,46 @@ def left_by_return(x, out, n, wanted):
         tl.store(out + n, n)
 
 
+def counters_used_again(x, out, n, wanted):
+    """Variables of inner loops had a value before: a number, or what a loop was left with."""
+    i = 5
+    for k in range(n):
+        for i in range(3):
+            tl.atomic_add(out + i, k)
+    for i in range(n):
+        if tl.load(x + i) == wanted:
+            break
+    tl.store(out + 15, i)
+    while n > 0:
+        for i in range(4, 6):
+            tl.atomic_add(out + i, n)
+        for k in range(n):
+            tl.atomic_add(out + 7, k)
+        n -= 1
+    j = wanted
+    for _ in range(wanted):
+        for j in range(2):
+            tl.atomic_add(out + 8 + j, 1)
+        j = _ * 2
+    tl.store(out + 14, j)
+
+
+def counted_down(x, out, n, wanted):
+    """An argument of 1 is a constant, with which the condition holds before the first turn."""
+    total = 0
+    while n > 0:
+        total += n
+        n -= 1
+    while wanted:
+        tl.store(out + wanted % 13, total)
+        wanted = wanted // 2
+    tl.store(out, total)
+
+
 KERNELS: list[Callable[..., None]] = [
     first_match, skipping, guarded_loads, condition_not_evaluated_again, downwards, at_the_end_of_the_integers,
     tiles_carried, unrolled, known_at_compile_time, returned, returned_tile, left_by_return,
+    counters_used_again, counted_down,
 ]  # fmt: skip
 INPUTS = np.array([5, 3, 7, 7, 2, 9, 4, 1, 8, 6, 6, 0, 11, 10, 12, 13], np.int32)
 CASES = [(1, 3), (5, 2), (8, 7), (12, 9), (16, 99)]

@@ -97,6 +97,15 @@ def assigned_in_a_condition(x):
     return y
 
 
+def counter_used_again(x, n):
+    i = 5
+    while n > 0:
+        for i in range(x):
+            n -= i
+        n -= 1
+    return n
+
+
 def loop_that_never_runs(x):
     while y := 0:
         x += y
@@ -133,6 +142,7 @@ CASES = {
     "assigned in `and`": (assigned_in_and, (X, Y)),
     "comprehension hides": (comprehension_hides, (X, Y)),
     "assigned in a condition": (assigned_in_a_condition, (X,)),
+    "counter used again": (counter_used_again, (np.arange(1, 60) % 4, np.arange(1, 60) % 7)),
     "loop that never runs": (loop_that_never_runs, (X,)),
     "tuple with None": (tuple_with_none, (X,)),
     "condition that stays": (condition_that_stays, (X, Y)),

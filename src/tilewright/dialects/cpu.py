@@ -126,9 +126,15 @@ class Nest(Op):
         self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number}
 
 
-@declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)
+def _verify_accumulate(op: Accumulate) -> None:
+    require(not isinstance(op.parent, Nest) or op.parent.mode == "rows", op, "goes along the rows of a nest")
+
+
+@declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE, verify=_verify_accumulate)
 class Accumulate(Op):
     """A counted loop that only reads memory and carries tiles; elements of the same index depend on each other only.
+
+    Only nests of rows have one: those of columns count their rows on another axis.
 
     Attributes:
         low, high, step: the bounds of the counter and its step.

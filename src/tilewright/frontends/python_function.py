@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.frontends import hir
 from tilewright.frontends.errors import NoSource
-from tilewright.language.python_code import UnsupportedSyntax
+from tilewright.language.python_code import TOO_DEEP, UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
 from tilewright.support.source import Span, function_lines, lines_around, syntax_tree
 
@@ -57,9 +57,14 @@ def parse(python: FunctionType) -> tuple[Source, SyntaxTree]:
 
     Raises:
         CompilationError: there is no source, or it is not that of a `def`.
-        Unsupported: it is that of an `async def`.
+        Unsupported: it is that of an `async def`, or Python needs more depth for its syntax tree than there is.
     """
-    source, tree = _read(python)
+    try:
+        source, tree = _read(python)
+    except RecursionError:
+        code = python.__code__
+        span = Span(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 1)
+        raise located(UnsupportedSyntax(TOO_DEEP), span) from None
     definition: ast.AST = tree.function
     if isinstance(definition, ast.AsyncFunctionDef):
         line = definition.lineno + tree.shift

@@ -32,6 +32,7 @@ from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op, Value
+from tilewright.ir.errors import require
 from tilewright.ir.types import PointerType, TensorType
 
 UNWRITTEN = 0x7B
@@ -102,9 +103,14 @@ def _nest(machine: Interpreter, op: Nest, *_: Any) -> Any:
 
 @executes("cpu.clip")
 def _clip(machine: Interpreter, op: Clip, mask: Any) -> Any:
-    """On whole tiles a nest computes all lanes, so nothing happens if the mask is on up to some lane."""
+    """On whole tiles a nest computes all lanes, so nothing happens if the mask is on up to some lane.
+
+    Raises:
+        VerificationError: the mask is off and on again.
+    """
     lanes = np.moveaxis(mask, op.axes.index(0 if op.phase == ALL_PHASES else max(op.axes)), -1)
-    assert not (lanes[..., 1:] & ~lanes[..., :-1]).any(), "a mask that ends a loop is on again behind the end"
+    on_again = lanes[..., 1:] & ~lanes[..., :-1]
+    require(not on_again.any(), op, "the mask that ends a loop is on again behind the end")
 
 
 @executes("cpu.programs_ahead")

@@ -34,6 +34,8 @@ class UnsupportedSyntax(Limit):
         return self.reason or INSTEAD.get(self.what, "not part of the Triton language")
 
 
+TOO_DEEP = "code that is nested this deeply"
+"""The name of code that readers would need more calls within calls for than Python allows."""
 _OUTSIDE_UNSEEN = "a kernel stores to memory, and helpers return values; variables outside stay as they are"
 INSTEAD: Mapping[str, str] = {
     "`:=` on the right of `and` or `or`": "whether it happens is only known at run time: assign before",
@@ -56,6 +58,7 @@ INSTEAD: Mapping[str, str] = {
     "`return` inside `with`": "leave the block first, then return",
     "`break` or `continue` inside `with`": "leave the block first",
     "`yield`": "a kernel stores its results, a helper returns a tuple",
+    TOO_DEEP: "give a part of it a name, or make it a function of its own",
     "a class": "define it outside of the kernel",
     "a comprehension over a range": "write the items out, or count with tl.static_range",
     "a loop over a tuple": "count with tl.static_range(len(t)), and take the item t[i]",

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.dialects.arith import Constant
+from tilewright.dialects.builtin import Poison
 from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.tt_program import Assert
 from tilewright.ir.builder import Builder
@@ -114,6 +115,10 @@ class LaneWriter:
 
     def _constant(self, op: Constant) -> None:
         """Nothing: constants are made where they are used."""
+
+    def _poison(self, op: Poison) -> None:
+        """Bind 0: any value will do, and it is the same in all lanes."""
+        self.bind(op.result, self.builder.constant(0, op.result.type))
 
     def elementwise(self, op: Op) -> None:
         (result,) = op.results
@@ -261,6 +266,7 @@ class LaneWriter:
         "scf.if": _if,
         "scf.while": _while,
         "tt.assert": _assert,
+        "ub.poison": _poison,
     }
 
 

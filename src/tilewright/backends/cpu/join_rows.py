@@ -35,9 +35,9 @@ def join_rows(module: Op, target: Target) -> bool:
 
 
 def _is_simple(op: NestOp) -> bool:
-    """Whether it has outer loops and no more than sums and writes; what is kept for one row allows one row only."""
+    """Whether it has rows and no more than sums and writes; what is kept for one row allows one row only."""
     sinks = [sink for sink in op.body if isinstance(sink, SINKS)]
-    has_rows = len(op.outer) > (op.mode != "rows")
+    has_rows = op.mode == "rows" and bool(op.outer)
     return has_rows and all(isinstance(r, Reduce) or (isinstance(r, Write) and not r.row) for r in sinks)
 
 
@@ -46,7 +46,7 @@ def _rows(op: NestOp, target: Target) -> int:
     turns = next((inner for inner in op.body if isinstance(inner, Accumulate)), None)
     if turns is not None:
         return _rows_of_turns(Nest(op), turns, target)
-    if op.mode != "rows" or op.outer[-1] == 1 or any(isinstance(inner, Load) for inner in op.body):
+    if op.outer[-1] == 1 or any(isinstance(inner, Load) for inner in op.body):
         return 1
     nest = Nest(op)
     extents = [nest.inner_extent(r) for r in nest.sinks]

@@ -7,7 +7,11 @@
 
 A variable is carried if the body stores it and it has a value before the loop. A value that is known at compile time
 stays known unless the body changes it: the body is evaluated with the value fixed, and once more if that was wrong. The
-body is evaluated once more, too, if it needs a wider type for a variable.
+body is evaluated once more, too, if it needs a wider type for a variable, or if a variable has no value at its end:
+
+    i = 5
+    while n > 0:
+        for i in range(3): …     i has no value from the outer loop on: it is not carried
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.language.values import same_constant
 
 AFTER_LOOP = "it gets its value inside a loop that may not run at all"
+AFTER_TURN = "it has no value after a turn of the loop, as it is the variable of a loop inside"
 
 
 class Carried:
@@ -32,6 +37,7 @@ class Carried:
         initial: the SSA values inside them before the loop (those left after `Turn.prune`).
         types: the types of all of them.
         wider: the structures of those variables that need other ones.
+        gone: the variables that have no value at the end of the body.
     """
 
     def __init__(self, frame: Frame[Any], structures: dict[str, Structure]) -> None:
@@ -44,6 +50,7 @@ class Carried:
                 self.initial += frame.domain.handles_of(self._before[name], structure)
         self.types = tuple(value.type for value in self.initial)
         self.wider: dict[str, Structure] = {}
+        self.gone: set[str] = set()
         self._constant: dict[int, Value] = {}
 
     def bind(self, frame: Frame[Any], handles: list[Value]) -> None:
@@ -53,7 +60,7 @@ class Carried:
             frame.names[name] = frame.domain.rebuild(structure, rest, name)
 
     def yielded(self, frame: Frame[Any], body: hir.Block, location: FileLocation) -> list[Value]:
-        """The SSA values of the variables now, at the end of the loop's `body`; those in `wider` are missing.
+        """The SSA values of the variables now, at the end of `body`; those in `wider` and in `gone` are missing.
 
         Raises:
             CompilationError: a variable has a type that does not go together with the one before the loop.
@@ -61,7 +68,10 @@ class Carried:
         domain = frame.domain
         handles: list[Value] = []
         for name, structure in self._structures.items():
-            value = frame.names.get(name)
+            if name not in frame.names:
+                self.gone.add(name)
+                continue
+            value = frame.names[name]
             wider = domain.wider(structure, value)
             if wider is None:
                 diagnostic = domain.carried_mismatch(frame, name, self._before[name], frame.names)
@@ -171,9 +181,10 @@ def settle(
         if turn is None:
             carried.discard()
             return carried, None
+        gone = carried.gone.union(fixed.keys() - turn.names.keys())
         changed = [name for name, value in fixed.items() if not same_constant(turn.names.get(name), value)]
         returns = hir.RESULT in turn.names and hir.RESULT not in frame.names
-        if not (changed or carried.wider or returns):
+        if not (gone or changed or carried.wider or returns):
             turn.prune(carried)
             carried.enter(frame)
             return carried, turn
@@ -181,6 +192,9 @@ def settle(
         for block in turn.blocks:
             discard(block)
         structures.update(carried.wider)
+        for name in gone:
+            del before[name], frame.names[name]
+            frame.lost[name] = AFTER_TURN
         if returns:  # nothing reads it before
             result = before[hir.RESULT] = frame.names[hir.RESULT] = domain.any_like(frame, turn.names[hir.RESULT])
             (fixed if domain.is_fixed(result) else structures)[hir.RESULT] = (
@@ -188,19 +202,25 @@ def settle(
             )
         for name in changed:
             value = fixed.pop(name)
+            if name in gone:
+                continue
             structures[name] = domain.structure_of(value)
             if not domain.handles_of(value, structures[name]):
                 raise frame.fail(domain.carried_mismatch(frame, name, value, turn.names), location)
 
 
 def repeat(frame: Frame[Any], step: hir.While) -> None:
-    """`while` as an scf.while; one whose condition is False at compile time vanishes."""
+    """`while` as an scf.while; one whose condition is False at compile time vanishes.
+
+    A condition that is True at compile time may be so before the body changes a variable only: whether the loop has no
+    end shows when it is known what it carries.
+    """
     domain, is_endless = frame.domain, False
 
     def holds() -> Any:
         nonlocal is_endless
         value = frame.valued(step.test, step.test_value)
-        is_endless = value is True and bool(step.left)
+        is_endless = isinstance(value, int) and bool(value)
         return (domain.certain(), {}) if is_endless else domain.loop_condition(frame, value, step.location)
 
     def test() -> Any:
@@ -209,7 +229,7 @@ def repeat(frame: Frame[Any], step: hir.While) -> None:
     stores = (*step.test.stores, *step.body.stores)
     if not run_while(frame, stores, (step.test, step.body), step.location, test, lambda: frame.run(step.body)):
         frame.run(step.test)
-    elif is_endless and frame.names[step.left] is False:
+    elif is_endless and (not step.left or frame.names[step.left] is False):
         domain.loop_condition(frame, True, step.location)
 
 

@@ -14,9 +14,15 @@ from tilewright.frontends.hir import Register
 
 
 def read_binary(reader: Reader, node: ast.BinOp) -> Register:
-    """`a + b`."""
-    left, right = reader.expression(node.left), reader.expression(node.right)
-    return reader.operate(node, binary_operator(reader, node, node.op), left, right)
+    """`a + b`; `a + b + … + z`, whose left side is as deep as it is long, without recursion."""
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    left = reader.expression(chain[-1].left)
+    for inner in reversed(chain):
+        right = reader.expression(inner.right)
+        left = reader.operate(inner, binary_operator(reader, inner, inner.op), left, right)
+    return left
 
 
 def binary_operator(reader: Reader, node: ast.AST, op: ast.operator) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from tilewright.frontends import hir
 from tilewright.frontends.hir_writer import HirWriter
 from tilewright.frontends.python_function import Source, SyntaxTree
 from tilewright.ir.attributes import FileLocation
-from tilewright.language.python_code import UnsupportedSyntax
+from tilewright.language.python_code import TOO_DEEP, UnsupportedSyntax
 from tilewright.support.diagnostics import located
 from tilewright.support.source import Span
 
@@ -86,7 +86,10 @@ class Reader(HirWriter):
         read = self._statements.get(node.__class__)
         if read is None:
             self.refuse(node, _DESCRIPTIONS.get(node.__class__, type(node).__name__))
-        read(self, node, *rest)
+        try:
+            read(self, node, *rest)
+        except RecursionError:
+            self.refuse(node, TOO_DEEP)
 
     def operate(self, node: ast.AST, function: Callable[..., Any], *operands: hir.Register) -> hir.Register:
         """Put `function(*operands)`; the register of the result."""
@@ -170,10 +173,10 @@ def always_leaves(node: ast.stmt) -> bool:
 
 def _same_loop(node: ast.AST) -> Iterator[ast.AST]:
     """The node and what is inside it, without the bodies of other loops."""
-    yield node
-    inside = node.orelse if isinstance(node, (ast.For, ast.While)) else ast.iter_child_nodes(node)
-    for inner in inside:
-        yield from _same_loop(inner)
+    nodes = [node]
+    for inner in nodes:
+        yield inner
+        nodes += inner.orelse if isinstance(inner, (ast.For, ast.While)) else ast.iter_child_nodes(inner)
 
 
 COMPOUND = (ast.For, ast.If, ast.While)

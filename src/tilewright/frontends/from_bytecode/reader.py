@@ -28,6 +28,7 @@ from tilewright.frontends.from_bytecode.opcodes import (
 )
 from tilewright.frontends.from_bytecode.stack_machine import Failure, Items, Register, StackMachine
 from tilewright.frontends.hir_writer import BREAK, CONTINUE
+from tilewright.language.python_code import TOO_DEEP
 
 
 class Reader(StackMachine):
@@ -51,7 +52,10 @@ class Reader(StackMachine):
     def function(self) -> None:
         """Put the steps of the whole function."""
         self._refuse_try()
-        self._region(self._flow.entry, self._flow.end)
+        try:
+            self._region(self._flow.entry, self._flow.end)
+        except RecursionError:
+            self.refuse(TOO_DEEP)
 
     def _refuse_try(self) -> None:
         """Refuse `try`, which instructions do not show where they are reached."""
