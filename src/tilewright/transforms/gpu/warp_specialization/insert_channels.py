@@ -295,7 +295,7 @@ def _columns(op: Op) -> int:
 
 
 def _wait_for_products(product: WarpGroupDot) -> None:
-    """Let the innermost loop around `product` wait for it in each step: a barrier tells at once that its places are free."""
+    """Let the innermost loop around `product` wait for it in each step: then a barrier tells that places are free."""
     parent = product.parent
     while parent is not None and not isinstance(parent, For):
         parent = parent.parent

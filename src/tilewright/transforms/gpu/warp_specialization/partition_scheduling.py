@@ -7,9 +7,12 @@
       %y = ttng.tmem_load …; "epilogue"(%y)                ttg.partition = array<i32: 0>     all else
     } {tt.warp_specialize}
 
-Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products in
-tensor memory, if a copy or a product needs what the default partition computes other than through a buffer, or if it is
-not known which ops access the buffers of products.
+Products of warp groups (sm_90) are done by the default partition, whose registers have the sums; such loops are divided
+where Triton divides them: with one group of warps, several stages, and operands that come by descriptor alone.
+
+Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products, if a
+copy or a product needs what the default partition computes other than through a buffer, or if it is not known which ops
+access the buffers of products.
 """
 
 from __future__ import annotations
@@ -72,7 +75,7 @@ def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> 
 def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
     """Mark the ops of `loop`, with copies by threads if it can be, and else without."""
     copies = _copies_by_threads(loop, facts)
-    if copies and any(isinstance(op, WarpGroupDot) for op in loop.walk()):
+    if copies and _has_groups_products(loop):
         return False
     return (bool(copies) and _schedule(loop, copies)) or _schedule(loop, ())
 
@@ -92,9 +95,8 @@ def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]
 def _can_be_divided(loop: For, options: StageOptions) -> bool:
     """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
     workers = workers_of(loop)
-    if any(isinstance(op, WarpGroupDot) for op in loop.walk()) and not (
-        workers.warps == WARP_GROUP and stages_of(loop, options.num_stages) > 1
-    ):
+    is_usual = workers.warps == WARP_GROUP and stages_of(loop, options.num_stages) > 1
+    if _has_groups_products(loop) and not is_usual:
         return False
     if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(function_around(loop)):
         return False
@@ -104,6 +106,11 @@ def _can_be_divided(loop: For, options: StageOptions) -> bool:
             return False
         parent = parent.parent
     return not any(_concerns_all(op) for op in loop.walk())
+
+
+def _has_groups_products(loop: For) -> bool:
+    """Whether groups of warps multiply in `loop` what lies in shared memory."""
+    return any(isinstance(op, WarpGroupDot) for op in loop.walk())
 
 
 def _concerns_all(op: Op) -> bool:
