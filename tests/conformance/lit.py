@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,10 @@ PAGE = HERE.parents[1] / "docs" / "conformance.md"
 HEADING = "# Triton's lit tests"
 SPELLINGS = {"3.5": (("ttg.barrier local", "gpu.barrier"), ("pendings = 0 : i32, read_only}", "pendings = 0 : i32}"))}
 """Texts that a version writes otherwise: its barriers do not say which memory they order, its waits not what for."""
+NAMES = re.compile(
+    r'(?:[a-z]\w*\.[a-z][\w.]*|\bpartition\d?|\btc_gen5_mma|\btmem_load)(?: = (?:\d+|array<[^>]*>))?|"\w+"'
+)
+"""Ops and attributes with their numbers in a line that FileCheck looks for."""
 SECONDS = 30
 """Max seconds that the passes may take for one segment."""
 
@@ -377,6 +382,9 @@ def page(found: dict[str, dict[str, list[Result] | None]], plan: dict[str, Any])
     yield from ("", "## Functions that fail", "", "| file | functions | reason |", "|---|---|---|")
     for name, columns in found.items():
         yield from _failures(name, columns, plan.get("reasons", {}))
+    yield from ("", plan["details"]["introduction"].strip(), "")
+    yield from ("| file | function | version | not there |", "|---|---|---|---|")
+    yield from _details(found, plan["details"]["files"])
 
 
 def _cell(results: list[Result] | None) -> str:
@@ -389,6 +397,27 @@ def _total(columns: Sequence[list[Result] | None]) -> str:
     everything = [result for results in columns for result in results or ()]
     passed = sum(not result.problem for result in everything)
     return f"{passed} of {len(everything)} ({passed / max(1, len(everything)):.1%})"
+
+
+def _details(found: dict[str, dict[str, list[Result] | None]], names: Sequence[str]) -> Iterator[str]:
+    """A row per function that fails in these files: what it wants first that is not there."""
+    for name in names:
+        rows: dict[tuple[str, str], list[str]] = {}
+        for title, results in found[name].items():
+            for result in results or ():
+                if result.problem:
+                    rows.setdefault((result.name, unmet(result.problem)), []).append(title)
+        for (function, wanted), titles in rows.items():
+            yield f"| {name} | `{function}` | {', '.join(dict.fromkeys(titles))} | {wanted} |"
+
+
+def unmet(problem: str) -> str:
+    """The first thing that a function wants and does not get: ops and attributes of a line, or a diagnostic."""
+    first, *lines = problem.strip().splitlines()
+    wanted = re.search(r"CHECK[\w-]*: *(.*)", lines[0]) if lines and "error: CHECK" in first else None
+    if wanted is None:
+        return first.partition(", did you")[0].replace("|", "\\|")
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(NAMES.findall(wanted[1]))) or "another line"
 
 
 def _failures(name: str, columns: dict[str, list[Result] | None], reasons: dict[str, str]) -> Iterator[str]:

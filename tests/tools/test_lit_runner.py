@@ -116,6 +116,9 @@ def test_run_lines(lit: ModuleType) -> None:
 def test_page(lit: ModuleType, golden: object) -> None:
     plan = {"trees": {"old": "", "new": ""}, "introduction": "About.", "files": {"One": ["a.mlir", "b.mlir"]}}
     plan["reasons"] = {"a.mlir::f*": "no function of that kind"}
-    some = [lit.Result("f", "wrong"), lit.Result("g"), lit.Result("h", "there is no pass x, did you mean y?")]
+    plan["details"] = {"introduction": "One by one.", "files": ["a.mlir"]}
+    wanted = "// CHECK-NEXT: nvws.op %a {ttg.partition = array<i32: 1>}"
+    failed = f"check:3:1: error: CHECK-NEXT: expected string not found in input\n  {wanted}\n  ^"
+    some = [lit.Result("f", failed), lit.Result("g"), lit.Result("h", "there is no pass x, did you mean y?")]
     found = {"a.mlir": {"old": some, "new": some[:2]}, "b.mlir": {"old": [lit.Result("k", "bad")], "new": None}}
     golden("\n".join(lit.page(found, plan)) + "\n", "opt/lit_page.md")

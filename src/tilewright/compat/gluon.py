@@ -23,24 +23,17 @@ class GluonASTSource(ASTSource):
     """A kernel of Gluon for a signature."""
 
 
-@dataclass(init=False)
+@dataclass
 class TensorDescriptor(Descriptor):
     """A tensor descriptor with the layout of its tiles."""
 
-    layout: NVMMASharedLayout | None = None
-
-    def __init__(
-        self,
-        base: Any,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        block_shape: Sequence[int],
-        layout: NVMMASharedLayout,
-        padding: str = "zero",
-        round_f32_to_tf32: bool = False,
-    ) -> None:
-        self.layout = layout
-        super().__init__(base, shape, strides, block_shape, padding, round_f32_to_tf32)
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    layout: NVMMASharedLayout
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
 
     @staticmethod
     def from_tensor(
@@ -51,17 +44,16 @@ class TensorDescriptor(Descriptor):
         round_f32_to_tf32: bool = False,
     ) -> TensorDescriptor:
         """The descriptor of a whole tensor."""
-        return TensorDescriptor(
-            tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32
-        )
+        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32)
 
 
 NEAREST, FARTHEST = {3: -32768, 4: -128, 5: -16}, {3: 32767, 4: 127, 5: 15}
 """The least and the largest distance of a corner of the box of pixels, by the number of axes."""
 LONGEST_STEP = 8
+"""The largest distance from one pixel to the next, in elements of an axis."""
 
 
-@dataclass(init=False)
+@dataclass
 class TensorDescriptorIm2Col(Descriptor):
     """A tensor descriptor of images (N, …, C), whose blocks are pixels and their channels, as a convolution multiplies.
 
@@ -73,27 +65,16 @@ class TensorDescriptorIm2Col(Descriptor):
             from the last pixel of an image.
     """
 
-    layout: NVMMASharedLayout | None = None
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    layout: NVMMASharedLayout
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
     element_strides: Sequence[int] | None = None
     pixel_box_lower_corner: Sequence[int] | None = None
     pixel_box_upper_corner: Sequence[int] | None = None
-
-    def __init__(
-        self,
-        base: Any,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        block_shape: Sequence[int],
-        layout: NVMMASharedLayout,
-        padding: str = "zero",
-        round_f32_to_tf32: bool = False,
-        element_strides: Sequence[int] | None = None,
-        pixel_box_lower_corner: Sequence[int] | None = None,
-        pixel_box_upper_corner: Sequence[int] | None = None,
-    ) -> None:
-        self.layout, self.element_strides = layout, element_strides
-        self.pixel_box_lower_corner, self.pixel_box_upper_corner = pixel_box_lower_corner, pixel_box_upper_corner
-        super().__init__(base, shape, strides, block_shape, padding, round_f32_to_tf32)
 
     def _requirements(self) -> list[tuple[str, bool]]:
         rank, steps = len(self.shape), self.element_strides or (1,) * len(self.shape)
@@ -125,8 +106,7 @@ class TensorDescriptorIm2Col(Descriptor):
         """The descriptor of all images of a tensor."""
         return TensorDescriptorIm2Col(
             tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32,
-            element_strides=element_strides, pixel_box_lower_corner=pixel_box_lower_corner,
-            pixel_box_upper_corner=pixel_box_upper_corner,
+            element_strides, pixel_box_lower_corner, pixel_box_upper_corner,
         )  # fmt: skip
 
 

@@ -23,9 +23,8 @@ from tilewright.runtime.drivers.cpu.launcher import know_descriptors
 ALIGNMENT, MAX_RANK = 16, 5
 
 
-@dataclass
 class Descriptor:
-    """A tensor that kernels read and write block by block.
+    """A tensor that kernels read and write block by block; its kinds are data classes with these fields.
 
     Attributes:
         shape, strides: in elements; the last stride is 1.
@@ -38,8 +37,8 @@ class Descriptor:
     shape: Sequence[int]
     strides: Sequence[int]
     block_shape: Sequence[int]
-    padding: str = "zero"
-    round_f32_to_tf32: bool = False
+    padding: str
+    round_f32_to_tf32: bool
 
     def __post_init__(self) -> None:
         for requirement, met in self._requirements():
@@ -72,6 +71,13 @@ def _is_float(dtype: Any) -> bool:
 @dataclass
 class TensorDescriptor(Descriptor):
     """A tensor descriptor."""
+
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
 
     @staticmethod
     def from_tensor(

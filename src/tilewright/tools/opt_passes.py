@@ -58,7 +58,7 @@ from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
-from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory
+from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
@@ -198,6 +198,7 @@ PASSES: tuple[Row, ...] = (
     ),
     _row(rewrite_tensor_pointer),
     _row(rewrite_tensor_pointer_by_axis, "triton-rewrite-tensor-pointer"),
+    _row(remove_tensor_memory_tokens, "triton-nvidia-gpu-remove-tmem-tokens", "TTGIR"),
     _row(schedule_loops, "tritongpu-schedule-loops", "TTGIR"),
     _row(structure_control_flow),
     _row(symbol_dce, "symbol-dce"),

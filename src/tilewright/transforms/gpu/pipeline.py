@@ -122,7 +122,7 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
             Pass("assign_latencies", partial(assign_latencies, options=stages), "which loads run ahead, and how far"),
             Pass("schedule_loops", schedule_loops, "all other ops find their place around them"),
             *_since(
-                FIRST_TENSOR_MEMORY,
+                FIRST_TMA,
                 options,
                 Pass(
                     "automatic_warp_specialization",

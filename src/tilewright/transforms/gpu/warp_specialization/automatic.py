@@ -21,7 +21,7 @@ from tilewright.transforms.gpu.warp_specialization.partition_scheduling import p
 
 def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Divide the loops of `module` that ask for it among groups of warps."""
-    if not partition_scheduling(module):
+    if not partition_scheduling(module, options):
         return False
     remove_tensor_memory_tokens(module)  # barriers order accesses from now on
     insert_channels(module, options)

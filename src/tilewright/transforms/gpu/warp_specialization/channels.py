@@ -23,7 +23,7 @@ from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore, MemDescView
-from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
@@ -32,7 +32,9 @@ from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, partitions_of_op
 from tilewright.transforms.matching import is_in
 
-ACCESSES = (TensorCoreMma, TmemLoad, TmemStore, LocalLoad, LocalStore)
+PRODUCTS = (TensorCoreMma, WarpGroupDot)
+"""Products whose operands lie in shared memory."""
+ACCESSES = (*PRODUCTS, TmemLoad, TmemStore, LocalLoad, LocalStore)
 """Ops on a buffer that partitions may share."""
 
 
@@ -100,7 +102,7 @@ def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
     """
     found: dict[LocalAlloc | TmemAlloc, None] = {}
     for op in loop.walk():
-        if isinstance(op, TensorCoreMma):
+        if isinstance(op, PRODUCTS):
             for value in op.operands:
                 if isinstance(value.type, MemDescType):
                     found[_origin(value)] = None

@@ -27,14 +27,14 @@ from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc
-from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.functions import function_around
-from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
+from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, NUM_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.schedule import Writer
@@ -99,6 +99,8 @@ class _Inserter:
         for op in list(self.loop.walk()):
             if isinstance(op, TensorCoreMma):
                 op.attributes = {**op.attributes, "is_async": UNIT}
+            elif isinstance(op, WarpGroupDot):
+                _wait_for_products(op)
 
     def _places_of(self, channel: Channel) -> int:
         """How many places the buffers of a channel have: one, if what is there must stay or nobody would run ahead."""
@@ -290,6 +292,15 @@ def _columns(op: Op) -> int:
         return 0
     type = buffer_type(op.results[0])
     return type.numel * type.bits // 32 // ROWS
+
+
+def _wait_for_products(product: WarpGroupDot) -> None:
+    """Let the innermost loop around `product` wait for it in each step: then a barrier tells that places are free."""
+    parent = product.parent
+    while parent is not None and not isinstance(parent, For):
+        parent = parent.parent
+    assert parent is not None, "the product is in a loop"
+    parent.attributes = {**parent.attributes, NUM_STAGES: Number(0, i32)}
 
 
 def _write_no_start(alloc: TmemAlloc) -> None:

@@ -46,7 +46,6 @@ def partition_loops(module: Op) -> bool:
 def _partition(loop: For) -> None:
     at = OpBuilder(loop)
     used = [result for result in loop.results if result.uses]
-    barrier = _barrier(loop)
     numbers = sorted({number for op in loop.walk() for number in partitions_of_op(op)} - {DEFAULT})
     slices = [Slice(loop, number) for number in numbers]
     mapping: dict[Value, Value] = {}
@@ -54,7 +53,7 @@ def _partition(loop: For) -> None:
     Slice(loop, DEFAULT, results=used).write(default, mapping)
     default.append(Op.create("ttg.warp_yield", [mapping[value] for value in used], location=loop.location))
     captures = list(dict.fromkeys(value for part in slices for value in part.captured if not _is_constant(value)))
-    operands = [*captures, barrier]
+    operands = [*captures, *([_barrier(loop)] if any(map(_multiplies, slices)) else ())]
     regions = [Region([_body(part, operands)]) for part in slices]
     attributes: dict[str, Attribute] = {
         "partitionNumWarps": DenseArray(i32, (workers_of(loop).warps,) * len(slices))

@@ -7,9 +7,12 @@
       %y = ttng.tmem_load …; "epilogue"(%y)                ttg.partition = array<i32: 0>     all else
     } {tt.warp_specialize}
 
-Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products in
-tensor memory, if a copy or a product needs what the default partition computes other than through a buffer, or if it is
-not known which ops access the buffers of products.
+Products of warp groups (sm_90) are done by the default partition, whose registers have the sums; such loops are divided
+where Triton divides them: with one group of warps, several stages, and operands that come by descriptor alone.
+
+Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products, if a
+copy or a product needs what the default partition computes other than through a buffer, or if it is not known which ops
+access the buffers of products.
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
-from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import function_around, is_public
+from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
@@ -54,21 +58,25 @@ CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarri
 """Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
+WARP_GROUP = 4
+"""The number of warps that multiply together."""
 MOST_WARPS = 32
 """The number of warps that a block can have."""
 
 
-def partition_scheduling(module: Op) -> bool:
+def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
     """Give the ops of the loops of `module` that ask for it partitions."""
     loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
     facts = analyze_axis_info(module) if loops else {}
-    scheduled = [loop for loop in loops if _can_be_divided(loop) and _schedule_somehow(loop, facts)]
+    scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule_somehow(loop, facts)]
     return bool(scheduled)
 
 
 def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
     """Mark the ops of `loop`, with copies by threads if it can be, and else without."""
     copies = _copies_by_threads(loop, facts)
+    if copies and _has_groups_products(loop):
+        return False
     return (bool(copies) and _schedule(loop, copies)) or _schedule(loop, ())
 
 
@@ -84,9 +92,12 @@ def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]
     return [load for load in found if async_load_of(load, 1, facts) is not None]
 
 
-def _can_be_divided(loop: For) -> bool:
+def _can_be_divided(loop: For, options: StageOptions) -> bool:
     """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
     workers = workers_of(loop)
+    is_usual = workers.warps == WARP_GROUP and stages_of(loop, options.num_stages) > 1
+    if _has_groups_products(loop) and not is_usual:
+        return False
     if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(function_around(loop)):
         return False
     parent = loop.parent
@@ -95,6 +106,11 @@ def _can_be_divided(loop: For) -> bool:
             return False
         parent = parent.parent
     return not any(_concerns_all(op) for op in loop.walk())
+
+
+def _has_groups_products(loop: For) -> bool:
+    """Whether groups of warps multiply in `loop` what lies in shared memory."""
+    return any(isinstance(op, WarpGroupDot) for op in loop.walk())
 
 
 def _concerns_all(op: Op) -> bool:
@@ -139,7 +155,8 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     given: set[Value] = {alloc.results[0] for alloc in buffers}
     written = [alloc.source for alloc in buffers if alloc.source is not None and load_of(alloc) is None]
     results: list[Value] = [result for result in loop.results if result.uses]
-    slices = {number: Slice(loop, number, given) for number in (MMA, LOAD)}
+    multiplies = any(isinstance(op, TensorCoreMma) for op in loop.walk())
+    slices = {number: Slice(loop, number, given) for number in ((MMA, LOAD) if multiplies else (LOAD,))}
     slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written])
     for op in loop.walk():
         found = [number for number, part in slices.items() if op in part.ops]
