@@ -12,7 +12,7 @@ from loop_native import block_of, compiled, module_of
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
-from tilewright.backends.cpu.nest.loops import lower_nest
+from tilewright.backends.cpu.lower_nests import lower_nest
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.dialects.arith import Constant

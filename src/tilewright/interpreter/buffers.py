@@ -82,7 +82,7 @@ def _arena(machine: Interpreter, op: Op) -> Array:
 
 
 @executes("cpu.write")
-def _write(machine: Interpreter, op: Write, tile: Any, buffer: Any) -> Any:
+def _write(machine: Interpreter, op: Write, tile: Any, buffer: Any, *_: Any) -> Any:
     if op.row:
         machine.rows[op.buffer] = np.array(tile)
         buffer[...] = UNWRITTEN
@@ -134,7 +134,7 @@ def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, _: Any, *mask
 
 
 @executes("cpu.dot")
-def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any) -> Any:
+def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
     start = np.zeros_like(c) if op.zero_init else c
     c[...] = multiply_add(a, b, start)

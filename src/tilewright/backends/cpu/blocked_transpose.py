@@ -53,13 +53,13 @@ def blocked_transpose(module: Op, target: Target) -> bool:
             b.location, lanes = nest.location, _side(nest, target)
             if not lanes:
                 continue
-            if facts := _facts(b, nest, target, lanes):
+            if facts := _facts(nest, target, lanes):
                 found |= _put_squares(b, nest, target, nest, facts, lanes, ())
                 continue
             for strides in _strides_across(nest):
                 version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
                 side = min(lanes, SIDE_AT_LAUNCH)
-                if facts := _facts(b, version, target, side):
+                if facts := _facts(version, target, side):
                     found |= _put_squares(b, nest, target, version, facts, side, strides)
     return found
 
@@ -108,16 +108,15 @@ def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
     return condition
 
 
-def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> Facts:
+def _facts(nest: Nest, target: Target, lanes: int) -> Facts:
     """The attributes of stores and loads of `nest` by squares; none where these would gain nothing."""
-    dropped = Block()  # what is built here tells where neighbours are
-    with b.into(dropped):
-        c = context_of(b, nest, target, lanes)
-        found: Facts = {}
-        for op in nest.body:
-            if isinstance(op, STORES):
-                found |= _facts_of(c, op)
-    for op in dropped:
+    dropped = LoopBuilder(Block())  # what is built here tells where neighbours are
+    c = context_of(dropped, nest, target, lanes)
+    found: Facts = {}
+    for op in nest.body:
+        if isinstance(op, STORES):
+            found |= _facts_of(c, op)
+    for op in dropped.block:
         op.drop_uses()
     return {op: facts for op, facts in found.items() if facts}
 

@@ -14,6 +14,7 @@ from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_byt
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
+from tilewright.backends.cpu.copy_elision import copy_elision
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
@@ -40,6 +41,7 @@ from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.prefetch_rows import prefetch_rows
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.store_columns import store_columns
@@ -183,6 +185,12 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         ),
         Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
+        Pass("seen_lanes", partial(seen_lanes, target=target), "what nobody sees is neither computed nor copied"),
+        Pass(
+            "copy_elision",
+            partial(copy_elision, target=target),
+            "once it is known how much of its operands a product reads",
+        ),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -130,7 +130,7 @@ class Context:
         self.wraps = False
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
-        self.seen: Mapping[tuple[Value, int], Scalar] = {}
+        self.seen: dict[tuple[Value, int], Scalar] = {}
         self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 

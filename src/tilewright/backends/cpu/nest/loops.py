@@ -11,14 +11,13 @@ for 16 rows, for 16 columns:              stores across the loads, which the pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import MappingProxyType
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.context import Context, Hoisted
+from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
@@ -37,9 +36,7 @@ from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
 from tilewright.backends.cpu.nest.widths import lanes_of_chunk
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Write
-from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
@@ -47,43 +44,6 @@ from tilewright.ir.types import i1, i64
 
 COLUMN_CHUNKS = 2
 """Columns take this many vectors side by side, so that a row's cache line is used whole."""
-
-
-def lower_nest(
-    builder: LoopBuilder,
-    op: NestOp,
-    target: Target,
-    scalar: Callable[[Value], Scalar],
-    *,
-    optimize_size: bool = False,
-    wraps: bool = False,
-    hoisted: Hoisted | None = None,
-    ends: Sequence[Scalar] | None = None,
-    seen: Mapping[tuple[Value, int], Scalar] = MappingProxyType({}),
-) -> list[Value]:
-    """Build the loops of the cpu.nest `op`.
-
-    Args:
-        builder: where the ops go.
-        op: the nest.
-        target: the machine.
-        scalar: what a scalar, or the buffer at some address, from outside the nest is.
-        optimize_size: little code counts for more than speed, even if the nest does not say so.
-        wraps: ranges modulo something probably wrap.
-        hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
-        ends: how many rows and columns of a matrix anybody needs; None: all.
-        seen: how many elements of a buffer along an axis other nests show, where that is known.
-
-    Returns the nest's results.
-    """
-    nest = Nest(op)
-    by_rows = nest.mode == "rows"
-    c = Context(builder, target, scalar, len(nest.outer) + by_rows)
-    c.runs, c.optimize_size, c.wraps, c.hoisted = op.runs, optimize_size or op.optimize_size, wraps, hoisted
-    c.ends, c.seen = ends, seen
-    c.programs = 1 if op.programs is None else scalar(op.programs)
-    c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
-    return NestBuilder(c, nest).build()
 
 
 class NestBuilder:
