@@ -11,6 +11,7 @@ from loop_native import block_of, compiled, module_of
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.cpu.lower_nests import lower_nest
 from tilewright.backends.cpu.pipeline import loop_passes
@@ -168,11 +169,13 @@ def lowered(kernel: Any, target: Target) -> Op:
     """The loops of a kernel, program 0, as a function of its own."""
     array = np.zeros(2 * N, np.float32)
     text = kernel.warmup(array, array, 2, BLOCK=N, grid=(1,)).asm["ttcir"]
-    (function,) = functions_of(parse_module(text))
-    return module_of(lambda b, *arguments: build(b, function, arguments, target), [v.type for v in function.body.args])
+    module = parse_module(text)
+    choose_widths(module, target)
+    (function,) = functions_of(module)
+    return module_of(lambda b, *arguments: build(b, function, arguments), [v.type for v in function.body.args])
 
 
-def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: Target) -> None:
+def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...]) -> None:
     known: dict[Value, Any] = dict(zip(function.body.args, arguments, strict=True))
 
     def scalar(value: Value) -> Any:
@@ -183,7 +186,7 @@ def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: 
     for op in function.body:
         if isinstance(op, Nest):
             op.attributes["runs"] = Keyword("program")
-            found = lower_nest(b, op, target, scalar, hoisted=hoisted)
+            found = lower_nest(b, op, scalar, hoisted=hoisted)
             known.update(zip(op.results, found, strict=True))
         elif isinstance(op, Alloc):
             tile = tile_of(op.result.type)

@@ -501,6 +501,7 @@ INPUTS = {
     "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,
     "merge_programs": TILES_IN_A_ROW,
+    "choose_widths": SUMS_SIDE_BY_SIDE,
     "join_rows": SUMS_SIDE_BY_SIDE,
     "clip_to_mask": MASKED_SUM,
     "seen_lanes": PART_OF_A_PRODUCT,

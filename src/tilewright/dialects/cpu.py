@@ -28,10 +28,12 @@ computes what its ops would compute one after the other; the lowering may only i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.dialects.tt_program import AXES
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
@@ -91,6 +93,7 @@ class Write(Op):
 def _verify_nest(op: Nest) -> None:
     require(op.given is None or op.given.type in (i1, i64), op, "is given an i1 or an i64")
     require(op.programs is None or op.mode == "rows", op, "has rows that go on")
+    require(min(op.lanes, op.together, *op.chunks) > 0, op, "takes vectors and rows, one at least")
 
 
 @declares("cpu.nest", regions=1, effect=Effect.RECURSIVE, verify=_verify_nest)
@@ -106,6 +109,8 @@ class Nest(Op):
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
         wraps: ranges modulo something probably wrap.
+        lanes: the lanes of a vector, at most; columns take as many side by side.
+        chunks: the number of vectors in a turn of each inner loop, phase by phase; without it: one.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
         together: the number of rows that go side by side.
     """
@@ -116,6 +121,7 @@ class Nest(Op):
     outer = Integers("outer")
     axis = Integer("axis", -1)
     runs, optimize_size, wraps = Word("runs", ""), Flag("optimize_size"), Flag("wraps")
+    lanes, chunks = Integer("lanes", 1), Integers("chunks")
     square, together = Integer("square", 0), Integer("together", 1)
     region = RegionOf()
     body = Body()
@@ -134,14 +140,23 @@ class Nest(Op):
         return self.given if self.given is not None and self.given.type is i64 else None
 
     def mark(
-        self, *, runs: str = "", optimize_size: bool = False, wraps: bool = False, square: int = 0, together: int = 1
+        self,
+        *,
+        runs: str = "",
+        optimize_size: bool = False,
+        wraps: bool = False,
+        lanes: int = 1,
+        chunks: Sequence[int] = (),
+        square: int = 0,
+        together: int = 1,
     ) -> None:
         """Set those of these attributes that say something."""
-        numbers = {"square": square, "together": together if together > 1 else 0}
+        numbers = {"lanes": lanes, "square": square, "together": together}
         self.attributes |= {"runs": Keyword(runs)} if runs else {}
+        self.attributes |= {"chunks": DenseArray(i64, tuple(chunks))} if max(chunks, default=1) > 1 else {}
         flags = {"optimize_size": optimize_size, "wraps": wraps}
         self.attributes |= {name: True for name, is_so in flags.items() if is_so}
-        self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number}
+        self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number > 1}
 
 
 @declares("cpu.accumulate", regions=1, effect=Effect.RECURSIVE)
@@ -152,11 +167,12 @@ class Accumulate(Op):
         low, high, step: the bounds of the counter and its step.
         inits: the values that the carried ones start with.
         body: its block, whose arguments are the counter and the carried values.
+        at_once: so many vectors of each carried tile go through one loop.
     """
 
     __slots__ = ()
     low, high, step = Operand(0), Operand(1), Operand(2)
-    inits = Operands(3)
+    inits, at_once = Operands(3), Integer("at_once", 1)
     region = RegionOf()
     body = Body()
 

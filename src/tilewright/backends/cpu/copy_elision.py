@@ -201,7 +201,7 @@ class _Tile:
         source = source_of(write.value)
         assert source is not None, "only copies of loads are elided"
         self.source = source
-        self.c = Context(b, target, operand_of, 1)
+        self.c = Context(b, operand_of, 1)
         dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
         places = [(op, place) for op in dots for place, factor in enumerate((op.a, op.b)) if factor is buffer]
         self.may_step = all(takes_steps(spec_of(op), place, target) for op, place in places)
@@ -343,7 +343,7 @@ class _Tile:
 
     def first(self, turn: NextTurn) -> Value | None:
         """The address of the first element in another turn; None where it has none of its own."""
-        c = Context(turn.b, self.target, turn.value, 1)
+        c = Context(turn.b, turn.value, 1)
         lane = evaluate(c, self.source.load.pointer, (ZERO, ZERO))
         return pointer(single_address(c, lane)) if isinstance(lane, Address | Uniform) else None
 

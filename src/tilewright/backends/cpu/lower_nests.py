@@ -18,7 +18,6 @@ from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import NestBuilder
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.cpu import Write
 from tilewright.dialects.tt_memory import Load
@@ -26,41 +25,35 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of
 
 
-def lower_nests(module: Op, target: Target) -> bool:
-    """Replace the nests of a module (ttcir with placed buffers) by vector loops for `target`."""
-    return sum(_lower(LoopBuilder(Block(), entry=f.body), f.body, target) for f in functions_of(module)) > 0
+def lower_nests(module: Op) -> bool:
+    """Replace the nests of a module (ttcir with placed buffers) by vector loops."""
+    return sum(_lower(LoopBuilder(Block(), entry=f.body), f.body) for f in functions_of(module)) > 0
 
 
-def _lower(b: LoopBuilder, block: Block, target: Target) -> int:
+def _lower(b: LoopBuilder, block: Block) -> int:
     """Replace the nests of `block`; returns their number."""
     count, hoisted = 0, Hoisted()
     for op in block:
         if isinstance(op, NestOp):
             b.location = op.location
             with b.into(Block()):
-                results = lower_nest(b, op, target, operand_of, hoisted=hoisted)
+                results = lower_nest(b, op, operand_of, hoisted=hoisted)
                 block.splice(b.block, op)
             op.replace(results)
             count += 1
         else:
-            count += sum(_lower(b, inner, target) for region in op.regions for inner in region.blocks)
+            count += sum(_lower(b, inner) for region in op.regions for inner in region.blocks)
     return count
 
 
 def lower_nest(
-    builder: LoopBuilder,
-    op: NestOp,
-    target: Target,
-    scalar: Callable[[Value], Scalar],
-    *,
-    hoisted: Hoisted | None = None,
+    builder: LoopBuilder, op: NestOp, scalar: Callable[[Value], Scalar], *, hoisted: Hoisted | None = None
 ) -> list[Value]:
     """Build the loops of the cpu.nest `op`.
 
     Args:
         builder: where the ops go.
         op: the nest.
-        target: the machine.
         scalar: what a scalar, or the buffer at some address, from outside the nest is.
         hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
 
@@ -68,7 +61,7 @@ def lower_nest(
     """
     nest = Nest(op)
     by_rows = nest.mode == "rows"
-    c = Context(builder, target, scalar, len(nest.outer) + by_rows)
+    c = Context(builder, scalar, len(nest.outer) + by_rows)
     c.runs, c.optimize_size, c.wraps, c.hoisted = op.runs, op.optimize_size, op.wraps, hoisted
     for sink in nest.sinks:
         if isinstance(sink, Write) and sink.seen:

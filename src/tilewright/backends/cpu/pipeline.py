@@ -13,6 +13,7 @@ from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
+from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
 from tilewright.backends.cpu.copy_elision import copy_elision
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
@@ -178,20 +179,17 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
         Pass("store_columns", store_columns, "where columns lie apart, rows are neighbours more often"),
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
-        Pass(
-            "merge_programs",
-            partial(merge_programs, target=target),
-            "programs whose rows go on in the next one are one",
-        ),
+        Pass("merge_programs", merge_programs, "programs whose rows go on in the next one are one"),
         Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
-        Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
-        Pass("seen_lanes", partial(seen_lanes, target=target), "what nobody sees is neither computed nor copied"),
+        Pass("seen_lanes", seen_lanes, "what nobody sees is neither computed nor copied"),
         Pass(
             "copy_elision",
             partial(copy_elision, target=target),
             "once it is known how much of its operands a product reads",
         ),
-        Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
+        Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
+        Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
+        Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),

@@ -22,7 +22,6 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder, operand_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, GuardedStore, Nest, Read, Write, tile_of
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Store
@@ -43,10 +42,10 @@ class Shown(NamedTuple):
     axes: Axes
 
 
-def seen_lanes(module: Op, target: Target) -> None:
+def seen_lanes(module: Op) -> None:
     """Tell the writes and products of `module` (ttcir) what is seen of them."""
     for function in functions_of(module):
-        _Function(function, target).count(function.body)
+        _Function(function).count(function.body)
 
 
 class _Function:
@@ -57,8 +56,8 @@ class _Function:
         numbers: what is known already: by buffer, axis, and the block in which it was computed.
     """
 
-    def __init__(self, function: Func, target: Target) -> None:
-        self.builder, self.target = LoopBuilder(Block(), entry=function.body), target
+    def __init__(self, function: Func) -> None:
+        self.builder = LoopBuilder(Block(), entry=function.body)
         self.written: set[Value] = set()
         self.numbers: dict[tuple[Value, int, Block], Value] = {}
         self._stores: dict[Value, list[Shown]] = {}
@@ -114,7 +113,7 @@ class _Function:
             return found
         if buffer not in self._stores:
             self._stores[buffer] = stores_of(buffer)
-        c = Context(b, self.target, operand_of, 1)
+        c = Context(b, operand_of, 1)
         ends = [_end(c, shown, buffer, axis, self.written) for shown in self._stores[buffer]]
         known_ends = dict.fromkeys(end for end in ends if end is not None)
         if None in ends or not ends:

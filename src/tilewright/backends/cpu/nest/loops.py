@@ -34,7 +34,6 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
-from tilewright.backends.cpu.nest.widths import lanes_of_chunk
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Write
 from tilewright.dialects.tt_memory import Load, Store
@@ -42,15 +41,13 @@ from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i1, i64
 
-COLUMN_CHUNKS = 2
-"""Columns take this many vectors side by side, so that a row's cache line is used whole."""
-
 
 class NestBuilder:
     """Builds one nest."""
 
     def __init__(self, c: Context, nest: Nest) -> None:
         self.c, self.nest = c, nest
+        self.chunks = {loop[:2]: chunks for loop, chunks in zip(nest.every_loop(), nest.op.chunks, strict=False)}
         self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
     def build(self) -> list[Value]:
@@ -109,7 +106,7 @@ class NestBuilder:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
         c.extent = next(extent for sink in self.nest.sinks if (extent := self.nest.inner_extent(sink)) > 1)
-        c.lanes = lanes_of_chunk(self.nest, c.target, c.extent)
+        c.lanes = min(c.extent, self.nest.op.lanes)
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
         c.depth += 1
@@ -140,7 +137,7 @@ class NestBuilder:
     def _column_chunks(self, index: Index) -> None:
         c = self.c
         extent = self.nest.outer[-1]
-        c.lanes = min(extent, COLUMN_CHUNKS * lanes_of_chunk(self.nest, c.target, extent))
+        c.lanes = min(extent, self.nest.op.lanes)
         c.extent = extent
         with self._level(extent, c.lanes) as counter:
             c.position = counter
@@ -167,12 +164,13 @@ class NestBuilder:
     def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:
         c = self.c
         if self.nest.mode == "rows":
-            c.lanes, c.extent = lanes_of_chunk(self.nest, c.target, extent), extent
+            c.lanes, c.extent = min(extent, self.nest.op.lanes), extent
         scans = [r for r in sinks if isinstance(r, Scan)]
         if scans:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(c, self.nest, sinks, extent, index, accumulated).build()
+            chunks = self.chunks.get((self.nest.phases[sinks[0]], extent), 1)
+            InnerLoop(c, self.nest, sinks, extent, index, accumulated).build(chunks)
 
 
 def store_block(
