@@ -506,6 +506,7 @@ INPUTS = {
     "clip_to_mask": MASKED_SUM,
     "seen_lanes": PART_OF_A_PRODUCT,
     "copy_elision": PART_OF_A_PRODUCT,
+    "copy_back": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "stream_stores": TILES_OF_A_MATRIX,

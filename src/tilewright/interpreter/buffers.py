@@ -129,7 +129,9 @@ def _take(machine: Interpreter, op: Take, count: Any) -> Any:
 
 
 @executes("cpu.store")
-def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, _: Any, *mask: Any) -> Any:
+def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, buffer: Any, *mask: Any) -> Any:
+    """Store at once, and to the buffer for a copy that may follow: in program order that is the same."""
+    buffer[...] = value
     machine.memory.write(pointer, value, mask[0] if mask else None, op)
 
 

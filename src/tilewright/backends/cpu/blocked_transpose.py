@@ -64,9 +64,7 @@ def blocked_transpose(module: Op, target: Target) -> bool:
     return found
 
 
-def _put_squares(
-    b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]
-) -> bool:
+def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]) -> bool:
     """Let `version` go by squares in place of `nest` where all masks are on and `strides` are 1.
 
     Returns False where that cannot be told in front of it.

@@ -11,11 +11,8 @@ Scalars, control flow, calls, products and reports stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tilewright.backends.cpu.loop_builder import LoopBuilder, operand_of
 from tilewright.backends.cpu.nest.context import Context, Hoisted
-from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import NestBuilder
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import Nest as NestOp
@@ -37,7 +34,7 @@ def _lower(b: LoopBuilder, block: Block) -> int:
         if isinstance(op, NestOp):
             b.location = op.location
             with b.into(Block()):
-                results = lower_nest(b, op, operand_of, hoisted=hoisted)
+                results = lower_nest(b, op, hoisted)
                 block.splice(b.block, op)
             op.replace(results)
             count += 1
@@ -46,28 +43,20 @@ def _lower(b: LoopBuilder, block: Block) -> int:
     return count
 
 
-def lower_nest(
-    builder: LoopBuilder, op: NestOp, scalar: Callable[[Value], Scalar], *, hoisted: Hoisted | None = None
-) -> list[Value]:
-    """Build the loops of the cpu.nest `op`.
+def lower_nest(b: LoopBuilder, op: NestOp, hoisted: Hoisted) -> list[Value]:
+    """Build the loops of the cpu.nest `op`; returns its results.
 
-    Args:
-        builder: where the ops go.
-        op: the nest.
-        scalar: what a scalar, or the buffer at some address, from outside the nest is.
-        hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
-
-    Returns the nest's results.
+    What stands in front of earlier nests of the block is `hoisted`; what stands in front of this one joins it.
     """
     nest = Nest(op)
     by_rows = nest.mode == "rows"
-    c = Context(builder, scalar, len(nest.outer) + by_rows)
+    c = Context(b, operand_of, len(nest.outer) + by_rows)
     c.runs, c.optimize_size, c.wraps, c.hoisted = op.runs, op.optimize_size, op.wraps, hoisted
     for sink in nest.sinks:
         if isinstance(sink, Write) and sink.seen:
-            numbers = [scalar(number) for number in sink.seen]
+            numbers = list(map(operand_of, sink.seen))
             c.ends = numbers if sink.elide_copy else None
             c.seen |= {(sink.buffer, axis): number for axis, number in enumerate(numbers)}
-    c.programs = 1 if op.programs is None else scalar(op.programs)
+    c.programs = 1 if op.programs is None else operand_of(op.programs)
     c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
     return NestBuilder(c, nest).build()

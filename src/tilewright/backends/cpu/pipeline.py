@@ -15,6 +15,7 @@ from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
+from tilewright.backends.cpu.copy_back import copy_back
 from tilewright.backends.cpu.copy_elision import copy_elision
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
@@ -189,6 +190,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         ),
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
+        Pass("copy_back", copy_back, "behind versions, some of which need none, and widths: one element at a time"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

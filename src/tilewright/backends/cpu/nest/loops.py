@@ -18,7 +18,6 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
@@ -35,7 +34,7 @@ from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.dialects.cpu import Accumulate, GuardedStore, Write
+from tilewright.dialects.cpu import Accumulate, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
@@ -52,16 +51,12 @@ class NestBuilder:
 
     def build(self) -> list[Value]:
         c = self.c
-        guarded = [r for r in self.nest.sinks if isinstance(r, GuardedStore)]
-        if guarded:
-            assert self.nest.op.overlaps is not None, "a cpu.store has a nest that says when to use its buffer"
+        if self.nest.op.overlaps is not None:
             c.redirected = c.value(c.scalar(self.nest.op.overlaps), i1)
         if self.nest.op.square:
             self._store_blocks(self.nest.op.square, self.nest.outer, ())
         else:
             self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
-        if guarded:
-            copy_back(c, guarded)
         return [self._result(v) for v in self.nest.body.terminator.operands]
 
     def _store_blocks(self, lanes: int, extents: tuple[int, ...], index: Index) -> None:
