@@ -18,18 +18,19 @@ from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.cpu import Write
 from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.vector import UNLIKELY
 from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of
 
 
 def lower_nests(module: Op) -> bool:
     """Replace the nests of a module (ttcir with placed buffers) by vector loops."""
-    return sum(_lower(LoopBuilder(Block(), entry=f.body), f.body) for f in functions_of(module)) > 0
+    return sum(_lower(LoopBuilder(Block(), entry=f.body), f.body, {}) for f in functions_of(module)) > 0
 
 
-def _lower(b: LoopBuilder, block: Block) -> int:
+def _lower(b: LoopBuilder, block: Block, around: Hoisted) -> int:
     """Replace the nests of `block`; returns their number."""
-    count, hoisted = 0, Hoisted()
+    count, hoisted = 0, {**around}
     for op in block:
         if isinstance(op, NestOp):
             b.location = op.location
@@ -39,7 +40,8 @@ def _lower(b: LoopBuilder, block: Block) -> int:
             op.replace(results)
             count += 1
         else:
-            count += sum(_lower(b, inner) for region in op.regions for inner in region.blocks)
+            shared = hoisted if UNLIKELY in op.attributes else {}  # a copy back has the addresses of its nest
+            count += sum(_lower(b, inner, shared) for region in op.regions for inner in region.blocks)
     return count
 
 
