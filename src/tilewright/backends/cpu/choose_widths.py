@@ -47,7 +47,7 @@ def choose_widths(module: Op, target: Target) -> bool:
         op.mark(lanes=lanes, chunks=chunks)
         for turns in [inner for inner in op.body if isinstance(inner, Accumulate)]:
             at_once = max(1, target.costs.registers // (2 * sum(map(is_tile, turns.results))))
-            turns.attributes["at_once"] = Number(at_once, i64)
+            turns.attributes |= {"at_once": Number(at_once, i64)}
     return bool(nests)
 
 

@@ -26,20 +26,18 @@ def copy_back(module: Op) -> bool:
         assert nest.overlaps is not None, "it says when to use buffers"
         b = LoopBuilder(Block())
         with b.branch(nest.overlaps, unlikely=True) as branch, branch.then():
-            for number, op in enumerate(nest.body):
-                if isinstance(op, GuardedStore):
-                    b.append(_copy(nest, number))
+            for number in range(sum(isinstance(op, GuardedStore) for op in nest.body)):
+                b.append(_copy(nest, number))
         nest.block.splice(b.block, nest.next)
     return bool(nests)
 
 
 def _copy(nest: Nest, number: int) -> Op:
-    """A nest that does the store that is op `number` of `nest`, from its buffer."""
+    """A nest that does a store of `nest`, that after `number` others, from its buffer."""
     region = Region()
     nest.region.clone_into(region, {}, {})
     body, ops = region.block, list(region.block)
-    store = ops[number]
-    assert isinstance(store, GuardedStore), "its buffer is copied"
+    store = [op for op in ops if isinstance(op, GuardedStore)][number]
     mask, kept = store.mask, store.kept_mask
     operands = [store.pointer, _read(store, store.buffer)]
     operands += [] if mask is None else [mask if kept is None else _read(store, kept)]
