@@ -33,7 +33,10 @@ def copy_back(module: Op) -> bool:
 
 
 def _copy(nest: Nest, number: int) -> Op:
-    """A nest that does a store of `nest`, that after `number` others, from its buffer."""
+    """A nest that does a store of `nest`, that after `number` others, from its buffer.
+
+    A mask that the stores may have changed comes from the buffer that keeps it.
+    """
     region = Region()
     nest.region.clone_into(region, {}, {})
     body, ops = region.block, list(region.block)
