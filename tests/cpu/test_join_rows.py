@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_passes import STEPS, SUMS_SIDE_BY_SIDE, TARGET, module_of
 
+from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.join_rows import join_rows
 from tilewright.dialects.cpu import Nest
 from tilewright.interpreter.run_ir import run_ir
@@ -54,6 +55,7 @@ def test_rows_whose_elements_lie_apart_stay_alone() -> None:
     for written, rows in ((text, 8), (apart, 1)):
         module = parse_module(written)
         verify(module)
+        choose_widths(module, TARGET)
         assert join_rows(module, TARGET) == (rows > 1)
         assert together(module) == [rows, 1]
 
@@ -70,6 +72,7 @@ def test_nests_that_are_to_be_short_take_rows_of_one_vector_only() -> None:
     module = after(wider(64), "merge_programs")
     for nest in [op for op in module.walk() if isinstance(op, Nest)]:
         nest.mark(optimize_size=True)
+    choose_widths(module, TARGET)
     assert not join_rows(module, TARGET)
     assert together(module) == [1, 1]
 

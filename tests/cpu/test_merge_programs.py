@@ -326,7 +326,7 @@ def with_versions(kernel, **options):
     run_passes(module, cpu_passes(TARGET))
     names = [step.name for step in loop_passes(TARGET)]
     run_passes(module, loop_passes(TARGET)[: names.index("merge_programs")])
-    found = merge_programs(module, TARGET)
+    found = merge_programs(module)
     verify(module)
     return module, found
 
@@ -369,7 +369,7 @@ def test_the_interpreter_runs_programs_together(m, n):
     assert found
     assert any(isinstance(op, Take) for op in module.walk())
     names = [step.name for step in loop_passes(TARGET)]
-    for passes in ((), loop_passes(TARGET)[names.index("lower_nests") :]):
+    for passes in ((), loop_passes(TARGET)[names.index("merge_programs") + 1 :]):
         run_passes(module, passes)
         out = np.zeros((m, n), np.float32)
         run_ir(module, [x, out, m, n, n, n], (tw.cdiv(m, 16), tw.cdiv(n, 16)))

@@ -7,28 +7,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_native import block_of, compiled, module_of
+from loop_native import block_of, compiled
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
-from tilewright.backends.cpu.nest.loops import lower_nest
+from tilewright.backends.cpu.choose_widths import choose_widths
+from tilewright.backends.cpu.copy_back import copy_back
+from tilewright.backends.cpu.loop_builder import BYTES
+from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import Target, host_target
-from tilewright.dialects.arith import Constant
 from tilewright.dialects.cpu import Alloc, Nest, tile_of
-from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.builder import ConstantPool
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
-from tilewright.ir.types import i64
+from tilewright.ir.types import i32, i64
 from tilewright.ir.verifier import verify
-from tilewright.transforms.functions import functions_of
-from tilewright.transforms.matching import integer_of
 
 TARGETS = [host_target(name) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-v1", "neoverse-v2")]
 N = 64
@@ -165,35 +163,26 @@ CASES = [
 
 
 def lowered(kernel: Any, target: Target) -> Op:
-    """The loops of a kernel, program 0, as a function of its own."""
+    """The loops of a kernel for program 0, with its buffers on the stack."""
     array = np.zeros(2 * N, np.float32)
-    text = kernel.warmup(array, array, 2, BLOCK=N, grid=(1,)).asm["ttcir"]
-    (function,) = functions_of(parse_module(text))
-    return module_of(lambda b, *arguments: build(b, function, arguments, target), [v.type for v in function.body.args])
-
-
-def build(b: LoopBuilder, function: Func, arguments: tuple[Value, ...], target: Target) -> None:
-    known: dict[Value, Any] = dict(zip(function.body.args, arguments, strict=True))
-
-    def scalar(value: Value) -> Any:
-        number = integer_of(value)
-        return known[value] if number is None else number
-
-    hoisted: dict[tuple[object, ...], Value] = {}
-    for op in function.body:
-        if isinstance(op, Nest):
-            op.attributes["runs"] = Keyword("program")
-            found = lower_nest(b, op, target, scalar, hoisted=hoisted)
-            known.update(zip(op.results, found, strict=True))
-        elif isinstance(op, Alloc):
-            tile = tile_of(op.result.type)
-            size = Number(tile.numel * max(8, tile.bits) // 8, i64)
-            known[op.result] = b.emit("vector.alloca", (), BYTES, {"size": size, "alignment": Number(64, i64)})
-        elif isinstance(op, ProgramId):
-            known[op.result] = 0
-        elif not isinstance(op, Constant) and not op.definition.terminator:
-            values = ((scalar(v), v.type) for v in op.operands)
-            known[op.result] = b.copy(op, [b.constant(v, t) if isinstance(v, int) else v for v, t in values]).result
+    module = parse_module(kernel.warmup(array, array, 2, BLOCK=N, grid=(1,)).asm["ttcir"])
+    body = block_of(module)
+    for op in [op for op in body if isinstance(op, ProgramId)]:
+        op.replace([ConstantPool(body).value(0, i32)])
+    for op in [op for op in body if isinstance(op, Nest)]:
+        op.attributes["runs"] = Keyword("program")
+    choose_widths(module, target)
+    copy_back(module)
+    lower_nests(module)
+    for op in [op for op in body if isinstance(op, Alloc)]:
+        tile = tile_of(op.result.type)
+        size = Number(tile.numel * max(8, tile.bits) // 8, i64)
+        attributes = {"size": size, "alignment": Number(64, i64)}
+        op.replace(body.insert(Op.create("vector.alloca", (), (BYTES,), attributes), op).results)
+    verify(module)
+    text = print_op(module)
+    assert print_op(parse_module(text)) == text
+    return module
 
 
 def in_a_grid_of_one(module: Op) -> None:

@@ -355,6 +355,41 @@ PRODUCT = """
   }
 """
 
+PART_OF_A_PRODUCT = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %out: !tt.ptr<f32>, %stride: i32, %rows: i32,
+                         %depth: i32) {
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %r = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %c = tt.expand_dims %i {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %k = tt.splat %depth : i32 -> tensor<1x16xi32>
+    %inside = arith.cmpi slt, %c, %k : tensor<1x16xi32>
+    %left = tt.broadcast %inside : tensor<1x16xi1> -> tensor<16x16xi1>
+    %k2 = tt.splat %depth : i32 -> tensor<16x1xi32>
+    %inside2 = arith.cmpi slt, %r, %k2 : tensor<16x1xi32>
+    %right = tt.broadcast %inside2 : tensor<16x1xi1> -> tensor<16x16xi1>
+    %m = tt.splat %rows : i32 -> tensor<16x1xi32>
+    %below = arith.cmpi slt, %r, %m : tensor<16x1xi32>
+    %shown = tt.broadcast %below : tensor<16x1xi1> -> tensor<16x16xi1>
+    %apart = tt.splat %stride : i32 -> tensor<16x1xi32>
+    %down = arith.muli %r, %apart : tensor<16x1xi32>
+    %rb = tt.broadcast %down : tensor<16x1xi32> -> tensor<16x16xi32>
+    %cb = tt.broadcast %c : tensor<1x16xi32> -> tensor<16x16xi32>
+    %place = arith.addi %rb, %cb : tensor<16x16xi32>
+    %zero = arith.constant dense<0.0> : tensor<16x16xf32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %p = tt.addptr %from, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %a = tt.load %p, %left, %zero : tensor<16x16x!tt.ptr<f32>>
+    %other = tt.splat %y : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %q = tt.addptr %other, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %b = tt.load %q, %right, %zero : tensor<16x16x!tt.ptr<f32>>
+    %d = tt.dot %a, %b, %zero, inputPrecision = ieee : tensor<16x16xf32> * tensor<16x16xf32> -> tensor<16x16xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %at = tt.addptr %to, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    tt.store %at, %d, %shown : tensor<16x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 TRANSPOSED = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
     %row = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
@@ -508,8 +543,12 @@ INPUTS = {
     "store_columns": PIXELS,
     "blocked_transpose": TRANSPOSED,
     "merge_programs": TILES_IN_A_ROW,
+    "choose_widths": SUMS_SIDE_BY_SIDE,
     "join_rows": SUMS_SIDE_BY_SIDE,
     "clip_to_mask": MASKED_SUM,
+    "seen_lanes": PART_OF_A_PRODUCT,
+    "copy_elision": PART_OF_A_PRODUCT,
+    "copy_back": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "keep_lanes": SHUFFLED_ROWS,

@@ -28,10 +28,12 @@ computes what its ops would compute one after the other; the lowering may only i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.dialects.tt_program import AXES
-from tilewright.ir.attributes import Keyword, Number
+from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
@@ -70,18 +72,28 @@ class Read(Op):
     row = Flag("row")
 
 
-@declares("cpu.write", effect=Effect.WRITE)
+def _verify_seen(op: Write | CpuDot) -> None:
+    buffer = op.buffer if isinstance(op, Write) else op.accumulator
+    numbers = [value.type for value in op.seen]
+    require(numbers in ([], [i64] * len(tile_of(buffer.type).shape)), op, "is told an i64 along each axis, or none")
+
+
+@declares("cpu.write", effect=Effect.WRITE, verify=_verify_seen)
 class Write(Op):
-    """Puts `value` into `buffer`; with `elide_copy` its reader may read the memory that `value` was loaded from."""
+    """Puts `value` into `buffer`; with `elide_copy` its reader may read the memory that `value` was loaded from.
+
+    Beyond `seen` elements along each axis the buffer may hold anything; none: all are seen.
+    """
 
     __slots__ = ()
-    value, buffer = Operand(0), Operand(1)
+    value, buffer, seen = Operand(0), Operand(1), Operands(2)
     row, elide_copy = Flag("row"), Flag("elide_copy")
 
 
 def _verify_nest(op: Nest) -> None:
     require(op.given is None or op.given.type in (i1, i64), op, "is given an i1 or an i64")
     require(op.programs is None or op.mode == "rows", op, "has rows that go on")
+    require(min(op.lanes, op.together, *op.chunks) > 0, op, "takes vectors and rows, one at least")
 
 
 @declares("cpu.nest", regions=1, effect=Effect.RECURSIVE, verify=_verify_nest)
@@ -96,6 +108,9 @@ class Nest(Op):
         outer: the extents of the outer loops.
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
+        wraps: ranges modulo something probably wrap.
+        lanes: the lanes of a vector, at most; columns take as many side by side.
+        chunks: the number of vectors in a turn of each inner loop, phase by phase; without it: one.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.
         together: the number of rows that go side by side.
     """
@@ -105,10 +120,16 @@ class Nest(Op):
     mode = Word("mode")
     outer = Integers("outer")
     axis = Integer("axis", -1)
-    runs, optimize_size = Word("runs", ""), Flag("optimize_size")
+    runs, optimize_size, wraps = Word("runs", ""), Flag("optimize_size"), Flag("wraps")
+    lanes, chunks = Integer("lanes", 1), Integers("chunks")
     square, together = Integer("square", 0), Integer("together", 1)
     region = RegionOf()
     body = Body()
+
+    @property
+    def copy(self) -> Write | None:
+        """The write of a nest that does no more than to copy a load for a product; None for other nests."""
+        return next((op for op in self.body if isinstance(op, Write) and op.elide_copy), None)
 
     @property
     def overlaps(self) -> Value | None:
@@ -118,12 +139,24 @@ class Nest(Op):
     def programs(self) -> Value | None:
         return self.given if self.given is not None and self.given.type is i64 else None
 
-    def mark(self, *, runs: str = "", optimize_size: bool = False, square: int = 0, together: int = 1) -> None:
+    def mark(
+        self,
+        *,
+        runs: str = "",
+        optimize_size: bool = False,
+        wraps: bool = False,
+        lanes: int = 1,
+        chunks: Sequence[int] = (),
+        square: int = 0,
+        together: int = 1,
+    ) -> None:
         """Set those of these attributes that say something."""
-        numbers = {"square": square, "together": together if together > 1 else 0}
+        numbers = {"lanes": lanes, "square": square, "together": together}
         self.attributes |= {"runs": Keyword(runs)} if runs else {}
-        self.attributes |= {"optimize_size": True} if optimize_size else {}
-        self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number}
+        self.attributes |= {"chunks": DenseArray(i64, tuple(chunks))} if max(chunks, default=1) > 1 else {}
+        flags = {"optimize_size": optimize_size, "wraps": wraps}
+        self.attributes |= {name: True for name, is_so in flags.items() if is_so}
+        self.attributes |= {name: Number(number, i64) for name, number in numbers.items() if number > 1}
 
 
 def _verify_accumulate(op: Accumulate) -> None:
@@ -140,11 +173,12 @@ class Accumulate(Op):
         low, high, step: the bounds of the counter and its step.
         inits: the values that the carried ones start with.
         body: its block, whose arguments are the counter and the carried values.
+        at_once: so many vectors of each carried tile go through one loop.
     """
 
     __slots__ = ()
     low, high, step = Operand(0), Operand(1), Operand(2)
-    inits = Operands(3)
+    inits, at_once = Operands(3), Integer("at_once", 1)
     region = RegionOf()
     body = Body()
 
@@ -178,12 +212,12 @@ class Clip(Op):
     extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
 
 
-@declares("cpu.dot", effect=Effect.READ_WRITE)
+@declares("cpu.dot", effect=Effect.READ_WRITE, verify=_verify_seen)
 class CpuDot(Op):
-    """`accumulator` += a · b, all three in scratch."""
+    """`accumulator` += a · b, all three in scratch; of its rows and columns so many are `seen`, without these: all."""
 
     __slots__ = ()
-    a, b, accumulator = Operand(0), Operand(1), Operand(2)
+    a, b, accumulator, seen = Operand(0), Operand(1), Operand(2), Operands(3)
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
 
 

@@ -83,7 +83,7 @@ def _arena(machine: Interpreter, op: Op) -> Array:
 
 
 @executes("cpu.write")
-def _write(machine: Interpreter, op: Write, tile: Any, buffer: Any) -> Any:
+def _write(machine: Interpreter, op: Write, tile: Any, buffer: Any, *_: Any) -> Any:
     if op.row:
         machine.rows[op.buffer] = np.array(tile)
         buffer[...] = UNWRITTEN
@@ -135,12 +135,14 @@ def _take(machine: Interpreter, op: Take, count: Any) -> Any:
 
 
 @executes("cpu.store")
-def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, _: Any, *mask: Any) -> Any:
+def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, buffer: Any, *mask: Any) -> Any:
+    """Store at once, and to the buffer for a copy that may follow: in program order that is the same."""
+    buffer[...] = value
     machine.memory.write(pointer, value, mask[0] if mask else None, op)
 
 
 @executes("cpu.dot")
-def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any) -> Any:
+def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
     start = np.zeros_like(c) if op.zero_init else c
     c[...] = multiply_add(a, b, start)

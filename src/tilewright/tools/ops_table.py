@@ -52,7 +52,7 @@ ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, e
 CPU_PASSES = {
     "cpu.accumulate": "`lower_nests`",
     "cpu.clip": "`lower_nests`",
-    "cpu.dot": "`lower_nests`",
+    "cpu.dot": "`copy_elision`",
     "cpu.matmul": "`expand_dots`",
     "cpu.nest": "`lower_nests`",
     "scf.parallel": "`unroll_and_jam`",

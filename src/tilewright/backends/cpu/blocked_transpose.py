@@ -53,26 +53,24 @@ def blocked_transpose(module: Op, target: Target) -> bool:
             b.location, lanes = nest.location, _side(nest, target)
             if not lanes:
                 continue
-            if facts := _facts(b, nest, target, lanes):
-                found |= _put_squares(b, nest, target, nest, facts, lanes, ())
+            if facts := _facts(nest, lanes):
+                found |= _put_squares(b, nest, nest, facts, lanes, ())
                 continue
             for strides in _strides_across(nest):
                 version = nest.clone({stride: b.constant(1, stride.type) for stride in strides})
                 side = min(lanes, SIDE_AT_LAUNCH)
-                if facts := _facts(b, version, target, side):
-                    found |= _put_squares(b, nest, target, version, facts, side, strides)
+                if facts := _facts(version, side):
+                    found |= _put_squares(b, nest, version, facts, side, strides)
     return found
 
 
-def _put_squares(
-    b: LoopBuilder, nest: Nest, target: Target, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]
-) -> bool:
+def _put_squares(b: LoopBuilder, nest: Nest, version: Nest, facts: Facts, lanes: int, strides: Sequence[Value]) -> bool:
     """Let `version` go by squares in place of `nest` where all masks are on and `strides` are 1.
 
     Returns False where that cannot be told in front of it.
     """
     with b.into(Block()):
-        condition = _condition(b, version, target)
+        condition = _condition(b, version)
         if condition is None:
             return False
         condition = reduce(b.and_, [b.compare("eq", stride, 1) for stride in strides], condition)
@@ -97,9 +95,9 @@ def _strides_across(nest: Nest) -> Iterator[list[Value]]:
             yield list(dict.fromkeys(step for step in near if isinstance(step, Value)))
 
 
-def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
+def _condition(b: LoopBuilder, nest: Nest) -> Value | None:
     """Whether `nest` may go by squares, an i1 in front of it; None where that cannot be told there."""
-    condition = all_on(context_of(b, nest, target, 1), nest)
+    condition = all_on(context_of(b, nest, 1), nest)
     if condition is None:
         for op in b.block:
             op.drop_uses()
@@ -108,16 +106,15 @@ def _condition(b: LoopBuilder, nest: Nest, target: Target) -> Value | None:
     return condition
 
 
-def _facts(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> Facts:
+def _facts(nest: Nest, lanes: int) -> Facts:
     """The attributes of stores and loads of `nest` by squares; none where these would gain nothing."""
-    dropped = Block()  # what is built here tells where neighbours are
-    with b.into(dropped):
-        c = context_of(b, nest, target, lanes)
-        found: Facts = {}
-        for op in nest.body:
-            if isinstance(op, STORES):
-                found |= _facts_of(c, op)
-    for op in dropped:
+    dropped = LoopBuilder(Block())  # what is built here tells where neighbours are
+    c = context_of(dropped, nest, lanes)
+    found: Facts = {}
+    for op in nest.body:
+        if isinstance(op, STORES):
+            found |= _facts_of(c, op)
+    for op in dropped.block:
         op.drop_uses()
     return {op: facts for op, facts in found.items() if facts}
 

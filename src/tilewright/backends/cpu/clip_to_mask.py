@@ -48,8 +48,7 @@ def _may_end(nest: NestOp) -> bool:
 
 def _clips_of(nest: Nest) -> int:
     """Put a cpu.clip into `nest` for each mask that ends a loop; returns their number."""
-    loops = [(phase, *loop) for phase in sorted(set(nest.phases.values())) for loop in nest.loops(phase)]
-    ends = [(phase, extent, _Clip(nest, phase, extent).bounds(sinks)) for phase, extent, sinks in loops]
+    ends = [(phase, extent, _Clip(nest, phase, extent).bounds(sinks)) for phase, extent, sinks in nest.every_loop()]
     if len(nest.outer) == 1:
         ends.append((ALL_PHASES, nest.outer[0], _end_of_rows(nest)))
     found = [(bound, phase, extent) for phase, extent, bounds in ends for bound in bounds or ()]

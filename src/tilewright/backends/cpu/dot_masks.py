@@ -11,15 +11,46 @@ and 0 · ∞ counts; so conditions count that both masks have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.dot.plan import takes_steps
 from tilewright.backends.cpu.dot_spec import spec_of
 from tilewright.backends.cpu.dots import is_zero
-from tilewright.backends.cpu.nest.copy_elision import End, source_of
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
+from tilewright.ir.core import Op, Value, defining
+
+
+class End(NamedTuple):
+    """Conditions on one axis of a tile that end it, and its partner in a product: behind them both are zero."""
+
+    axis: int
+    conditions: Sequence[Value]
+
+
+class Source(NamedTuple):
+    """The load behind an operand, and how its axes are permuted in the buffer."""
+
+    load: Load
+    order: tuple[int, ...]
+
+    def line(self, axis: int) -> Index:
+        """The index into the loaded tile of the first row (axis 0) or column (1) of the buffer, lane by lane."""
+        return tuple(LANE if self.order[axis] == own else ZERO for own in (0, 1))
+
+
+def source_of(value: Value) -> Source | None:
+    """The load that `value` is, perhaps transposed; None for what is computed."""
+    order, trans = tuple(range(len(value.type.shape or ()))), defining(value, Trans)
+    if trans is not None:
+        order, value = trans.order, trans.source
+    load = defining(value, Load)
+    return Source(load, order) if load is not None and len(order) == 2 else None
 
 
 def common_end(buffer: Value, target: Target) -> End | None:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from tilewright.backends.cpu.allocate_buffers import bytes_of
-from tilewright.backends.cpu.dot.plan import takes_steps
 from tilewright.backends.cpu.dot.spec import DotSpec, Prefetch
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known, offset_of
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Matmul, tile_of
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.attributes import Attribute, DenseArray
@@ -21,8 +19,9 @@ FLAGS = ("a_transposed", "b_transposed", "zero_init")
 
 def spec_of(op: CpuDot) -> DotSpec:
     """The spec of one matrix product; a batched dot is `batches_of` of them."""
-    a, b, c = (tile_of(v.type) for v in op.operands)
+    a, b, c = (tile_of(v.type) for v in (op.a, op.b, op.accumulator))
     m, n = c.shape[-2:]
+    rows, columns = op.seen or (None, None)
     a_transposed, b_transposed = op.a_transposed, op.b_transposed
     return DotSpec(
         m=m,
@@ -36,15 +35,10 @@ def spec_of(op: CpuDot) -> DotSpec:
         c_stride=n,
         a_transposed=a_transposed,
         b_transposed=b_transposed,
+        rows=None if rows is None or known(rows) == m else rows,
+        columns=None if columns is None or known(columns) == n else columns,
         zero_init=op.zero_init,
     )
-
-
-def may_step(buffer: Value, target: Target) -> bool:
-    """Whether all dots on `buffer` can read it with its columns apart from each other."""
-    dots = [op for op in buffer.uses if isinstance(op, CpuDot)]
-    places = [(op, place) for op in dots for place, factor in enumerate((op.a, op.b)) if factor is buffer]
-    return all(takes_steps(spec_of(op), place, target) for op, place in places)
 
 
 def batches_of(op: CpuDot) -> int:

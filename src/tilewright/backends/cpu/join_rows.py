@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.costs import SINKS, is_tile
 from tilewright.backends.cpu.loop_builder import operand_of
-from tilewright.backends.cpu.nest.widths import chunks_per_step, lanes_of_chunk
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.backends.cpu.strides import run_time_strides
 from tilewright.backends.llvm.machine import Target
@@ -50,7 +49,7 @@ def _rows(op: NestOp, target: Target) -> int:
         return 1
     nest = Nest(op)
     extents = [nest.inner_extent(r) for r in nest.sinks]
-    short = all(extent <= SHORT_ROW * lanes_of_chunk(nest, target, extent) for extent in extents)
+    short = max(extents) <= SHORT_ROW * op.lanes
     return ROWS_TOGETHER if short and len(set(nest.phases.values())) > 1 else 1
 
 
@@ -64,10 +63,8 @@ def _rows_of_turns(nest: Nest, op: Accumulate, target: Target) -> int:
     if not sinks or any(not isinstance(operand_of(stride), int) for stride in run_time_strides(nest.op)):
         return 1
     extent = nest.inner_extent(sinks[0])
-    lanes = lanes_of_chunk(nest, target, extent)
-    chunks = extent // lanes
-    at_once = 1 if nest.op.optimize_size else chunks_per_step(nest, target, sinks, extent, lanes)
-    if at_once < chunks:
+    chunks = extent // min(extent, nest.op.lanes)
+    if min(nest.op.chunks, default=1) < chunks:
         return 1
     vectors = chunks * sum(map(is_tile, op.results))
     rows = max(1, min(costs.chains // chunks, costs.registers // (2 * vectors)))

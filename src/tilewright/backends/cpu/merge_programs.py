@@ -47,7 +47,6 @@ from tilewright.backends.cpu.nest_masks import Part, context_of, holds, parts_of
 from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.cpu.program_motion import Motion
 from tilewright.backends.cpu.version_strides import put_version
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Alloc, GuardedStore, Nest
 from tilewright.dialects.scf import If
 from tilewright.dialects.tt_function import Func
@@ -65,13 +64,13 @@ MOST_LANES = 1 << 30
 """Max number of lanes of a row of all of them together: lanes are counted in 32 bits."""
 
 
-def merge_programs(module: Op, target: Target) -> bool:
+def merge_programs(module: Op) -> bool:
     """Give nests of `module` (ttcir) a version for several programs, where they allow it; returns whether any does."""
     found = False
     for function in functions_of(module):
         if is_public(function) and _runs_one_nest(function.body):
             for nest in [op for op in function.walk() if isinstance(op, Nest)]:
-                found |= _Merging(function, nest, target).run()
+                found |= _Merging(function, nest).run()
     return found
 
 
@@ -102,8 +101,8 @@ def _is_pure(op: Op) -> bool:
 class _Merging:
     """One nest."""
 
-    def __init__(self, function: Func, nest: Nest, target: Target) -> None:
-        self.nest, self.target, self.axis = nest, target, order_of(function)[0]
+    def __init__(self, function: Func, nest: Nest) -> None:
+        self.nest, self.axis = nest, order_of(function)[0]
         self.b = LoopBuilder(Block(), entry=function.body)
         self.b.location = nest.location
         self.motion = Motion(nest, self.axis)
@@ -122,7 +121,7 @@ class _Merging:
         with b.into(Block()):
             ahead = b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)})
             count = b.smin(ahead, min(MOST, MOST_LANES // self._width()))
-            parts = parts_of(context_of(b, nest, self.target, 1), nest)
+            parts = parts_of(context_of(b, nest, 1), nest)
             found = None if parts is None else self._condition(parts, count)
             if found is None:
                 for op in reversed(list(b.block)):
@@ -144,7 +143,7 @@ class _Merging:
 
     def _condition(self, parts: list[Part], count: Value) -> tuple[Value, Value] | None:
         """Whether several programs may run as one, an i1, and how many; None where that cannot be told."""
-        b, c = self.b, context_of(self.b, self.nest, self.target, 1)
+        b, c = self.b, context_of(self.b, self.nest, 1)
         conditions, limits = list[Value](), dict[tuple[Value, int], None]()
         for part in parts:
             motion = self.motion.of_mask(part.op, part.mask)

@@ -17,7 +17,6 @@ from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Uniform
 from tilewright.backends.cpu.nest.loads import masks_memory
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import Select
 from tilewright.dialects.cpu import Nest
 from tilewright.dialects.tt_memory import Load
@@ -44,9 +43,9 @@ class Part(NamedTuple):
     below: Value
 
 
-def context_of(b: LoopBuilder, nest: Nest, target: Target, lanes: int) -> Context:
+def context_of(b: LoopBuilder, nest: Nest, lanes: int) -> Context:
     """The context in which lanes of a value of `nest` are asked for, in front of it."""
-    c = Context(b, target, operand_of, len(nest.outer) + 1)
+    c = Context(b, operand_of, len(nest.outer) + 1)
     c.lanes = lanes
     return c
 

@@ -13,7 +13,10 @@ from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
+from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
+from tilewright.backends.cpu.copy_back import copy_back
+from tilewright.backends.cpu.copy_elision import copy_elision
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
@@ -41,6 +44,7 @@ from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.prefetch_rows import prefetch_rows
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.store_columns import store_columns
@@ -177,14 +181,18 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("version_strides", version_strides, "a distance that the launch tells is 1 nearly always"),
         Pass("store_columns", store_columns, "where columns lie apart, rows are neighbours more often"),
         Pass("blocked_transpose", partial(blocked_transpose, target=target), "stores across the loads go by squares"),
-        Pass(
-            "merge_programs",
-            partial(merge_programs, target=target),
-            "programs whose rows go on in the next one are one",
-        ),
+        Pass("merge_programs", merge_programs, "programs whose rows go on in the next one are one"),
         Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
+        Pass("seen_lanes", seen_lanes, "what nobody sees is neither computed nor copied"),
+        Pass(
+            "copy_elision",
+            partial(copy_elision, target=target),
+            "once it is known how much of its operands a product reads",
+        ),
+        Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
-        Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
+        Pass("copy_back", copy_back, "behind versions, some of which need none, and widths: one element at a time"),
+        Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("keep_lanes", keep_lanes, "what all rows of a nest share is computed once"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),

@@ -97,6 +97,10 @@ class Nest:
                 loops.setdefault(self.inner_extent(sink), []).append(sink)
         return list(loops.items())
 
+    def every_loop(self) -> list[tuple[int, int, list[Op]]]:
+        """The inner loops of all phases: the phase, the extent, and the sinks that share the loop."""
+        return [(phase, *loop) for phase in sorted(set(self.phases.values())) for loop in self.loops(phase)]
+
     def is_row_level(self, value: Value) -> bool:
         """Whether `value` has one element per iteration of the outer loops."""
         return not is_tile(value) or value.type.shape == self.outer

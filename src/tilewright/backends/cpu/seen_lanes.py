@@ -1,35 +1,36 @@
-"""Analysis: how many rows and columns of a buffer anybody sees.
+"""Writes and products are told how many rows and columns of their buffers anybody sees.
 
     %c = cpu.alloc
-    …  cpu.dot %a, %b, %c
+    …  cpu.dot %a, %b, %c                                                    →    cpu.dot %a, %b, %c, min(M, 64), 128
     cpu.nest { tt.store %p, f(cpu.read %c), (rows[:, None] < M) & … }
 
 Where the mask is off nobody sees a row or a column of C, if whoever reads C computes element by element and stores
 under masks. Such a row need not be computed, whatever A and B hold there; the same is true of what a nest writes. A
 reduction along the rows leaves columns apart, and a buffer shows what is seen of it. The mask has to say the same as
 long as C lives, so that a row that is left out once is not seen later: it depends on nothing but what is defined in a
-block around C's allocation.
+block around C's allocation. A copy for a product is told how many rows of A, or columns of B, the product needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import reduce
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.cpu.costs import conjuncts
-from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_builder import LoopBuilder, operand_of
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Scalar
-from tilewright.backends.llvm.machine import Target
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound
 from tilewright.dialects.cpu import CpuDot, GuardedStore, Nest, Read, Write, tile_of
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
 from tilewright.ir.core import Block, Op, Value, tile_type
+from tilewright.transforms.functions import functions_of
 
 Axes: TypeAlias = tuple[int | None, ...]
 """For each axis of a buffer, the axis of a tile that it has become; None where it is reduced."""
@@ -42,42 +43,98 @@ class Shown(NamedTuple):
     axes: Axes
 
 
-def seen_along(
-    axis: int,
-    b: LoopBuilder,
-    buffer: Value,
-    stores: Sequence[Shown],
-    *,
-    target: Target,
-    scalar: Callable[[Value], Scalar],
-    written: Collection[Value],
-) -> Value | None:
-    """Build the number of rows or columns of `buffer` that are seen, from 0 to all; None where that may be all.
+def seen_lanes(module: Op) -> None:
+    """Tell the writes and products of `module` (ttcir) what is seen of them."""
+    for function in functions_of(module):
+        _Function(function).count(function.body)
 
-    Args:
-        axis: 0 for rows, 1 for columns; 0 for the elements of a buffer with one axis.
-        b: where the ops go.
-        buffer: where C lies.
-        stores: what `stores_of` says of it.
-        target: the machine.
-        scalar: what a scalar or buffer is.
-        written: the scalars that there are here.
+
+class _Function:
+    """Counts in one function.
+
+    Attributes:
+        written: the scalars that there are at the op at hand.
+        numbers: what is known already: by buffer, axis, and the block in which it was computed.
     """
-    shape = tile_of(buffer.type).shape
-    if len(shape) not in (1, 2) or not stores:
-        return None
-    c = Context(b, target, scalar, 1)
-    ends = [_end(c, shown, buffer, axis, written) for shown in stores]
-    known = dict.fromkeys(end for end in ends if end is not None)
-    if None in ends:
-        return None
-    return b.smax(b.smin(reduce(b.smax, known), shape[axis]), 0)
+
+    def __init__(self, function: Func) -> None:
+        self.builder = LoopBuilder(Block(), entry=function.body)
+        self.written: set[Value] = set()
+        self.numbers: dict[tuple[Value, int, Block], Value] = {}
+        self._stores: dict[Value, list[Shown]] = {}
+        for buffer in filter(None, map(_filled, reversed(list(function.walk())))):
+            if buffer not in self._stores:
+                self._stores[buffer] = stores_of(buffer, self._stores)
+
+    def count(self, block: Block) -> None:
+        """Tell the writes and products of `block` what is seen of them."""
+        self.written.update(block.args)
+        for op in block:
+            if isinstance(op, Nest):
+                for write in op.body:
+                    if isinstance(write, Write) and not write.row:
+                        self._tell(write, write.buffer, op)
+            elif isinstance(op, CpuDot):
+                self._tell(op, op.accumulator, op)
+            else:
+                for inner in [inner for region in op.regions for inner in region.blocks]:
+                    self.count(inner)
+            self.written.update(op.results)
+
+    def _tell(self, op: Write | CpuDot, buffer: Value, before: Op) -> None:
+        """Tell `op`, which fills `buffer`, numbers that are computed in front of `before`, unless all is seen."""
+        assert before.block is not None, "it stands in the function"
+        shape = tile_of(buffer.type).shape
+        self.builder.location = before.location
+        with self.builder.into(Block()) as b:
+            seen = {axis: self._seen(b, before, buffer, axis) for axis, buffer in self._shown(op, buffer, before)}
+            before.block.splice(b.block, before)
+        if any(number is not None for number in seen.values()):
+            numbers = (seen.get(axis) or extent for axis, extent in enumerate(shape))
+            op.set_operands([*op.operands, *map(b.number, numbers)])
+
+    def _shown(self, op: Write | CpuDot, buffer: Value, nest: Op) -> list[tuple[int, Value]]:
+        """The axes along which a part of `buffer` may do for `op`, and the buffers that say which part."""
+        rank = len(tile_of(buffer.type).shape)
+        if isinstance(op, CpuDot):
+            return [(0, buffer), (1, buffer)] if rank == 2 else []
+        if not op.elide_copy:
+            loops = len(nest.outer) + 1 if isinstance(nest, Nest) and nest.mode == "rows" else 0
+            return [(axis, buffer) for axis in range(loops if loops <= rank else 0)]
+        dots = [user for user in buffer.uses if isinstance(user, CpuDot)]
+        if len(dots) != 1 or dots[0].a is dots[0].b:
+            return []
+        (dot,) = dots
+        axis, is_transposed = (0, dot.a_transposed) if dot.a is buffer else (1, dot.b_transposed)
+        return [] if is_transposed else [(axis, dot.accumulator)]
+
+    def _seen(self, b: LoopBuilder, user: Op, buffer: Value, axis: int) -> Value | None:
+        """The number of rows (axis 0) or columns (1) of `buffer` that are seen, from 0 to all; None: perhaps all."""
+        blocks, shape = blocks_around(user), tile_of(buffer.type).shape
+        known = (self.numbers.get((buffer, axis, block)) for block in blocks)
+        found = next((value for value in known if value is not None), None)
+        if found is not None or len(shape) not in (1, 2):
+            return found
+        c = Context(b, operand_of, 1)
+        ends = [_end(c, shown, buffer, axis, self.written) for shown in self._stores[buffer]]
+        known_ends = dict.fromkeys(end for end in ends if end is not None)
+        if None in ends or not ends:
+            return None
+        found = self.numbers[buffer, axis, blocks[0]] = b.smax(b.smin(reduce(b.smax, known_ends), shape[axis]), 0)
+        return found
+
+
+def _filled(op: Op) -> Value | None:
+    """The buffer, other than one for a row of its nest, that `op` puts results into."""
+    if isinstance(op, CpuDot):
+        return op.accumulator
+    return op.buffer if isinstance(op, Write) and not op.row else None
 
 
 def stores_of(buffer: Value, known: Mapping[Value, list[Shown]] = MappingProxyType({})) -> list[Shown]:
     """All stores of what is computed of `buffer` without mixing rows or columns; none if it is used otherwise, too.
 
-    Lowering adds uses, so this is asked before: of the last buffers first, and what is `known` is not followed again.
+    The last buffers are asked first, and what is `known` is not followed again.
     """
     found: dict[Shown, None] = {}
     seen: set[tuple[Op, Value, Axes]] = set()

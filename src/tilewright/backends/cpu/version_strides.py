@@ -19,7 +19,6 @@ from functools import reduce
 
 from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.nest.copy_elision import elided_write
 from tilewright.backends.cpu.strides import run_time_strides, run_time_strides_of
 from tilewright.dialects.cpu import Nest, Write
 from tilewright.dialects.scf import For
@@ -37,7 +36,7 @@ def version_strides(module: Op) -> bool:
     found = False
     for function in functions_of(module):
         ops = list(function.walk())
-        nests = [op for op in ops if isinstance(op, Nest) and elided_write(op) is None]
+        nests = [op for op in ops if isinstance(op, Nest) and op.copy is None]
         builder = LoopBuilder(Block(), entry=function.body)
         sinks = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS)) if nests else {}
         for nest in nests:

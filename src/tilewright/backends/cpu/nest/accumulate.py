@@ -33,10 +33,8 @@ Found = dict[Value, Lane]
 
 
 def accumulate(c: Context, op: Accumulate, places: Sequence[Place]) -> list[Found]:
-    """The results of the loop `op` at each place, as far as registers go in one loop."""
-    tiles = sum(map(is_tile, op.results))
-    most = max(1, c.target.costs.registers // (2 * tiles))
-    groups = [places[start : start + most] for start in range(0, len(places), most)]
+    """The results of the loop `op` at each place, `at_once` of them in one loop."""
+    groups = [places[start : start + op.at_once] for start in range(0, len(places), op.at_once)]
     return [found for group in groups for found in AccumulateLoop(c, op, group).build()]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from tilewright.backends.cpu.nest.lane_values import (
     level_of,
     pointer,
 )
-from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import CMPI
 from tilewright.dialects.cpu import tile_of
 from tilewright.dialects.tt_memory import pointee_type
@@ -79,7 +78,6 @@ class Context:
 
     Attributes:
         b: the builder.
-        target: the machine.
         scalar: what a scalar, or a buffer, from outside the nest is.
         lanes: W, the lanes of one chunk.
         extent: the number of lanes that the loop over chunks covers.
@@ -105,9 +103,8 @@ class Context:
         reduced: results of the reductions that are finished.
     """
 
-    def __init__(self, builder: LoopBuilder, target: Target, scalar: Callable[[Value], Scalar], depth: int) -> None:
+    def __init__(self, builder: LoopBuilder, scalar: Callable[[Value], Scalar], depth: int) -> None:
         self.b = builder
-        self.target = target
         self.scalar = scalar
         self.lanes = 1
         self.extent = 1
@@ -130,7 +127,7 @@ class Context:
         self.wraps = False
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
-        self.seen: Mapping[tuple[Value, int], Scalar] = {}
+        self.seen: dict[tuple[Value, int], Scalar] = {}
         self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 

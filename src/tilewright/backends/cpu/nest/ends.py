@@ -72,14 +72,15 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
         loop: its phase and its extent.
         index: an index into tiles of the nest's rank, LANE along the axis of the loop.
     """
-    clips = [op for op in nest.body if isinstance(op, Clip) and (op.phase, op.extent) == loop]
+    phase, extent = loop
+    clips = [op for op in nest.body if isinstance(op, Clip) and (op.phase, op.extent) == (phase, extent)]
     filled = [sink.buffer for sink in sinks if isinstance(sink, Write) and not sink.row]
     if not clips and len(filled) < len(sinks):
         return []
     bounds = dict[Lane | None, None]()
     for clip in clips:
         bounds[evaluate(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
-    for number in (c.seen.get((buffer, index.index(LANE))) for buffer in filled):
-        bounds[None if number is None else ActiveLaneBound(number, 0)] = None
+    for number in (c.seen.get((buffer, index.index(LANE)), extent) for buffer in filled):
+        bounds[None if number == extent else ActiveLaneBound(number, 0)] = None
     known = [bound for bound in bounds if isinstance(bound, ActiveLaneBound)]
     return known if len(known) == len(bounds) else []

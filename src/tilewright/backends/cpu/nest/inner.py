@@ -21,7 +21,6 @@ from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Unifor
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
-from tilewright.backends.cpu.nest.widths import chunks_per_step
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
@@ -49,10 +48,9 @@ class InnerLoop:
         self.given = accumulated
         self.turns = [op for op in ops if isinstance(op, Accumulate)]
 
-    def build(self) -> None:
-        """Build the loop; afterwards `c.reduced` has the results of its reductions."""
+    def build(self, step: int) -> None:
+        """Build the loop, `step` chunks a turn; afterwards `c.reduced` has the results of its reductions."""
         c = self.c
-        step = 1 if c.optimize_size else chunks_per_step(self.nest, c.target, self.sinks, self.extent, c.lanes)
         if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
             self._versions(step)
         else:

@@ -226,10 +226,10 @@ def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type,
 def reachable(c: Context, place: Uniform, mask: Lane | None) -> Value:
     """The address, or the waste slot's when the whole chunk is masked off.
 
-    A masked access to a page that is not there does nothing, but it takes hundreds of cycles.
+    A masked access of a vector to a page that is not there does nothing, but it takes hundreds of cycles.
     """
     address = pointer(place)
-    if not isinstance(mask, ActiveLaneBound) or mask.below == c.active_lane_bound:
+    if c.lanes == 1 or not isinstance(mask, ActiveLaneBound) or mask.below == c.active_lane_bound:
         return address
     some = c.compare("sgt", mask.below, c.position, i64, max(mask.level, c.lane_level))
     level = max(mask.level, c.lane_level, place.level)

@@ -11,17 +11,15 @@ for 16 rows, for 16 columns:              stores across the loads, which the pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import ACCESSES, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
-from tilewright.backends.cpu.nest.context import Context, Hoisted
-from tilewright.backends.cpu.nest.copy_back import copy_back
+from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
@@ -30,55 +28,12 @@ from tilewright.backends.cpu.nest.loads import is_computed
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
-from tilewright.backends.cpu.nest.widths import lanes_of_chunk
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import Accumulate, GuardedStore, Write
-from tilewright.dialects.cpu import Nest as NestOp
+from tilewright.dialects.cpu import Accumulate, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i1, i64
-
-COLUMN_CHUNKS = 2
-"""Columns take this many vectors side by side, so that a row's cache line is used whole."""
-
-
-def lower_nest(
-    builder: LoopBuilder,
-    op: NestOp,
-    target: Target,
-    scalar: Callable[[Value], Scalar],
-    *,
-    optimize_size: bool = False,
-    wraps: bool = False,
-    hoisted: Hoisted | None = None,
-    ends: Sequence[Scalar] | None = None,
-    seen: Mapping[tuple[Value, int], Scalar] = MappingProxyType({}),
-) -> list[Value]:
-    """Build the loops of the cpu.nest `op`.
-
-    Args:
-        builder: where the ops go.
-        op: the nest.
-        target: the machine.
-        scalar: what a scalar, or the buffer at some address, from outside the nest is.
-        optimize_size: little code counts for more than speed, even if the nest does not say so.
-        wraps: ranges modulo something probably wrap.
-        hoisted: what stands in front of earlier nests of the block; what stands in front of this one joins it.
-        ends: how many rows and columns of a matrix anybody needs; None: all.
-        seen: how many elements of a buffer along an axis other nests show, where that is known.
-
-    Returns the nest's results.
-    """
-    nest = Nest(op)
-    by_rows = nest.mode == "rows"
-    c = Context(builder, target, scalar, len(nest.outer) + by_rows)
-    c.runs, c.optimize_size, c.wraps, c.hoisted = op.runs, optimize_size or op.optimize_size, wraps, hoisted
-    c.ends, c.seen = ends, seen
-    c.programs = 1 if op.programs is None else scalar(op.programs)
-    c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
-    return NestBuilder(c, nest).build()
 
 
 class NestBuilder:
@@ -86,20 +41,17 @@ class NestBuilder:
 
     def __init__(self, c: Context, nest: Nest) -> None:
         self.c, self.nest = c, nest
+        self.chunks = {loop[:2]: chunks for loop, chunks in zip(nest.every_loop(), nest.op.chunks, strict=False)}
         self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
     def build(self) -> list[Value]:
         c = self.c
-        guarded = [r for r in self.nest.sinks if isinstance(r, GuardedStore)]
-        if guarded:
-            assert self.nest.op.overlaps is not None, "a cpu.store has a nest that says when to use its buffer"
+        if self.nest.op.overlaps is not None:
             c.redirected = c.value(c.scalar(self.nest.op.overlaps), i1)
         if self.nest.op.square:
             self._store_blocks(self.nest.op.square, self.nest.outer, ())
         else:
             self._outer(self.nest.outer if self.nest.mode == "rows" else self.nest.outer[:-1], ())
-        if guarded:
-            copy_back(c, guarded)
         return [self._result(v) for v in self.nest.body.terminator.operands]
 
     def _store_blocks(self, lanes: int, extents: tuple[int, ...], index: Index) -> None:
@@ -145,7 +97,7 @@ class NestBuilder:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
         c.extent = next(extent for sink in self.nest.sinks if (extent := self.nest.inner_extent(sink)) > 1)
-        c.lanes = lanes_of_chunk(self.nest, c.target, c.extent)
+        c.lanes = min(c.extent, self.nest.op.lanes)
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
         c.depth += 1
@@ -176,7 +128,7 @@ class NestBuilder:
     def _column_chunks(self, index: Index) -> None:
         c = self.c
         extent = self.nest.outer[-1]
-        c.lanes = min(extent, COLUMN_CHUNKS * lanes_of_chunk(self.nest, c.target, extent))
+        c.lanes = min(extent, self.nest.op.lanes)
         c.extent = extent
         with self._level(extent, c.lanes) as counter:
             c.position = counter
@@ -203,12 +155,13 @@ class NestBuilder:
     def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:
         c = self.c
         if self.nest.mode == "rows":
-            c.lanes, c.extent = lanes_of_chunk(self.nest, c.target, extent), extent
+            c.lanes, c.extent = min(extent, self.nest.op.lanes), extent
         scans = [r for r in sinks if isinstance(r, Scan)]
         if scans:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
-            InnerLoop(c, self.nest, sinks, extent, index, accumulated).build()
+            chunks = self.chunks.get((self.nest.phases[sinks[0]], extent), 1)
+            InnerLoop(c, self.nest, sinks, extent, index, accumulated).build(chunks)
 
 
 def asks_for_runs(nest: Nest) -> bool:

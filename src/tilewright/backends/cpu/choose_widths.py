@@ -1,4 +1,10 @@
-"""How wide a nest goes: the lanes of a chunk, and the chunks of a step, as the machine and the ops of the nest say."""
+"""How wide nests go: the lanes of their vectors, and how many vectors each turn of a loop takes.
+
+    "cpu.nest"() <{mode = rows, outer = array<i64>}>    →    "cpu.nest"() <{chunks = array<i64: 4>, lanes = 16, …}>
+
+A vector has as many lanes as the widest values that are computed fill a register with. A loop takes several in a turn
+if they are cheap, which also gives reductions enough independent sums.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,20 @@ from collections.abc import Sequence
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ATOMICS, cost
+from tilewright.backends.cpu.costs import ATOMICS, cost, is_tile
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Accumulate, Read
+from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Fold, Reduce
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.ir.types import PointerType, TensorType, i64
+
+COLUMN_CHUNKS = 2
+"""Columns take this many vectors side by side, so that a row's cache line is used whole."""
 
 UNROLLED = 48
 """Max cost, in vector instructions, up to which chunks are unrolled."""
@@ -26,20 +37,35 @@ LONG = 4
 """Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
 
-def lanes_of_chunk(nest: Nest, target: Target, extent: int) -> int:
-    """W: as many lanes as the widest values that are computed fill a register with; numbers of a row have none."""
+def choose_widths(module: Op, target: Target) -> bool:
+    """Tell the nests of `module` (ttcir) how wide they go; returns whether there is one."""
+    nests = [op for op in module.walk() if isinstance(op, NestOp) and not op.square]
+    for op in nests:
+        nest = Nest(op)
+        lanes = _lanes(nest, target)
+        chunks = [_chunks(nest, target, sinks, extent // min(extent, lanes)) for _, extent, sinks in nest.every_loop()]
+        op.mark(lanes=lanes, chunks=chunks)
+        for turns in [inner for inner in op.body if isinstance(inner, Accumulate)]:
+            at_once = max(1, target.costs.registers // (2 * sum(map(is_tile, turns.results))))
+            turns.attributes |= {"at_once": Number(at_once, i64)}
+    return bool(nests)
+
+
+def _lanes(nest: Nest, target: Target) -> int:
+    """The lanes of a vector; numbers of a row have none."""
     if any(isinstance(r, ATOMICS) for r in nest.sinks):
         return 1
     computed = [v for op in nest.body for v in op.results if _is_computed(op, v)]
     stored = [v for r in nest.sinks for v in r.operands if _is_number_tile(v)]
     has_lanes = [v for v in (*computed, *stored) if nest.mode != "rows" or not nest.is_row_level(v)]
     bits = max([8, *(v.type.bits for v in has_lanes)])
-    return min(extent, max(least_lanes(nest.body), _register_bits(nest, target) // bits))
+    lanes = max(least_lanes(nest.body), _register_bits(nest, target) // bits)
+    return lanes if nest.mode == "rows" else COLUMN_CHUNKS * lanes
 
 
-def chunks_per_step(nest: Nest, target: Target, sinks: Sequence[Op], extent: int, lanes: int) -> int:
-    """The chunks of a step: many if they are cheap, which also gives reductions enough independent accumulators."""
-    if nest.mode != "rows" or any(map(_goes_lane_by_lane, sinks)):
+def _chunks(nest: Nest, target: Target, sinks: Sequence[Op], vectors: int) -> int:
+    """The vectors of one turn of the loop of `sinks`, which has so many in all."""
+    if nest.mode != "rows" or nest.op.optimize_size or any(map(_goes_lane_by_lane, sinks)):
         return 1
     needed = {o for r in sinks for o in nest.closures[r]}
     ops = {o for o in needed if not nest.is_row_level(o.result)}
@@ -49,8 +75,8 @@ def chunks_per_step(nest: Nest, target: Target, sinks: Sequence[Op], extent: int
     if any(o.name.startswith("math.exp") for o in ops):
         most = min(most, target.costs.chunks_with_powers)
     wanted = next(n for n in (most, 4, 2, 1) if n <= most and (n * size <= UNROLLED or n == 1))
-    chunks, is_tile = extent // lanes, not nest.outer and not sums
-    return max(1, min(wanted, chunks // ITERATIONS if is_tile else chunks))
+    is_one_tile = not nest.outer and not sums
+    return max(1, min(wanted, vectors // ITERATIONS if is_one_tile else vectors))
 
 
 def _register_bits(nest: Nest, target: Target) -> int:
