@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import peers
+from gpu_static import Triton
+from gpu_static_kernels import ANCHORS
 from timing import race
 
 import tilewright as tw
@@ -73,21 +75,47 @@ COMPILED = {
 """Kernel, bar in CPU milliseconds, and that of front end and passes."""
 
 
-def compiling(name: str) -> Iterator[dict[str, Any]]:
+def compiling(name: str, count: int = COMPILATIONS) -> Iterator[dict[str, Any]]:
     """CPU time from source to runnable; the share of front end and passes."""
     make, bar, front_bar = COMPILED[name]
     totals, fronts = [], []
-    for _ in range(COMPILATIONS):
+    for _ in range(count):
         kernel, values, constants = make()
         start = time.thread_time()
         compiled = kernel.warmup(*values, **constants, grid=(1,))
         totals.append(time.thread_time() - start)
         times = compiled.metadata.times
         fronts.append((times["begin"] + times["ttir"]) / 1e3)
-    median = sorted(totals)[COMPILATIONS // 2]
+    median = sorted(totals)[count // 2]
     yield {"row": f"compile {name}", "ours": min(totals), "median": median, "limit": bar / 1e3}
     if front_bar:
         yield {"row": f"front end and passes, {name}", "ours": min(fronts), "limit": front_bar / 1e3}
+
+
+BESIDE_TRITON = {
+    "vector add": ("add1024_w4_80", 0.15),
+    "softmax": ("softmax1024_w4_80", 0.15),
+    "matmul": ("mm64x64x32_w4s3_80", 0.10),
+    "flash attention": ("fa128x64d64_w4s3_80", 0.12),
+}
+"""Triton's kernel beside ours, and the bar: the share of its CPU time from source to cubin."""
+
+
+def compiling_beside_triton() -> Iterator[dict[str, Any]]:
+    """CPU time from source to runnable, in turns with Triton's to cubin; TRITON_PYTHON names a Python that has it."""
+    python = os.environ.get("TRITON_PYTHON")
+    if not python:
+        return
+    triton = Triton(python)
+    for name, (anchor, share) in BESIDE_TRITON.items():
+        wanted = next(one for one in ANCHORS if one.name == anchor)
+        ours, theirs = [], []
+        for _ in range(ROUNDS):
+            theirs.append(triton.compiled(wanted)["cpu"])
+            ours += [next(compiling(name, count=2))["ours"]]
+        peers = {"triton": min(theirs)}
+        row = {"row": f"compile {name}, beside Triton", "ours": min(ours), "peers": peers}
+        yield row | {"against": "triton", "bar": 1 / share}
 
 
 def importing() -> Iterator[dict[str, Any]]:
@@ -257,6 +285,7 @@ def rows() -> Iterator[tuple[str, Callable[[], Iterator[dict[str, Any]]]]]:
     yield "import tilewright", importing
     for name in COMPILED:
         yield f"compile {name}, front end and passes", lambda name=name: compiling(name)
+    yield "compile, beside Triton", compiling_beside_triton
     yield "first launch from the disk cache", loading
     yield "launch, arguments", launching
     yield "launch, fake GPU", on_fake_gpu

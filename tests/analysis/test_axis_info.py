@@ -295,18 +295,22 @@ def test_blocks_that_jumps_lead_to() -> None:
     assert known["z"].constant is None
 
 
-def test_arms_that_are_never_taken() -> None:
+@pytest.mark.parametrize(("condition", "arms"), [("false", ("dead", "x")), ("true", ("x", "dead"))])
+def test_arms_that_are_never_taken(condition: str, arms: tuple[str, str]) -> None:
+    then, otherwise = (
+        "%dead = arith.addi %x, %x : i32\nscf.yield %dead : i32" if arm == "dead" else "scf.yield %x : i32"
+        for arm in arms
+    )
     known = facts(
         "%n: i32",
-        """
-        %c = arith.constant false
+        f"""
+        %c = arith.constant {condition}
         %x = arith.constant 16 : i32
-        %r = scf.if %c -> (i32) {
-          %dead = arith.addi %x, %x : i32
-          scf.yield %dead : i32
-        } else {
-          scf.yield %x : i32
-        }
+        %r = scf.if %c -> (i32) {{
+          {then}
+        }} else {{
+          {otherwise}
+        }}
         %s = arith.addi %r, %x : i32
         """,
     )

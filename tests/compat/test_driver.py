@@ -21,6 +21,9 @@ from tilewright.compat.internal_testing import (
     is_cuda,
     is_hopper,
     is_hopper_or_newer,
+    is_rubin,
+    is_sm12x,
+    supports_clc,
 )
 from tilewright.support import knobs
 
@@ -87,3 +90,6 @@ def test_a_simulated_gpu_answers_as_one() -> None:
         assert [is_cuda(), is_ampere_or_newer(), is_hopper(), is_blackwell()] == [True, True, True, False]
     with tw.simulate("cuda:103"):
         assert [is_hopper(), is_hopper_or_newer(), is_blackwell(), is_blackwell_ultra()] == [False, True, True, True]
+    for capability, twelve, steals in ((90, False, False), (110, False, True), (120, True, True), (121, True, True)):
+        with tw.simulate(f"cuda:{capability}"):
+            assert (is_sm12x(), supports_clc(), is_rubin()) == (twelve, steals, False)

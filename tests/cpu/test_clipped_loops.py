@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -367,29 +368,42 @@ def test_only_a_mask_that_stays_off_ends_a_loop() -> None:
         run_ir(module, [np.zeros(8, np.float32), 6])
 
 
-@pytest.mark.parametrize("n", [-1, 0, 1, W - 1, W, W + 1, 40, TILE - 1, TILE])
+@cache
+def clipped_and_whole(kernel: Any, other: str) -> tuple[Op, Op]:
+    """The loops of a kernel, and those that go through all lanes."""
+    constants = {"OTHER": float(other)} if other else {}
+    clipped = loops_of(kernel, **constants)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inner, "end_of_loop", lambda c, nest, sinks, extent, outer, width: extent)
+        return clipped, loops_of(kernel, **constants)
+
+
+LENGTHS = (-1, 0, 1, W - 1, W, W + 1, 40, TILE - 1, TILE)
+SPECIAL = (1.0, -0.0, np.inf, -np.inf, np.nan)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize(
-    ("kernel", "constants"),
+    ("kernel", "other"),
     [
-        *((kernel, {}) for kernel in (shown_later, shown_further, shown_whole, shown_by_a_sum, shown_by_turns)),
-        (shown_as_sums_of_rows, {}),
-        (softmax, {}),
-        (layer_norm, {}),
-        (normed_activation, {}),
-        (cross_entropy, {}),
-        *((kernel, {"OTHER": other}) for kernel in (sum_of, largest) for other in (0.0, -0.0, float("nan"), 2.5)),
+        *((kernel, "") for kernel in (shown_later, shown_further, shown_whole, shown_by_a_sum, shown_by_turns)),
+        (shown_as_sums_of_rows, ""),
+        (softmax, ""),
+        (layer_norm, ""),
+        (normed_activation, ""),
+        (cross_entropy, ""),
+        *((kernel, other) for kernel in (sum_of, largest) for other in ("0.0", "-0.0", "nan", "2.5")),
     ],
 )
-def test_results_have_the_bits_of_whole_loops(
-    kernel: Any, constants: dict[str, Any], n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NaN, infinities and both zeros in the row; each lane adds up the same numbers in the same order."""
-    clipped = loops_of(kernel, **constants)
-    with monkeypatch.context() as patch:
-        patch.setattr(inner, "end_of_loop", lambda c, nest, sinks, extent, outer, width: extent)
-        whole = loops_of(kernel, **constants)
+def test_results_have_the_bits_of_whole_loops(kernel: Any, other: str, n: int) -> None:
+    """NaN, infinities and both zeros in the row, two of them for each length, in turn.
+
+    Each lane adds up the same numbers in the same order.
+    """
+    clipped, whole = clipped_and_whole(kernel, other)
     ordinary = np.random.default_rng(5).standard_normal(TILE).astype(np.float32)
-    for special in (1.0, -0.0, np.inf, -np.inf, np.nan):
+    place = 2 * LENGTHS.index(n)
+    for special in (SPECIAL[place % len(SPECIAL)], SPECIAL[(place + 1) % len(SPECIAL)]):
         x = np.where(ordinary > 0.5, ordinary, np.float32(special)).astype(np.float32)
         x = np.full(TILE, special, np.float32) if special == 0 else x
         found, expected = np.full((2, TILE), -8, np.float32)

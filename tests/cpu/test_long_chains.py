@@ -175,3 +175,21 @@ def test_a_product_under_a_conjunction_of_many_ways():
     masked = np.zeros((SIZE, SIZE), np.float32)
     masked[:50, :11] = x[:, :11]
     np.testing.assert_array_equal(out, masked @ masked)
+
+
+@tw.jit
+def places(x_ptr, out_ptr, n, N: tl.constexpr, COUNT: tl.constexpr):
+    i = tl.arange(0, N)
+    place = i
+    for k in tl.static_range(COUNT):
+        place = (place + k) + (i - n)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, place < 0, -1.0), place > -2_000_000)
+
+
+@pytest.mark.parametrize("count", [60, 110])
+def test_addresses_and_masks_stay_together_for_less_than_pythons_depth(count: int) -> None:
+    """With 110 steps the mask is a chain of 220 ops, which evaluation would follow through 1100 calls."""
+    x, out, i = np.arange(SIZE, dtype=np.float32), np.zeros(SIZE, np.float32), np.arange(SIZE)
+    places[(1,)](x, out, 30 + count // 2, N=SIZE, COUNT=count)
+    place = i + sum(range(count)) + count * (i - (30 + count // 2))
+    np.testing.assert_array_equal(out, np.where(place < 0, x, -1))

@@ -410,6 +410,48 @@ PIXELS = """
   }
 """
 
+SHUFFLED_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %low: i32, %high: i32, %pitch: i32) {
+    %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %j = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %seven = arith.constant dense<7> : tensor<32xi32>
+    %three = arith.constant dense<3> : tensor<32xi32>
+    %left = arith.andi %i, %seven : tensor<32xi32>
+    %down = arith.shrui %i, %three : tensor<32xi32>
+    %p = tt.splat %pitch : i32 -> tensor<32xi32>
+    %start = arith.muli %down, %p : tensor<32xi32>
+    %place = arith.addi %start, %left : tensor<32xi32>
+    %l = tt.splat %low : i32 -> tensor<32xi32>
+    %h = tt.splat %high : i32 -> tensor<32xi32>
+    %a = arith.cmpi sge, %left, %l : tensor<32xi32>
+    %b = arith.cmpi slt, %down, %h : tensor<32xi32>
+    %e = arith.cmpi ne, %place, %l : tensor<32xi32>
+    %be = arith.andi %b, %e : tensor<32xi1>
+    %ab = arith.andi %a, %be : tensor<32xi1>
+    %row = tt.expand_dims %j {axis = 1 : i32} : tensor<8xi32> -> tensor<8x1xi32>
+    %length = arith.constant dense<1024> : tensor<8x1xi32>
+    %rows = arith.muli %row, %length : tensor<8x1xi32>
+    %rb = tt.broadcast %rows : tensor<8x1xi32> -> tensor<8x32xi32>
+    %c = tt.expand_dims %place {axis = 0 : i32} : tensor<32xi32> -> tensor<1x32xi32>
+    %cb = tt.broadcast %c : tensor<1x32xi32> -> tensor<8x32xi32>
+    %at = arith.addi %rb, %cb : tensor<8x32xi32>
+    %on = tt.expand_dims %ab {axis = 0 : i32} : tensor<32xi1> -> tensor<1x32xi1>
+    %mask = tt.broadcast %on : tensor<1x32xi1> -> tensor<8x32xi1>
+    %none = arith.constant dense<0.0> : tensor<8x32xf32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<8x32x!tt.ptr<f32>>
+    %q = tt.addptr %from, %at : tensor<8x32x!tt.ptr<f32>>, tensor<8x32xi32>
+    %v = tt.load %q, %mask, %none : tensor<8x32x!tt.ptr<f32>>
+    %k = tt.expand_dims %i {axis = 0 : i32} : tensor<32xi32> -> tensor<1x32xi32>
+    %kb = tt.broadcast %k : tensor<1x32xi32> -> tensor<8x32xi32>
+    %there = arith.addi %rb, %kb : tensor<8x32xi32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<8x32x!tt.ptr<f32>>
+    %r = tt.addptr %to, %there : tensor<8x32x!tt.ptr<f32>>, tensor<8x32xi32>
+    tt.store %r, %v : tensor<8x32x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+"""Rows whose elements lie in an order that all of them have."""
+
 COUNTS = """
   tt.func public @kernel(%sums: !tt.ptr<i32>) {
     %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
@@ -470,6 +512,7 @@ INPUTS = {
     "clip_to_mask": MASKED_SUM,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
+    "keep_lanes": SHUFFLED_ROWS,
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,7 +18,10 @@ from tilewright.dialects.vector import Load, MaskedLoad, MaskedStore, Store, lan
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op, Region
 from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
+
+Golden = Callable[[str, str], None]
 
 
 @tw.jit
@@ -179,6 +183,12 @@ def test_strides_of_broadcast_operands(steps: tuple[int, int], n: int, columns: 
     wanted = x[places[0] + 200] - y[places[1] + 200]
     np.testing.assert_array_equal(out[:n].view(np.int32) & 0x7FFFFFFF, wanted.view(np.int32) & 0x7FFFFFFF)
     assert (out[n:] == 7).all()
+
+
+def test_golden(golden: Golden) -> None:
+    """Three nests that differ in the two strides of a column alone."""
+    x = np.zeros(64, np.float32)
+    golden(print_op(nests_of(add_flat, x, x, x, 60, 30, 7, 7, B=64)[1]), "cpu/version_strides.ttcir")
 
 
 @pytest.mark.parametrize("steps", [(1, 1), (1, 0), (0, 1), (3, 0)])

@@ -10,8 +10,8 @@ import pytest
 from tilewright.backends.llvm.machine import TRIPLES, Target, compile_object, emit_assembly, host_target
 from tilewright.runtime.drivers.cpu.blob import LinkError, link
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, machine_of
-from tilewright.runtime.drivers.cpu.native import arguments, device, execute, faults, interrupts, launch, pool
-from tilewright.runtime.drivers.cpu.native.structs import (
+from tilewright.runtime.drivers.cpu.native import arguments, device, execute, faults, foreign, interrupts, launch, pool
+from tilewright.runtime.drivers.cpu.native.functions import (
     C_FUNCTIONS,
     FREE_THREADED_FUNCTIONS,
     NEW_FUNCTIONS,
@@ -65,7 +65,7 @@ def test_native_code_calls_only_what_its_system_lists(machine: str) -> None:
     system = SYSTEMS[machine][0]
     native = MACHINES[machine].system
     own = [inspect.getmodule(kind) for kind in type(native).__mro__ if kind.__module__.startswith("tilewright")]
-    files = [native.faults, *own, pool, interrupts, faults, execute, arguments, launch, device]
+    files = [native.faults, *own, pool, interrupts, faults, execute, arguments, foreign, launch, device]
     text = "".join(inspect.getsource(file) for file in files if file is not None)
     asked = set(re.findall(r'(?:f\.outside\(|system\(f, )"(\w+)"\)', text))
     assert len(asked) > 30

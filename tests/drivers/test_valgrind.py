@@ -18,7 +18,7 @@ PROGRAM = str(Path(__file__).with_name("valgrind_program.py"))
 CPU = "x86-64-v3" if host_target().has_avx2 else ""
 """Valgrind knows no AVX-512."""
 
-SHARE = ("arguments", "cycles", "functions")
+SHARE = ("arguments", "cycles", "foreign", "functions")
 """The parts of the program that `make test` runs; `make test-long` runs all."""
 
 NEAR = 3

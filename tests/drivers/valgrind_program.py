@@ -95,6 +95,32 @@ def functions(rounds: int) -> None:
         assert scaled(x, by=y).tolist() == (x + 1).tolist()
 
 
+class Packed:
+    """An array that only DLPack tells of."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+
+class Stated:
+    """An array that only its interface tells of."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+
+def foreign(rounds: int) -> None:
+    """Arrays that native code reads from capsules and dicts, and those that it leaves to NumPy."""
+    out = np.zeros_like(x)
+    calls = ((300, Packed(x), Stated(y)), (150, Stated(x[::2]), Packed(y)), (0, Packed(x[:0]), Stated(y)))
+    for _ in range(3 * rounds):
+        for n, first, second in calls:
+            out[:] = 0
+            add[(10,)](first, second, Packed(out), n, BLOCK=32)
+            assert np.array_equal(out[:n], (x + y)[:n]), n
+            assert not out[n:].any(), n
+
+
 def in_threads(rounds: int) -> None:
     threads = [Thread(target=launches, args=(rounds,)) for _ in range(3)]
     for thread in threads:
@@ -114,7 +140,7 @@ def mistake() -> None:
     runtime.key_hash(0, words, 3)
 
 
-WORKS = {work.__name__: work for work in (launches, arguments, cycles, functions, in_threads)}
+WORKS = {work.__name__: work for work in (launches, arguments, cycles, foreign, functions, in_threads)}
 for name in sys.argv[1:] or WORKS:
     WORKS[name](1)
 mistake()

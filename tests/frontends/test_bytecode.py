@@ -87,6 +87,14 @@ def test_what_is_refused_is_named_with_its_place(kernel: Any) -> None:
         assert "forms.py" in text
 
 
+def test_items_behind_a_starred_one() -> None:
+    def kernel(out, SHAPE: tl.constexpr):
+        tl.store(out, len((*SHAPE, 4, 5)) + (*SHAPE, 7)[-1])
+
+    values = {"out": P32, "SHAPE": (2, 8)}
+    assert ttir(kernel, from_bytecode.read_function, values) == ttir(kernel, from_ast.read_function, values)
+
+
 def test_functions_without_source() -> None:
     names: dict[str, Any] = {"tl": tl}
     exec("def kernel(x, n, N: tl.constexpr):\n    for i in range(N):\n        tl.store(x + i, n)\n", names)

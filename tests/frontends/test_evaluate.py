@@ -13,6 +13,7 @@ import pytest
 import tutorials
 from evaluating import run_time, ttir
 
+import tilewright.language as tl
 from tilewright.frontends import EvaluateOptions
 
 I32, I64, P32, F32, F16, I1 = (run_time(t) for t in ("i32", "i64", "*i32", "*fp32", "*fp16", "*i1"))
@@ -95,3 +96,13 @@ def test_bias_is_added_when_given() -> None:
 def test_a_constant_that_grows_in_a_loop_is_no_shape() -> None:
     with pytest.raises(Exception, match="must be known at compile time"):
         ttir(loops.constant_parameter_stays, x=P32, n=I32, SIZE=16, GROW=True)
+
+
+def test_the_variable_of_a_comprehension_names_its_values() -> None:
+    def kernel(p):
+        parts = [tl.load(place) for place in (p + 1, p + 4)]
+        tl.store(p, parts[0] + parts[1])
+
+    text = ttir(kernel, p=run_time("*i32"))
+    assert "%place = tt.addptr" in text
+    assert "%place_0 = tt.addptr" in text

@@ -328,7 +328,7 @@ def test_tilewright_run_refuses_them_unless_the_environment_allows_them(tmp_path
 def nested_leaves(count: int, kind: str) -> str:
     """A function with `count` branches in a row, one of whose paths leaves a loop, or the function."""
     leave = {"loop": "continue", "function": "return total"}[kind]
-    lines = ["def f(x):", "    total = 0", *(["    for i in range(9):"] if kind == "loop" else ["    i = 5"])]
+    lines = ["def f(x):", "    total = 0", *(["    for i in range(3):"] if kind == "loop" else ["    i = 5"])]
     indent = "        " if kind == "loop" else "    "
     lines.append(f"{indent}y = i * 7 + x")
     returned_in_a_loop = [
@@ -355,7 +355,7 @@ def nested_leaves(count: int, kind: str) -> str:
 @pytest.mark.parametrize("kind", ["loop", "function"])
 def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str, frontend: str, tmp_path: Path) -> None:
     sizes = []
-    for count in (3, 12, 24):
+    for count in (4, 8, 12):
         file = tmp_path / f"leaves_{kind}_{count}.py"
         file.write_text(
             f"import tilewright as tw, tilewright.language as tl\n\n{nested_leaves(count, kind)}\n\n"
@@ -370,7 +370,7 @@ def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str,
         sizes.append(made.asm["ttir"].count("\n"))
         vectorized = tw.vectorize(module.f, frontend=frontend)
         assert vectorized(np.arange(64)).tolist() == [module.f(p) for p in range(64)]
-    assert sizes[2] < 2.2 * sizes[1]
+    assert sizes[2] - sizes[1] < 1.1 * (sizes[1] - sizes[0])
 
 
 @pytest.mark.parametrize("frontend", ["ast", "bytecode"])

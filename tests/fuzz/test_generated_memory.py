@@ -5,7 +5,7 @@ get it, the others without the optimisations of LLVM's code generator, which wou
 runs with the sanitizer, which must find nothing and change nothing. A kernel that goes wrong is cut down and printed
 as a script.
 
-`make test` runs a hundredth of 20,000 kernels, `make test-long` the others. `pytest tests/fuzz -m "slow or long"
+`make test` runs a two-hundredth of 20,000 kernels, `make test-long` the others. `pytest tests/fuzz -m "slow or long"
 -k many_shared -n 2 --kernels 100000` runs other kernels and more of them.
 """
 
@@ -24,7 +24,7 @@ from watched_run import Undefined
 from long_runs import first_of
 
 KERNELS = 20_000
-BLOCKS = 100
+BLOCKS = 200
 FAST = 150
 
 

@@ -17,7 +17,7 @@ import tilewright as tw
 from long_runs import first_of
 
 KERNELS = 2000
-BLOCKS = 40
+BLOCKS = 80
 FAST = 16
 LAUNCHES = 4
 

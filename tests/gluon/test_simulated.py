@@ -417,3 +417,24 @@ def test_buffers_of_partitions_are_beside_what_partitions_capture() -> None:
     with tilewright.simulate("cuda:90"):
         captures[(1,)](out, 7)
     np.testing.assert_array_equal(out, np.full(128, 17, np.float32))
+
+
+@gluon.jit
+def quarter(x, out, ROW: gl.constexpr, COLUMN: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    i = gl.arange(0, 32, layout=gl.SliceLayout(1, layout))[:, None]
+    j = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    buffer = gl.allocate_shared_memory(gl.float32, [32, 64], shared, gl.load(x + i * 64 + j))
+    part = buffer.slice(ROW, 16).slice(COLUMN, 32, dim=1)
+    i = gl.arange(0, 16, layout=gl.SliceLayout(1, layout))[:, None]
+    j = gl.arange(0, 32, layout=gl.SliceLayout(0, layout))[None, :]
+    gl.store(out + i * 32 + j, part.load(layout))
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 32), (16, 0)])
+def test_a_slice_of_a_buffer(row: int, column: int) -> None:
+    x, out = random((32, 64), np.float32), aligned((16, 32), np.float32)
+    with tilewright.simulate("cuda:90"):
+        quarter[(1,)](x, out, ROW=row, COLUMN=column)
+    np.testing.assert_array_equal(out, x[row : row + 16, column : column + 32])

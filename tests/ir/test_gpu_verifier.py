@@ -90,6 +90,23 @@ OPS = {
         "%r = tt.dot %x, %b, %c : tensor<16x16xf16, #a4> * tensor<16x16xf16, #b> -> tensor<16x16xf32, #mma>",
         "kWidth differs: 4 and 2",
     ),
+    "cat": (
+        "tensor<128xf32, #row>",
+        "%r = tt.cat %x, %x : tensor<128xf32, #row> -> tensor<256xf32, #ttg.slice<{dim = 1, parent = #tile}>>",
+        "must have as many elements as in both operands",
+    ),
+    "cat without a layout": (
+        "tensor<128xf32, #row>",
+        "%r = tt.cat %x, %x : tensor<128xf32, #row> -> tensor<256xf32>",
+        "layouts differ",
+    ),
+    "one layout of an operand": (
+        "tensor<16x16xf16, #tile>",
+        "%b = arith.constant dense<0.0> : tensor<16x16xf16, #b>\n"
+        "%c = arith.constant dense<0.0> : tensor<16x16xf32, #mma>\n"
+        "%r = tt.dot %x, %b, %c : tensor<16x16xf16, #tile> * tensor<16x16xf16, #b> -> tensor<16x16xf32, #mma>",
+        "both operands have the layout of an operand or none",
+    ),
     "kinds of products": (
         "tensor<16x16xf16, #a>",
         "%b = arith.constant dense<0.0> : tensor<16x16xf16, #b>\n"

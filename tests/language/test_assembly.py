@@ -55,6 +55,7 @@ INTEGERS: dict[str, Callable[[Any, Any], Any]] = {
     "popc.b32 $0, $1;": lambda x, y: np.array([int(n).bit_count() for n in x], np.uint32),
     "clz.b32 $0, $1;": lambda x, y: np.array([32 - int(n).bit_length() for n in x], np.uint32),
     "brev.b32 $0, $1;": lambda x, y: np.array([int(f"{n:032b}"[::-1], 2) for n in x], np.uint32),
+    "{ .reg .pred p; setp.lt.u32 p, $1, $2; selp.b32 $0, $1, $2, p; }": np.minimum,
     "{ .reg .b32 t; // a word\n xor.b32 t, $1, 0xFF; add.u32 $0, t, $2; }": lambda x, y: (x ^ np.uint32(0xFF)) + y,
 }
 
@@ -106,6 +107,8 @@ def test_floats() -> None:
         np.testing.assert_array_equal(computed("neg.f32 $0, $1;", "=f,f,f", x, y, np.float32), -x)
         np.testing.assert_array_equal(computed("mul.f32 $0, $1, 0f3F000000;", "=f,f,f", x, y, np.float32), x / 2)
         np.testing.assert_array_equal(computed("min.f32 $0, $1, $2;", "=f,f,f", x, y, np.float32), np.fmin(x, y))
+        chosen = "{ .reg .pred p; setp.lt.f32 p, $1, $2; selp.f32 $0, $1, $2, p; }"
+        np.testing.assert_array_equal(computed(chosen, "=f,f,f", x, y, np.float32), np.where(x < y, x, y))
 
 
 def test_tf32_rounds_ties_away_from_zero() -> None:
@@ -130,6 +133,7 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
         (".reg .b32 t; mov.b32 $0, t;", "=r,r,r", "`t` has no value yet"),
         ("{ .reg .b32 t; mov.b32 t, 1; } mov.b32 $0, t;", "=r,r,r", "`t` is no register with a value"),
         ("ld.shared.b32 $0, [$1];", "=r,r,r", "`ld.shared.b32` is an instruction of GPUs"),
+        ("ld.global.b128 $0, [$1];", "=r,r,r", "`ld.global.b128` is an instruction of GPUs"),
         ("add.u32 $0, $1, $2;", "=r,r", "the constraints are 2, and results and operands take 3 registers"),
         ("add.u32 $0, $1, $2;", "=r,q,r", "\\$1 is a register 'q'"),
         ("add.u64 $0, $1, $2;", "=r,r,r", "a register of 32 bits is used as uint64"),

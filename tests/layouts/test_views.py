@@ -15,6 +15,15 @@ def test_a_tile_in_registers() -> None:
     )
 
 
+def test_brackets_of_three_axes() -> None:
+    layout = gl.BlockedLayout([1, 1, 1], [1, 1, 2], [1, 1, 1], [2, 1, 0])
+    rows = [f"T0:{row}, T1:{row}" for row in range(8)]
+    assert layout.format_tensor_view([2, 4, 2]) == (
+        f"[[[{rows[0]}]\n[  {rows[1]}]\n[  {rows[2]}]\n[  {rows[3]}]]\n"
+        f"[[ {rows[4]}]\n[  {rows[5]}]\n[  {rows[6]}]\n[  {rows[7]}]]]\n"
+    )
+
+
 def test_elements_of_registers() -> None:
     assert SMALL.format_hardware_view([4, 4]) == (
         "Warp0:\n(0,0), (0,2), (1,0), (1,2)\n(0,1), (0,3), (1,1), (1,3)\n"

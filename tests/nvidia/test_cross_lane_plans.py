@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.analysis.gather_distance import step_of
-from tilewright.analysis.reduction_plan import Function, Run, axis_runs, reduction_plan, scan_bytes
+from tilewright.analysis.reduction_plan import Function, Run, axis_runs, function_of, reduction_plan, scan_bytes
 from tilewright.backends.nvidia.lower.gather import owners
 from tilewright.backends.nvidia.lower.scan import ScanMemory
+from tilewright.ir.parser import parse_module
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.distributed import Blocked
 from tilewright.layouts.linear_layout import LinearLayout
@@ -40,6 +42,8 @@ def test_warps_are_folded_by_each_thread_or_by_lanes() -> None:
     assert many == (((1, 2), (16, 8, 4, 2, 1)), ((), (16, 8, 4, 2, 1)))
     dear = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=8)
     assert dear[1] == ((), (4, 2, 1))  # seven times a function of eight ops is more than three
+    near = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=2)
+    assert near[1] == ((), (4, 2, 1))  # fourteen ops alone are less than three shuffles, but not with two loads
 
 
 def test_pairs_are_neighbours_and_come_apart_last() -> None:
@@ -48,6 +52,32 @@ def test_pairs_are_neighbours_and_come_apart_last() -> None:
     assert (fold.registers, fold.is_paired) == ((2, 4, 1), True)
     few = to_linear_layout(Blocked((2,), (32,), (4,), (0,)), (256,))
     assert not reduction_plan(few, 0, Function((16,), is_paired=True)).folds[0].is_paired
+
+
+@pytest.mark.parametrize(
+    ("element", "op", "since"),
+    [
+        ("f16", "addf", 90),
+        ("f16", "maximumf", 90),
+        ("f32", "addf", 100),
+        ("f32", "maximumf", None),
+        ("i32", "addi", None),
+    ],
+)
+def test_capabilities_that_take_two_elements_at_once(element: str, op: str, since: int | None) -> None:
+    module = parse_module(
+        f"""tt.func @f(%x: tensor<64x{element}>) {{
+          %r = "tt.reduce"(%x) <{{axis = 0 : i32}}> ({{
+          ^bb0(%a: {element}, %b: {element}):
+            %c = arith.{op} %a, %b : {element}
+            tt.reduce.return %c : {element}
+          }}) : (tensor<64x{element}>) -> {element}
+          tt.return
+        }}"""
+    )
+    reduce = next(found for found in module.walk() if found.name == "tt.reduce")
+    paired = [capability for capability in (80, 89, 90, 100, 120) if function_of(reduce, capability).is_paired]
+    assert paired == [capability for capability in (90, 100, 120) if since and capability >= since]
 
 
 @pytest.mark.parametrize(("warps", "folds"), [(32, [True, True]), (16, [True, False])])

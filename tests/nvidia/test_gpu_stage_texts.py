@@ -78,6 +78,13 @@ def test_shared_memory_of_every_device() -> None:
     assert {capability: device.shared_limit / 1024 for capability, device in DEVICES.items()} == limits
 
 
+def test_versions_of_ptx_know_their_device() -> None:
+    """The first version of PTX that has the device by its release notes, but 8.4 at least, and 8.7 from sm_100 on."""
+    since = {75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 80, 100: 86, 103: 88, 110: 90, 120: 87, 121: 88}
+    wanted = {capability: max(version, 87 if capability >= 100 else 84) for capability, version in since.items()}
+    assert {capability: device.ptx for capability, device in DEVICES.items()} == wanted
+
+
 @pytest.mark.needs_ptxas
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", DEVICES)

@@ -79,6 +79,17 @@ def test_random_conversions() -> None:
     }
 
 
+def test_a_lane_that_needs_two_and_has_one_asks_for_the_other_one_only() -> None:
+    """Lanes 2n and 2n + 1 hold a pair of elements, and then each of them holds both."""
+    outs, warps = (("dim0", 64),), {"warp": (), "block": ()}
+    before = LinearLayout({"register": (1,), "lane": (2, 4, 8, 16, 32), **warps}, outs)
+    after = LinearLayout({"register": (1, 2), "lane": (0, 4, 8, 16, 32), **warps}, outs)
+    plan = shuffle_plan(before, after, 32)
+    check(plan, before, after)
+    assert [plan.stays(number) for number in range(len(plan.rounds))] == [True, False]
+    assert plan.receiver == Parity(1)
+
+
 @pytest.mark.slow
 def test_random_conversions_of_any_layouts() -> None:
     random, seen = Random(2), 0

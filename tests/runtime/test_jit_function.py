@@ -250,14 +250,17 @@ def test_caches_of_devices() -> None:
     assert (list(values), options) == (["out", "n", "BLOCK"], {"num_warps": 2})
 
 
-@pytest.mark.parametrize("forget", ["kernels.clear()", "caches.clear()", "kernels.popitem()", "del kernels[key]"])
+@pytest.mark.parametrize(
+    "forget",
+    ["kernels.clear()", "caches.clear()", "kernels.popitem()", "del kernels[key]", "assert kernels.pop(key) is first"],
+)
 def test_an_emptied_cache_is_noticed_after_native_launches(forget: str) -> None:
     kernel = tw.jit(plain.fn)
     run(kernel, 3)
     bound, out = kernel[(1,)], np.zeros(1, np.int32)
     first = bound(out, 3)
     caches, kernels = kernel.device_caches, kernel.device_caches[0][0]
-    exec(forget, {"caches": caches, "kernels": kernels, "key": next(iter(kernels))})
+    exec(forget, {"caches": caches, "kernels": kernels, "key": next(iter(kernels)), "first": first})
     assert bound(out, 3) is not first
     assert len(kernel.device_caches[0][0]) == 1
 

@@ -41,6 +41,12 @@ def rows_of(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
 
 
 @tw.jit
+def columns_of(x_ptr, out_ptr, stride):
+    i, j = tl.arange(0, 4)[:, None], tl.arange(0, 8)[None, :]
+    tl.store(out_ptr + i * 8 + j, tl.load(x_ptr + i + j * stride))
+
+
+@tw.jit
 def picked(index_ptr, x_ptr, out_ptr):
     tl.store(out_ptr, tl.load(x_ptr + tl.load(index_ptr + tl.program_id(0)) + 5))
 
@@ -54,6 +60,7 @@ SPECS = {
     before: "x_ptr:*fp32 out_ptr:*fp32",
     add: "x_ptr:*fp32 out_ptr:*fp32 n:i32 BLOCK=8",
     rows_of: "x_ptr:*fp32 out_ptr:*fp32 stride:i32 n:i32 BLOCK=8",
+    columns_of: "x_ptr:*fp32 out_ptr:*fp32 stride:i32",
     picked: "index_ptr:*i64 x_ptr:*fp16 out_ptr:*fp16",
 }
 
@@ -96,6 +103,11 @@ def test_a_loop_touches_all_of_its_turns() -> None:
     assert list(add_up.touched[0, 0, 0]) == list(range(8))
 
 
+def test_a_row_is_the_larger_distance_of_a_tile() -> None:
+    load, store = touched(columns_of, [1], stride=40)
+    assert (load.row, store.row) == (40, 8)
+
+
 def test_loaded_values_count_as_zero() -> None:
     by_name = {access.argument: access for access in touched(picked, [2])}
     assert by_name["index_ptr"].size == 8
@@ -124,6 +136,10 @@ def test_rows_of_a_picture_are_what_programs_are_apart() -> None:
     assert "8 elements a row, from element 0 on" in svg
     assert cells(svg) == [("one", 0, 0, 79), ("one", 0, 10, 79), ("one", 0, 20, 39)]
     assert "<title>program 2: elements 16 to 19</title>" in svg
+
+
+def test_rows_of_one_program_with_one_axis_have_a_width_of_their_own() -> None:
+    assert "64 elements a row, from" in drawing(Access("load", "x", 1, 4, 0, {(0, 0, 0): np.arange(200)}))
 
 
 def test_what_several_touch_is_marked() -> None:

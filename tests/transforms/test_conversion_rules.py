@@ -53,6 +53,7 @@ KEPT = "convert_layout use"
         (f"%t: {B}", f"%s = ttg.convert_layout %t : {B} -> {A}", "use"),
         (f"%t: {A}", f"%s = arith.addf %t, %t : {A}", "addf convert_layout use"),
         ("%t: tensor<64xi32, #b>", "%s = tt.histogram %t : tensor<64xi32, #b> -> tensor<512xi32, #a>", "histogram use"),
+        ("%t: tensor<256xf32, #b>", f"%s = tt.cat %t, %t : tensor<256xf32, #b> -> {A}", "cat use"),
     ],
 )
 def test_a_conversion_goes_into_what_gives_the_tile(signature: str, body: str, left: str) -> None:

@@ -184,7 +184,7 @@ def _range_of(monomial: Monomial) -> Interval:
         return monomial[0].low, monomial[0].high
     low = high = 1
     for symbol in monomial:
-        low, high = _range_of_product((low, high), (symbol.low, symbol.high))
+        low, high = range_of_product((low, high), (symbol.low, symbol.high))
     return low, high
 
 
@@ -192,12 +192,13 @@ def _range_of_part(part: Part) -> Interval:
     if isinstance(part, Remainder):
         return 0, part.divisor - 1
     if isinstance(part, Scaled):
-        return _range_of_product(interval_of(part.left), interval_of(part.right))
+        return range_of_product(interval_of(part.left), interval_of(part.right))
     lows, highs = zip(*(interval_of(sum) for sum in part.among), strict=True)
     return (min(lows), min(highs)) if part.sign < 0 else (max(lows), max(highs))
 
 
-def _range_of_product(a: Interval, b: Interval) -> Interval:
+def range_of_product(a: Interval, b: Interval) -> Interval:
+    """The interval of the products of numbers of two intervals."""
     corners = [x * y for x in a for y in b]
     return min(corners), max(corners)
 

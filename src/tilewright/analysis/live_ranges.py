@@ -61,7 +61,7 @@ class LiveRanges:
 
     def _blocks(self, value: Value) -> Iterator[Block]:
         """The blocks in which `value` is made, used, or only kept for blocks that come later."""
-        home = value.owner.block if isinstance(value.owner, Op) else value.owner
+        home = value.block
         assert home is not None, "the op that makes the value is in a block"
         yield home
         # A use inside of a loop or branch keeps the value through all of it: what counts is the block that this is in.
@@ -111,7 +111,7 @@ def _live_out(region: Region) -> dict[Block, set[Value]]:
             after = set().union(*(needed[target] for target in block.terminator.successors))
             if after != out[block]:
                 out[block] = after
-                needed[block] |= {value for value in after if _home(value) is not block}
+                needed[block] |= {value for value in after if value.block is not block}
                 changed = True
     return out
 
@@ -123,12 +123,8 @@ def _needed(block: Block) -> set[Value]:
 
 
 def _is_inside(block: Block, value: Value) -> bool:
-    home = _home(value)
+    home = value.block
     while home is not None and home is not block:
         op = home.region.op if home.region is not None else None
         home = op.block if op is not None else None
     return home is block
-
-
-def _home(value: Value) -> Block | None:
-    return value.owner.block if isinstance(value.owner, Op) else value.owner

@@ -4,8 +4,8 @@ Inductor's text of a kernel imports Triton, and modules of torch that do so, too
 
     from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math
 
-and so has our `triton` (the same package as under `tilewright run`, by its full name), and second copies of torch's two
-modules, for which `import triton` finds ours. Kernels for GPUs keep the first. The copies are modules that can be
+and so has our `triton` (the same package as under `tilewright run`, by its full name), and second copies of torch's
+modules `COPIED`, for which `import triton` finds ours. Kernels for GPUs keep the first. The copies can be
 imported by their full names: a kernel that a compile worker sends to its parent names its classes so.
 """
 

@@ -35,6 +35,12 @@ class Value:
         owner = self.owner
         return owner if isinstance(owner, Op) else None
 
+    @property
+    def block(self) -> Block | None:
+        """The block that has the op, or the argument."""
+        owner = self.owner
+        return owner.block if isinstance(owner, Op) else owner
+
     def replace_by(self, new: Value) -> None:
         """Let every user of this value use `new` instead; a nameless `new` takes this value's name."""
         if new is self or not self.uses:

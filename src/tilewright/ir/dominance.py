@@ -85,8 +85,7 @@ def common_dominator(a: Node, b: Node, parent: Mapping[Node, Node], rank: Mappin
 
 def dominates(value: Value, op: Op) -> bool:
     """Whether `value` is known wherever `op` may stand: made before it, or an argument of a block around it."""
-    owner = value.owner
-    block = owner.block if isinstance(owner, Op) else owner
+    owner, block = value.owner, value.block
     if block is None or block.region is None:
         return False
     around: Op | None = op
@@ -124,14 +123,6 @@ def is_under(op: Op, block: Block) -> bool:
     while here is not None and here.block is not block:
         here = here.parent
     return here is not None
-
-
-def is_inside(op: Op, outer: Op) -> bool:
-    """Whether `op` is in a region of `outer`, at any depth."""
-    parent = op.parent
-    while parent is not None and parent is not outer:
-        parent = parent.parent
-    return parent is outer
 
 
 def follows(op: Op, other: Op) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.array_shims import TensorWrapper
+from tilewright.runtime.drivers.cpu.foreign_arrays import from_dlpack, from_interface, tells_by_interface
 from tilewright.runtime.drivers.cpu.native.structs import FREED
 from tilewright.runtime.drivers.cpu.python_memory import array_address
 from tilewright.runtime.drivers.cpu.records import know_form
@@ -88,8 +89,10 @@ def view_of(value: Any) -> ArrayView | None:
         if reader is None:
             return None
         _readers[type(value)] = reader
-        if reader in _FORMS:
-            know_form(type(value), _FORMS[reader])
+        if reader is _read_cuda_interface:
+            know_form(type(value), from_dlpack)
+        if reader is _read_interface:
+            know_form(type(value), from_interface if tells_by_interface(value) else np.asarray)
     return reader(value)
 
 
@@ -210,17 +213,6 @@ def _read_cuda_interface(value: Any) -> ArrayView:
     return ArrayView(element, address or 0, not is_read_only, value, CUDA_MEMORY)
 
 
-def _numpy_array(value: Any) -> np.ndarray[Any, Any]:
-    """A foreign array on the CPU as NumPy's.
-
-    Raises:
-        TypeError: it is on a GPU.
-    """
-    if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError("the array is not on the CPU")
-    return np.from_dlpack(value)
-
-
 def _read_dlpack(value: Any) -> ArrayView:
     try:
         return _read_numpy(np.from_dlpack(value))
@@ -243,7 +235,5 @@ def _reader_for(value: Any) -> Callable[[Any], ArrayView] | None:
 
 
 _readers: dict[type, Callable[[Any], ArrayView]] = {np.ndarray: _read_numpy, TensorWrapper: _read_wrapper}
-_FORMS: dict[Any, Callable[[Any], Any]] = {_read_interface: np.asarray, _read_cuda_interface: _numpy_array}
-"""The conversions of arrays of such classes to arrays that native launches know."""
 
 _element_names: dict[Any, str] = {}

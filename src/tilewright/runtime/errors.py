@@ -31,6 +31,12 @@ class AutotunerError(TilewrightError):
         return f"Autotuner error: {super().__str__()}"
 
 
+def require(wanted: int, limit: int, resource: str) -> None:
+    """Raise OutOfResources if a kernel wants more of a resource than a GPU has."""
+    if wanted > limit:
+        raise OutOfResources(wanted, limit, resource)
+
+
 class CudaError(TilewrightError, RuntimeError):
     """NVIDIA's driver gave an error.
 

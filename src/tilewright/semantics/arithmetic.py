@@ -83,15 +83,16 @@ def _check_number(number: int, wanted: dtype) -> None:
         raise SemanticError(NumberOutOfRange(number, wanted))
 
 
-def _is_pointer(value: Any) -> bool:
+def is_pointer(value: Any) -> bool:
+    """Whether a value is a pointer, or a tile of pointers."""
     return isinstance(value, Tile) and isinstance(value.type.scalar, pointer_type)
 
 
 def add(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
     """`lhs + rhs`; a pointer moves by elements."""
-    if _is_pointer(lhs):
+    if is_pointer(lhs):
         return _advance_pointer(lhs, rhs)
-    if _is_pointer(rhs):
+    if is_pointer(rhs):
         return _advance_pointer(rhs, lhs)
     return _arithmetic("add", "+", lhs, rhs, checked=sanitize_overflow)
 
@@ -135,8 +136,8 @@ def _advance_pointer(pointer: Tile, offset: Any) -> Tile:
 
 def sub(lhs: Any, rhs: Any, *, sanitize_overflow: bool = True) -> Tile:
     """`lhs - rhs`; a pointer moves back by elements."""
-    if _is_pointer(lhs):
-        if _is_pointer(rhs):
+    if is_pointer(lhs):
+        if is_pointer(rhs):
             raise SemanticError(PointerMeetsPointer(lhs.type, rhs.type))
         return add(lhs, minus(to_tensor(rhs)))
     return _arithmetic("sub", "-", lhs, rhs, checked=sanitize_overflow)
@@ -266,7 +267,7 @@ def logical_not(tile: Tile) -> Tile:
 
 def _truth(value: Any, operation: str) -> Tile:
     tile = to_tensor(value)
-    if tile.type.scalar is not int1 and not _is_pointer(tile):
+    if tile.type.scalar is not int1 and not is_pointer(tile):
         raise SemanticError(NumberAsTruth(operation, tile.type))
     return to_bool(tile)
 

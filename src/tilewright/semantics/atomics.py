@@ -10,16 +10,15 @@ from typing import Any
 
 from tilewright.ir.attributes import Attribute, Keyword
 from tilewright.semantics.arithmetic import and_, invert, scalar_or_tile, shr
-from tilewright.semantics.broadcasting import stretch
 from tilewright.semantics.casting import bitcast, cast
 from tilewright.semantics.comparison import compare, where
 from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.distributed import settled
-from tilewright.semantics.errors import AtomicNotSupported, BadArgument, TileThroughScalarPointer
-from tilewright.semantics.memory import as_pointer_to, check_writable, fitting_mask, pointee_of
+from tilewright.semantics.errors import AtomicNotSupported, BadArgument
+from tilewright.semantics.memory import as_pointer_to, check_writable, fitting, fitting_mask, pointee_of
 from tilewright.semantics.promotion import dtype_of_number
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import AnyType, dtype, float32, int1, int32, int64, pointer_type, uint32, uint64
+from tilewright.semantics.types import dtype, float32, int1, int32, int64, pointer_type, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 
 ORDERINGS = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
@@ -42,7 +41,7 @@ def atomic_rmw(
     _check_element(operation, element)
     pointer = settled(settled(pointer, value), mask)
     like = pointer.type
-    operand = _fitting(scalar_or_tile(value, element, like), like, "val")
+    operand = fitting(scalar_or_tile(value, element, like), like, "val")
     chosen = fitting_mask(True if unwrap(mask) is None else unwrap(mask), like)
     order = (_choice("sem", sem, ORDERINGS, "acq_rel"), _choice("scope", scope, SCOPES, "gpu"))
     if operation in ("max", "min") and element.floating:
@@ -61,8 +60,8 @@ def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scop
         raise SemanticError(AtomicNotSupported("cas", element, "elements of 16, 32 or 64 bits"))
     pointer = settled(settled(pointer, value), expected)
     like = pointer.type
-    old = _fitting(scalar_or_tile(expected, element, like), like, "cmp")
-    new = _fitting(scalar_or_tile(value, element, like), like, "val")
+    old = fitting(scalar_or_tile(expected, element, like), like, "cmp")
+    new = fitting(scalar_or_tile(value, element, like), like, "val")
     attributes: dict[str, Attribute] = {
         "sem": _choice("sem", sem, ORDERINGS, "acq_rel"),
         "scope": _choice("scope", scope, SCOPES, "gpu"),
@@ -105,7 +104,7 @@ def polled(pointer: Any, expected: Any, *, sem: Any = None, scope: Any = None) -
     element = _element("poll", pointer, writes=False)
     if not element.integer or element.primitive_bitwidth not in (16, 32, 64):
         raise SemanticError(AtomicNotSupported("poll", element, "integers of 16, 32 or 64 bits"))
-    wanted = _fitting(scalar_or_tile(expected, element, pointer.type), pointer.type, "expected_value")
+    wanted = fitting(scalar_or_tile(expected, element, pointer.type), pointer.type, "expected_value")
     order = _choice("sem", sem, LOAD_ORDERINGS, "acquire").name
     if element.primitive_bitwidth == NARROW:  # writes what is there already
         return compare("==", atomic_cas(pointer, wanted, wanted, sem=order, scope=scope), wanted)
@@ -131,12 +130,6 @@ def _check_element(operation: str, element: dtype) -> None:
         allowed, expected = element.primitive_bitwidth >= 32, "elements of 32 or 64 bits"
     if not allowed:
         raise SemanticError(AtomicNotSupported(operation, element, expected))
-
-
-def _fitting(tile: Tile, like: AnyType, name: str) -> Tile:
-    if tile.type.shape and not like.shape:
-        raise SemanticError(TileThroughScalarPointer(name))
-    return stretch(tile, like)
 
 
 def _choice(name: str, value: Any, accepted: dict[str, str], default: str) -> Keyword:

@@ -10,11 +10,11 @@ import warnings
 from typing import Any
 
 from tilewright.ir.attributes import Keyword
-from tilewright.semantics.arithmetic import common_operands, to_bool, to_tensor
+from tilewright.semantics.arithmetic import common_operands, is_pointer, to_bool, to_tensor
 from tilewright.semantics.broadcasting import broadcast
 from tilewright.semantics.errors import NoCommonType
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import int1, pointer_type
+from tilewright.semantics.types import int1
 from tilewright.support.diagnostics import SemanticError
 
 # relation: predicate of floats, of signed, of unsigned integers
@@ -47,7 +47,7 @@ def where(condition: Any, x: Any, y: Any) -> Tile:
             f"tl.where with a condition of {asked.type.scalar} instead of booleans is deprecated", stacklevel=3
         )
     choice = to_bool(asked)
-    if _has_pointers(x) or _has_pointers(y) or _are_fp8e4b15(x, y):
+    if is_pointer(x) or is_pointer(y) or _are_fp8e4b15(x, y):
         first, second = to_tensor(x), to_tensor(y)
         if first.type.scalar is not second.type.scalar:
             raise SemanticError(NoCommonType(first.type, second.type))
@@ -63,7 +63,3 @@ def where(condition: Any, x: Any, y: Any) -> Tile:
 def _are_fp8e4b15(x: Any, y: Any) -> bool:
     """Whether both have this type, which is not one to compute in."""
     return all(isinstance(side, Tile) and side.type.scalar.is_fp8e4b15() for side in (x, y))
-
-
-def _has_pointers(value: Any) -> bool:
-    return isinstance(value, Tile) and isinstance(value.type.scalar, pointer_type)

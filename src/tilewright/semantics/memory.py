@@ -80,7 +80,7 @@ def load(
     if mask is not None:
         operands.append(fitting_mask(mask, like).handle)
         if other is not None:
-            operands.append(_fitting(_elements(other, kind, like), like, "other").handle)
+            operands.append(fitting(_elements(other, kind, like), like, "other").handle)
     loaded = build("tt.load", operands, like.with_element_ty(kind), attributes)
     return cast(loaded, int1) if is_boolean else loaded
 
@@ -113,7 +113,7 @@ def store(
         value = cast(to_tensor(value), int1)
     pointer = settled(settled(pointer, value), mask)
     like = pointer.type
-    operands = [pointer.handle, _fitting(_elements(value, kind, like), like, "value").handle]
+    operands = [pointer.handle, fitting(_elements(value, kind, like), like, "value").handle]
     if mask is not None:
         operands.append(fitting_mask(mask, like).handle)
     active().emit("tt.store", operands, (), attributes)
@@ -166,10 +166,11 @@ def fitting_mask(mask: Any, like: AnyType) -> Tile:
         return scalar_or_tile(known, int1, like)
     if mask.type.scalar is not int1:
         raise SemanticError(MaskNotBoolean(mask.type.scalar))
-    return _fitting(mask, like, "mask")
+    return fitting(mask, like, "mask")
 
 
-def _fitting(tile: Tile, like: AnyType, name: str) -> Tile:
+def fitting(tile: Tile, like: AnyType, name: str) -> Tile:
+    """`tile` in the shape of `like`; what is refused is said with the name of the argument."""
     if tile.type.shape and not like.shape:
         raise SemanticError(TileThroughScalarPointer(name))
     return stretch(tile, like)

@@ -239,6 +239,7 @@ class Exporter:
 
 def test_cuda_array_interface(fake: FakeDriver) -> None:
     x, y, out = arrays()
+    assert x.__cuda_array_interface__["version"] == 3  # the one with streams
     fake.expect(*POINTERS)
     add[(1,)](Exporter(x), Exporter(y, stream=None), out, 1000, BLOCK=64)
     assert words(fake.launches()[-1].parameters)[:3] == [x.data_ptr(), y.data_ptr(), out.data_ptr()]

@@ -14,7 +14,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
 from tilewright.layouts.encodings import NvidiaMma
-from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
+from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul, forced_orders
 from tilewright.transforms.gpu.coalesce import coalesce
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
 from tilewright.transforms.gpu.tile_ops import layout_of
@@ -137,3 +137,15 @@ def test_the_product_stays_what_it_was(capability: int) -> None:
     run_ir(accelerated(text, capability), {"a": a, "b": b, "d": after})
     assert before.any()
     np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize(
+    ("element", "capability", "turned"), [("f32", 80, []), ("f32", 90, ["operand 1"]), ("f16", 90, [])]
+)
+def test_rows_that_an_instruction_reads_as_columns(element: str, capability: int, turned: list[str]) -> None:
+    """Products of warp groups read tf32 along the common dimension only; elements of 16 bits in any order."""
+    module = parse_module(product(64, 64, 32, element, precision=", inputPrecision = tf32"))
+    convert_to_ttgir(module, ConvertOptions(f"cuda:{capability}", num_warps=4))
+    coalesce(module)
+    said = [text for _, text in forced_orders(module)]
+    assert [text[text.index("operand") :][:9] for text in said] == turned

@@ -165,3 +165,13 @@ def test_views_of_buffers() -> None:
     assert contiguous_offsets(SwizzledShared(1, 1, 1, (1, 0)), (2, 512)) == 1024
     assert contiguous_offsets(SwizzledShared(1, 1, 1, (0, 1)), (2, 512)) == 1
     assert contiguous_offsets(SwizzledShared(4, 1, 2, (1, 0)), (2, 512)) == 512
+
+
+def test_scales_in_a_buffer_with_holes_are_loaded() -> None:
+    flat = "#ttg.nvmma_shared<{swizzlingByteWidth = 0, transposed = false, elementBitWidth = 8}>"
+    assert flat in SCALES
+    module = parse_module(SCALES.replace(flat, "#ttg.padded_shared<[256:+16] {order = [1, 0], shape = [1, 512]}>"))
+    verify(module)
+    optimize_dot_operands(module)
+    verify(module)
+    assert {"ttg.local_load", "tt.trans"} <= names(module)

@@ -14,7 +14,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
-from tilewright.layouts.encodings import Blocked
+from tilewright.layouts.encodings import Blocked, NvmmaShared, encoding
 from tilewright.tools.opt_passes import find_passes
 from tilewright.tools.opt_run import run_requests
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
@@ -145,6 +145,21 @@ def test_the_product_stays_what_it_was(case: str) -> None:
     run_ir(module, after)
     assert np.unique(before["d"]).size > 100
     np.testing.assert_array_equal(after["d"], before["d"])
+
+
+@pytest.mark.parametrize(
+    ("case", "padded"),
+    [
+        ("tensor memory", [False, False]),
+        ("tensor memory, 4 bits", [False, False]),
+        ("tensor memory, mixed", [False, True]),
+    ],
+)
+def test_elements_of_four_bits_are_padded_beside_others(case: str, padded: list[bool]) -> None:
+    capability, left, right, options, name = CASES[case]
+    product = next(op for op in accelerated(scaled(capability, left, right, **options)).walk() if op.name == name)
+    layouts = [encoding(value.type.encoding) for value in product.operands[:2]]
+    assert [layout.fp4_padded for layout in layouts if isinstance(layout, NvmmaShared)] == padded
 
 
 def test_nan_scales() -> None:

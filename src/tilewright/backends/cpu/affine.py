@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.analysis.guard_conditions import range_of_product
 from tilewright.backends.cpu.costs import is_tile, makers
 from tilewright.dialects.arith import Binary, CompareIntegers, Constant, Division, ModularArithmetic, Unary
 from tilewright.dialects.tt_elementwise import Bitcast
@@ -185,14 +186,9 @@ def _new_interval(value: Value, ops: int, known: dict[Value, Interval | None]) -
     return None if number is None else (number, number)
 
 
-def _product(a: Interval, b: Interval) -> Interval:
-    corners = [x * y for x in a for y in b]
-    return min(corners), max(corners)
-
-
 _INTERVALS: dict[str, Callable[..., Interval]] = {
     "arith.addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "arith.muli": _product,
+    "arith.muli": range_of_product,
     "arith.subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
     **dict.fromkeys(("arith.extsi", "arith.trunci", "tt.broadcast", "tt.expand_dims", "tt.splat"), lambda a: a),
 }

@@ -52,11 +52,15 @@ from tilewright.dialects.tt_shape import Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
-from tilewright.ir.dominance import follows, is_inside, is_under
+from tilewright.ir.dominance import follows, is_under
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import is_in
 
 DEEPEST = 100
 """Max def-use depth, in ops, before a value goes through a buffer; planning and emission recurse over operands."""
+
+LONGEST_ADDRESS = 150
+"""The same for addresses, which stay together longer, as lines are seen: at five calls per op Python's limit is 200."""
 
 MOVES = {
     "tt.broadcast": 4,
@@ -117,13 +121,12 @@ class Planner:
                 self.loads.append(op)
 
     def is_deep(self, op: Op) -> bool:
-        """Whether the lazy `op` ends a chain of DEEPEST ops. Addresses stay together longer, as lines are seen, and so
-        do tiles that are in registers."""
+        """Whether the lazy `op` ends a chain of DEEPEST ops; LONGEST_ADDRESS of addresses, or tiles in registers."""
         if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
         is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
-        if is_end and (depth >= 2 * DEEPEST or not (op.result in self.traded or is_affine(op.result))):
+        if is_end and (depth >= LONGEST_ADDRESS or not (op.result in self.traded or is_affine(op.result))):
             depth = 0
         self.depths.update(dict.fromkeys(op.results, depth))
         return not depth
@@ -365,7 +368,7 @@ class Planner:
         """Let the regions of `op` read `buffer` where they use `value`."""
         read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
         read.result.name = value.name
-        for user in [u for u in value.uses if is_inside(u, op)]:
+        for user in [u for u in value.uses if u is not op and is_in(u, op)]:
             user.set_operands([read.result if v is value else v for v in user.operands])
 
     # ------------------------------------------------------------------ closing

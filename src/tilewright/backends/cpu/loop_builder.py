@@ -51,13 +51,14 @@ class LoopBuilder(StructureBuilder):
         key = name, type, repr(attributes)
         found = self._literals.get(key)
         if found is None:
-            op = Op(OPS[name], (), (type,), attributes)
-            before = self.entry.first
-            while before is not None and before.definition.constant:
-                before = before.next
-            self.entry.insert(op, before)
-            found = self._literals[key] = op.results[0]
+            found = self._literals[key] = self._behind_constants(name, type, attributes)
         return found
+
+    def _behind_constants(self, name: str, type: Type, attributes: dict[str, Attribute] | None) -> Value:
+        before = self.entry.first
+        while before is not None and before.definition.constant:
+            before = before.next
+        return self.entry.insert(Op(OPS[name], (), (type,), attributes), before).results[0]
 
     def _pair(self, a: Operand, b: Operand) -> tuple[Value, Value]:
         """Two operands as values; one of them tells the type."""
@@ -140,11 +141,8 @@ class LoopBuilder(StructureBuilder):
         return a if b == 0 else self.emit("arith.shrsi", self._pair(a, b), a.type)
 
     def udiv(self, a: Operand, b: Operand) -> Value:
-        """Divided by 0 gives 0, for quotients as for remainders."""
+        """The quotient; 0 where the divisor is 0."""
         return self._binary("arith.divui", a, b)
-
-    def urem(self, a: Operand, b: Operand) -> Value:
-        return self._binary("arith.remui", a, b)
 
     def srem(self, a: Operand, b: Operand) -> Value:
         return self._binary("arith.remsi", a, b)
@@ -154,12 +152,6 @@ class LoopBuilder(StructureBuilder):
 
     def smax(self, a: Operand, b: Operand) -> Value:
         return self._extreme("arith.maxsi", max, a, b)
-
-    def umin(self, a: Operand, b: Operand) -> Value:
-        return self._binary("arith.minui", a, b)
-
-    def umax(self, a: Operand, b: Operand) -> Value:
-        return self._binary("arith.maxui", a, b)
 
     def _extreme(self, name: str, better: Any, a: Operand, b: Operand) -> Value:
         a, b = self._pair(a, b)
@@ -380,6 +372,10 @@ class LoopBuilder(StructureBuilder):
     def waste_slot(self) -> Value:
         """The memory that lanes which are masked off may read or write."""
         return self._once("vector.alloca", BYTES, {"size": Number(WASTE, i64), "unread": UNIT})
+
+    def stack(self, size: int) -> Value:
+        """The address of `size` bytes on the stack, which nothing else uses."""
+        return self._behind_constants("vector.alloca", BYTES, {"size": Number(size, i64)})
 
     def table(self, numbers: Sequence[float], element: Type) -> Value:
         """The address of constants in memory."""

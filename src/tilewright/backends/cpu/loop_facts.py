@@ -19,6 +19,7 @@ from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value, defining
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import Type, i32, i64
+from tilewright.transforms.matching import is_inside
 
 RUNS = "cpu.runs"
 """`program`: each program of the grid runs the nest once; `turn`: each turn of the outermost loop around does."""
@@ -30,6 +31,8 @@ MOVES = "cpu.moves"
 """The nest mostly moves memory."""
 TILE = "cpu.tile"
 """The loop is for one of several rows that come from memory."""
+ROWS = "cpu.rows"
+"""Mark of an `scf.for` whose turns are the rows of a nest, which may run in any order, lane by lane, too."""
 VALUE_IS_OUTER, STORE_IS_OUTER = "cpu.value_is_outer", "cpu.store_is_outer"
 """Marks of a store of a nest: the source of its value, or its addresses, has neighbours along the last outer axis."""
 TRANSPOSED = "cpu.transposed"
@@ -113,16 +116,6 @@ def first_address(loop: Parallel, op: Access) -> Value | None:
     if step is None or not goes or step.offset is not loop.induction_variable or is_inside(step.pointer, loop):
         return None
     return step.pointer
-
-
-def is_inside(value: Value, op: Op) -> bool:
-    """Whether `value` is computed in a region of `op`."""
-    block = value.owner.block if isinstance(value.owner, Op) else value.owner
-    while block is not None and block.region is not None and block.region.op is not None:
-        if block.region.op is op:
-            return True
-        block = block.region.op.block
-    return False
 
 
 def lanes_of_row(loop: Parallel) -> int:

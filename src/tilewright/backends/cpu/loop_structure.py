@@ -134,12 +134,19 @@ class StructureBuilder:
         return found
 
     def loop(
-        self, low: Operand, high: Operand, step: Operand = 1, *, carried: Sequence[Value] = (), nonempty: bool = False
+        self,
+        low: Operand,
+        high: Operand,
+        step: Operand = 1,
+        *,
+        carried: Sequence[Value] = (),
+        nonempty: bool = False,
+        marks: Sequence[str] = (),
     ) -> LoopFrame:
         """`for index in range(low, high, step)` in i64; `nonempty`: low < high. See `LoopFrame`."""
         runs = nonempty or (isinstance(low, int) and isinstance(high, int) and low < high)
         bounds = [self.number(low), self.number(high), self.number(step)]
-        return LoopFrame(self, bounds, carried, {NONEMPTY: UNIT} if runs else {})
+        return LoopFrame(self, bounds, carried, dict.fromkeys((*marks, NONEMPTY) if runs else marks, UNIT))
 
     def parallel(
         self, low: Operand, high: Operand, step: Operand, *, unroll: int, facts: Mapping[str, Attribute]

@@ -30,7 +30,7 @@ from tilewright.backends.cpu.nest.copy_elision import (
 from tilewright.backends.cpu.nest.lane_values import Scalar
 from tilewright.backends.cpu.nest.loops import lower_nest
 from tilewright.backends.cpu.next_turn import NextTurn
-from tilewright.backends.cpu.seen_lanes import blocks_around, seen_along, stores_of
+from tilewright.backends.cpu.seen_lanes import Shown, blocks_around, seen_along, stores_of
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import CpuDot, Nest, Write, tile_of
 from tilewright.dialects.scf import For
@@ -68,7 +68,10 @@ class _FunctionLowering:
         self.tiles: dict[Value, tuple[Nest, Matrix]] = {}
         self.loops: list[For] = []
         self.hoisted: Hoisted = {}
-        self._stores = {buffer: stores_of(buffer) for op in ops if (buffer := _filled(op)) is not None}
+        self._stores: dict[Value, list[Shown]] = {}
+        for buffer in filter(None, map(_filled, reversed(ops))):
+            if buffer not in self._stores:
+                self._stores[buffer] = stores_of(buffer, self._stores)
         self._extents: dict[tuple[Value, int, Block], Value] = {}
         self._replaced: list[Op] = []
 

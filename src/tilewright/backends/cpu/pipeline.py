@@ -31,6 +31,7 @@ from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
 from tilewright.backends.cpu.join_rows import join_rows
+from tilewright.backends.cpu.keep_lanes import keep_lanes
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
@@ -185,6 +186,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
         Pass("lower_nests", partial(lower_nests, target=target), "nests become loops over memory"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
+        Pass("keep_lanes", keep_lanes, "what all rows of a nest share is computed once"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),

@@ -23,7 +23,6 @@ from tilewright.backends.cpu.loop_facts import (
     TILE,
     InvariantBuilder,
     first_address,
-    is_inside,
     lanes_of_row,
     number_in,
 )
@@ -39,6 +38,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.declare import OPS, Effect
 from tilewright.ir.types import i64
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import is_inside
 
 FROM_NEAR = 3
 """The locality of a prefetch into L1."""

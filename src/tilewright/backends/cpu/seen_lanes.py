@@ -13,8 +13,9 @@ block around C's allocation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.cpu.costs import conjuncts
@@ -73,14 +74,14 @@ def seen_along(
     return b.smax(b.smin(reduce(b.smax, known), shape[axis]), 0)
 
 
-def stores_of(buffer: Value) -> list[Shown]:
+def stores_of(buffer: Value, known: Mapping[Value, list[Shown]] = MappingProxyType({})) -> list[Shown]:
     """All stores of what is computed of `buffer` without mixing rows or columns; none if it is used otherwise, too.
 
-    Lowering adds uses, so this is asked before.
+    Lowering adds uses, so this is asked before: of the last buffers first, and what is `known` is not followed again.
     """
     found: dict[Shown, None] = {}
     seen: set[tuple[Op, Value, Axes]] = set()
-    own: Axes = tuple(range(len(tile_of(buffer.type).shape)))
+    own = _axes_of(buffer)
     waiting = [(user, buffer, own) for user in buffer.uses]
     while waiting:
         op, value, axes = waiting.pop()
@@ -91,12 +92,21 @@ def stores_of(buffer: Value) -> list[Shown]:
             found[Shown(op, axes)] = None
         elif axes == own and _keeps_places(op, value):
             continue
+        elif isinstance(op, Write) and op.buffer in known and _moved(op, axes) == _axes_of(op.buffer):
+            if not known[op.buffer]:
+                return []
+            found |= dict.fromkeys(known[op.buffer])
         elif (moved := _moved(op, axes)) is not None:
             results = [op.buffer] if isinstance(op, Write) else op.results
             waiting += [(user, result, moved) for result in results for user in result.uses if user is not op]
         else:
             return []
     return list(found)
+
+
+def _axes_of(buffer: Value) -> Axes:
+    """A buffer's axes where none has moved."""
+    return tuple(range(len(tile_of(buffer.type).shape)))
 
 
 def _moved(op: Op, axes: Axes) -> Axes | None:
@@ -142,17 +152,13 @@ def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bo
         value = waiting.pop()
         op = value.op
         if op is None or not isinstance(op.parent, Nest):
-            if _block_of(value) not in around or value not in written:
+            if value.block not in around or value not in written:
                 return False
         elif op.definition.elementwise or isinstance(op, Broadcast | ExpandDims | MakeRange | Splat | Trans):
             waiting += op.operands
         elif op.name != "arith.constant":
             return False
     return True
-
-
-def _block_of(value: Value) -> Block | None:
-    return value.owner.block if isinstance(value.owner, Op) else value.owner
 
 
 def blocks_around(op: Op) -> list[Block]:

@@ -18,7 +18,6 @@ from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import ScratchSize
 from tilewright.dialects.rules import number
 from tilewright.dialects.tt_function import Call, Return, called_function
-from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.dialects.ttng_barriers import (
     ITSELF,
@@ -37,6 +36,7 @@ from tilewright.layouts.encoding import encoding
 from tilewright.layouts.queries import cga_layout
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State, run_on_functions
+from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
 PAIR_OPS = (TensorCoreMma, TensorCoreCommit, TmemCopy)
 """Ops that reach the memory and the barriers of both CTAs of a pair."""
@@ -53,17 +53,11 @@ def cluster_barriers(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
     return True
 
 
-def _works_in_pairs(op: Op) -> bool:
-    while op.parent is not None:
-        op = op.parent
-    return bool(op.attributes.get(TWO_CTAS))
-
-
 def _uses_memory_of_others(op: Op) -> bool:
     """Whether an op has the shared memory of other CTAs read or written while it runs on."""
     if isinstance(op, TMA_LOADS):
         return op.multicast
-    return isinstance(op, AsyncSharedStore) or (isinstance(op, PAIR_OPS) and _works_in_pairs(op))
+    return isinstance(op, AsyncSharedStore) or (isinstance(op, PAIR_OPS) and works_in_pairs(op))
 
 
 def _reaches_others(op: Op) -> bool:
@@ -120,7 +114,7 @@ class _ClusterBarriers(Membar):
         if isinstance(op, ClusterBarrier) or op.name == "ttng.cluster_wait":
             state.settle()
         now = self.accesses(op).left
-        ends = isinstance(op, Return) and not _works_in_pairs(op) and _of_others(state) != State()
+        ends = isinstance(op, Return) and not works_in_pairs(op) and _of_others(state) != State()
         if ends or _of_others(state).conflicts(now) or state.conflicts(_of_others(now)):
             self.put_barrier(op, before=op)
             state.settle()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op, Value, tile_type
@@ -34,6 +35,11 @@ def module_of(op: Op) -> Op:
     while (parent := op.parent) is not None:
         op = parent
     return op
+
+
+def works_in_pairs(op: Op) -> bool:
+    """Whether products of the op's module are those of pairs of CTAs."""
+    return bool(module_of(op).attributes.get(TWO_CTAS))
 
 
 def warps_of(op: Op) -> int:

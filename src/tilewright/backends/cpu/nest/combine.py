@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf, nan
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.nest.extremes import extreme_across, extreme_kind
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.scf import Reduce
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.dialects.vector import lanes_of, wide_type
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import FloatType, Type
+
+FEWEST_LANES = 8
+"""Min lanes of which an extreme and its place are found one after the other."""
 
 _IDENTITY: dict[str, float] = {
     "arith.addf": -0.0,
@@ -80,8 +85,17 @@ class Combine:
             rows = [self.apply(b, x, y) for x, y in zip(rows[::2], rows[1::2], strict=True)]
         return rows[0]
 
-    def across(self, b: LoopBuilder, values: Sequence[Value]) -> list[Value]:
-        """Combine all lanes of each vector: log2 steps, halves on halves, lower lanes on the left."""
+    def across(self, b: LoopBuilder, values: Sequence[Value], *, short: bool = False) -> list[Value]:
+        """Combine all lanes of each vector: log2 steps, halves on halves, lower lanes on the left.
+
+        With `short`, little code counts for more than speed.
+        """
+        kind = None if short or lanes_of(values[0].type) < FEWEST_LANES else extreme_kind(self.block)
+        if kind is not None:
+            return extreme_across(b, values, kind, partial(self._step_by_step, b))
+        return self._step_by_step(b, values)
+
+    def _step_by_step(self, b: LoopBuilder, values: Sequence[Value]) -> list[Value]:
         current, half = list(values), lanes_of(values[0].type) // 2
         while half:
             low, high = ([b.slice(v, start, half) for v in current] for start in (0, half))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.backends.cpu.affine import extends_as_one, keeps_element_size
+from tilewright.backends.cpu.affine import extends_as_one, is_affine, keeps_element_size
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
@@ -25,17 +25,18 @@ from tilewright.backends.cpu.nest.lane_values import (
     level_of,
     pointer,
     size_of,
+    uniform,
 )
 from tilewright.backends.cpu.nest.loads import load, masks_memory, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
-from tilewright.dialects.arith import Constant, Select
+from tilewright.dialects.arith import Constant, ModularArithmetic, Select
 from tilewright.dialects.cpu import Accumulate, Nest, Read, tile_of
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Split
 from tilewright.ir.attributes import Attribute, Keyword, Number
-from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.core import Op, Value, defining, tile_type
 from tilewright.ir.types import IntType, PointerType, TensorType, Type, f32, i1, i64
 from tilewright.support.diagnostics import InternalError
 
@@ -160,8 +161,16 @@ def _read(c: Context, op: Read, index: Index) -> Lane:
 
 
 def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
-    place, offset = (evaluate(c, v, index if isinstance(v.type, TensorType) else ()) for v in op.operands)
     source = op.offset.type.scalar
+    place = evaluate(c, op.pointer, index if isinstance(op.pointer.type, TensorType) else ())
+    parts = _number_and_lanes(c, op.offset, index)
+    if parts is not None and isinstance(place, Uniform | Address):
+        number, lanes = _widen(c, parts[0], source), _widen(c, parts[1], source)
+        start = place if isinstance(place, Uniform) else place.base
+        fixed = max(start.level, number.level)
+        first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
+        return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
+    offset = evaluate(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
     if isinstance(offset, Affine | ModuloRange) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
@@ -173,6 +182,23 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     base = c.as_vector(place, op.result.type.scalar)
     level = max(base.level, steps.level)
     return Vector(c.emit(level, "tt.addptr", c.wide(op.result.type.scalar), base.value, steps.value), level)
+
+
+def _number_and_lanes(c: Context, offset: Value, index: Index) -> tuple[Uniform, Vector] | None:
+    """The parts of an offset that is the sum of a number and of lanes that no line goes through; else None.
+
+    The lanes then are those of other rows, whose numbers differ.
+    """
+    sum_of_both = defining(offset, ModularArithmetic)
+    if sum_of_both is None or sum_of_both.name != "arith.addi" or c.lanes == 1:
+        return None
+    if is_affine(offset) or not extends_as_one(offset):
+        return None
+    lanes = [evaluate(c, part, index) for part in sum_of_both.operands]
+    for number, other in (lanes, lanes[::-1]):
+        if isinstance(number, Uniform) and isinstance(other, Vector):
+            return number, other
+    return None
 
 
 def _widen(c: Context, offset: Lane, source: Type) -> Offsets:

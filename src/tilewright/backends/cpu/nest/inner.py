@@ -211,7 +211,7 @@ class InnerLoop:
         """Lanes together (rows)."""
         c = self.c
         if self.by_rows:
-            values = Combine(sink).across(c.b, values)
+            values = Combine(sink).across(c.b, values, short=c.optimize_size)
         kind = Uniform if self.by_rows else Vector
         for result, value in zip(sink.results, values, strict=True):
             c.reduced[result] = kind(value, c.depth)

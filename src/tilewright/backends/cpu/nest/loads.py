@@ -51,7 +51,12 @@ def goes_in_runs(c: Context, place: Lane, pointer: Value) -> bool:
     Those of the pixels of an image are, which `//` and `%` tell from a number, as long as a row of it goes on.
     """
     is_open = isinstance(place, Address) and isinstance(place.offset, Vector) and c.lanes > 1 and not c.optimize_size
-    return is_open and not any(isinstance(op, Load) for op in lazy_closure(pointer))
+    return is_open and is_computed(pointer)
+
+
+def is_computed(value: Value) -> bool:
+    """Whether nothing that `value` is computed from is loaded from the program's memory."""
+    return not any(isinstance(op, Load) for op in lazy_closure(value))
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:

@@ -15,23 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
+from tilewright.backends.cpu.affine import is_affine
+from tilewright.backends.cpu.costs import ACCESSES, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context, Hoisted
 from tilewright.backends.cpu.nest.copy_back import copy_back
 from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import (
-    LANE,
-    Affine,
-    Index,
-    Scalar,
-    Uniform,
-    Vector,
-    uniform,
-)
+from tilewright.backends.cpu.nest.lane_values import LANE, Affine, Index, Scalar, Uniform, Vector, uniform
+from tilewright.backends.cpu.nest.loads import is_computed
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
 from tilewright.backends.cpu.nest.stores import Act, write
@@ -137,7 +132,8 @@ class NestBuilder:
             return
         together = self.nest.op.together if len(extents) == 1 else 1
         end = end_of_rows(self.c, self.nest, extents[0])
-        with self._level(end, together) as counter:
+        marks = (ROWS,) if len(extents) == together == 1 and asks_for_runs(self.nest) else ()
+        with self._level(end, together, marks) as counter:
             c = self.c
             if together == 1:
                 self._outer(extents[1:], (*index, Uniform(counter, c.depth)))
@@ -158,13 +154,13 @@ class NestBuilder:
         return [found[number :: len(rows)] for number in range(len(rows))]
 
     @contextmanager
-    def _level(self, extent: Scalar, step: int) -> Iterator[Scalar]:
+    def _level(self, extent: Scalar, step: int, marks: Sequence[str] = ()) -> Iterator[Scalar]:
         """One loop level deeper; yields the counter."""
         if extent == step:
             with self._deeper():
                 yield 0
         else:
-            with self.c.b.loop(0, extent, step) as loop, self._deeper():
+            with self.c.b.loop(0, extent, step, marks=marks) as loop, self._deeper():
                 yield loop.index
 
     @contextmanager
@@ -213,6 +209,16 @@ class NestBuilder:
             lower_scan(c, self.nest, scans[0], [r for r in sinks if isinstance(r, Write)], extent, index)
         else:
             InnerLoop(c, self.nest, sinks, extent, index, accumulated).build()
+
+
+def asks_for_runs(nest: Nest) -> bool:
+    """Whether each row ends in one store or write, and lanes on the way there are asked whether they are neighbours."""
+    (sink, *others) = nest.sinks
+    is_write = isinstance(sink, STORES) or (isinstance(sink, Write) and not sink.row)
+    if others or not is_write or nest.mode != "rows":
+        return False
+    accesses = [op for op in nest.body if isinstance(op, ACCESSES)]
+    return any(not is_affine(op.pointer) and is_computed(op.pointer) for op in accesses)
 
 
 def store_block(

@@ -21,7 +21,6 @@ from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, WARP, Lowerer, Lowering
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.backends.nvidia.lower.shared_tiles import cluster_barrier
-from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttng_barriers import (
     ArriveBarrier,
     AsyncCopyMbarrierArrive,
@@ -100,13 +99,6 @@ def group_mask(lowerer: Lowerer, bits: int) -> str:
     w = lowerer.w
     first = w.emit(f"and i32 {lowerer.block_in_cluster()}, {lowerer.target.num_ctas - 1 & ~bits}")
     return w.emit(f"shl i32 {pattern}, {first}")
-
-
-def works_in_pairs(op: Op) -> bool:
-    """Whether products of the op's module are those of pairs of CTAs."""
-    while op.parent is not None:
-        op = op.parent
-    return bool(op.attributes.get(TWO_CTAS))
 
 
 def barrier_address(lowerer: Lowerer, barrier: Value) -> str:

@@ -47,7 +47,6 @@ from tilewright.backends.nvidia.lower.mbarriers import (
     group_mask,
     on_condition,
     sharers,
-    works_in_pairs,
 )
 from tilewright.backends.nvidia.lower.shared_tiles import offset
 from tilewright.dialects.cache_policies import cache_policy_of
@@ -69,6 +68,7 @@ from tilewright.layouts.encoding import encoding_as
 from tilewright.layouts.linear_layout import log2
 from tilewright.layouts.queries import cga_layout, shape_per_cta
 from tilewright.layouts.shared import NvmmaShared
+from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
 TO_MEMORY = (
     "@$0 tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [ $1 ], [ $2 ], "

@@ -24,19 +24,22 @@ from tilewright.runtime import lazy_imports
 from tilewright.runtime.cache.claims import Claim
 from tilewright.runtime.cache.folders import AnyPath, is_trusted, make_private, write_whole
 from tilewright.runtime.drivers.cpu import python_memory
+from tilewright.runtime.drivers.cpu.foreign_arrays import foreign_facts
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, NativeCodeError, host_machine, ranges
+from tilewright.runtime.drivers.cpu.native.functions import (
+    C_FUNCTIONS,
+    FREE_THREADED_FUNCTIONS,
+    NEW_FUNCTIONS,
+    SYSTEM_FUNCTIONS,
+)
 from tilewright.runtime.drivers.cpu.native.structs import (
     BOUND,
-    C_FUNCTIONS,
     DESCRIPTOR_PARTS,
-    FREE_THREADED_FUNCTIONS,
     IS_FREE_THREADED,
     JOB,
     LANE,
-    NEW_FUNCTIONS,
     POOL,
     RUNTIME,
-    SYSTEM_FUNCTIONS,
     TABLE,
     WATCHER_ABSENT,
     poke,
@@ -75,7 +78,6 @@ class NativeRuntime:
         self.execute = self.function("execute", ctypes.c_int, pointer, pointer, word, word, word, pointer)
         self.classify = self.function("classify", ctypes.c_int, pointer, pointer, pointer, pointer)
         self.key_hash = self.function("key_hash", word, pointer, pointer, word)
-        self.find_layout = self.function("find_layout", pointer, pointer, word, pointer)
         self.publish = self.function("publish", None, pointer, pointer)
         self._kept: list[object] = []
         self._fill_table()
@@ -140,6 +142,7 @@ class NativeRuntime:
             self.set("lane_key", SYSTEM.new_thread_key(self.symbols["list_lane"]))
         if python_memory.ndarray_is_as_expected():
             self.set_object("type_ndarray", np.ndarray)
+            self.set("foreign", foreign_facts())
         self.set_object("bound_type", self._bound_type())
 
     def explain_faults(self) -> None:
@@ -230,7 +233,7 @@ def system_functions(names: Iterable[str], new_names: Iterable[str] = ()) -> dic
     return found
 
 
-_FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, float, int, list, tuple)}
+_FOR_EVER = {f"type_{kind.__name__}": id(kind) for kind in (bool, dict, float, int, list, tuple)}
 _FOR_EVER |= {"none": id(None), "true": id(True), "exception": id(Exception)}
 """Objects that Python never takes away."""
 

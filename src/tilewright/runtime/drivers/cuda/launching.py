@@ -33,7 +33,7 @@ from tilewright.runtime.drivers.cpu.records import MapSlot, packed
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.runtime.drivers.cuda.library import CudaDriver
-from tilewright.runtime.errors import CudaError, OutOfResources
+from tilewright.runtime.errors import CudaError, require
 from tilewright.runtime.tensor_maps import HostMap, Images, MapFields, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
@@ -50,8 +50,8 @@ def load(gpu: Gpu, kernel: Any) -> Figures:
         CudaError: the driver does not take the code.
     """
     metadata = kernel.metadata
-    _check(metadata.shared, gpu.attribute(structs.SHARED_LIMIT), "shared memory")
-    _check(metadata.tmem_size, _TENSOR_MEMORY_COLUMNS, "tensor memory")
+    require(metadata.shared, gpu.attribute(structs.SHARED_LIMIT), "shared memory")
+    require(metadata.tmem_size, _TENSOR_MEMORY_COLUMNS, "tensor memory")
     with gpu.current() as driver:
         module = _loaded_module(driver, kernel)
         function = driver.get("cuModuleGetFunction", c_void_p, module, metadata.name.encode())
@@ -64,19 +64,14 @@ def load(gpu: Gpu, kernel: Any) -> Figures:
                 structs.STATIC_SHARED,
             )
         )
-        _check(structs.WARP * metadata.num_warps, threads, "threads")
+        require(structs.WARP * metadata.num_warps, threads, "threads")
         if metadata.shared > structs.UNLIMITED_SHARED:
-            _check(metadata.shared + static, gpu.attribute(structs.SHARED_LIMIT), "shared memory")
+            require(metadata.shared + static, gpu.attribute(structs.SHARED_LIMIT), "shared memory")
             driver.call("cuFuncSetCacheConfig", function, structs.PREFER_SHARED)
             driver.call("cuFuncSetAttribute", function, structs.DYNAMIC_SHARED, metadata.shared)
         if metadata.num_ctas > structs.PORTABLE_CLUSTER:
             driver.call("cuFuncSetAttribute", function, structs.LARGE_CLUSTERS, 1)
     return Figures(module, function, registers, local // BYTES_PER_REGISTER, threads)
-
-
-def _check(required: int, limit: int, name: str) -> None:
-    if required > limit:
-        raise OutOfResources(required, limit, name)
 
 
 def _loaded_module(driver: CudaDriver, kernel: Any) -> int:

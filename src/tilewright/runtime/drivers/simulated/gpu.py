@@ -27,7 +27,7 @@ from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, So
 from tilewright.backends.ptxsim.tensor_maps import ELEMENTS, SWIZZLES, TensorMap
 from tilewright.runtime.arrays import CPU_MEMORY, ArrayView
 from tilewright.runtime.devices import Device, Figures, using
-from tilewright.runtime.errors import ArgumentError, OutOfResources
+from tilewright.runtime.errors import ArgumentError, require
 from tilewright.runtime.extents import Extent, extent_of
 from tilewright.runtime.tensor_maps import HostMap, MapFields, map_fields
 from tilewright.support.diagnostics import DeviceAssertError
@@ -156,8 +156,8 @@ class SimulatedGpu(Device):
             OutOfResources: it needs more shared memory or threads than the GPU has.
             SimulationError: it has instructions that the simulator does not know.
         """
-        _check(kernel.metadata.shared, find(int(self.target.arch)).shared_limit, "shared memory")
-        _check(WARP * kernel.metadata.num_warps, MAX_THREADS, "threads")
+        require(kernel.metadata.shared, find(int(self.target.arch)).shared_limit, "shared memory")
+        require(WARP * kernel.metadata.num_warps, MAX_THREADS, "threads")
         load(kernel.asm["ptx"]).kernel(kernel.name)
         return Figures(0, 0, 0, 0, MAX_THREADS)
 
@@ -210,11 +210,6 @@ def _arrays(names: Sequence[str], values: Sequence[Any]) -> Iterator[tuple[str, 
 
 def _span(place: SourcePlace | None) -> Span | None:
     return None if place is None else Span(place.file, place.line, place.column, called_from=_span(place.caller))
-
-
-def _check(required: int, limit: int, name: str) -> None:
-    if required > limit:
-        raise OutOfResources(required, limit, name)
 
 
 def _write(text: str) -> None:

@@ -49,7 +49,7 @@ from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WA
 from tilewright.backends.nvidia.lower.dot.tensor_memory import memory_of
 from tilewright.backends.nvidia.lower.legality import refused
 from tilewright.backends.nvidia.lower.lowerer import SHARED_POINTER, Lowerer, Lowering
-from tilewright.backends.nvidia.lower.mbarriers import first_of, group_mask, works_in_pairs
+from tilewright.backends.nvidia.lower.mbarriers import first_of, group_mask
 from tilewright.dialects.ttg_attributes import SHARED_MEMORY, TENSOR_MEMORY
 from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma, TensorCoreMmaScaled
 from tilewright.dialects.ttng_tensor_memory import TmemCopy
@@ -59,6 +59,7 @@ from tilewright.layouts.encodings import TensorMemory, encoding_as
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.layouts.walk import shape_of_block
+from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
 WORD = 32
 BITS_OF_A_STEP = 256

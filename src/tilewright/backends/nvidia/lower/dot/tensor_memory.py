@@ -15,7 +15,6 @@ from tilewright.backends.llvm.writer import Typed
 from tilewright.backends.nvidia.lower.dot.operands_in_memory import uniform_bits, uniform_warp
 from tilewright.backends.nvidia.lower.dot.tensor_access import ROW, ROWS_OF_A_WARP, Message, Plan, plan_access
 from tilewright.backends.nvidia.lower.lowerer import SHARED, SHARED_POINTER, Lowerer, Lowering, constraints_of
-from tilewright.backends.nvidia.lower.mbarriers import works_in_pairs
 from tilewright.backends.nvidia.lower.register_packing import PackedWords
 from tilewright.backends.nvidia.lower.shared_tiles import cluster_barrier
 from tilewright.dialects.rules import number
@@ -26,6 +25,7 @@ from tilewright.ir.core import Value, buffer_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.tensor_memory import allocated, linear_memory, tensor_memory_encoding
+from tilewright.transforms.gpu.tile_ops import works_in_pairs
 
 WORD = 32
 WARPS_OF_A_GROUP = 4

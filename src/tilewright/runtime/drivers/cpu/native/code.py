@@ -297,7 +297,7 @@ class Function:
         self._writer.start_block(self._writer.fresh_label("b"))
 
     def give(self, value: Lanes | int | None = None) -> None:
-        """Returns from the function."""
+        """Returns from the function; where one without a result ends, it returns by itself."""
         self.statement("ret void" if value is None else f"ret {_typed(self.constant(self._result, value))}")
         self._writer.start_block(self._writer.fresh_label("b"))
 

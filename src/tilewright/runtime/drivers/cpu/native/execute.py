@@ -125,7 +125,6 @@ def _give_lane_back(f: Function, lane: Ptr) -> None:
             f.put(LANE, lane, "is_taken", 0)
             f.give()
     f.call("list_lane", "void", lane)
-    f.give()
 
 
 @native("void", exported=True)
@@ -135,7 +134,6 @@ def _list_lane(f: Function, lane: Ptr) -> None:
     with _locked_lanes(f):
         f.put(LANE, lane, "next", f.get(TABLE, table, "lanes"))
         f.put(TABLE, table, "lanes", lane)
-    f.give()
 
 
 @native("i64")
@@ -258,7 +256,6 @@ def _learn(f: Function, cost: Ptr, ticks: I64, took_part: I64, total: I64, work:
     f.store(old + (f.choose(measured < most, measured, most) - old).shift_signed(2), cost)
     with f.when(is_shared):
         f.call("weigh", "void", ticks - work)
-    f.give()
 
 
 @native("void")
@@ -272,7 +269,6 @@ def _weigh(f: Function, loss: I64) -> None:
         most = much * _MAX_LOST
         pause = f.choose(lost < most, lost, most) * _PENANCE
         f.put(TABLE, table, "alone_until", f.call("now", "i64") + pause)
-    f.give()
 
 
 @native("i32", inlining=RARE)

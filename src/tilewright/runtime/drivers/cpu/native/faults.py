@@ -106,7 +106,6 @@ def _say(f: Function, address: I64, code: Ptr, launch: Ptr) -> None:
         end.set(f.call("add_number", "ptr", end.value, extent, f.constant("i64", 10)))
     _piece(f, end, "ends")
     f.system.complain(f, text, end.value.to("i64") - text.to("i64"))
-    f.give()
 
 
 def _piece(f: Function, end: Variable, name: str) -> None:
@@ -140,7 +139,6 @@ def _explain(f: Function, counter: I64, address: I64, is_own: I64) -> None:
             f.update("or", state, _SAID)
         with first.otherwise():
             f.call("await_line", "void", state)
-    f.give()
 
 
 @native("void", inlining=RARE)
@@ -149,4 +147,3 @@ def _await_line(f: Function, state: Ptr) -> None:
     with f.counted(f.constant("i64", _MOST_TURNS)):
         f.give_when((f.load("i64", state, order="acquire") & _SAID).differs(0))
         f.system.give_way(f)
-    f.give()

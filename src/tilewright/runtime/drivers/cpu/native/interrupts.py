@@ -71,7 +71,6 @@ def _count_anew(f: Function, lane: Ptr) -> None:
     with f.repeat() as again:
         old = f.load("i64", place, order="acquire")
         again.leave_when(f.replaced(place, old, ((old >> _COUNT_BITS | 3) + 1) << _COUNT_BITS))
-    f.give()
 
 
 @native("i64")
@@ -177,4 +176,3 @@ def _rouse(f: Function) -> None:
         f.system.wake(f, place, f.constant("i32", 1))
     with f.when(before.equals(WATCHER_ABSENT)), f.system.without_signals(f):
         f.system.start_thread(f, "watch", f.constant("ptr", 0))
-    f.give()

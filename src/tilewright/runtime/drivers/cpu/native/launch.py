@@ -26,12 +26,12 @@ from tilewright.runtime.drivers.cpu.native.structs import (
     RECORD,
     SOURCE,
     SPARE,
+    STAND_IN,
     STATE,
     STUCK,
     TABLE,
     UNKNOWN,
     Convert,
-    Role,
 )
 
 _MAX_EXTENT, _MAX_SIDE = 2**31 - 1, 65_535  # along x; along y and z
@@ -117,7 +117,6 @@ def _destroy_bound(f: Function, bound: Ptr) -> None:
             _delete_bound(f, bound)
     release(f, kernel)
     release(f, grid)
-    f.give()
 
 
 def _delete_bound(f: Function, bound: Lanes) -> None:
@@ -204,7 +203,6 @@ def _fill_slots(f: Function, record: Ptr, values: Ptr, launch: Ptr) -> None:
         conversion = f.get(FILL, fill, "conversion")
         value = f.load("i64", values, entry * 8)
         f.store(_converted(f, conversion, value), launch, index * 8 + LAUNCH_SLOTS)
-    f.give()
 
 
 def _converted(f: Function, conversion: Lanes, value: Lanes) -> Lanes:
@@ -384,45 +382,17 @@ def _launch_in_plain_forms(
     count = f.variable("i64", positional)
     with f.when(names.differs(0)):
         count.set(count.value + f.call(system(f, "PyTuple_Size"), "i64", names))
-    plain = f.stack_words(count.value)
+    plain, stand_ins = f.stack_words(count.value), f.stack_words(count.value * (STAND_IN.size // 8))
     with f.counted(count.value) as index:
         f.store(f.load("ptr", objects, index * 8), plain, index * 8)
-    made = f.call("make_plain", "i64", layout, plain)
+        for field in ("held", "deleter"):
+            f.put(STAND_IN, f.at(stand_ins, index * STAND_IN.size), field, 0)
+    made = f.call("make_plain", "i64", layout, plain, stand_ins)
     result = f.variable("ptr", f.constant("ptr", _NOT_KNOWN))
     with f.when(made < 0):
         result.set(f.constant("ptr", 0))
     with f.when(made > 0), f.when(f.call("may_launch", "i1", state)):
         result.set(f.call("launch_if_known", "ptr", grid, state, layout, plain))
-    with f.counted(count.value) as index:
-        converted = f.load("ptr", plain, index * 8)
-        with f.when(converted.differs(f.load("ptr", objects, index * 8))):
-            release(f, converted)
+    f.call("end_plain", "void", stand_ins, count.value)
     f.give_when(result.value.to("i64").differs(_NOT_KNOWN), result.value)
     f.give(f.call("missed", "ptr", kernel, grid, objects, positional, names))
-
-
-@native("i64")
-def _make_plain(f: Function, layout: Ptr, values: Ptr) -> None:
-    """Replaces arrays of other libraries by NumPy's, new references; gives how many; -1: an exception is set.
-
-    One that cannot be converted stays, for Python to say why; a KeyboardInterrupt is no such reason.
-    """
-    table, made = runtime(f), f.variable("i64", 0)
-    with f.counted(f.get(LAYOUT, layout, "count")) as number:
-        source = f.at(layout, number * SOURCE.size + LAYOUT.size)
-        index = f.get(SOURCE, source, "index").to("i64")
-        is_constant = (f.get(SOURCE, source, "role").to("i64") & Role.CONSTANT).differs(0)
-        with f.when((index < 0).equals(0) & is_constant.equals(0)):
-            value = f.load("ptr", values, index * 8)
-            form = looked_up(f, f.get(TABLE, table, "forms"), type_of(f, value))
-            with f.when(form.differs(0)):
-                converted = call_python(f, form, value)
-                drop_found(f, form)
-                with f.when(converted.differs(0)) as succeeded:
-                    f.store(converted, values, index * 8)
-                    made.set(made.value + 1)
-                with succeeded.otherwise():
-                    is_usual = f.call(system(f, "PyErr_ExceptionMatches"), "i32", f.get(TABLE, table, "exception"))
-                    f.give_when(is_usual.equals(0), -1)
-                    f.call(system(f, "PyErr_Clear"), "void")
-    f.give(made.value)

@@ -55,7 +55,6 @@ def _now(f: Function) -> None:
 def _publish(f: Function, place: Ptr, address: Ptr) -> None:
     """Writes an address for other threads, which see what was written before if they see it."""
     f.store(address, place, order="release")
-    f.give()
 
 
 @native("void")
@@ -79,7 +78,6 @@ def _work(f: Function, pool: Ptr, scratch: Ptr) -> None:
         with f.when(f.load("i64", f.address(LANE, control, "waiting"), order="monotonic").differs(0)):
             f.call("count_anew", "void", control)
         loop.leave_when(f.load("i64", f.address(LANE, control, "stop"), order="monotonic").differs(0))
-    f.give()
 
 
 @native("void", inlining=ALWAYS)
@@ -90,7 +88,6 @@ def _run_chunk(f: Function, entry: Ptr, launch: Ptr, begin: I64, end: I64, scrat
         program.set(f.call(entry, "i64", launch, program.value, end, scratch))
         loop.leave_when(program.value >= end)
         loop.leave_when(f.call("look", "i64", control).differs(0))
-    f.give()
 
 
 @native("i32")
@@ -142,7 +139,6 @@ def _start_workers(f: Function, pool: Ptr, wanted: I64) -> None:
         loop.leave_when(workers >= wanted)
         loop.leave_when(f.system.start_thread(f, "worker", pool))
         f.put(POOL, pool, "workers", workers + 1)
-    f.give()
 
 
 @native("void")
@@ -161,7 +157,6 @@ def _wait_until_empty(f: Function, gate: Ptr, control: Ptr) -> None:
             f.statement(f.processor.pause)
         with patient.otherwise():
             f.system.give_way(f)
-    f.give()
 
 
 GRADUALLY, EVENLY, SINGLY = 0, 1, 2

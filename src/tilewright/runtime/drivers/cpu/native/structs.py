@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.runtime.drivers.cpu.native.functions import C_FUNCTIONS, EVERY_FUNCTION, FREE_THREADED_FUNCTIONS
 from tilewright.support.named_tuple import NamedTuple
 
 RUNTIME = "runtime"
@@ -25,6 +26,10 @@ HEADER = object.__basicsize__
 
 OBJECT_TYPE = HEADER - 8
 """The place of an object's type, the last field of the header."""
+
+NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS = HEADER, HEADER + 40, HEADER + 48
+NDARRAY_ALIGNED, NDARRAY_WRITABLE = 0x100, 0x400
+NDARRAY_KEY_FLAGS = NDARRAY_ALIGNED | NDARRAY_WRITABLE
 
 IS_FREE_THREADED = HEADER == 32
 """Whether Python's threads may run at the same time, so that what they share is locked or never changes.
@@ -119,97 +124,9 @@ def struct_of(first: Mapping[str, str] = MappingProxyType({}), /, *, apart: int 
     return Struct(fields, -(-offset // 8) * 8)
 
 
-C_FUNCTIONS = (
-    "PyCallable_Check",
-    "PyDict_GetItemWithError",
-    "PyDict_New",
-    "PyDict_SetItem",
-    "PyErr_BadInternalCall",
-    "PyErr_CheckSignals",
-    "PyErr_Clear",
-    "PyErr_ExceptionMatches",
-    "PyErr_NoMemory",
-    "PyErr_Occurred",
-    "PyEval_RestoreThread",
-    "PyEval_SaveThread",
-    "PyFloat_AsDouble",
-    "PyList_AsTuple",
-    "PyList_GetItem",
-    "PyList_Size",
-    "PyLong_AsLongLong",
-    "PyLong_AsLongLongAndOverflow",
-    "PyLong_AsUnsignedLongLong",
-    "PyLong_AsVoidPtr",
-    "PyLong_FromLongLong",
-    "PyObject_GC_Del",
-    "PyObject_GC_Track",
-    "PyObject_GC_UnTrack",
-    "PyObject_GetAttr",
-    "PyObject_Vectorcall",
-    "PyTuple_GetItem",
-    "PyTuple_New",
-    "PyTuple_SetItem",
-    "PyTuple_Size",
-    "PyType_GetFlags",
-    "Py_DecRef",
-    "Py_IncRef",
-    "_PyObject_GC_New",
-)
-"""Functions of the Python library that native code calls."""
-
-FREE_THREADED_FUNCTIONS = ("PyDict_GetItemRef",)
-"""Those that it calls where threads are free, and that versions of Python before 3.13 do not have."""
-
-_POSIX_FUNCTIONS = (
-    "free",
-    "getpid",
-    "malloc",
-    "posix_memalign",
-    "pthread_create",
-    "pthread_getspecific",
-    "pthread_setspecific",
-    "pthread_sigmask",
-    "raise",
-    "sched_yield",
-    "sigaction",
-    "usleep",
-    "write",
-)
-SYSTEM_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
-    "linux": (*_POSIX_FUNCTIONS, "syscall"),
-    "macos": (
-        *_POSIX_FUNCTIONS,
-        "__ulock_wait",
-        "__ulock_wake",
-        "pthread_attr_init",
-        "pthread_attr_setstacksize",
-        "pthread_main_np",
-        "pthread_self",
-    ),
-    "windows": (
-        "CloseHandle",
-        "CreateThread",
-        "GetCurrentThreadId",
-        "GetStdHandle",
-        "Sleep",
-        "SwitchToThread",
-        "TlsGetValue",
-        "TlsSetValue",
-        "WaitOnAddress",
-        "WakeByAddressAll",
-        "WriteFile",
-        "_aligned_free",
-        "_aligned_malloc",
-        "malloc",
-    ),
-}
-"""Functions of the system's libraries that native code calls, by the name of the system."""
-NEW_FUNCTIONS = {"macos": ("os_sync_wait_on_address", "os_sync_wake_by_address_all")}
-"""… and those that older systems lack: null there."""
-_EVERY_FUNCTION = sorted({name for names in (*SYSTEM_FUNCTIONS.values(), *NEW_FUNCTIONS.values()) for name in names})
-
 OBJECTS = (
     "type_bool",
+    "type_dict",
     "type_float",
     "type_int",
     "type_kernel",
@@ -225,7 +142,7 @@ OBJECTS = (
 """Types and singletons that native code compares with, or gives."""
 
 TABLE = struct_of(
-    dict.fromkeys((*C_FUNCTIONS, *FREE_THREADED_FUNCTIONS, *_EVERY_FUNCTION, *OBJECTS), "ptr"),
+    dict.fromkeys((*C_FUNCTIONS, *FREE_THREADED_FUNCTIONS, *EVERY_FUNCTION, *OBJECTS), "ptr"),
     bound_type="ptr",  # the type of `kernel[grid]`
     free_bound="ptr",  # an object of it that nobody else refers to, without kernel and grid, to be used again
     missed="ptr",  # Python: (kernel, grid, values, names) → result, when there is no specialisation
@@ -247,6 +164,7 @@ TABLE = struct_of(
     array_place="i64",
     forms="ptr",  # {class of arrays or numbers: function that makes a NumPy array, or a number of Python, of one}
     number_forms="ptr",  # {class of numbers: function that makes an int, a float or a bool of one}
+    foreign="ptr",  # FOREIGN; null: arrays of other libraries are left to those functions
     type_descriptor="ptr",  # tensor descriptors of the host
     descriptor_names="ptr",  # … and the names of their attributes, in the order of DESCRIPTOR_PARTS
     stream_key="i64",  # the pthread key of a thread's STREAM
@@ -422,6 +340,56 @@ LAUNCH_CONFIG = struct_of(
 STREAM = struct_of(device="i64", handle="ptr")
 """The current stream of a thread."""
 
+ELEMENT = struct_of(code="i32", size="i64", dtype="ptr")
+"""A type of elements: DLPack's number of it, bytes, NumPy's dtype. The last of an array of these has no dtype."""
+
+_NAMES = ("dlpack", "cuda_interface", "interface", "data", "shape", "strides", "typestr")
+_CAPSULE_NAMES = ("versioned", "used_versioned", "unversioned", "used_unversioned")
+FOREIGN = struct_of(
+    dict.fromkeys((*_NAMES, *_CAPSULE_NAMES), "ptr"),  # of attributes and entries, and C's of capsules
+    dlpack_form="ptr",  # the functions in `forms` in whose place native code reads arrays
+    interface_form="ptr",
+    elements="ptr",  # ELEMENTs
+    typestrs="ptr",  # {text in an array interface: address of an ELEMENT}
+    type_text="ptr",
+    type_error="ptr",
+    options="ptr",  # a tuple of names: keywords of `__dlpack__`, null for none
+    arguments="ptr",  # their values begin here
+    argument_1="ptr",
+    argument_2="ptr",
+    unversioned_flags="i64",  # NumPy's, of the array in a capsule that does not tell whether it may be written
+)
+"""The facts by which native code reads arrays of other libraries; Python's objects in it live for ever."""
+
+DL_TENSOR = struct_of(
+    apart=4, data="i64", device="i32", number="i32", axes="i32", dtype="i32", shape="ptr", strides="ptr", offset="i64"
+)
+"""DLTensor of dlpack.h; the dtype is code, bits and lanes in one word."""
+
+CAPSULE_KINDS = {
+    "versioned": struct_of(
+        apart=4, version="i32", minor="i32", context="ptr", deleter="ptr", flags="i64", tensor="ptr"
+    ),
+    "unversioned": Struct(
+        {"tensor": Field(0, "ptr"), "deleter": Field(DL_TENSOR.size + 8, "ptr")}, DL_TENSOR.size + 16
+    ),
+}
+"""DLManagedTensorVersioned and DLManagedTensor. A DLTensor begins at `tensor`."""
+
+STAND_IN = Struct(
+    {
+        "type": Field(OBJECT_TYPE, "ptr"),
+        "data": Field(NDARRAY_DATA, "i64"),
+        "dtype": Field(NDARRAY_DTYPE, "ptr"),
+        "flags": Field(NDARRAY_FLAGS, "i32"),
+        "held": Field(NDARRAY_FLAGS + 8, "ptr"),
+        "managed": Field(NDARRAY_FLAGS + 16, "ptr"),
+        "deleter": Field(NDARRAY_FLAGS + 24, "ptr"),
+    },
+    NDARRAY_FLAGS + 32,
+)
+"""A foreign array in the place of NumPy's, the object that is held for it, and what has to be deleted, and by what."""
+
 FILL = struct_of(apart=4, entry="i32", conversion="i32")
 """The source of an argument slot of the machine code: an entry's value, and its conversion."""
 
@@ -484,8 +452,6 @@ class Convert:
 
 FREED = 1 << 40  # an address below this may be an offset into memory that is gone
 HEAP_TYPE, TUPLE_SUBCLASS = 1 << 9, 1 << 26  # in the flags of a class
-NDARRAY_DATA, NDARRAY_DTYPE, NDARRAY_FLAGS = HEADER, HEADER + 40, HEADER + 48
-NDARRAY_KEY_FLAGS = 0x500  # aligned, writable
 LAUNCH_CONTROL, LAUNCH_SLOTS = 16, 24  # behind the grid
 OPEN = 1 << 32
 WATCHER_ABSENT, WATCHER_AWAKE, WATCHER_ASLEEP = 0, 1, 2

@@ -6,7 +6,7 @@ native code share.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.cpu.native import arguments, device, execute, faults, interrupts, launch, pool
+from tilewright.runtime.drivers.cpu.native import arguments, device, execute, faults, foreign, interrupts, launch, pool
 from tilewright.runtime.drivers.cpu.native.code import Module
 from tilewright.runtime.drivers.cpu.native.systems import MACHINES
 
@@ -16,6 +16,6 @@ def runtime_text(machine: str) -> str:
     wanted = MACHINES[machine]
     module = Module(wanted, pool.system)
     module.declarations += [*pool.declarations(wanted.processor), *faults.texts()]
-    for file in (pool, interrupts, faults, wanted.system.faults, execute, arguments, launch, device):
+    for file in (pool, interrupts, faults, wanted.system.faults, execute, arguments, foreign, launch, device):
         module.add(file)
     return module.text()

@@ -48,7 +48,6 @@ def _hand_on(f: Function, number: I32, info: Ptr, context: Ptr) -> None:
     f.call(system(f, "sigaction"), "i32", number, action, f.constant("ptr", 0))
     with f.when(was_sent):  # one that the thread causes itself comes again
         f.call(system(f, "raise"), "i32", number)
-    f.give()
 
 
 @native("void", exported=True, inlining=RARE)
@@ -61,4 +60,3 @@ def _fault(f: Function, number: I32, info: Ptr, context: Ptr) -> None:
     by_itself = f.load("i32", info, here.sender_at).equals(f.call(system(f, "getpid"), "i32"))
     f.call("explain", "void", here.program_counter(f, context), address, (was_sent & by_itself).widened("i64"))
     f.call("hand_on", "void", number, info, context)
-    f.give()
