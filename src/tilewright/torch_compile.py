@@ -41,9 +41,11 @@ from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import (
     GRAPH,
     LOOPS,
+    NODES,
     TILED,
     has_fixed_sizes,
     keep_upsampling,
+    order_symbols,
     tile_long_rows,
     weigh_weights,
     whole_gradients,
@@ -120,6 +122,7 @@ def show_triton() -> None:
     when_imported(GRAPH, weigh_weights)
     when_imported(GRAPH, keep_upsampling)
     when_imported(LOOPS, tile_long_rows)
+    when_imported(NODES, order_symbols)
     add_imports()
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+import tilewright
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +22,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not entry.name.lower().startswith("triton") and not (folder / entry.name).exists():
             (folder / entry.name).symlink_to(entry)
     return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, installed: Path) -> Callable[..., list[str]]:
+    """Runs a program with empty caches, or those of its last run; gives the lines that it prints."""
+
+    def run(program: str, *, triton: bool = False, check: bool = True, **variables: str) -> list[str]:
+        script = tmp_path / "program.py"
+        script.write_text(program)
+        source = str(Path(tilewright.__file__).parents[1])
+        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), **variables}
+        environment["PYTHONPATH"] = os.pathsep.join([source] if triton else [source, str(installed)])
+        command = [sys.executable, *([] if triton else ["-S"]), str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+        assert not check or done.returncode == 0, done.stderr[-4000:]
+        return (done.stdout if check else done.stderr).splitlines()
+
+    return run

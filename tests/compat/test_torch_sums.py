@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-import optional_peers
-import tilewright
-
 pytestmark = [pytest.mark.needs_torch, pytest.mark.slow]
-torch = optional_peers.module("torch")
+
+Run = Callable[..., list[str]]
 
 PROGRAM = """
 import torch
@@ -62,29 +57,13 @@ for backend in ("tilewright", "inductor"):
 """
 
 
-def _run(program: str, tmp_path: Path, installed: Path, **settings: str) -> list[str]:
-    """The lines that a program prints in a process of its own, with empty caches."""
-    script = tmp_path / "program.py"
-    script.write_text(program)
-    source = str(Path(tilewright.__file__).parents[1])
-    environment = os.environ | {
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
-        "PYTHONPATH": os.pathsep.join([source, str(installed)]),
-        **settings,
-    }
-    command = [sys.executable, "-S", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout.splitlines()
-
-
 @pytest.mark.parametrize("threads", [1, 2])
-def test_sums_by_index(tmp_path: Path, installed: Path, threads: int) -> None:
+def test_sums_by_index(run: Run, threads: int) -> None:
     """Kernels of users keep the scope that they say, since other launches may compete with them."""
-    assert _run(PROGRAM.format(threads=threads), tmp_path, installed) == ["True True", "True False"]
+    assert run(PROGRAM.format(threads=threads)) == ["True True", "True False"]
 
 
 @pytest.mark.parametrize("ci", ["", "true"])
-def test_gradients_of_upsampling_are_torchs_own(tmp_path: Path, installed: Path, ci: str) -> None:
+def test_gradients_of_upsampling_are_torchs_own(run: Run, ci: str) -> None:
     """For other back ends, torch takes them apart as before; where `CI` is set, it is stricter with operators."""
-    assert _run(UPSAMPLING, tmp_path, installed, CI=ci) == ["True", "False"]
+    assert run(UPSAMPLING, CI=ci) == ["True", "False"]

@@ -73,8 +73,13 @@ def _options() -> argparse.Namespace:
 
 
 def _command(options: argparse.Namespace, child: str) -> list[str]:
+    """The command of a process that lists tests or runs them.
+
+    `tilewright run` makes every Triton of it ours: AOTInductor would look for kernels of one that is installed.
+    """
     folders = [str(folder.resolve()) for folder in options.folders]
-    return [sys.executable, __file__, *folders, "--suite", options.suite, "--child", child]
+    python = [sys.executable, *([] if child == THEIRS else ["-m", "tilewright", "run"])]
+    return [*python, __file__, *folders, "--suite", options.suite, "--child", child]
 
 
 def _listed(options: argparse.Namespace) -> list[str]:

@@ -22,7 +22,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,6 @@ SECONDS = 120
 """The time that one case may take, in seconds."""
 UNDEFINED = ("empty", "new_empty")
 """How the operators begin whose results are what was in memory before."""
-CAUSES = {
-    "nn.functional.conv*": "torch compares strides that are symbols when the second sample has one axis less; "
-    "the C++ back end replaces the operator before it comes to that"
-}
-"""Why operators fail, by patterns of their names."""
 INTRODUCTION = """
 `tests/conformance/torch_ops.py` wrote this page. A case is the same where it gives what eager gives, forward and
 backward; it is Inductor's where the C++ back end differs, too. Its seconds are those of its slowest sample, compiled
@@ -203,8 +197,7 @@ def _lines(found: dict[str, dict[str, Any]], cases: list[str]) -> Iterator[str]:
     yield ""
     for case, outcome in found.items():
         if outcome["result"] in ("differs", "fails", "crashes"):
-            causes = (cause for pattern, cause in CAUSES.items() if fnmatch(case, pattern))
-            yield f"- {case} {outcome['result']}: {next(causes, ' '.join(outcome['detail'].split())[:200])}"
+            yield f"- {case} {outcome['result']}: {' '.join(outcome['detail'].split())[:200]}"
 
 
 if __name__ == "__main__":

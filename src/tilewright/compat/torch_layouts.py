@@ -10,6 +10,9 @@ each call moves them anew; networks that have more of them than of numbers in im
 torch takes linear upsampling apart before it asks for its gradient, which then adds the neighbours of each pixel by
 index. The gradient that torch itself has goes from pixel to pixel once. It takes sizes as numbers, so graphs for any
 size have the other one.
+
+Where a result is a view, torch orders its strides, and compares symbols as if they were numbers: an image without a
+batch, convolved in a graph for any size, ended in an error. The C++ back end replaces convolutions before.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from functools import reduce
 from math import prod
 from typing import Any
 
-GRAPH, LOOPS = "torch._inductor.graph", "torch._inductor.codegen.simd"
+GRAPH, LOOPS, NODES = "torch._inductor.graph", "torch._inductor.codegen.simd", "torch._inductor.ir"
 TILED = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3, "triton.tile_reductions": True}
 """Settings of Inductor."""
 
@@ -104,6 +107,19 @@ def whole_gradients(torch: Any) -> Iterator[None]:
         for operator, kernels in zip(operators, kept, strict=True):
             operator.py_kernels.update(kernels)
             operator._dispatch_cache.clear()
+
+
+def order_symbols(nodes: Any) -> None:
+    """Let the module `NODES` compare strides that are symbols by what its graph knows of them."""
+    original = nodes.get_fill_order
+
+    def get_fill_order(strides: Any, shape_env: Any = None) -> Any:
+        try:
+            return original(strides, shape_env)
+        except TypeError:
+            return original(strides, nodes.V.graph.sizevars.shape_env)
+
+    nodes.get_fill_order = get_fill_order
 
 
 def _setting(config: Any, name: str) -> Any:
