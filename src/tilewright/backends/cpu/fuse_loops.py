@@ -58,7 +58,6 @@ from tilewright.transforms.matching import is_in
 
 DEEPEST = 100
 """Max def-use depth, in ops, before a value goes through a buffer; planning and emission recurse over operands."""
-
 LONGEST_ADDRESS = 150
 """The same for addresses, which stay together longer, as lines are seen: at five calls per op Python's limit is 200."""
 
