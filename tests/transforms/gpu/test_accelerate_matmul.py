@@ -96,6 +96,8 @@ def test_instruction_and_warps(
 def test_short_rows_of_bytes_have_no_instruction() -> None:
     assert instruction(accelerated(product(16, 16, 16, "i8", "i32"), 80)) is None
     assert instruction(accelerated(product(16, 16, 32, "i8", "i32"), 80)) is not None
+    assert instruction(accelerated(product(16, 16, 16, "f8E5M2", "f32"), 89)) is None
+    assert instruction(accelerated(product(16, 16, 16, "f8E5M2", "f32"), 90)) is not None, "widened to fp16"
 
 
 def test_floats_need_permission() -> None:

@@ -36,6 +36,7 @@ from tilewright.transforms.gpu.matrix_instructions import (
     MatmulOptions,
     grouped_warps,
     instruction_shape,
+    mma_reads_fp8,
     result_per_cta,
     version_for,
 )
@@ -125,8 +126,7 @@ def _widen_operands(dot: Dot, capability: int) -> None:
     """Operands that the instruction cannot read are widened: fp8 to fp16, others to the type of the result."""
     a, result = dot.a.type.scalar, dot.result.type.scalar
     if isinstance(layout_of(dot.result), NvidiaMma):
-        native = capability == 89 or capability // 10 == 12
-        if a not in FP8 or native:
+        if a not in FP8 or mma_reads_fp8(capability):
             return
         wide: Type = f16
     elif a is result:

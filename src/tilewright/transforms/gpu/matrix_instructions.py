@@ -59,10 +59,10 @@ def version_for(dot: Dot, capability: int) -> int:
         return 0
     if capability == 103 and a is b is i8:
         versions = (2,)
-    return next((version for version in versions if _computes(version, dot)), 0)
+    return next((version for version in versions if _computes(version, dot, capability)), 0)
 
 
-def _computes(version: int, dot: Dot) -> bool:
+def _computes(version: int, dot: Dot, capability: int) -> bool:
     a, b = dot.a.type.scalar, dot.b.type.scalar
     if a is b is f32 and dot.input_precision != "tf32":
         return False
@@ -70,9 +70,15 @@ def _computes(version: int, dot: Dot) -> bool:
         return False
     if version == 3 and not _fits_wgmma(dot):
         return False
-    if version == 2 and a.bits == SHORT and not _takes_a_row(dot):
+    reads_bytes = a.bits == SHORT and (a not in FP8 or mma_reads_fp8(capability))
+    if version == 2 and reads_bytes and not _takes_a_row(dot):
         return False
     return all(type in ALL_FP8 or type in (f16, bf16, f32, f64, i8) for type in (a, b))
+
+
+def mma_reads_fp8(capability: int) -> bool:
+    """Whether `mma.sync` takes operands of fp8; elsewhere they are widened to fp16."""
+    return capability == 89 or capability // 10 == 12
 
 
 def _takes_a_row(dot: Dot) -> bool:
