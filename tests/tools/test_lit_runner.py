@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 import stat
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tilewright.tools.opt_passes import find_passes
 
 FOLDER = Path(__file__).parents[1] / "conformance"
 
@@ -111,6 +114,15 @@ def test_run_lines(lit: ModuleType) -> None:
     assert line.commands[0].passes == ("-a=b=c d=2", "--c")
     assert line.commands[0].verify == "only-expected"
     assert line.prefixes == ["A", "B"]
+
+
+def test_options_of_passes_are_known() -> None:
+    options = tomllib.loads((FOLDER / "lit.toml").read_text())["options"]
+    assert options
+    for flags in options.values():
+        for flag, text in flags.items():
+            (request,) = find_passes(f"-{flag}={text}")
+            assert request.options is not None
 
 
 def test_page(lit: ModuleType, golden: object) -> None:
