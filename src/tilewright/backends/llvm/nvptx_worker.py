@@ -104,8 +104,6 @@ if __name__ == "__main__":
     llvm.set_option("tilewright", "--nvptx-mad-wide-opt")  # offsets are multiplied and added at once
     # Induction variables for each address take registers: 208 instead of 176 for a product of 128x256x64 on sm_90.
     llvm.set_option("tilewright", "--disable-lsr")
-    # The lanes of a pair are two registers, so taking it apart costs less than LLVM counts: pairs pay at a loss of two.
-    llvm.set_option("tilewright", "--slp-threshold=-2")
     llvm.set_option("tilewright", "--slp-schedule-budget=5000")  # as good as 100000, in half the time for long sorts
     serve()
     os._exit(0)  # LLVM's own clearing up takes a while
