@@ -70,8 +70,8 @@ def _computes(version: int, dot: Dot, capability: int) -> bool:
         return False
     if version == 3 and not _fits_wgmma(dot):
         return False
-    reads_bytes = a.bits == SHORT and (a not in FP8 or mma_reads_fp8(capability))
-    if version == 2 and reads_bytes and not _takes_a_row(dot):
+    bits = 2 * SHORT if a in FP8 and not mma_reads_fp8(capability) else a.bits
+    if version == 2 and a.bits == SHORT and not _takes_a_row(dot, bits):
         return False
     return all(type in ALL_FP8 or type in (f16, bf16, f32, f64, i8) for type in (a, b))
 
@@ -81,10 +81,10 @@ def mma_reads_fp8(capability: int) -> bool:
     return capability == 89 or capability // 10 == 12
 
 
-def _takes_a_row(dot: Dot) -> bool:
-    """Whether K is long enough for one instruction."""
+def _takes_a_row(dot: Dot, bits: int | None = None) -> bool:
+    """Whether K is long enough for one instruction, whose elements have so many `bits`; None: those of the operand."""
     a = tile_type(dot.a)
-    return a.shape[-1] * a.element.bits >= ROW_BITS
+    return a.shape[-1] * (bits or a.element.bits) >= ROW_BITS
 
 
 def _fits_wgmma(dot: Dot) -> bool:
