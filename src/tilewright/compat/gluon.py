@@ -24,8 +24,8 @@ class GluonASTSource(ASTSource):
 
 
 @dataclass
-class TensorDescriptor(Descriptor):
-    """A tensor descriptor with the layout of its tiles."""
+class LaidOutDescriptor(Descriptor):
+    """A descriptor whose tiles have a layout in shared memory."""
 
     base: Any
     shape: Sequence[int]
@@ -34,6 +34,11 @@ class TensorDescriptor(Descriptor):
     layout: NVMMASharedLayout
     padding: str = "zero"
     round_f32_to_tf32: bool = False
+
+
+@dataclass
+class TensorDescriptor(LaidOutDescriptor):
+    """A tensor descriptor with the layout of its tiles."""
 
     @staticmethod
     def from_tensor(
@@ -54,7 +59,7 @@ LONGEST_STEP = 8
 
 
 @dataclass
-class TensorDescriptorIm2Col(Descriptor):
+class TensorDescriptorIm2Col(LaidOutDescriptor):
     """A tensor descriptor of images (N, …, C), whose blocks are pixels and their channels, as a convolution multiplies.
 
     Attributes:
@@ -65,13 +70,6 @@ class TensorDescriptorIm2Col(Descriptor):
             from the last pixel of an image.
     """
 
-    base: Any
-    shape: Sequence[int]
-    strides: Sequence[int]
-    block_shape: Sequence[int]
-    layout: NVMMASharedLayout
-    padding: str = "zero"
-    round_f32_to_tf32: bool = False
     element_strides: Sequence[int] | None = None
     pixel_box_lower_corner: Sequence[int] | None = None
     pixel_box_upper_corner: Sequence[int] | None = None

@@ -42,14 +42,14 @@ def _copy(nest: Nest, number: int) -> Op:
     body, ops = region.block, list(region.block)
     store = [op for op in ops if isinstance(op, GuardedStore)][number]
     mask, kept = store.mask, store.kept_mask
-    operands = [store.pointer, _read(store, store.buffer)]
-    operands += [] if mask is None else [mask if kept is None else _read(store, kept)]
-    body.insert(Op(OPS["tt.store"], operands, (), store.attributes, (), (), store.location), store)
+    tile = _read(store, store.buffer)
+    masks = [] if mask is None else [mask if kept is None else _read(store, kept)]
+    body.insert(Op(OPS["tt.store"], [store.pointer, tile, *masks], (), store.attributes, (), (), store.location), store)
     body.terminator.set_operands(())
     for op in reversed(ops[:-1]):
         if isinstance(op, (Clip, *SINKS)) or not any(result.uses for result in op.results):
             op.erase()
-    outer = DenseArray(i64, tile_type(operands[1]).shape[:-1])
+    outer = DenseArray(i64, tile_type(tile).shape[:-1])
     attributes: dict[str, Attribute] = {"mode": Keyword("rows"), "outer": outer, "optimize_size": True}
     return Op(OPS["cpu.nest"], (), (), attributes, [region], (), nest.location)
 

@@ -33,9 +33,11 @@ Across = Callable[[Sequence[Value]], list[Value]]
 
 def extreme_kind(block: Block) -> str | None:
     """`ogt` or `olt` if a function gives the greater or lesser number, the first of equal ones; None for others."""
-    if len(block.args) != 4 or block.args[0].type not in (f32, f64):
+    if len(block.args) != 4:
         return None
     a, i, b, j = block.args
+    if a.type not in (f32, f64):
+        return None
     value, place = (defining(result, Select) for result in block.terminator.operands)
     if value is None or place is None or value.condition is not place.condition:
         return None
