@@ -110,7 +110,7 @@ class Program:
             case "assign":
                 yield f"{target} = {self._expression(2)} & {MASK}"
             case "augment":
-                yield f"{target} {self._random.choice(BINARY)}= {self._expression(1)}"
+                yield f"{target} {self._random.choice(BINARY)}= {self._expression(1)} & {MASK}"
                 yield f"{target} &= {MASK}"
             case "unpack":
                 yield f"{target}, {other} = {self._masked()}, {self._masked()}"

@@ -210,10 +210,27 @@ def counted_down(x, out, n, wanted):
     tl.store(out, total)
 
 
+def never_broken(x, out, n, wanted):
+    for i in range(n):
+        tl.atomic_add(out, i)
+        continue
+        if i == wanted:
+            break
+    else:
+        tl.store(out + 1, 5)
+    for i in range(n):
+        if i == wanted:
+            tl.atomic_add(out + 2, i)
+            continue
+            break
+    else:
+        tl.store(out + 3, 7)
+
+
 KERNELS: list[Callable[..., None]] = [
     first_match, skipping, guarded_loads, condition_not_evaluated_again, downwards, at_the_end_of_the_integers,
     tiles_carried, unrolled, known_at_compile_time, returned, returned_tile, left_by_return,
-    counters_used_again, counted_down,
+    counters_used_again, counted_down, never_broken,
 ]  # fmt: skip
 INPUTS = np.array([5, 3, 7, 7, 2, 9, 4, 1, 8, 6, 6, 0, 11, 10, 12, 13], np.int32)
 CASES = [(1, 3), (5, 2), (8, 7), (12, 9), (16, 99)]

@@ -129,7 +129,8 @@ def _put_loop(reader: Reader, node: ast.For | ast.While, loop: hir.For | hir.Whi
 
 def _read_else(reader: Reader, node: ast.For | ast.While, loop: hir.For | hir.While, rest: hir.Continue | None) -> None:
     """The `else` of a loop, which runs unless the loop was left by `break`, and then `rest`."""
-    if not node.orelse or not breaks(node):
+    may_break = breaks(node) and hir.left_variable(reader.loops + 1) in loop.body.stores  # dead code is not read
+    if not node.orelse or not may_break:
         reader.statements(node.orelse, rest)
         return
     moved = rest if any(map(leaves, node.orelse)) else None
