@@ -97,10 +97,11 @@ def extremes(out, x, BLOCK: tl.constexpr):
     ],
 )
 def test_two_elements_at_once(capability: int, dtype: str, instruction: str, times: int) -> None:
+    """The lowering takes pairs where the device is faster with them; LLVM may find others."""
     x = draw(512, dtype)
     made = compiled(extremes, [x[:3], x], capability=capability, BLOCK=512)
     assert count(made.asm["ptx"], rf"(add|max|min)\S*\.{instruction}") >= times
-    assert times or instruction not in made.asm["ptx"]
+    assert count(made.asm["llir"], r"= fadd [a-z ]*<2 x (half|float)>") == times
     found, _ = launch(made, (1,), [np.zeros(3, dtype), x])
     np.testing.assert_allclose(found, [x.max(), x.min(), x.astype("f4").sum()], rtol=1e-2)
 
