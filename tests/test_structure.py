@@ -128,7 +128,6 @@ SMALL_FILES = {
     "backends/llvm/debug_writer.py": "a writer that knows debug information, which the plain writer imports",
     "backends/nvidia/lower/legality.py": "the refusals of all lowerings, and the table of what is refused",
     "backends/ptxsim/waiting.py": "a report on the machine, which imports it",
-    "compat/torch_bridge.py": "the one place that asks for torch",
     "compat/unavailable.py": "what the finder and the driver refuse, in a word",
     "dialects/numpy_types.py": "it imports ml_dtypes, which programs whose kernels come from the cache do without",
     "frontends/signature.py": "what the compiler hands to every front end",
