@@ -56,12 +56,12 @@ def _bitcast(machine: Interpreter, op: Bitcast, value: Any) -> Any:
     if not (isinstance(op.operand.type, PointerType) and isinstance(op.operand.type.pointee, TensorType)):
         assert op.definition.semantics is not None, "bits have a meaning"
         return op.definition.semantics(op, value)
-    address = int(value.ctypes.data)
-    seen: set[int] = machine.state("buffers with addresses", set)
-    if address not in seen:
-        seen.add(address)
+    place = (int(value.ctypes.data), int(value.nbytes))
+    seen: set[tuple[int, int]] = machine.state("buffers with addresses", set)
+    if place not in seen:
+        seen.add(place)
         machine.memory.admit(value)
-    return np.int64(address)
+    return np.int64(place[0])
 
 
 def _offset(op: Alloc) -> int | None:
