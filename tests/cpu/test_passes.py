@@ -556,7 +556,7 @@ INPUTS = {
     "clip_to_mask": MASKED_SUM,
     "seen_lanes": PART_OF_A_PRODUCT,
     "copy_elision": PART_OF_A_PRODUCT,
-    "copy_back": ROWS,
+    "redirect_stores": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "keep_lanes": SHUFFLED_ROWS,

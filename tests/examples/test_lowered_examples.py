@@ -64,7 +64,7 @@ def marked(name: str) -> Any:
     return pytest.param(name, marks=marks)
 
 
-@pytest.mark.parametrize("name", map(marked, CASES))
+@pytest.mark.parametrize("name", [marked(name) for name in CASES])
 def test_every_loop_pass_keeps_what_an_example_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     launches = launches_of(name, monkeypatch)
     assert launches

@@ -56,11 +56,16 @@ def _bitcast(machine: Interpreter, op: Bitcast, value: Any) -> Any:
     if not (isinstance(op.operand.type, PointerType) and isinstance(op.operand.type.pointee, TensorType)):
         assert op.definition.semantics is not None, "bits have a meaning"
         return op.definition.semantics(op, value)
-    place = (int(value.ctypes.data), int(value.nbytes))
+    return _address(machine, value)
+
+
+def _address(machine: Interpreter, buffer: Array) -> np.int64:
+    """The address of a buffer, which may be accessed by addresses from now on."""
+    place = (int(buffer.ctypes.data), int(buffer.nbytes))
     seen: set[tuple[int, int]] = machine.state("buffers with addresses", set)
     if place not in seen:
         seen.add(place)
-        machine.memory.admit(value)
+        machine.memory.admit(buffer)
     return np.int64(place[0])
 
 
@@ -139,6 +144,14 @@ def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, buffer: Any, 
     """Store at once, and to the buffer for a copy that may follow: in program order that is the same."""
     buffer[...] = value
     machine.memory.write(pointer, value, mask[0] if mask else None, op)
+
+
+@executes("cpu.redirect")
+def _redirect(machine: Interpreter, op: Op, condition: Any, buffer: Any, pointer: Any) -> Any:
+    if not condition:
+        return pointer
+    places = np.arange(buffer.size, dtype=np.int64).reshape(buffer.shape)
+    return _address(machine, buffer) + places * buffer.itemsize
 
 
 @executes("cpu.dot")

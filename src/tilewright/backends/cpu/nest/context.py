@@ -120,7 +120,6 @@ class Context:
         self.active_lane_bound: Scalar | None = None
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
-        self.redirected: Value | None = None
         self.programs: Scalar = 1
         self.runs = ""
         self.optimize_size = False

@@ -33,7 +33,7 @@ from tilewright.dialects.cpu import Accumulate, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import i1, i64
+from tilewright.ir.types import i64
 
 
 class NestBuilder:
@@ -45,9 +45,6 @@ class NestBuilder:
         self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
     def build(self) -> list[Value]:
-        c = self.c
-        if self.nest.op.overlaps is not None:
-            c.redirected = c.value(c.scalar(self.nest.op.overlaps), i1)
         if self.nest.op.square:
             self._store_blocks(self.nest.op.square, self.nest.outer, ())
         else:

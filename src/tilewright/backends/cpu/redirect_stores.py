@@ -1,8 +1,11 @@
-"""Stores that may have gone to buffers, as the loops of their nest would have disturbed each other, are done again.
+"""Stores get one of two places: their own, or a buffer where the loops of their nest would disturb each other.
 
-    "cpu.nest"(%overlaps) … {                    "cpu.nest"(%overlaps) …
-      "cpu.store"(%p, %x, %buffer, %mask)    →   scf.if %overlaps {
-    }                                              "cpu.nest"() … { tt.store %p, "cpu.read"(%buffer), %mask } }
+    "cpu.nest"(%overlaps) … {                    "cpu.nest"() … {
+      "cpu.store"(%p, %x, %buffer, %mask)          %to = "cpu.redirect"(%overlaps, %buffer, %p)
+    }                                        →     tt.store %to, %x, %mask
+                                                 }
+                                                 scf.if %overlaps {
+                                                   "cpu.nest"() … { tt.store %p, "cpu.read"(%buffer), %mask } }
 
 Each buffer is copied to where it belongs, one store after the other, in program order. It is rare, and this is short.
 """
@@ -18,17 +21,24 @@ from tilewright.ir.declare import OPS
 from tilewright.ir.types import i64
 
 
-def copy_back(module: Op) -> bool:
-    """Put the copies behind the nests of `module` (ttcir) that redirect stores; returns whether there is one."""
+def redirect_stores(module: Op) -> bool:
+    """Choose the places of the guarded stores of `module` (ttcir), and put copies behind their nests.
+
+    Returns whether there is one.
+    """
     nests = [op for op in module.walk() if isinstance(op, Nest) and op.overlaps is not None]
     for nest in nests:
         assert nest.block is not None, "it stands in a function"
         assert nest.overlaps is not None, "it says when to use buffers"
         b = LoopBuilder(Block())
+        stores = [op for op in nest.body if isinstance(op, GuardedStore)]
         with b.branch(nest.overlaps, unlikely=True) as branch, branch.then():
-            for number in range(sum(isinstance(op, GuardedStore) for op in nest.body)):
+            for number in range(len(stores)):
                 b.append(_copy(nest, number))
         nest.block.splice(b.block, nest.next)
+        for store in stores:
+            _redirect(store, nest.overlaps)
+        nest.set_operands(())
     return bool(nests)
 
 
@@ -44,7 +54,7 @@ def _copy(nest: Nest, number: int) -> Op:
     mask, kept = store.mask, store.kept_mask
     tile = _read(store, store.buffer)
     masks = [] if mask is None else [mask if kept is None else _read(store, kept)]
-    body.insert(Op(OPS["tt.store"], [store.pointer, tile, *masks], (), store.attributes, (), (), store.location), store)
+    _store(store, store.pointer, tile, *masks)
     body.terminator.set_operands(())
     for op in reversed(ops[:-1]):
         if isinstance(op, (Clip, *SINKS)) or not any(result.uses for result in op.results):
@@ -59,3 +69,18 @@ def _read(store: GuardedStore, buffer: Value) -> Value:
     assert store.block is not None, "it stands in a nest"
     read = Op(OPS["cpu.read"], (buffer,), (tile_of(buffer.type),), None, (), (), store.location)
     return store.block.insert(read, store).results[0]
+
+
+def _redirect(store: GuardedStore, overlaps: Value) -> None:
+    """Let `store` go to its buffer where `overlaps` holds, else to its own place."""
+    assert store.block is not None, "it stands in a nest"
+    pointer, mask = store.pointer, store.mask
+    choice = Op(OPS["cpu.redirect"], (overlaps, store.buffer, pointer), (pointer.type,), None, (), (), store.location)
+    _store(store, store.block.insert(choice, store).results[0], store.value, *([] if mask is None else [mask]))
+    store.erase()
+
+
+def _store(guarded: GuardedStore, *operands: Value) -> None:
+    """An ordinary store in front of a guarded one."""
+    assert guarded.block is not None, "it stands in a nest"
+    guarded.block.insert(Op(OPS["tt.store"], operands, (), guarded.attributes, (), (), guarded.location), guarded)
