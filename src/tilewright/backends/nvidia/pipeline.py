@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.analysis.value_flow import stored_arguments
 from tilewright.backends.llvm import nvptx
 from tilewright.backends.nvidia import ptx_text
@@ -33,19 +31,8 @@ from tilewright.layouts.encodings import NvmmaShared, encoding
 from tilewright.support import knobs
 from tilewright.support.diagnostics import OutOfResources
 from tilewright.transforms.functions import functions_of, is_public
-from tilewright.transforms.gpu.allocate_memory import (
-    allocate_global_scratch,
-    allocate_shared_memory,
-    allocate_tensor_memory,
-)
-from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
-from tilewright.transforms.gpu.combine_select_if import nested_selects
-from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
-from tilewright.transforms.gpu.membar import membar
-from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
-from tilewright.transforms.gpu.proxy_fences import proxy_fences
-from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barriers
+from tilewright.transforms.gpu.pipeline import TtgirOptions, memory_passes, ttgir_passes
 from tilewright.transforms.gpu.tile_ops import target_of
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.pipeline import device_passes, run_stage
@@ -100,7 +87,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
         OutOfResources: a program needs more shared memory than the device gives it.
     """
     _settle_target(module, device)
-    _run(module, _placing(device.capability, options.insert_fences), facts)
+    _run(module, memory_passes(device.capability, fences=options.insert_fences), facts)
     target = Target(
         capability=device.capability,
         ptx=_ptx_version(options, device),
@@ -182,23 +169,6 @@ def _ptxas_flags(options: CudaOptions) -> list[str]:
 
 def _ptx_version(options: CudaOptions, device: Device) -> int:
     return options.ptx_version or device.ptx
-
-
-def _placing(capability: int, fences: bool = True) -> tuple[Pass, ...]:
-    """The passes that place shared memory, conversions included; barriers depend on what lies in one place."""
-    scratch = scratch_bytes_on(capability)
-    return (
-        Pass("nested_selects", nested_selects),
-        Pass("cta_local_layouts", cta_local_layouts),
-        Pass("packs_in_threads", packs_in_threads),
-        Pass("allocate_global_scratch", allocate_global_scratch),
-        Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
-        Pass("allocate_tensor_memory", allocate_tensor_memory),
-        Pass("cluster_barriers", partial(cluster_barriers, scratch=scratch)),
-        *((Pass("proxy_fences", partial(proxy_fences, scratch=scratch)),) if fences else ()),
-        Pass("membar", partial(membar, scratch=scratch)),
-        Pass("tensor_memory_barriers", partial(tensor_memory_barriers, scratch=scratch)),
-    )
 
 
 def _run(module: Op, passes: Sequence[Pass], facts: dict[str, Any]) -> None:
