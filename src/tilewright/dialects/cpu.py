@@ -34,7 +34,7 @@ from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.dialects.tt_program import AXES
 from tilewright.ir.attributes import DenseArray, Keyword, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
@@ -55,8 +55,7 @@ class Alloc(Op):
     @property
     def offset(self) -> int | None:
         """The offset of its scratch memory, in bytes; None before allocation."""
-        number = self.attributes.get("offset")
-        return int(number.value) if isinstance(number, Number) else None
+        return integer_in(self, "offset")
 
     @offset.setter
     def offset(self, offset: int) -> None:

@@ -24,7 +24,7 @@ from tilewright.backends.nvidia.targets import Device
 from tilewright.backends.nvidia.tools import find_libdevice
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, integer_in
 from tilewright.ir.pass_manager import Pass, verify_after
 from tilewright.ir.types import TensorDescType, i32
 from tilewright.layouts.encodings import NvmmaShared, encoding
@@ -99,7 +99,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     facts.update(lowered.facts)
     facts["entry"] = facts["name"]
     facts["shared"] = max(facts["shared"], options.min_shared_mem or 0)
-    facts["tmem_size"] = _number(module, TENSOR_MEMORY_COLUMNS)
+    facts["tmem_size"] = integer_in(module, TENSOR_MEMORY_COLUMNS) or 0
     facts["cluster_dims"] = [options.num_ctas, 1, 1]
     if facts["shared"] > device.shared_limit:
         raise OutOfResources(facts["shared"], device.shared_limit, "shared memory")
@@ -113,11 +113,6 @@ def _settle_target(module: Op, device: Device) -> None:
         raise ValueError(f"the module is for {given}, and the target is {wanted}")
     defaults = {"ttg.num-ctas": Number(1, i32), "ttg.threads-per-warp": Number(32, i32)}
     module.attributes = {**defaults, **module.attributes, "ttg.target": wanted}
-
-
-def _number(module: Op, name: str) -> int:
-    value = module.attributes.get(name)
-    return int(value.value) if isinstance(value, Number) else 0
 
 
 def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Device) -> str:
