@@ -26,7 +26,7 @@ from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.dialects.ttng_barriers import ArriveBarrier
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Block, Op, Value, buffer_type
+from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.pipelining.schedule import Writer, body_of
@@ -90,8 +90,8 @@ def _places(told: ArriveBarrier) -> int:
 
 def _view(told: ArriveBarrier) -> MemDescIndex:
     view = told.barrier.op
-    assert isinstance(view, MemDescIndex), "each place has a barrier"
-    return view
+    assert view is not None, "each place has a barrier"
+    return typed(view, MemDescIndex)
 
 
 def _end_behind(op: Op) -> WarpGroupDotWait | None:
