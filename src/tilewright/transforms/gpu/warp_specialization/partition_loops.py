@@ -7,8 +7,8 @@
     }
 
 Each gets the part of the loop that it needs (`slices.py`); constants are made anew, other values from outside are
-captured. The partition with products ends when the last one is done, so that all buffers are free behind the op. Products
-of warp groups, in the default partition, run on (`run_products_on.py`).
+captured. The partition with products ends when the last one is done, so that all buffers are free behind the op.
+Products of warp groups, in the default partition, run on (`run_products_on.py`).
 """
 
 from __future__ import annotations
