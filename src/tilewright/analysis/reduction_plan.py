@@ -2,7 +2,7 @@
 
     plan = reduction_plan(layout, 0, Function((32,)))
     plan.folds[0].registers, plan.folds[0].lanes       # (1, 2), (16, 8, 4, 2, 1): neighbours first; far lanes first
-    plan.folds[1].registers                            # (2, 1): each thread folds the parts of four warps
+    plan.folds[1].registers, plan.folds[1].lanes       # (2, 1), (): each thread folds the parts of four warps
 
 Where each lane holds parts of several rows, lanes share the work: of every two rows, half of the lanes fold one, half
 the other, so that the next step has half as many rows. Rows are put together again at the end, or by the exchange
