@@ -22,7 +22,7 @@ from tilewright.ir.types import i64
 
 def copy_back(module: Op) -> bool:
     """Put the copies behind the nests of `module` (ttcir) that redirect stores; returns whether there is one."""
-    nests = [op for op in module.walk() if isinstance(op, Nest) and op.overlaps is not None]
+    nests = [op for op in module.ops_of(Nest) if op.overlaps is not None]
     for nest in nests:
         assert nest.block is not None, "it stands in a function"
         assert nest.overlaps is not None, "it says when to use buffers"

@@ -16,7 +16,6 @@ phase computes before it stores.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from types import UnionType
 
 from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
@@ -27,6 +26,7 @@ from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import TensorType
+from tilewright.support.cached_property import cached_property
 
 
 class Nest:
@@ -144,9 +144,8 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
 
 def split_reductions(module: Op) -> None:
     """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
-    for op in list(module.walk()):
-        if isinstance(op, NestOp):
-            _spill(Nest(op))
+    for op in module.ops_of(NestOp):
+        _spill(Nest(op))
 
 
 def _spill(nest: Nest) -> None:

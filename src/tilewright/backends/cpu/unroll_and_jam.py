@@ -45,7 +45,7 @@ def unroll_and_jam(module: Op) -> bool:
     """Turn the parallel loops of `module` into loops and straight code; returns whether there were any."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, Parallel)]
+        loops = function.ops_of(Parallel)
         builder = LoopBuilder(function.body) if loops else None
         for loop in loops:
             assert builder is not None, "there are loops"
