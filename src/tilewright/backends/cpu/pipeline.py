@@ -236,7 +236,7 @@ def inline_tiles(module: Op) -> None:
 
 def _workspace(module: Op, target: Target) -> int:
     """Bytes that the micro-kernels need."""
-    return max((_workspace_of(op, target) for op in module.walk() if isinstance(op, CpuDot)), default=0)
+    return max((_workspace_of(op, target) for op in module.ops_of(CpuDot)), default=0)
 
 
 def _workspace_of(dot: CpuDot, target: Target) -> int:
