@@ -12,10 +12,12 @@ Each buffer is copied to where it belongs, one store after the other, in program
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.costs import SINKS
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.costs import inputs
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.dialects.cpu import Clip, GuardedStore, Nest, tile_of
-from tilewright.ir.attributes import Attribute, DenseArray, Keyword
+from tilewright.dialects.cpu import GuardedStore, Nest, tile_of
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Location
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import i64
@@ -26,15 +28,15 @@ def redirect_stores(module: Op) -> bool:
 
     Returns whether there is one.
     """
-    nests = [op for op in module.walk() if isinstance(op, Nest) and op.overlaps is not None]
+    nests = [op for op in module.ops_of(Nest) if op.overlaps is not None]
     for nest in nests:
         assert nest.block is not None, "it stands in a function"
         assert nest.overlaps is not None, "it says when to use buffers"
         b = LoopBuilder(Block())
         stores = [op for op in nest.body if isinstance(op, GuardedStore)]
         with b.branch(nest.overlaps, unlikely=True) as branch, branch.then():
-            for number in range(len(stores)):
-                b.append(_copy(nest, number))
+            for store in stores:
+                b.append(_copy(nest, store))
         nest.block.splice(b.block, nest.next)
         for store in stores:
             _redirect(store, nest.overlaps)
@@ -42,45 +44,49 @@ def redirect_stores(module: Op) -> bool:
     return bool(nests)
 
 
-def _copy(nest: Nest, number: int) -> Op:
-    """A nest that does a store of `nest`, that after `number` others, from its buffer.
+def _copy(nest: Nest, store: GuardedStore) -> Op:
+    """A nest that does `store`, which stands in `nest`, from its buffer.
 
     A mask that the stores may have changed comes from the buffer that keeps it.
     """
-    region = Region()
-    nest.region.clone_into(region, {}, {})
-    body, ops = region.block, list(region.block)
-    store = [op for op in ops if isinstance(op, GuardedStore)][number]
-    mask, kept = store.mask, store.kept_mask
-    tile = _read(store, store.buffer)
-    masks = [] if mask is None else [mask if kept is None else _read(store, kept)]
-    _store(store, store.pointer, tile, *masks)
-    body.terminator.set_operands(())
-    for op in reversed(ops[:-1]):
-        if isinstance(op, (Clip, *SINKS)) or not any(result.uses for result in op.results):
-            op.erase()
+    mask, kept, location = store.mask, store.kept_mask, store.location
+    needed = [store.pointer] if mask is None or kept is not None else [store.pointer, mask]
+    body, copies = Block(), dict[Value, Value]()
+    for op in _makers(needed, nest.body):
+        body.append(op.clone(copies))
+    pointer, *masks = [copies.get(value, value) for value in needed]
+    tile = _read(store.buffer, body, location)
+    if kept is not None:
+        masks = [_read(kept, body, location)]
+    body.append(Op(OPS["tt.store"], [pointer, tile, *masks], (), dict(store.attributes), (), (), location))
+    body.append(Op(OPS["cpu.yield"], (), (), None, (), (), nest.body.terminator.location))
     outer = DenseArray(i64, tile_type(tile).shape[:-1])
     attributes: dict[str, Attribute] = {"mode": Keyword("rows"), "outer": outer, "optimize_size": True}
-    return Op(OPS["cpu.nest"], (), (), attributes, [region], (), nest.location)
+    return Op(OPS["cpu.nest"], (), (), attributes, [Region([body])], (), nest.location)
 
 
-def _read(store: GuardedStore, buffer: Value) -> Value:
-    """The tile in `buffer`, in front of `store`."""
-    assert store.block is not None, "it stands in a nest"
-    read = Op(OPS["cpu.read"], (buffer,), (tile_of(buffer.type),), None, (), (), store.location)
-    return store.block.insert(read, store).results[0]
+def _makers(values: Sequence[Value], body: Block) -> list[Op]:
+    """The ops of `body` that `values` are computed from, in order."""
+    needed, stack = set[Op](), list(values)
+    while stack:
+        op = stack.pop().op
+        if op is not None and op.block is body and op not in needed:
+            needed.add(op)
+            stack.extend(inputs(op))
+    return [op for op in body if op in needed]
+
+
+def _read(buffer: Value, body: Block, location: Location) -> Value:
+    """The tile in `buffer`, read at the end of `body`."""
+    read = Op(OPS["cpu.read"], (buffer,), (tile_of(buffer.type),), None, (), (), location)
+    return body.append(read).results[0]
 
 
 def _redirect(store: GuardedStore, overlaps: Value) -> None:
     """Let `store` go to its buffer where `overlaps` holds, else to its own place."""
     assert store.block is not None, "it stands in a nest"
-    pointer, mask = store.pointer, store.mask
-    choice = Op(OPS["cpu.redirect"], (overlaps, store.buffer, pointer), (pointer.type,), None, (), (), store.location)
-    _store(store, store.block.insert(choice, store).results[0], store.value, *([] if mask is None else [mask]))
+    pointer, mask, location = store.pointer, store.mask, store.location
+    choice = Op(OPS["cpu.redirect"], (overlaps, store.buffer, pointer), (pointer.type,), None, (), (), location)
+    operands = [store.block.insert(choice, store).results[0], store.value, *([] if mask is None else [mask])]
+    store.block.insert(Op(OPS["tt.store"], operands, (), store.attributes, (), (), location), store)
     store.erase()
-
-
-def _store(guarded: GuardedStore, *operands: Value) -> None:
-    """An ordinary store in front of a guarded one."""
-    assert guarded.block is not None, "it stands in a nest"
-    guarded.block.insert(Op(OPS["tt.store"], operands, (), guarded.attributes, (), (), guarded.location), guarded)
