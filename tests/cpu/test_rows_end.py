@@ -153,7 +153,10 @@ ROWS_ARE_ASKED = {masked_rows: False, masked_columns_too: False, two_masks: True
 @pytest.mark.parametrize("kernel", ROWS_ARE_ASKED, ids=lambda kernel: kernel.__name__)
 def test_rows_in_front_of_the_only_end_are_not_asked(kernel: Any) -> None:
     x, out = np.zeros((ROWS, LANES), np.float32), np.zeros((2 * ROWS, LANES), np.float32)
-    text = print_op(pass_kernels.loops_of(kernel, (x, out, 3), "x86-64-v4", ROWS=ROWS, LANES=LANES))
+    module = pass_kernels.loops_of(kernel, (x, out, 3), "x86-64-v4", ROWS=ROWS, LANES=LANES)
+    for copies in [op for op in module.walk() if UNLIKELY in op.attributes]:
+        copies.erase()
+    text = print_op(module)
     assert bool(re.search(r"arith\.cmpi s\w+, %row", text)) == ROWS_ARE_ASKED[kernel]
 
 
