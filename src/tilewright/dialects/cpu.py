@@ -15,6 +15,7 @@
     "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends where this mask is off
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
+    "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>        puts the rows of a tile in order, step by step
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
@@ -34,7 +35,7 @@ from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.dialects.tt_program import AXES
 from tilewright.ir.attributes import DenseArray, Keyword, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
@@ -55,8 +56,7 @@ class Alloc(Op):
     @property
     def offset(self) -> int | None:
         """The offset of its scratch memory, in bytes; None before allocation."""
-        number = self.attributes.get("offset")
-        return int(number.value) if isinstance(number, Number) else None
+        return integer_in(self, "offset")
 
     @offset.setter
     def offset(self, offset: int) -> None:
@@ -260,6 +260,34 @@ class Matmul(Op):
     zero_init, soon = Operand(10), Operands(11)
     shape, soon_extents = Integers("shape"), Integers("soon_extents")
     a_transposed, b_transposed = Flag("a_transposed"), Flag("b_transposed")
+
+
+def _verify_network(op: Network) -> None:
+    count = len(op.distances)
+    require(count == len(op.turns) == len(op.descending), op, "has a turn and a direction for each distance")
+    columns = tile_of(op.buffer.type).shape[-1]
+    steps = [number for number in (*op.distances, *op.turns) if number]
+    require(all(op.distances), op, "compares different elements")
+    require(all(0 < n < columns and not n & (n - 1) for n in steps), op, "has powers of two below the extent of a row")
+
+
+@declares("cpu.network", effect=Effect.READ_WRITE, results=0, verify=_verify_network)
+class Network(Op):
+    """A sorting network on each row of the tile in `buffer`.
+
+    A step compares elements whose places differ in one bit, `distance`. The smaller one goes to the place without that
+    bit, the larger one to the other place; the other way around where places have the bit `turn`, and again where the
+    step is descending. Elements of which `predicate` does not hold, as NaN, stay where they are.
+
+    Attributes:
+        distances, turns, descending: three numbers for each step; a turn of 0 is no bit.
+        predicate: of a comparison, by which the first of two elements is the larger one.
+    """
+
+    __slots__ = ()
+    buffer = Operand(0)
+    distances, turns, descending = Integers("distances"), Integers("turns"), Integers("descending")
+    predicate = Word("predicate")
 
 
 @declares("cpu.store", effect=Effect.WRITE)

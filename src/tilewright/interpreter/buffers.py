@@ -18,6 +18,7 @@ from tilewright.dialects.cpu import (
     CpuDot,
     Matmul,
     Nest,
+    Network,
     ProgramsAhead,
     Read,
     Take,
@@ -33,8 +34,9 @@ from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op, Value
+from tilewright.ir.declare import OPS
 from tilewright.ir.errors import require
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.ir.types import FloatType, PointerType, TensorType
 
 UNWRITTEN = 0x7B
 
@@ -149,6 +151,18 @@ def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> A
     is_first = op.first_turn and isinstance(loop, For) and values[loop.induction_variable] == values[loop.low]
     start = np.zeros_like(c) if op.zero_init or is_first else c
     c[...] = multiply_add(a, b, start)
+
+
+@executes("cpu.network")
+def _network(machine: Interpreter, op: Network, rows: Any) -> Any:
+    places = np.arange(rows.shape[-1])
+    semantics = OPS["arith.cmpf" if isinstance(tile_of(op.buffer.type).element, FloatType) else "arith.cmpi"].semantics
+    assert semantics is not None, "comparisons have a meaning"
+    for distance, turn, is_descending in zip(op.distances, op.turns, op.descending, strict=True):
+        partners = rows[..., places ^ distance]
+        wants_larger = ((places & distance) != 0) ^ ((places & turn) != 0) ^ (is_descending != 0)
+        moves = np.where(wants_larger, semantics(op, partners, rows), semantics(op, rows, partners))
+        rows[...] = np.where(moves, partners, rows)
 
 
 @executes("cpu.matmul")

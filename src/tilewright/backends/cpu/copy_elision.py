@@ -70,7 +70,7 @@ class Matrix(NamedTuple):
 
 def copy_elision(module: Op, target: Target) -> bool:
     """Let the products of `module` (ttcir) be of matrices anywhere in memory; returns whether there is one."""
-    found = [function for function in functions_of(module) if any(isinstance(op, CpuDot) for op in function.walk())]
+    found = [function for function in functions_of(module) if bool(function.ops_of(CpuDot))]
     for function in found:
         _Products(function, target).run()
     return bool(found)

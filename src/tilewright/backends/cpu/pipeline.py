@@ -39,6 +39,8 @@ from tilewright.backends.cpu.keep_lanes import keep_lanes
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
+from tilewright.backends.cpu.network.expand import expand_networks
+from tilewright.backends.cpu.network.find import find_networks
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
@@ -158,6 +160,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         single_trips,
         *(() if interruptible else (interchange,)),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
+        Pass("find_networks", partial(find_networks, target=target), "steps of sorts share a buffer"),
         Pass(
             "fuse_loops",
             partial(fuse_loops, dots=dots, vector_bits=target.vector_bits),
@@ -196,6 +199,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("copy_back", copy_back, "behind versions, some of which need none, and widths: one element at a time"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
+        Pass("expand_networks", partial(expand_networks, target=target), "sorts are minima and maxima of vectors"),
         Pass("keep_lanes", keep_lanes, "what all rows of a nest share is computed once"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
@@ -232,7 +236,7 @@ def inline_tiles(module: Op) -> None:
 
 def _workspace(module: Op, target: Target) -> int:
     """Bytes that the micro-kernels need."""
-    return max((_workspace_of(op, target) for op in module.walk() if isinstance(op, CpuDot)), default=0)
+    return max((_workspace_of(op, target) for op in module.ops_of(CpuDot)), default=0)
 
 
 def _workspace_of(dot: CpuDot, target: Target) -> int:
