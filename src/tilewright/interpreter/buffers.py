@@ -26,6 +26,7 @@ from tilewright.dialects.cpu import (
     tile_of,
 )
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.scf import For
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.tt_program import AXES
@@ -159,7 +160,9 @@ def _redirect(machine: Interpreter, op: Op, condition: Any, buffer: Any, pointer
 @executes("cpu.dot")
 def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
-    start = np.zeros_like(c) if op.zero_init else c
+    values, loop = machine.environment, op.parent
+    is_first = op.first_turn and isinstance(loop, For) and values[loop.induction_variable] == values[loop.low]
+    start = np.zeros_like(c) if op.zero_init or is_first else c
     c[...] = multiply_add(a, b, start)
 
 

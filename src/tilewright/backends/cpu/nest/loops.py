@@ -23,7 +23,7 @@ from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, Affine, Index, Scalar, Uniform, Vector, uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Affine, Index, Scalar, Uniform, Vector, uniform
 from tilewright.backends.cpu.nest.loads import is_computed
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
@@ -80,12 +80,14 @@ class NestBuilder:
                 self._column_chunks(index)
             return
         together = self.nest.op.together if len(extents) == 1 else 1
-        end = end_of_rows(self.c, self.nest, extents[0])
+        end, on = end_of_rows(self.c, self.nest, extents[0])
         marks = (ROWS,) if len(extents) == together == 1 and asks_for_runs(self.nest) else ()
         with self._level(end, together, marks) as counter:
             c = self.c
             if together == 1:
-                self._outer(extents[1:], (*index, Uniform(counter, c.depth)))
+                row = Uniform(counter, c.depth)
+                c.certain = {(mask, (row, ZERO)): Uniform(1, 0) for mask in on}
+                self._outer(extents[1:], (*index, row))
                 return
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
