@@ -1,4 +1,4 @@
-"""Masked vectors of 64 bits: bytes that are widened on the way, at the ends of what may be touched."""
+"""Vectors whose elements become wider or narrower: at the ends of what may be touched, and whole."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ def test_nothing_beyond_the_mask_is_touched(n: int, dtype: str, cpu: str) -> Non
             x[:] = 0
             narrowed[(1,)](copy, x, n, TILE=PAGE)
             np.testing.assert_array_equal(x[:n], copy[:n].astype(dtype))
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(("source", "target"), [("fp32", "i8"), ("fp32", "i32"), ("fp32", "u8"), ("bf16", "i16")])
+def test_integers_of_floats_are_computed_side_by_side(source: str, target: str, cpu: str) -> None:
+    """No instruction converts the number of one lane."""
+    types = {"x": f"*{source}", "out": f"*{target}", "n": "i32", "TILE": "constexpr"}
+    asm = tw.compile(tw.ASTSource(narrowed, types, {"TILE": 1024}), target=tw.GPUTarget("cpu", cpu, 0)).asm["asm"]
+    assert "cvttps2dq" in asm
+    assert "cvttss2si" not in asm
