@@ -42,7 +42,7 @@ def is_in_shared_memory(value: Value) -> bool:
 
 def allocations_behind(function: Op) -> dict[Value, set[Op]]:
     """The `ttg.local_alloc` ops whose buffers each memory descriptor of `function` may name."""
-    allocations = (op for op in function.walk() if isinstance(op, LocalAlloc) and is_in_shared_memory(op.result))
+    allocations = (op for op in function.ops_of(LocalAlloc) if is_in_shared_memory(op.result))
     return propagate(function.walk(), {op.result: {op} for op in allocations}, carried)
 
 
@@ -59,7 +59,7 @@ def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
     A value that a loop carries is said to name what it names in the loop's first round.
     """
-    for function in [op for op in module.walk() if isinstance(op, Func)]:
+    for function in module.ops_of(Func):
         behind, names = allocations_behind(function), _mlir_names(function)
         for op in function.walk():
             for value, shown in _shown_at(op):

@@ -6,7 +6,7 @@
 %v9 = llvm.nvvm.shfl.sync.bfly.i32 … 16          lanes, the highest bit first; or all at once by redux.sync
 store float …, ptr addrspace(3) …                one part of each warp
 barrier
-load <4 x i32> …                                 all parts, into registers or lanes: whichever takes fewer instructions
+load <4 x i32> …                                 some parts, folded here; the others lanes fold: the shortest mix
 
 The scratch memory is what `analysis/reduction_plan.py` reserves. Sums are added in Triton's order.
 """
