@@ -65,7 +65,8 @@ def test_zeros_are_for_loops_without_turns(parts: dict[str, str]) -> None:
 
 
 def test_zeros_before_loops_with_turns_are_gone() -> None:
-    found, text = changed(**{"%high: i32": "%other: i32", "%c1 = arith": "%high = arith.constant 3 : i32\n %c1 = arith"})
+    three = "%high = arith.constant 3 : i32\n %c1 = arith"
+    found, text = changed(**{"%high: i32": "%other: i32", "%c1 = arith": three})
     assert found
     assert "cpu.write" not in text
     assert "cpu.nest" not in text

@@ -350,8 +350,8 @@ PRODUCT = """
     %true = arith.constant true
     %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
     "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %true, %soon, %c64) <{
-      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>, i64,
-      i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
+      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>,
+      i64, i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
     tt.return
   }
 """
