@@ -220,7 +220,7 @@ def load_shared(
     machine: Machine, addresses: Array, lanes: Array, element: int, count: int, needed: int | None = None
 ) -> list[Array]:
     index = locate_shared(machine, addresses, lanes, element * count, "load")
-    check_shared(machine, index, lanes, element * (needed or count), "read")
+    check_shared(machine, index, lanes, machine.shared.in_units(element * (needed or count)), "read")
     units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
     return [view[units + number] for number in range(count)]
 
