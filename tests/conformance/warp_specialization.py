@@ -1,9 +1,10 @@
-"""Triton's tests of warp specialization (unit/language/test_warp_specialization.py) on a simulated sm_100.
+"""Triton's tests of warp specialization (unit/language/test_warp_specialization.py) on a simulated GPU.
 
-    python tests/conformance/warp_specialization.py ~/triton.git
+    python tests/conformance/warp_specialization.py ~/triton.git           # sm_100
+    python tests/conformance/warp_specialization.py ~/triton.git 90
 
-The argument is a repository of Triton, of whose HEAD the file is; nothing of it is in this one. It needs torch and
-pytest. The functions run at reduced sizes as those of `gluon_tutorials.py` do; products are compared with torch's.
+The first argument is a repository of Triton, of whose HEAD the file is; nothing of it is in this one. It needs torch
+and pytest. The functions run at reduced sizes as those of `gluon_tutorials.py` do; products are compared with torch's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class cublas:
         out.copy_(a.to(torch.float32) @ b.to(torch.float32).T)
 """
 """A stand-in for NVIDIA's library in the file."""
-CAPABILITY = 100
+CAPABILITY = "100"
+"""The compute capability, unless there is a wish for another one."""
 
 SIZES: dict[str, tuple[tuple[object, ...], ...]] = {
     "test_warp_specialize_basic_ir": ((FOLDER,),),
@@ -71,11 +73,12 @@ def unpack(repository: Path, folder: Path) -> None:
 
 def main() -> None:
     passed = total = 0
+    capability = int((*sys.argv[2:], CAPABILITY)[0])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         unpack(Path(sys.argv[1]), folder)
         for function, arguments in ((function, chosen) for function, all in SIZES.items() for chosen in all):
-            said = run(folder, ("test_warp_specialization", function, arguments, CAPABILITY))
+            said = run(folder, ("test_warp_specialization", function, arguments, capability))
             total += 1
             passed += said == "passes"
             sys.stdout.write(f"{function}{arguments}: {said}\n")

@@ -106,8 +106,9 @@ def test_no_tile_may_take_more_than_64_registers() -> None:
         ("ttng.async_copy_mbarrier_arrive %m : !barrier", 8),
         ("%k = tt.make_range {start = 0 : i32, end = 128 : i32} : tensor<128xi32, #odd>", 8),
         ("ttng.arrive_barrier %m, 1 : !barrier", 1),
+        ("%k = arith.muli %c4, %c4 {tt.divisibility = dense<16> : tensor<1xi32>} : i32", 1),
     ],
-    ids=["a barrier counts the threads", "a layout that is not blocked", "one thread tells a barrier"],
+    ids=["a barrier counts the threads", "a layout that is not blocked", "one thread tells a barrier", "a hint"],
 )
 def test_what_keeps_all_warps(text: str, warps: int) -> None:
     assert found(with_op(text))[0] == (warps,)

@@ -60,6 +60,15 @@ def test_reads_of_shared_memory_that_nobody_stored() -> None:
     assert error.kind == "uninitialised memory"
 
 
+def test_words_at_the_end_of_a_vector_that_nobody_uses_need_no_value() -> None:
+    """LLVM reads four words where three are wanted."""
+    body = "st.shared.v2.b32 [tile], {%r0, %r0}; st.shared.b32 [tile+8], %r0;"
+    body += "ld.shared.v4.b32 {%r1, %r2, %r3, %r4}, [tile]; add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3;"
+    fine(body, threads=1)
+    assert mistake(body + "add.u32 %r1, %r1, %r4;", threads=1).kind == "uninitialised memory"
+    assert mistake(body.replace("st.shared.b32 [tile+8], %r0;", ""), threads=1).kind == "uninitialised memory"
+
+
 def test_reads_of_shared_memory_that_nobody_stored_may_be_nans() -> None:
     """Every thread adds 1 to a word; only those below 40 have stored one."""
     body = STORE_OWN.replace("st.shared", "setp.lt.u32 %p1, %r0, 40; @%p1 st.shared")

@@ -114,6 +114,8 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
     place, *_ = instruction.sources
     writes, address = code.targets(instruction.destination, instruction.type), code.address(place)
     count, element, dtype = len(writes), kind.bytes, kind.dtype
+    items = enumerate(items_of(instruction.destination), 1)
+    needed = max((place for place, item in items if code.is_read(item)), default=1)
     polls = any(part in STRONG for part in instruction.parts)
 
     def run(machine: Machine, active: Mask) -> None:
@@ -122,7 +124,7 @@ def decode_load(instruction: Instruction, code: Decoder) -> Run:
         if polls:
             machine.polled = True
             synchronise(machine, lanes)
-        values = load(machine, space, addresses, lanes, element, count)
+        values = load(machine, space, addresses, lanes, element, count, needed)
         for write, value in zip(writes, values, strict=True):
             write(machine, active, machine.spread(value.view(dtype), lanes))
 
@@ -165,7 +167,9 @@ def lanes_of(values: Array, lanes: Array, machine: Machine) -> Array:
     return values[lanes] if len(values) == machine.lanes else np.repeat(values, len(lanes))
 
 
-def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+def load(
+    machine: Machine, space: str, addresses: Array, lanes: Array, element: int, count: int, needed: int | None = None
+) -> list[Array]:
     """Load values for lanes, as unsigned numbers.
 
     Args:
@@ -175,6 +179,8 @@ def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: 
         lanes: their numbers.
         element: bytes of a value.
         count: values that each lane loads, side by side.
+        needed: how many of them the program uses, all if None: LLVM reads four words of shared memory where three are
+            wanted.
 
     Returns:
         `count` arrays with one value for each of the lanes.
@@ -182,6 +188,8 @@ def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: 
     Raises:
         SimulationError: an address is wrong, or nothing was stored there.
     """
+    if space == "shared":
+        return load_shared(machine, addresses, lanes, element, count, needed)
     if space:
         return LOADS[space](machine, addresses, lanes, element, count)
     values = [np.zeros(len(lanes), f"u{element}") for _ in range(count)]
@@ -219,9 +227,11 @@ def synchronise(machine: Machine, lanes: Array) -> None:
         machine.watcher.synchronise(machine.accessors(lanes))
 
 
-def load_shared(machine: Machine, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
+def load_shared(
+    machine: Machine, addresses: Array, lanes: Array, element: int, count: int, needed: int | None = None
+) -> list[Array]:
     index = locate_shared(machine, addresses, lanes, element * count, "load")
-    check_shared(machine, index, lanes, element * count, "read")
+    check_shared(machine, index, lanes, machine.shared.in_units(element * (needed or count)), "read")
     units, view = index >> (element.bit_length() - 1), machine.shared.views[element]
     return [view[units + number] for number in range(count)]
 

@@ -25,6 +25,8 @@ A closure returns None to go on; an instruction that sends lanes elsewhere retur
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +38,7 @@ from tilewright.backends.ptxsim.code import KernelCode, Run, Uses
 from tilewright.backends.ptxsim.errors import SimulationError
 from tilewright.backends.ptxsim.machine import WARP, Extents, Machine
 from tilewright.backends.ptxsim.value_types import TYPES, UNSIGNED, Array, Mask, Type
+from tilewright.support.cached_property import cached_property
 from tilewright.support.ptx_syntax import (
     Address,
     Function,
@@ -52,6 +55,7 @@ from tilewright.support.ptx_syntax import (
 )
 
 AXES = "xyz"
+NAME = re.compile(r"[%$\w]+")
 _ONE = np.uint64(1)
 
 
@@ -255,6 +259,16 @@ class Decoder:
     def targets(self, operand: Operand, type_name: str) -> list[Write]:
         """Writers of the items of `{a, b, …}`, or of a single register."""
         return [self.target(item, type_name) for item in items_of(operand)]
+
+    def is_read(self, operand: Operand) -> bool:
+        """Whether another instruction of the function names the register that `operand` is."""
+        return isinstance(operand, Register) and self._mentions[str(operand)] > 1
+
+    @cached_property
+    def _mentions(self) -> Counter[str]:
+        """How many times the function names each register."""
+        texts = (instruction.text for instruction in self.function.instructions)
+        return Counter(name for text in texts for name in NAME.findall(text))
 
     def pair(self, operand: Operand, type_name: str, companion: str) -> tuple[Write, Write]:
         """Writers of `a|b`; the second does nothing where there is no companion."""

@@ -111,6 +111,10 @@ class SharedMemory:
         """Addresses of the same bytes in the memory of a CTA, by its number in the batch."""
         return offsets & OFFSET | cta % self.cluster << WINDOW_BITS | NAMED
 
+    def in_units(self, width: int) -> int:
+        """The bytes of all units that have some of `width` bytes."""
+        return -(-width >> self._shift) << self._shift
+
     def access(self, what: str, index: Array, warps: Array, width: int, *same: Array) -> Fault | None:
         """Check and note accesses of `width` bytes each; the fault's index is a place in `index`.
 

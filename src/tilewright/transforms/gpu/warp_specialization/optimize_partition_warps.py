@@ -136,7 +136,8 @@ def _halve_tiles(region: Region) -> None:
 
 
 def _halved_type(type: Type) -> Type:
-    return (_halved(type) or type) if isinstance(type, TensorType) else type
+    """The same for half of the warps; lists of numbers in attributes (`tt.divisibility`) are no tiles."""
+    return (_halved(type) or type) if isinstance(type, TensorType) and type.encoding else type
 
 
 def _halved_constant(value: Attribute) -> Attribute:
