@@ -521,6 +521,43 @@ MASKED_SUM = """
   }
 """
 
+
+
+def steps_of_a_sort(distances: list[int], turns: list[int]) -> str:
+    """Steps on 64 elements, each of which is put in order with the one at a distance, backwards where a bit is set."""
+    tile, steps = "tensor<64xf32>", []
+    for number, (distance, turn) in enumerate(zip(distances, turns, strict=True)):
+        x, y = f"%x{number}", f"%x{number + 1}"
+        steps.append(f"""
+    %d{number} = arith.constant dense<{distance}> : tensor<64xi32>
+    %t{number} = arith.constant dense<{turn}> : tensor<64xi32>
+    %there{number} = arith.xori %i, %d{number} : tensor<64xi32>
+    %p{number} = tt.gather {x}[%there{number}] {{axis = 0 : i32}} : ({tile}, tensor<64xi32>) -> {tile}
+    %da{number} = arith.andi %i, %d{number} : tensor<64xi32>
+    %db{number} = arith.cmpi ne, %da{number}, %zero : tensor<64xi32>
+    %ta{number} = arith.andi %i, %t{number} : tensor<64xi32>
+    %tb{number} = arith.cmpi ne, %ta{number}, %zero : tensor<64xi32>
+    %wants{number} = arith.xori %db{number}, %tb{number} : tensor<64xi1>
+    %gt{number} = arith.cmpf ogt, %p{number}, {x} : {tile}
+    %larger{number} = arith.select %gt{number}, %p{number}, {x} : tensor<64xi1>, {tile}
+    %lt{number} = arith.cmpf olt, %p{number}, {x} : {tile}
+    %smaller{number} = arith.select %lt{number}, %p{number}, {x} : tensor<64xi1>, {tile}
+    {y} = arith.select %wants{number}, %larger{number}, %smaller{number} : tensor<64xi1>, {tile}""")
+    return f"""
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {{
+    %i = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32>
+    %zero = arith.constant dense<0> : tensor<64xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %x0 = tt.load %p : tensor<64x!tt.ptr<f32>>{"".join(steps)}
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %q, %x{len(distances)} : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }}
+"""
+
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -533,6 +570,7 @@ INPUTS = {
     "version_single_trips": SUMS_OF_ROWS,
     "interchange_loops": SUMS_OF_NEIGHBOURS,
     "bufferize_carried": TILES_IN_BRANCHES,
+    "find_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "fuse_loops": ROWS,
     "split_reductions": ROWS,
     "expand_reports": REPORTS,
@@ -551,6 +589,7 @@ INPUTS = {
     "copy_back": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
+    "expand_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "keep_lanes": SHUFFLED_ROWS,
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
