@@ -164,7 +164,7 @@ def _network(machine: Interpreter, op: Network, rows: Any) -> Any:
 
 @executes("cpu.matmul")
 def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: Any) -> None:
-    a_stride, a_step, b_stride, b_step, depth, rows, columns = (int(number) for number in numbers[:7])
+    a_stride, a_step, b_stride, b_step, depth, rows, columns, zero_init = (int(number) for number in numbers[:8])
     steps_of_a = (a_step, a_stride) if op.a_transposed else (a_stride, a_step)
     steps_of_b = (b_step, b_stride) if op.b_transposed else (b_stride, b_step)
 
@@ -181,5 +181,5 @@ def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: 
         )
     )
     where, dtype = places(op.sums, c, (rows, columns), (op.shape[1], 1))
-    start = np.zeros(where.shape, dtype) if op.zero_init else machine.memory.read(where, dtype, None, op)
+    start = np.zeros(where.shape, dtype) if zero_init else machine.memory.read(where, dtype, None, op)
     machine.memory.write(where, multiply_add(left, right, start), None, op)

@@ -30,6 +30,7 @@ from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
+from tilewright.backends.cpu.first_turn import first_turn
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
@@ -187,6 +188,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("merge_programs", merge_programs, "programs whose rows go on in the next one are one"),
         Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
         Pass("seen_lanes", seen_lanes, "what nobody sees is neither computed nor copied"),
+        Pass("first_turn", first_turn, "once zeros know how much of them is seen: products begin with them"),
         Pass(
             "copy_elision",
             partial(copy_elision, target=target),
@@ -234,7 +236,7 @@ def inline_tiles(module: Op) -> None:
 
 def _workspace(module: Op, target: Target) -> int:
     """Bytes that the micro-kernels need."""
-    return max((_workspace_of(op, target) for op in module.walk() if isinstance(op, CpuDot)), default=0)
+    return max((_workspace_of(op, target) for op in module.ops_of(CpuDot)), default=0)
 
 
 def _workspace_of(dot: CpuDot, target: Target) -> int:
