@@ -551,6 +551,35 @@ MASKED_SUM = """
 
 
 
+SUMS_OF_PAIRS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %p : tensor<64x!tt.ptr<f32>>
+    %pairs = tt.reshape %v : tensor<64xf32> -> tensor<8x2x4xf32>
+    %side = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+    %side1 = tt.expand_dims %side {axis = 0 : i32} : tensor<2xi32> -> tensor<1x2xi32>
+    %side2 = tt.expand_dims %side1 {axis = 2 : i32} : tensor<1x2xi32> -> tensor<1x2x1xi32>
+    %is_right = arith.sitofp %side2 : tensor<1x2x1xi32> to tensor<1x2x1xf32>
+    %all = tt.broadcast %is_right : tensor<1x2x1xf32> -> tensor<8x2x4xf32>
+    %one = arith.mulf %pairs, %all : tensor<8x2x4xf32>
+    %sum = "tt.reduce"(%one) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<8x2x4xf32>) -> tensor<8x4xf32>
+    %thin = tt.expand_dims %sum {axis = 1 : i32} : tensor<8x4xf32> -> tensor<8x1x4xf32>
+    %wide = tt.broadcast %thin : tensor<8x1x4xf32> -> tensor<8x2x4xf32>
+    %right = tt.reshape %wide : tensor<8x2x4xf32> -> tensor<64xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %q, %right : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+
 def steps_of_a_sort(distances: list[int], turns: list[int]) -> str:
     """Steps on 64 elements, each of which is put in order with the one at a distance, backwards where a bit is set."""
     tile, steps = "tensor<64xf32>", []
@@ -592,6 +621,7 @@ INPUTS = {
     "order_programs": TILES_OF_A_MATRIX,
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
+    "exchange_pairs": SUMS_OF_PAIRS,
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
     "expand_unsplat": FUNCTIONS_OF_ELEMENTS,
     "pointer_induction": MOVING_POINTERS,
