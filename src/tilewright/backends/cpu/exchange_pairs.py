@@ -26,7 +26,7 @@ from tilewright.transforms.op_builder import OpBuilder
 
 
 def exchange_pairs(module: Op) -> bool:
-    """Replace such reductions in `module`; returns whether there were any."""
+    """Replace reductions of pairs that both get in `module`; returns whether there were any."""
     found = False
     for function in functions_of(module):
         rows: dict[tuple[Block, int, int], Rows] = {}
