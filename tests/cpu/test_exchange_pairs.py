@@ -80,7 +80,7 @@ def test_both_of_a_pair_get_what_they_make_together(dtype: type, rows: int, dist
 
 
 def test_infinities_meet_zeros() -> None:
-    """What a sum with a product by zero gives is no business of the pass: inf * 0 is NaN for both."""
+    """The result of a sum with a product by zero is no business of the pass: inf * 0 is NaN for both."""
     x = np.array([1, np.inf, -0.0, 0.0, 2, 3, np.nan, 4] * 8, np.float32).reshape(16, 2, 2)
     out = np.zeros_like(x)
     paired[(1,)](x, out, 16, 2, "left")
