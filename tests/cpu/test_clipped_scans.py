@@ -78,7 +78,7 @@ def test_a_scan_that_is_reduced_goes_all_the_way(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("n", [-1, 0, 1, 15, 16, 17, 40, TILE])
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 def test_results(target: str, n: int) -> None:
-    """What the mask hides stays as it was, and what lies beyond the mask counts where it is seen."""
+    """Memory that the mask hides stays as it was, and what lies beyond the mask counts where it is seen."""
     x = np.random.default_rng(n + 1).standard_normal(TILE).astype(np.float32)
     seen = max(n, 0)
     loaded = np.where(np.arange(TILE) < seen, x, np.float32(1))

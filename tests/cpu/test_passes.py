@@ -557,18 +557,86 @@ MASKED_SUM = """
   }
 """
 
+
+
+SUMS_OF_PAIRS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %p : tensor<64x!tt.ptr<f32>>
+    %pairs = tt.reshape %v : tensor<64xf32> -> tensor<8x2x4xf32>
+    %side = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+    %side1 = tt.expand_dims %side {axis = 0 : i32} : tensor<2xi32> -> tensor<1x2xi32>
+    %side2 = tt.expand_dims %side1 {axis = 2 : i32} : tensor<1x2xi32> -> tensor<1x2x1xi32>
+    %is_right = arith.sitofp %side2 : tensor<1x2x1xi32> to tensor<1x2x1xf32>
+    %all = tt.broadcast %is_right : tensor<1x2x1xf32> -> tensor<8x2x4xf32>
+    %one = arith.mulf %pairs, %all : tensor<8x2x4xf32>
+    %sum = "tt.reduce"(%one) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<8x2x4xf32>) -> tensor<8x4xf32>
+    %thin = tt.expand_dims %sum {axis = 1 : i32} : tensor<8x4xf32> -> tensor<8x1x4xf32>
+    %wide = tt.broadcast %thin : tensor<8x1x4xf32> -> tensor<8x2x4xf32>
+    %right = tt.reshape %wide : tensor<8x2x4xf32> -> tensor<64xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %q, %right : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+
+def steps_of_a_sort(distances: list[int], turns: list[int]) -> str:
+    """Steps on 64 elements, each of which is put in order with the one at a distance, backwards where a bit is set."""
+    tile, steps = "tensor<64xf32>", []
+    for number, (distance, turn) in enumerate(zip(distances, turns, strict=True)):
+        x, y = f"%x{number}", f"%x{number + 1}"
+        steps.append(f"""
+    %d{number} = arith.constant dense<{distance}> : tensor<64xi32>
+    %t{number} = arith.constant dense<{turn}> : tensor<64xi32>
+    %there{number} = arith.xori %i, %d{number} : tensor<64xi32>
+    %p{number} = tt.gather {x}[%there{number}] {{axis = 0 : i32}} : ({tile}, tensor<64xi32>) -> {tile}
+    %da{number} = arith.andi %i, %d{number} : tensor<64xi32>
+    %db{number} = arith.cmpi ne, %da{number}, %zero : tensor<64xi32>
+    %ta{number} = arith.andi %i, %t{number} : tensor<64xi32>
+    %tb{number} = arith.cmpi ne, %ta{number}, %zero : tensor<64xi32>
+    %wants{number} = arith.xori %db{number}, %tb{number} : tensor<64xi1>
+    %gt{number} = arith.cmpf ogt, %p{number}, {x} : {tile}
+    %larger{number} = arith.select %gt{number}, %p{number}, {x} : tensor<64xi1>, {tile}
+    %lt{number} = arith.cmpf olt, %p{number}, {x} : {tile}
+    %smaller{number} = arith.select %lt{number}, %p{number}, {x} : tensor<64xi1>, {tile}
+    {y} = arith.select %wants{number}, %larger{number}, %smaller{number} : tensor<64xi1>, {tile}""")
+    return f"""
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {{
+    %i = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32>
+    %zero = arith.constant dense<0> : tensor<64xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %x0 = tt.load %p : tensor<64x!tt.ptr<f32>>{"".join(steps)}
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %q, %x{len(distances)} : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }}
+"""
+
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
     "order_programs": TILES_OF_A_MATRIX,
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
+    "exchange_pairs": SUMS_OF_PAIRS,
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
     "expand_unsplat": FUNCTIONS_OF_ELEMENTS,
     "pointer_induction": MOVING_POINTERS,
     "version_single_trips": SUMS_OF_ROWS,
     "interchange_loops": SUMS_OF_NEIGHBOURS,
     "bufferize_carried": TILES_IN_BRANCHES,
+    "find_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "fuse_loops": ROWS,
     "split_reductions": ROWS,
     "expand_reports": REPORTS,
@@ -588,6 +656,7 @@ INPUTS = {
     "redirect_stores": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
+    "expand_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "keep_lanes": SHUFFLED_ROWS,
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,

@@ -64,7 +64,7 @@ def wanted(operation: str, x: Array, n: int) -> Array:
 @pytest.mark.parametrize("n", [0, 1, 15, 100, SIZE])
 @pytest.mark.parametrize("operation", ["negated", "absolute", "chosen", "flipped", "turned", "gathered"])
 def test_bits(operation: str, n: int, cpu: str) -> None:
-    """What only moves keeps every bit; behind the mask nothing changes."""
+    """A number that only moves keeps every bit; behind the mask nothing changes."""
     x, out = numbers(), np.full(SIZE, 0x1234, np.uint16)
     with tw.knobs.tilewright.scope():
         tw.knobs.tilewright.cpu = cpu

@@ -24,6 +24,7 @@ from tilewright.backends.cpu.emit_calls import shared_by
 from tilewright.backends.cpu.emit_control import LOOPS, UNBOUNDED_LOOPS, waits
 from tilewright.backends.cpu.emit_function import emit_functions
 from tilewright.backends.cpu.emit_reports import Places, Site
+from tilewright.backends.cpu.exchange_pairs import exchange_pairs
 from tilewright.backends.cpu.expand_dots import expand_dots
 from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
@@ -147,6 +148,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
+        Pass("exchange_pairs", exchange_pairs, "what two elements both get is asked for by each, near by"),
         Pass(
             "add_short_tiles",
             partial(add_short_tiles, vector_bits=target.vector_bits),

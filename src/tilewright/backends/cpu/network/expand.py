@@ -12,6 +12,7 @@ from itertools import groupby
 from math import prod
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.network.find import lanes_for
 from tilewright.backends.cpu.network.schedule import Ordering, Pass, Renaming, Step, Trade, passes_for
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Network, tile_of
@@ -19,6 +20,8 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import Type, VectorType, i8
 from tilewright.transforms.functions import functions_of
 
+SLOTS = 3
+"""Bits that tell the vectors of a pass apart: twice as many vectors are no faster, but twice as much code."""
 WORD = 128
 """Bits within which shuffles are simple."""
 
@@ -47,7 +50,7 @@ class Expansion:
     def __init__(self, b: LoopBuilder, op: Network, target: Target) -> None:
         self.b, self.op = b, op
         tile = tile_of(op.buffer.type)
-        self.lanes = target.lanes(tile.element.bits)
+        self.lanes = lanes_for(tile, target)
         self.type: Type = VectorType((self.lanes,), tile.element)
         self.bytes = tile.element.bits // 8
         self.bits, self.lane_bits = prod(tile.shape).bit_length() - 1, self.lanes.bit_length() - 1
@@ -58,7 +61,7 @@ class Expansion:
             bits=self.bits,
             lane_bits=self.lane_bits,
             word_bits=word_bits,
-            most=(target.costs.registers // 2).bit_length() - 1,
+            most=SLOTS,
         )
 
     def write(self) -> None:

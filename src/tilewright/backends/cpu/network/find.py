@@ -20,14 +20,16 @@ from tilewright.dialects.cpu import buffer_type
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Gather
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Number
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
-from tilewright.ir.types import i1, i64
+from tilewright.ir.types import TensorType, i1, i64
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_zero
 
 LEAST_STEPS = 3
 """Min number of steps that a buffer pays off for."""
 LEAST_VECTORS = 4
-"""Min number of vectors that a tile fills: a step needs one bit for partners and one for directions."""
+"""The number of vectors that a tile has to fill: a step needs a bit for partners and one for directions."""
+NARROWEST = 128
+"""Min bits of vectors, the width that all CPUs have."""
 LESS = {"ogt": "olt", "sgt": "slt", "ugt": "ult"}
 """For each predicate by which a larger element is found the one for a smaller element."""
 
@@ -47,7 +49,7 @@ class Exchange(NamedTuple):
 def find_networks(module: Op, target: Target) -> bool:
     """Replace chains of steps by ops on buffers; returns whether there were any."""
     chains = [chain for function in functions_of(module) for block in _blocks(function) for chain in _chains(block)]
-    wide = [chain for chain in chains if _is_wide(chain[0].source, target) and len(chain) >= LEAST_STEPS]
+    wide = [chain for chain in chains if _is_wide(tile_type(chain[0].source), target) and len(chain) >= LEAST_STEPS]
     for chain in wide:
         _replace(chain)
     return bool(wide)
@@ -61,9 +63,14 @@ def _blocks(function: Op) -> Iterator[Block]:
                 yield from _blocks(op)
 
 
-def _is_wide(tile: Value, target: Target) -> bool:
-    type = tile_type(tile)
-    return type.element is not i1 and type.numel * type.element.bits >= LEAST_VECTORS * target.vector_bits
+def lanes_for(tile: TensorType, target: Target) -> int:
+    """The lanes of vectors of which the tile fills LEAST_VECTORS."""
+    return min(target.lanes(tile.element.bits), tile.numel // LEAST_VECTORS)
+
+
+def _is_wide(tile: TensorType, target: Target) -> bool:
+    bits = tile.numel * tile.element.bits
+    return tile.element is not i1 and bits > target.vector_bits and bits >= LEAST_VECTORS * NARROWEST
 
 
 def _chains(block: Block) -> list[list[Exchange]]:
@@ -105,7 +112,8 @@ def _exchange(op: Select, partner: Gather, predicates: Sequence[str], made: Sequ
     bits = _bits(op.condition, axis)
     if distance is None or bits is None or LESS.get(predicates[0]) != predicates[1]:
         return None
-    turn, is_descending = bits[0] ^ distance, bits[1]
+    *_, length = tile_type(source).shape
+    turn, is_descending = (bits[0] ^ distance) & (length - 1), bits[1]
     is_row = axis == len(tile_type(source).shape) - 1 and source.type is op.result.type
     if not is_row or not is_power(distance) or turn & distance or (turn and not is_power(turn)):
         return None
@@ -113,7 +121,7 @@ def _exchange(op: Select, partner: Gather, predicates: Sequence[str], made: Sequ
 
 
 def _bits(condition: Value, axis: int) -> tuple[int, bool] | None:
-    """Of places along the axis, the bits whose XOR a condition is, and whether it is the opposite of that."""
+    """The bits of places along the axis whose XOR a condition is, and whether it is the opposite of that."""
     op = condition.op
     if isinstance(op, Binary) and op.name == "arith.xori":
         sides = [_bits(side, axis) for side in (op.lhs, op.rhs)]

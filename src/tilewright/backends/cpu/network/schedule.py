@@ -61,7 +61,7 @@ Move = Ordering | Trade | Renaming
 
 @dataclass
 class Pass:
-    """What is done with the vectors that differ in `slots`, between loading and storing them."""
+    """Moves of the vectors that differ in `slots`, between loading and storing them."""
 
     slots: list[int] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
