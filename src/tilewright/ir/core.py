@@ -19,23 +19,23 @@ OpT = TypeVar("OpT", bound="Op")
 
 
 class Value:
-    """An SSA value: result `index` of an op, or argument `index` of a block."""
+    """An SSA value: result `index` of an op, or argument `index` of a block.
 
-    __slots__ = ("index", "location", "name", "owner", "type", "uses")
+    Attributes:
+        owner: the op that computes the value, or the block that has it as an argument.
+        op: the op that computes the value; None for a block argument.
+    """
+
+    __slots__ = ("index", "location", "name", "op", "owner", "type", "uses")
 
     def __init__(self, type: Type, owner: Op | Block, index: int, name: str | None = None) -> None:
         self.type = type
         self.owner = owner
+        self.op = owner if isinstance(owner, Op) else None
         self.index = index
         self.uses: dict[Op, int] = {}
         self.name = name
         self.location: Location | None = None
-
-    @property
-    def op(self) -> Op | None:
-        """The op that computes this value; None for a block argument."""
-        owner = self.owner
-        return owner if isinstance(owner, Op) else None
 
     @property
     def block(self) -> Block | None:

@@ -35,6 +35,7 @@ from tilewright.backends.cpu.costs import (
     LOADS,
     SINKS,
     is_lazy,
+    is_lazy_tile,
     is_tile,
     lazy_closure,
     touches_tiles,
@@ -147,7 +148,7 @@ class Planner:
             self.close(before=op)
         elif isinstance(op, LOADS) and touches_tiles(op):
             self.load(op)
-        elif not (is_lazy(op) and touches_tiles(op)):
+        elif not is_lazy_tile(op):
             self.effect(op)
 
     # ------------------------------------------------------------------ one op
@@ -436,7 +437,7 @@ class Planner:
         """Whether `user` is still to come, or is computed again: of the nest's `own` values, those in `again`."""
         if user not in self.done:
             return True
-        if not (is_lazy(user) and touches_tiles(user)):
+        if not is_lazy_tile(user):
             return False
         return any(r in again if r in own else self.is_live(r, (), dead) for r in user.results)
 
@@ -471,7 +472,7 @@ class Planner:
             seen.add(value)
             for user in reversed(value.uses):  # those to come are among the last, as a rule
                 if user in self.done:
-                    stack.extend(user.results if is_lazy(user) and touches_tiles(user) else ())
+                    stack.extend(user.results if is_lazy_tile(user) else ())
                 elif user not in finished:
                     return True
         dead |= seen
