@@ -16,7 +16,6 @@ phase computes before it stores.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import UnionType
 
 from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
@@ -49,9 +48,9 @@ class Nest:
 
     @cached_property
     def _reads(self) -> dict[Op, list[Read]]:
-        return {sink: [op for op in self.closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
+        return {sink: [op for op in self.closure(sink, (Reduce,)) if isinstance(op, Read)] for sink in self.sinks}
 
-    def closure(self, user: Op, ends: type[Op] | UnionType = Reduce | Accumulate) -> dict[Op, None]:
+    def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
         body, stack = self.body, list(user.operands)
@@ -199,7 +198,7 @@ def _may_come_first(write: Write, op: Op) -> bool:
     """Whether `write` may stand right behind `op`: nothing in between uses its buffer."""
     between = op.next
     while between is not None and between is not write:
-        if isinstance(between, Read | Write) and between.buffer is write.buffer:
+        if isinstance(between, (Read, Write)) and between.buffer is write.buffer:
             return False
         between = between.next
     return True

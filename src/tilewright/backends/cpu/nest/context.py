@@ -128,7 +128,7 @@ class Context:
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: dict[tuple[Value, int], Scalar] = {}
-        self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
+        self._memos: dict[tuple[Guarded | None, int], dict[int, Memo]] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----
@@ -176,20 +176,21 @@ class Context:
 
     def known(self, key: tuple[Value, Index]) -> Lane | None:
         """The lanes of a value that has been computed in this iteration of the loops."""
-        memos = self._memos
-        for level in range(self.depth + 1):
-            memo = memos.get((self.fast, self.lanes, level))
-            if memo is not None and (found := memo.get(key)) is not None:
+        depth = self.depth
+        for level, memo in self._memos.get((self.fast, self.lanes), {}).items():
+            if level <= depth and (found := memo.get(key)) is not None:
                 return found
         return None
 
     def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
         level = min(level_of(lane), self.depth)
-        self._memos.setdefault((self.fast, self.lanes, level), {})[key] = lane
+        self._memos.setdefault((self.fast, self.lanes), {}).setdefault(level, {})[key] = lane
 
     def forget(self, level: int) -> None:
         """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""
-        self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
+        for memos in self._memos.values():
+            for deeper in [known for known in memos if known >= level]:
+                del memos[deeper]
         for deeper in [known for known in self._values if known >= level]:
             del self._values[deeper]
 
@@ -387,7 +388,7 @@ class Context:
         level = max(level_of(a), level_of(b))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             return Uniform(self.add(a.value, b.value, i64, level), level)
-        if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
+        if isinstance(a, (Affine, ModuloRange)) and isinstance(b, Uniform):
             return a._replace(base=self.add(a.base, b.value, i64, level), level=level)
         if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
             base, stride = (self.add(x, y, i64, level) for x, y in ((a.base, b.base), (a.stride, b.stride)))

@@ -54,23 +54,24 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
         others, c.guards = c.guards, 0
         lane = _compute(c, value, index)
         c.remember(key, lane)
-        c.memoised_guards[c.fast, key] = c.guards
+        if c.conditions:
+            c.memoised_guards[c.fast, key] = c.guards
         c.guards |= others
-    else:
+    elif c.conditions:
         c.guards |= c.memoised_guards.get((c.fast, key), 0)
     return lane
 
 
 def _compute(c: Context, value: Value, index: Index) -> Lane:
     op = value.op
-    if op is None or not isinstance(op.parent, Accumulate | Nest):
+    if op is None or not isinstance(op.parent, (Accumulate, Nest)):
         if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
         return Uniform(c.scalar(value), 0)
     outer, c.b.location = c.b.location, op.location
     lane = _result(c, op, value, index)
     c.b.location = outer
-    if value.name and isinstance(lane, Uniform | Vector) and isinstance(lane.value, Value):
+    if value.name and isinstance(lane, (Uniform, Vector)) and isinstance(lane.value, Value):
         maker = lane.value.op
         if maker is not None and maker.location is op.location:
             lane.value.name = value.name
@@ -164,14 +165,14 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     source = op.offset.type.scalar
     place = evaluate(c, op.pointer, index if isinstance(op.pointer.type, TensorType) else ())
     parts = _number_and_lanes(c, op.offset, index)
-    if parts is not None and isinstance(place, Uniform | Address):
+    if parts is not None and isinstance(place, (Uniform, Address)):
         number, lanes = _widen(c, parts[0], source), _widen(c, parts[1], source)
         start = place if isinstance(place, Uniform) else place.base
         fixed = max(start.level, number.level)
         first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
     offset = evaluate(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
-    if isinstance(offset, Affine | ModuloRange) and not extends_as_one(op.offset):
+    if isinstance(offset, (Affine, ModuloRange)) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(place, Uniform):
