@@ -28,7 +28,7 @@ from tilewright.dialects.cpu import tile_of
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Block, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType, Type, i1, i32, i64, with_element
 
@@ -161,6 +161,16 @@ class Context:
                     shared[key] = found
             values[key] = found
         return found
+
+    def copy(self, level: int, op: Op, operands: Sequence[Value], lanes: int = 1) -> Value:
+        """The result of an op at `level` that does to these operands what `op` does to its own."""
+        b = self.b
+        here = b.block
+        if level < self.depth:
+            b.block = self.blocks[level]
+        made = b.copy(op, operands, lanes)
+        b.block = here
+        return made.results[0]
 
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:

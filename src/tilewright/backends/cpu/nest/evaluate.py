@@ -99,15 +99,13 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
     if len(numbers) == len(operands):
         level = max((level_of(x) for x in operands), default=0)
         values = [c.value(number, v.type.scalar) for number, v in zip(numbers, op.operands, strict=True)]
-        with c.at(level):
-            return Uniform(c.b.copy(op, values).result, level)
+        return Uniform(c.copy(level, op, values), level)
     special = affine_result(c, op, operands) or _scaled_by_reciprocal(c, op, operands)
     if special is not None:
         return special
     vectors = [c.as_vector(x, v.type.scalar) for x, v in zip(operands, op.operands, strict=True)]
-    level = max(v.level for v in vectors)
-    with c.at(level):
-        return Vector(c.b.copy(op, [v.value for v in vectors], c.lanes).result, level)
+    level = max([v.level for v in vectors])
+    return Vector(c.copy(level, op, [v.value for v in vectors], c.lanes), level)
 
 
 def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
