@@ -252,21 +252,27 @@ class Op:
     def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
         """A copy whose operands go through `mapping`; the mapping learns the copied results and arguments."""
         mapping = {} if mapping is None else mapping
-        blocks = {} if blocks is None else blocks
+        regions: Sequence[Region] = ()
+        successors: Sequence[Block] = ()
+        if self.regions or self.successors:
+            blocks = {} if blocks is None else blocks
+            regions = [Region() for _ in self.regions]
+            successors = [blocks.get(b, b) for b in self.successors]
         copy = self.__class__(
             self.definition,
-            [mapping.get(v, v) for v in self.operands],
-            [r.type for r in self.results],
+            list(map(mapping.get, self.operands, self.operands)),
+            [result.type for result in self.results],
             dict(self.attributes),
-            [Region() for _ in self.regions],
-            [blocks.get(b, b) for b in self.successors],
+            regions,
+            successors,
             self.location,
         )
-        for old, new in zip(self.results, copy.results, strict=True):
+        for old, new in zip(self.results, copy.results):  # noqa: B905 - of one length; asking takes as long as the rest
             new.name, new.location = old.name, old.location
             mapping[old] = new
-        for source, target in zip(self.regions, copy.regions, strict=True):
-            source.clone_into(target, mapping, blocks)
+        if blocks is not None:
+            for source, target in zip(self.regions, regions, strict=True):
+                source.clone_into(target, mapping, blocks)
         return copy
 
 
