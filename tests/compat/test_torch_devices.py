@@ -27,6 +27,7 @@ print(torch.cuda.get_device_properties("cuda").multi_processor_count
       == triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"])
 with torch.cuda.device(torch.empty(1).device.index):
     print("inside")
+print(isinstance(3, torch.cuda.device), isinstance(torch.cuda.device_of(torch.empty(1)), torch.cuda.device))
 try:
     with torch.cuda.device(0):
         torch.empty(1)
@@ -38,13 +39,20 @@ except (AssertionError, RuntimeError):
     print("no GPU")
 """
 
+IMPORTS = (
+    "import torch, triton",
+    "import triton, torch",
+    "import triton; from importlib.util import find_spec; assert find_spec('torch'); import torch",
+)
+
 
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch answers for the GPU of this machine")
-@pytest.mark.parametrize("imports", ["import torch, triton", "import triton, torch"])
+@pytest.mark.parametrize("imports", IMPORTS)
 def test_questions_for_a_gpu_have_answers(tmp_path: Path, imports: str) -> None:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.format(imports=imports))
     command = [sys.executable, "-m", "tilewright", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.split("\n") == ["True", "(0, 0) None False torch", "True", "inside", "no such GPU", "no GPU", ""]
+    answers = ["True", "(0, 0) None False torch", "True", "inside", "False True", "no such GPU", "no GPU", ""]
+    assert done.stdout.split("\n") == answers

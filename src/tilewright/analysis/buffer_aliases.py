@@ -113,6 +113,15 @@ def _name_results(block: Block, number: int, names: dict[Value, str]) -> int:
     return number
 
 
+def users_through_views(buffer: Value) -> Iterator[Op]:
+    """The ops that use a buffer or a view of it."""
+    for user in buffer.uses:
+        if isinstance(user, MemDescView):
+            yield from users_through_views(user.result)
+        else:
+            yield user
+
+
 class Access(NamedTuple):
     """One buffer that an op reads or writes, under the name it has there."""
 

@@ -54,20 +54,27 @@ SHIMS: dict[tuple[str, str], Callable[..., Any]] = {
 """Replacements of torch's functions, by module of torch and name."""
 
 
-def device_or_cpu(cuda_device: Callable[[Any], Any]) -> Callable[..., Any]:
-    """`torch.cuda.device` which takes the index of a tensor on a CPU, None, and then changes nothing."""
+class DeviceOrCpu:
+    """`torch.cuda.device` which takes the index of a tensor on a CPU, None, and then changes nothing.
 
-    def device(index: Any = None) -> Any:
-        return nullcontext() if index is None else cuda_device(index)
+    torch asks what is an instance of it, and Dynamo reads its call.
+    """
 
-    return device
+    def __init__(self, cuda_device: Any) -> None:
+        self._cuda_device = cuda_device
+
+    def __call__(self, device: Any = None) -> Any:
+        return nullcontext() if device is None else self._cuda_device(device)
+
+    def __instancecheck__(self, found: Any) -> bool:
+        return isinstance(found, self._cuda_device)
 
 
 def answer_for_cpu(torch: Any) -> None:
     """Put the shims into `torch`, unless it has a GPU."""
     if torch.cuda.is_available():
         return
-    torch.cuda.device = device_or_cpu(torch.cuda.device)
+    torch.cuda.device = DeviceOrCpu(torch.cuda.device)
     for (module, name), shim in SHIMS.items():
         if module != "cpu" or not hasattr(torch.cpu, name):
             shim.__module__ = f"torch.{module}"  # for who asks whether a kernel may call it

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeAlias, TypeVar
 
-from tilewright.ir.attributes import UNKNOWN, Attribute, Location
+from tilewright.ir.attributes import UNKNOWN, Attribute, Location, Number
 from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.types import MemDescType, TensorDescType, TensorType, Type
 
@@ -427,3 +427,9 @@ def buffer_type(value: Value) -> MemDescType:
     """The type of a buffer in shared or tensor memory."""
     assert isinstance(value.type, MemDescType), f"{value.type} is no buffer"
     return value.type
+
+
+def integer_in(op: Op, name: str) -> int | None:
+    """The whole number in an attribute that the kind of `op` does not declare; None where it is missing."""
+    number = op.attributes.get(name)
+    return int(number.value) if isinstance(number, Number) else None

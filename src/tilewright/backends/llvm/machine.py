@@ -319,12 +319,6 @@ def _assembly(ir_text: str, target: Target, opt: int) -> str:
     return text
 
 
-def verify_ir(text: str) -> None:
-    """Parse and verify a module; raises LlvmError, with the offending line, when it is not valid."""
-    with _using_llvm():
-        _parsed(text)
-
-
 _LOCK = RLock()
 """LLVM's command line options and its global context are process-wide."""
 
