@@ -59,7 +59,7 @@ def touches_tiles(op: Op) -> bool:
 
 
 _LAZY: dict[str, bool] = {}
-"""What `is_lazy` has answered, by the names of ops: it is asked dozens of times for each op."""
+"""The answers of `is_lazy` so far, by the names of ops: it is asked dozens of times for each op."""
 
 
 def is_lazy(op: Op) -> bool:

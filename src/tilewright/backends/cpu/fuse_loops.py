@@ -34,7 +34,6 @@ from tilewright.backends.cpu.costs import (
     EXPENSIVE,
     LOADS,
     SINKS,
-    is_lazy,
     is_lazy_tile,
     is_tile,
     lazy_closure,
@@ -122,7 +121,7 @@ class Planner:
 
     def is_deep(self, op: Op) -> bool:
         """Whether the lazy `op` ends a chain of DEEPEST ops; LONGEST_ADDRESS of addresses, or tiles in registers."""
-        if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
+        if not (op.results and is_tile(op.results[0]) and is_lazy_tile(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
         is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
