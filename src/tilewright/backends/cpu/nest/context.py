@@ -101,6 +101,7 @@ class Context:
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
         reduced: results of the reductions that are finished.
+        certain: what the bounds of the loop over rows tell of the row at hand.
     """
 
     def __init__(self, builder: LoopBuilder, scalar: Callable[[Value], Scalar], depth: int) -> None:
@@ -120,7 +121,7 @@ class Context:
         self.active_lane_bound: Scalar | None = None
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
-        self.redirected: Value | None = None
+        self.certain: dict[tuple[Value, Index], Lane] = {}
         self.programs: Scalar = 1
         self.runs = ""
         self.optimize_size = False
@@ -185,7 +186,9 @@ class Context:
     # ---- what is known already ----
 
     def known(self, key: tuple[Value, Index]) -> Lane | None:
-        """The lanes of a value that has been computed in this iteration of the loops."""
+        """The lanes of a value that has been computed in this iteration of the loops, or is known there."""
+        if self.certain and key in self.certain:
+            return self.certain[key]
         depth = self.depth
         for level, memo in self._memos.get((self.fast, self.lanes), {}).items():
             if level <= depth and (found := memo.get(key)) is not None:
