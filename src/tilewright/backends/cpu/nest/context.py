@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_builder import WASTE, LoopBuilder
 from tilewright.backends.cpu.loop_structure import Elsewhere
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
@@ -377,9 +377,13 @@ class Context:
             return self.emit(0, "tt.int_to_ptr", element, self.b.constant(0, i64))
         return self.b.constant(0, element)
 
-    def waste(self, type: Type) -> Value:
-        """The address of memory that lanes which are masked off may read or write."""
-        return self.pointing_at(self.b.waste_slot(), pointee_type(type), 0)
+    def waste(self, type: Type, *, is_written: bool = False) -> Value:
+        """The address of memory that lanes which are masked off may read, or write.
+
+        These are two places: a masked load waits until a masked store to the same place has reached the cache.
+        """
+        place = self.behind(self.b.waste_slot(), WASTE if is_written else 0, 0)
+        return self.pointing_at(place, pointee_type(type), 0)
 
     # ---- indices: i64 lanes ----
 

@@ -32,6 +32,15 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
     return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0), on
 
 
+def end_of_scan(c: Context, nest: Nest, writes: Sequence[Write], extent: int, width: int) -> Scalar:
+    """The end of the loop of a scan, whose results are in `writes`, an i64: where nobody sees any more of them."""
+    axis = len(nest.outer) if nest.axis < 0 else nest.axis
+    numbers = [extent if write.row else c.seen.get((write.buffer, axis), extent) for write in writes]
+    if extent in numbers or not numbers or c.programs != 1:
+        return extent
+    return _whole_steps(c, _farthest(c, [ActiveLaneBound(number, 0) for number in numbers]), width, width, 0)
+
+
 def end_of_copy(c: Context, extent: int, width: int) -> Scalar:
     """The end of a loop that copies as many elements of a row as are asked for."""
     assert c.ends is not None, "the copy is told its ends"

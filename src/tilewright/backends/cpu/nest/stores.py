@@ -48,7 +48,7 @@ def write(
         return lambda: put(c, lanes, on)
     if on is None:
         return lambda: b.store(lanes, pointer(start), align=align)
-    address = reachable(c, start, mask)
+    address = reachable(c, start, mask, is_written=True)
     return lambda: b.masked_store(lanes, address, on, align=align)
 
 
