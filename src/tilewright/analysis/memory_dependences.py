@@ -81,7 +81,7 @@ def dependence(
     if _never_active(a.mask, b.mask) or _misses_by_remainder(a, b, between):
         return Independent()
     found, distance = _at_run_time(a, b, between, gaps), between.number
-    if distance is None or isinstance(found, Independent | SameElement):
+    if distance is None or isinstance(found, (Independent, SameElement)):
         return found
     by_lanes = _by_lanes(a, b, distance)
     return found if by_lanes is None else by_lanes

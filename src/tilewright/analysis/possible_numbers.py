@@ -55,7 +55,7 @@ def numbers_of_constant(number: Number) -> Numbers:
 
 def numbers_of_zero(element: Type) -> Numbers:
     """Zero in a type; any number for pointers."""
-    return numbers_of_constant(Number(0, element)) if isinstance(element, FloatType | IntType) else None
+    return numbers_of_constant(Number(0, element)) if isinstance(element, (FloatType, IntType)) else None
 
 
 def numbers_of_result(op: Op, operands: Sequence[Numbers]) -> Numbers:
@@ -152,7 +152,7 @@ def _is_believed(op: Op, operands: frozenset[str]) -> bool:
 def _has_narrow_float(op: Op) -> bool:
     """Whether numbers of 8 bits are among them, which saturate, or pointers."""
     types = [value.type.scalar for value in (*op.operands, *op.results)]
-    return any(not isinstance(t, FloatType | IntType) or (isinstance(t, FloatType) and t.bits == 8) for t in types)
+    return any(not isinstance(t, (FloatType, IntType)) or (isinstance(t, FloatType) and t.bits == 8) for t in types)
 
 
 def _computed(op: Op, numbers: Sequence[str]) -> Numbers:

@@ -106,7 +106,7 @@ def _of_captures(op: WarpSpecialize) -> int:
 
 def captured_bytes(type: Type) -> int:
     """The bytes of one captured value: a view of shared memory is its address and an offset per dimension."""
-    if isinstance(type, PointerType | TensorDescType):
+    if isinstance(type, (PointerType, TensorDescType)):
         return 8
     if isinstance(type, MemDescType):
         return 8 + 4 * len(type.shape) if type.space == SHARED_MEMORY else 8

@@ -35,7 +35,7 @@ _DIALECTS = frozenset(("tt", "ttg", "ttng"))
 
 def layout_of(type: Type) -> Encoding | None:
     """The layout of a tile or a buffer, if it has one; attributes of other dialects are none."""
-    text = type.encoding if isinstance(type, TensorType | MemDescType) else None
+    text = type.encoding if isinstance(type, (TensorType, MemDescType)) else None
     return encoding(text) if text is not None and text.startswith(_LAYOUTS) else None
 
 
@@ -202,7 +202,7 @@ def _buffer_problem(type: MemDescType, layout: Encoding) -> str | None:
 
 def _extent_problem(layout: Encoding, alloc_shape: tuple[int, ...]) -> str | None:
     """The reason why a layout that says its own extents does not fit an allocation; None if it does."""
-    if not isinstance(layout, PaddedShared | SharedLinear) or not layout.offset:
+    if not isinstance(layout, (PaddedShared, SharedLinear)) or not layout.offset:
         return None
     extents = tuple(1 << max(column).bit_length() for column in zip(*layout.offset, *layout.block, strict=True))
     if not extents or extents == alloc_shape[-layout.rank :]:

@@ -84,7 +84,7 @@ def _verify_indexed(op: Op) -> None:
         require_one_layout(op, value.type, indices.type)
     require(len(buffer.shape) == len(shape), op, f"{buffer} and the indices {indices.type} differ in rank")
     require(values.type.scalar is buffer.element, op, f"{values.type} and {buffer} differ in elements")
-    numbers = isinstance(buffer.element, IntType | FloatType) or "atomic_rmw_op" not in op.attributes
+    numbers = isinstance(buffer.element, (IntType, FloatType)) or "atomic_rmw_op" not in op.attributes
     require(numbers, op, f"needs integers or floating point numbers, not {buffer.element}")
 
 

@@ -124,7 +124,7 @@ def verify_warp_group_dot(op: Op) -> None:
     _verify_shapes(op, a, b, c)
     out, left = layout_of(c), layout_of(a)
     require(isinstance(out, NvidiaMma) and out.version_major == 3, op, f"{c} has no layout of version 3")
-    in_memory = isinstance(layout_of(b), NvmmaShared | SharedLinear)
+    in_memory = isinstance(layout_of(b), (NvmmaShared, SharedLinear))
     require(in_memory, op, f"the second operand must be in memory that wgmma reads, not {b}")
     if isinstance(left, DotOperand):
         width = 32 // a.bits

@@ -19,23 +19,23 @@ OpT = TypeVar("OpT", bound="Op")
 
 
 class Value:
-    """An SSA value: result `index` of an op, or argument `index` of a block."""
+    """An SSA value: result `index` of an op, or argument `index` of a block.
 
-    __slots__ = ("index", "location", "name", "owner", "type", "uses")
+    Attributes:
+        owner: the op that computes the value, or the block that has it as an argument.
+        op: the op that computes the value; None for a block argument.
+    """
+
+    __slots__ = ("index", "location", "name", "op", "owner", "type", "uses")
 
     def __init__(self, type: Type, owner: Op | Block, index: int, name: str | None = None) -> None:
         self.type = type
         self.owner = owner
+        self.op = owner if isinstance(owner, Op) else None
         self.index = index
         self.uses: dict[Op, int] = {}
         self.name = name
         self.location: Location | None = None
-
-    @property
-    def op(self) -> Op | None:
-        """The op that computes this value; None for a block argument."""
-        owner = self.owner
-        return owner if isinstance(owner, Op) else None
 
     @property
     def block(self) -> Block | None:
@@ -252,21 +252,27 @@ class Op:
     def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
         """A copy whose operands go through `mapping`; the mapping learns the copied results and arguments."""
         mapping = {} if mapping is None else mapping
-        blocks = {} if blocks is None else blocks
+        regions: Sequence[Region] = ()
+        successors: Sequence[Block] = ()
+        if self.regions or self.successors:
+            blocks = {} if blocks is None else blocks
+            regions = [Region() for _ in self.regions]
+            successors = [blocks.get(b, b) for b in self.successors]
         copy = self.__class__(
             self.definition,
-            [mapping.get(v, v) for v in self.operands],
-            [r.type for r in self.results],
+            list(map(mapping.get, self.operands, self.operands)),
+            [result.type for result in self.results],
             dict(self.attributes),
-            [Region() for _ in self.regions],
-            [blocks.get(b, b) for b in self.successors],
+            regions,
+            successors,
             self.location,
         )
-        for old, new in zip(self.results, copy.results, strict=True):
+        for old, new in zip(self.results, copy.results):  # noqa: B905 - of one length; asking takes as long as the rest
             new.name, new.location = old.name, old.location
             mapping[old] = new
-        for source, target in zip(self.regions, copy.regions, strict=True):
-            source.clone_into(target, mapping, blocks)
+        if blocks is not None:
+            for source, target in zip(self.regions, regions, strict=True):
+                source.clone_into(target, mapping, blocks)
         return copy
 
 

@@ -175,7 +175,7 @@ class Word(Field):
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> str:
         word = op.attributes.get(self.name)
-        if isinstance(word, Keyword | Symbol):
+        if isinstance(word, (Keyword, Symbol)):
             return word.name
         if isinstance(word, str):
             return word
@@ -216,5 +216,5 @@ class Literal(Field):
 
     def __get__(self, op: Op, owner: type[Op] | None = None) -> Number | Dense:
         value = op.attributes[self.name]
-        assert isinstance(value, Number | Dense), f"{op.name} has no literal {self.name}"
+        assert isinstance(value, (Number, Dense)), f"{op.name} has no literal {self.name}"
         return value

@@ -200,7 +200,7 @@ def tensor_memory_store_of_conversion(op: Op, rewriter: Rewriter) -> bool:
 def _can_store(op: Op, value: Value) -> bool:
     buffer, source, shape = operand(op, "dst"), tile_layout(value), value.type.shape
     memory = encoding(getattr(buffer.type, "encoding", "")) if buffer is not None else None
-    if source is None or shape is None or not isinstance(memory, TensorMemory | TensorMemoryScales):
+    if source is None or shape is None or not isinstance(memory, (TensorMemory, TensorMemoryScales)):
         return False
     try:
         candidates = compatible_layouts(memory, shape, bits=value.type.bits, warps=warps_of(op))

@@ -103,7 +103,7 @@ class LaneWriter:
 
     def wide(self, found: Value) -> Value:
         """A value that is found, in every lane."""
-        is_wide = isinstance(found.type, VectorType | TensorType) or self.wide_type(found.type) is found.type
+        is_wide = isinstance(found.type, (VectorType, TensorType)) or self.wide_type(found.type) is found.type
         return found if is_wide else self.spread(found)
 
     def shaped(self, value: Value, like: Value) -> Value:

@@ -26,9 +26,9 @@ from tilewright.transforms.matching import number_of
 def elementwise_of_splats(op: Op, rewriter: Rewriter) -> bool:
     """f(splat(a), splat(b))  ->  splat(f(a, b)); constants count as splats"""
     type = op.result.type
-    if not isinstance(type, TensorType) or not is_pure(op) or not op.operands:
+    if not isinstance(type, TensorType) or not op.operands:
         return False
-    if not all(map(_is_uniform, op.operands)):
+    if not all(map(_is_uniform, op.operands)) or not is_pure(op):
         return False
     operands = [_scalar_of(value, rewriter) for value in op.operands]
     scalar = rewriter.create(op, op.name, operands, (type.element,), dict(op.attributes))
@@ -39,11 +39,11 @@ def elementwise_of_splats(op: Op, rewriter: Rewriter) -> bool:
 def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> bool:
     """f(broadcast(a), broadcast(b), splat(c))  ->  broadcast(f(a, b, splat(c))), a and b of one shape"""
     type = op.result.type
-    if not isinstance(type, TensorType) or not is_pure(op):
+    if not isinstance(type, TensorType):
         return False
     sources = [_broadcast_source(value) for value in op.operands]
     shapes = {source.type.shape for source in sources if source is not None}
-    if len(shapes) != 1:
+    if len(shapes) != 1 or not is_pure(op):
         return False
     if not all(source is not None or _is_uniform(value) for source, value in zip(sources, op.operands, strict=True)):
         return False
@@ -59,12 +59,12 @@ def elementwise_of_broadcasts(op: Op, rewriter: Rewriter) -> bool:
 
 def _is_uniform(value: Value) -> bool:
     """Whether it is a tile whose elements are known to be equal: a splat, or a constant."""
-    return value.type.shape is not None and (number_of(value) is not None or defining(value, Splat) is not None)
+    return (number_of(value) is not None or isinstance(value.owner, Splat)) and value.type.shape is not None
 
 
 def _broadcast_source(value: Value) -> Value | None:
-    broadcast = defining(value, Broadcast)
-    return None if broadcast is None else broadcast.source
+    broadcast = value.owner
+    return broadcast.source if isinstance(broadcast, Broadcast) else None
 
 
 def _scalar_of(value: Value, rewriter: Rewriter) -> Value:

@@ -348,7 +348,7 @@ class _Tile:
         """The address of the first element in another turn; None where it has none of its own."""
         c = Context(turn.b, turn.value, 1)
         lane = evaluate(c, self.source.load.pointer, (ZERO, ZERO))
-        return pointer(single_address(c, lane)) if isinstance(lane, Address | Uniform) else None
+        return pointer(single_address(c, lane)) if isinstance(lane, (Address, Uniform)) else None
 
 
 def _is_separable(mask: Value) -> bool:

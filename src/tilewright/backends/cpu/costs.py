@@ -58,9 +58,21 @@ def touches_tiles(op: Op) -> bool:
     return any(isinstance(value.type, TensorType) for value in (*op.results, *op.operands))
 
 
+_LAZY: dict[str, bool] = {}
+"""The answers of `is_lazy` so far, by the names of ops: it is asked dozens of times for each op."""
+
+
 def is_lazy(op: Op) -> bool:
-    """A tile op that is computed element by element where its result is used."""
-    return op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
+    """Whether `op`, if it touches tiles, is computed element by element where its result is used."""
+    found = _LAZY.get(op.name)
+    if found is None:
+        found = _LAZY[op.name] = op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
+    return found
+
+
+def is_lazy_tile(op: Op) -> bool:
+    """Whether `op` touches tiles and is lazy."""
+    return is_lazy(op) and touches_tiles(op)
 
 
 def lazy_closure(value: Value) -> list[Op]:
@@ -69,7 +81,7 @@ def lazy_closure(value: Value) -> list[Op]:
     stack = [value]
     while stack:
         op = stack.pop().op
-        if op is not None and op not in seen and is_lazy(op) and touches_tiles(op):
+        if op is not None and op not in seen and is_lazy_tile(op):
             seen[op] = None
             stack.extend(op.operands)
     return list(seen)

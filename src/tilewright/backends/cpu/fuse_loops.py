@@ -34,7 +34,7 @@ from tilewright.backends.cpu.costs import (
     EXPENSIVE,
     LOADS,
     SINKS,
-    is_lazy,
+    is_lazy_tile,
     is_tile,
     lazy_closure,
     touches_tiles,
@@ -121,7 +121,7 @@ class Planner:
 
     def is_deep(self, op: Op) -> bool:
         """Whether the lazy `op` ends a chain of DEEPEST ops; LONGEST_ADDRESS of addresses, or tiles in registers."""
-        if not (op.results and is_tile(op.results[0]) and is_lazy(op)):
+        if not (op.results and is_tile(op.results[0]) and is_lazy_tile(op)):
             return False
         depth = MOVES.get(op.name, 1) + max((self.depths.get(v, 0) for v in op.operands), default=0)
         is_end = depth >= DEEPEST and len(op.results) == 1 and (op.definition.elementwise or op.name in MOVES)
@@ -147,7 +147,7 @@ class Planner:
             self.close(before=op)
         elif isinstance(op, LOADS) and touches_tiles(op):
             self.load(op)
-        elif not (is_lazy(op) and touches_tiles(op)):
+        elif not is_lazy_tile(op):
             self.effect(op)
 
     # ------------------------------------------------------------------ one op
@@ -436,7 +436,7 @@ class Planner:
         """Whether `user` is still to come, or is computed again: of the nest's `own` values, those in `again`."""
         if user not in self.done:
             return True
-        if not (is_lazy(user) and touches_tiles(user)):
+        if not is_lazy_tile(user):
             return False
         return any(r in again if r in own else self.is_live(r, (), dead) for r in user.results)
 
@@ -471,7 +471,7 @@ class Planner:
             seen.add(value)
             for user in reversed(value.uses):  # those to come are among the last, as a rule
                 if user in self.done:
-                    stack.extend(user.results if is_lazy(user) and touches_tiles(user) else ())
+                    stack.extend(user.results if is_lazy_tile(user) else ())
                 elif user not in finished:
                     return True
         dead |= seen

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.backends.cpu.alignment import INNER, Tags, asked_for, axis_of, operand_tags
-from tilewright.backends.cpu.costs import ATOMICS, inputs, is_lazy, is_tile, tile_operand, touches_tiles
+from tilewright.backends.cpu.costs import ATOMICS, inputs, is_lazy_tile, is_tile, tile_operand, touches_tiles
 from tilewright.dialects.cpu import Accumulate, Alloc, Read, Write
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
@@ -138,7 +138,7 @@ class FusionGroup:
             if v in wanted:
                 return True
             op = v.op
-            if op is not None and op not in seen and (is_lazy(op) and touches_tiles(op)):
+            if op is not None and op not in seen and is_lazy_tile(op):
                 seen.add(op)
                 stack.extend(op.operands)
         return False
@@ -153,7 +153,7 @@ class FusionGroup:
         if value in self.pending and is_tile(value):
             return tags == tuple(range(len(self.domain.outer)))
         op = value.op
-        if op is None or not (is_lazy(op) and touches_tiles(op)):
+        if op is None or not is_lazy_tile(op):
             return True
         if isinstance(op, Read) and op.buffer in self.written:
             return False
@@ -166,16 +166,16 @@ class FusionGroup:
         order: list[Value] = []
         seen: set[Op] = set()
         for sink in self.sinks:
-            self._visit(sink, seen, order)
+            if sink not in seen:
+                self._visit(sink, seen, order)
         return order
 
     def _visit(self, op: Op, seen: set[Op], order: list[Value]) -> None:
-        if op in seen:
-            return
         seen.add(op)
         for value in inputs(op):
-            if value.op is not None and self._belongs(value):
-                self._visit(value.op, seen, order)
+            maker = value.op
+            if maker is not None and maker not in seen and self._belongs(value):
+                self._visit(maker, seen, order)
         order.extend(op.results)
 
     def _belongs(self, value: Value) -> bool:
@@ -183,7 +183,7 @@ class FusionGroup:
         op = value.op
         if op is None:
             return False
-        return value in self.pending or (is_lazy(op) and touches_tiles(op)) or _is_scalar_constant(op)
+        return is_lazy_tile(op) or value in self.pending or _is_scalar_constant(op)
 
     def fits(self, value: Value) -> bool:
         """Whether the nest's loops run over the elements of `value`, or over its rows."""
@@ -289,14 +289,9 @@ def _is_scalar_constant(op: Op) -> bool:
 
 def erase_dead(block: Block) -> None:
     """Erase the lazy ops that have no users left: nests have copied them."""
-    changed = True
-    while changed:
-        changed = False
-        op = block.last
-        while op is not None:
-            before = op.previous
-            unused = not any(r.uses for r in op.results)
-            if unused and (isinstance(op, Alloc) or (is_lazy(op) and touches_tiles(op))):
-                op.erase()
-                changed = True
-            op = before
+    waiting = list(block)
+    while waiting:
+        op = waiting.pop()
+        if op.block is block and (isinstance(op, Alloc) or is_lazy_tile(op)) and not any(r.uses for r in op.results):
+            waiting.extend(value.op for value in op.operands if value.op is not None)
+            op.erase()

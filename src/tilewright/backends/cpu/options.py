@@ -99,7 +99,7 @@ class CpuOptions(NamedTuple):
             "num_warps": 4,
             "num_ctas": 1,
             "num_stages": 3,
-            **{name: value for name, value in self.ignored if isinstance(value, int | str | bool | float)},
+            **{name: value for name, value in self.ignored if isinstance(value, (int, str, bool, float))},
             **{name: value for name, value in self._asdict().items() if name != "ignored"},
         }
 

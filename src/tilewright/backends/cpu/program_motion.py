@@ -110,7 +110,7 @@ class Motion:
                 return UNKNOWN
             return self.of(op.pointer, tags)
         if isinstance(op, Division) or not (
-            op.definition.elementwise or isinstance(op, Splat | ExpandDims | Broadcast)
+            op.definition.elementwise or isinstance(op, (Splat, ExpandDims, Broadcast))
         ):
             return UNKNOWN
         parts = [self.of(*asked) for asked in operand_tags(op, tags)]

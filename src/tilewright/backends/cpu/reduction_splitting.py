@@ -16,7 +16,6 @@ phase computes before it stores.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import UnionType
 
 from tilewright.backends.cpu.costs import EXPENSIVE, SINKS, cost, inputs, is_tile, tile_operand
 from tilewright.dialects.cpu import Accumulate, Read, Write, buffer_type
@@ -49,9 +48,9 @@ class Nest:
 
     @cached_property
     def _reads(self) -> dict[Op, list[Read]]:
-        return {sink: [op for op in self.closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
+        return {sink: [op for op in self.closure(sink, (Reduce,)) if isinstance(op, Read)] for sink in self.sinks}
 
-    def closure(self, user: Op, ends: type[Op] | UnionType = Reduce | Accumulate) -> dict[Op, None]:
+    def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
         body, stack = self.body, list(user.operands)
@@ -75,14 +74,18 @@ class Nest:
         place = {op: number for number, op in enumerate(self.body)}
         reductions = {sink: [op for op in self.closures[sink] if isinstance(op, Reduce)] for sink in self.sinks}
         writes = {sink: self._writes_before(sink, place) for sink in self.sinks}
-        others = {sink: [o for o in self.sinks if self._must_not_precede(sink, o, place)] for sink in self.sinks}
+        others: dict[Op, list[Op]] = {
+            sink: [other for other in self.sinks if self._must_not_precede(sink, other, place)]
+            for sink in self.sinks
+            if isinstance(sink, (WritesMemory, Write))
+        }
         phases = dict.fromkeys(self.sinks, 0)
         before: dict[Op, int] = {}
         while before != phases:
             before = dict(phases)
             for sink in self.sinks:
                 finished = max((phases[op] + 1 for op in (*reductions[sink], *writes[sink])), default=0)
-                phases[sink] = max([phases[sink], finished, *(phases[other] for other in others[sink])])
+                phases[sink] = max([phases[sink], finished, *(phases[other] for other in others.get(sink, ()))])
             assert max(phases.values(), default=0) <= len(phases), "sinks of a nest wait for each other in a circle"
         return phases
 
@@ -92,15 +95,13 @@ class Nest:
         reads = [(read.buffer, place[read]) for read in self._reads[sink]]
         return [w for w in writes if any(w.buffer is buffer and place[w] < at for buffer, at in reads)]
 
-    def _must_not_precede(self, sink: Op, other: Op, place: dict[Op, int]) -> bool:
+    def _must_not_precede(self, sink: WritesMemory | Write, other: Op, place: dict[Op, int]) -> bool:
         """Whether `sink` changes memory that `other` reads, or has changed before.
 
         Whoever loads does so before any store of the nest in program order, so it may read again in a late phase.
         """
         if isinstance(sink, WritesMemory):
             return other in self._loading or (isinstance(other, WritesMemory) and place[other] < place[sink])
-        if not isinstance(sink, Write):
-            return False
         buffer = sink.buffer
         if isinstance(other, Write) and other.buffer is buffer and place[other] < place[sink]:
             return True
@@ -151,11 +152,12 @@ def split_reductions(module: Op) -> None:
 def _spill(nest: Nest) -> None:
     if nest.mode != "rows" or len(set(nest.phases.values())) < 2:
         return
-    spilled: dict[Value, Value] = {}
-    for sink in sorted(nest.sinks, key=nest.phases.__getitem__):
-        phase = nest.phases[sink]
-        early = {o for r in nest.sinks if nest.phases[r] < phase for o in nest.closures[r]}
-        _cut(sink, sink, nest, early, spilled, set())
+    spilled, early = dict[Value, Value](), set[Op]()
+    for phase in sorted(set(nest.phases.values())):
+        sinks = [sink for sink in nest.sinks if nest.phases[sink] == phase]
+        for sink in sinks if early else ():
+            _cut(sink, sink, nest, early, spilled, set())
+        early.update(*(nest.closures[sink] for sink in sinks))
 
 
 def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Value], seen: set[Op]) -> None:
@@ -199,7 +201,7 @@ def _may_come_first(write: Write, op: Op) -> bool:
     """Whether `write` may stand right behind `op`: nothing in between uses its buffer."""
     between = op.next
     while between is not None and between is not write:
-        if isinstance(between, Read | Write) and between.buffer is write.buffer:
+        if isinstance(between, (Read, Write)) and between.buffer is write.buffer:
             return False
         between = between.next
     return True

@@ -145,7 +145,7 @@ def stores_of(buffer: Value, known: Mapping[Value, list[Shown]] = MappingProxyTy
         if (op, value, axes) in seen:
             continue
         seen.add((op, value, axes))
-        if isinstance(op, Store | GuardedStore) and value is op.value and value not in (op.pointer, op.mask):
+        if isinstance(op, (Store, GuardedStore)) and value is op.value and value not in (op.pointer, op.mask):
             found[Shown(op, axes)] = None
         elif axes == own and _keeps_places(op, value):
             continue
@@ -168,7 +168,7 @@ def _axes_of(buffer: Value) -> Axes:
 
 def _moved(op: Op, axes: Axes) -> Axes | None:
     """The axes of the results of `op`; None if it mixes the elements in another way, or tells their places."""
-    if (isinstance(op, Read | Write) and not op.row) or op.definition.elementwise:
+    if (isinstance(op, (Read, Write)) and not op.row) or op.definition.elementwise:
         return axes
     if isinstance(op, Trans):
         return tuple(None if axis is None else op.order.index(axis) for axis in axes)
@@ -211,7 +211,7 @@ def _is_fixed(condition: Value, buffer: Value, written: Collection[Value]) -> bo
         if op is None or not isinstance(op.parent, Nest):
             if value.block not in around or value not in written:
                 return False
-        elif op.definition.elementwise or isinstance(op, Broadcast | ExpandDims | MakeRange | Splat | Trans):
+        elif op.definition.elementwise or isinstance(op, (Broadcast, ExpandDims, MakeRange, Splat, Trans)):
             waiting += op.operands
         elif op.name != "arith.constant":
             return False

@@ -113,7 +113,7 @@ class Tails:
         """Whether what `op` is computed from is known in front of the loops of the phase."""
         makers, phases = self.nest.closure(op), self.nest.phases
         return all(phases[maker] < self.phase for maker in makers if isinstance(maker, Reduce)) and not any(
-            isinstance(maker, Accumulate | Read) for maker in makers
+            isinstance(maker, (Accumulate, Read)) for maker in makers
         )
 
     def _is_prefix(self, mask: Value, tags: Tags) -> bool:

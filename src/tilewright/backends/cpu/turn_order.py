@@ -80,7 +80,7 @@ def _greatest(value: Value, loop: Parallel) -> int | None:
     if value is loop.induction_variable:
         low, high = offset_of(loop.low), offset_of(loop.high)
         found = high if isinstance(low, int) and isinstance(high, int) and low >= 0 else None
-    elif isinstance(op, IntegerCast | Broadcast):
+    elif isinstance(op, (IntegerCast, Broadcast)):
         (source,) = op.operands
         found = _greatest(source, loop)
     elif op is not None and op.name == "arith.addi":

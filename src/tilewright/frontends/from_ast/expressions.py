@@ -41,7 +41,7 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Register:
     """`-a`, `not a`; a negative literal is a constant."""
     if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         literal = node.operand.value
-        if isinstance(literal, int | float):
+        if isinstance(literal, (int, float)):
             return reader.constant(-literal)
     return reader.operate(node, UNARY[node.op.__class__], reader.expression(node.operand))
 

@@ -28,7 +28,7 @@ from tilewright.dialects.cpu import tile_of
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.attributes import Attribute, Keyword
-from tilewright.ir.core import Block, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType, Type, i1, i32, i64, with_element
 
@@ -129,7 +129,7 @@ class Context:
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: dict[tuple[Value, int], Scalar] = {}
-        self._memos: dict[tuple[Guarded | None, int, int], Memo] = {}
+        self._memos: dict[tuple[Guarded | None, int], dict[int, Memo]] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----
@@ -163,6 +163,16 @@ class Context:
             values[key] = found
         return found
 
+    def copy(self, level: int, op: Op, operands: Sequence[Value], lanes: int = 1) -> Value:
+        """The result of an op at `level` that does to these operands what `op` does to its own."""
+        b = self.b
+        here = b.block
+        if level < self.depth:
+            b.block = self.blocks[level]
+        made = b.copy(op, operands, lanes)
+        b.block = here
+        return made.results[0]
+
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:
         """Chunks of every `count`-th lane, on an axis of as many elements fewer; LANE counts those."""
@@ -177,22 +187,23 @@ class Context:
 
     def known(self, key: tuple[Value, Index]) -> Lane | None:
         """The lanes of a value that has been computed in this iteration of the loops, or is known there."""
-        if key in self.certain:
+        if self.certain and key in self.certain:
             return self.certain[key]
-        memos = self._memos
-        for level in range(self.depth + 1):
-            memo = memos.get((self.fast, self.lanes, level))
-            if memo is not None and (found := memo.get(key)) is not None:
+        depth = self.depth
+        for level, memo in self._memos.get((self.fast, self.lanes), {}).items():
+            if level <= depth and (found := memo.get(key)) is not None:
                 return found
         return None
 
     def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
         level = min(level_of(lane), self.depth)
-        self._memos.setdefault((self.fast, self.lanes, level), {})[key] = lane
+        self._memos.setdefault((self.fast, self.lanes), {}).setdefault(level, {})[key] = lane
 
     def forget(self, level: int) -> None:
         """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""
-        self._memos = {k: v for k, v in self._memos.items() if k[-1] < level}
+        for memos in self._memos.values():
+            for deeper in [known for known in memos if known >= level]:
+                del memos[deeper]
         for deeper in [known for known in self._values if known >= level]:
             del self._values[deeper]
 
@@ -394,7 +405,7 @@ class Context:
         level = max(level_of(a), level_of(b))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             return Uniform(self.add(a.value, b.value, i64, level), level)
-        if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
+        if isinstance(a, (Affine, ModuloRange)) and isinstance(b, Uniform):
             return a._replace(base=self.add(a.base, b.value, i64, level), level=level)
         if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
             base, stride = (self.add(x, y, i64, level) for x, y in ((a.base, b.base), (a.stride, b.stride)))

@@ -57,23 +57,24 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
         others, c.guards = c.guards, 0
         lane = _compute(c, value, index)
         c.remember(key, lane)
-        c.memoised_guards[c.fast, key] = c.guards
+        if c.conditions:
+            c.memoised_guards[c.fast, key] = c.guards
         c.guards |= others
-    else:
+    elif c.conditions:
         c.guards |= c.memoised_guards.get((c.fast, key), 0)
     return lane
 
 
 def _compute(c: Context, value: Value, index: Index) -> Lane:
     op = value.op
-    if op is None or not isinstance(op.parent, Accumulate | Nest):
+    if op is None or not isinstance(op.parent, (Accumulate, Nest)):
         if isinstance(op, Constant) and isinstance(op.value, Number):
             return _constant(c, op, index)
         return Uniform(c.scalar(value), 0)
     outer, c.b.location = c.b.location, op.location
     lane = _result(c, op, value, index)
     c.b.location = outer
-    if value.name and isinstance(lane, Uniform | Vector) and isinstance(lane.value, Value):
+    if value.name and isinstance(lane, (Uniform, Vector)) and isinstance(lane.value, Value):
         maker = lane.value.op
         if maker is not None and maker.location is op.location:
             lane.value.name = value.name
@@ -101,15 +102,13 @@ def _elementwise(c: Context, op: Op, index: Index) -> Lane:
     if len(numbers) == len(operands):
         level = max((level_of(x) for x in operands), default=0)
         values = [c.value(number, v.type.scalar) for number, v in zip(numbers, op.operands, strict=True)]
-        with c.at(level):
-            return Uniform(c.b.copy(op, values).result, level)
+        return Uniform(c.copy(level, op, values), level)
     special = affine_result(c, op, operands) or _scaled_by_reciprocal(c, op, operands)
     if special is not None:
         return special
     vectors = [c.as_vector(x, v.type.scalar) for x, v in zip(operands, op.operands, strict=True)]
-    level = max(v.level for v in vectors)
-    with c.at(level):
-        return Vector(c.b.copy(op, [v.value for v in vectors], c.lanes).result, level)
+    level = max([v.level for v in vectors])
+    return Vector(c.copy(level, op, [v.value for v in vectors], c.lanes), level)
 
 
 def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
@@ -191,14 +190,14 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     source = op.offset.type.scalar
     place = evaluate(c, op.pointer, index if isinstance(op.pointer.type, TensorType) else ())
     parts = _number_and_lanes(c, op.offset, index)
-    if parts is not None and isinstance(place, Uniform | Address):
+    if parts is not None and isinstance(place, (Uniform, Address)):
         number, lanes = _widen(c, parts[0], source), _widen(c, parts[1], source)
         start = place if isinstance(place, Uniform) else place.base
         fixed = max(start.level, number.level)
         first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
     offset = evaluate(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
-    if isinstance(offset, Affine | ModuloRange) and not extends_as_one(op.offset):
+    if isinstance(offset, (Affine, ModuloRange)) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(place, Uniform):

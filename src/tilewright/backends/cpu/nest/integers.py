@@ -41,7 +41,7 @@ def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
 def _add(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     if isinstance(a, Uniform):
         a, b = b, a
-    if isinstance(a, Affine | ModuloRange) and isinstance(b, Uniform):
+    if isinstance(a, (Affine, ModuloRange)) and isinstance(b, Uniform):
         level = max(a.level, b.level)
         return a._replace(base=c.add(a.base, b.value, type, level), level=level)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
@@ -52,7 +52,7 @@ def _add(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
 
 
 def _subtract(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
-    if not isinstance(a, Affine | Uniform) or not isinstance(b, Affine | Uniform):
+    if not isinstance(a, (Affine, Uniform)) or not isinstance(b, (Affine, Uniform)):
         return None
     level = max(a.level, b.level)
     if isinstance(a, Affine) and isinstance(b, Uniform):
@@ -159,7 +159,7 @@ _RULES = {
 
 def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     source, target = op.operand.type.scalar, op.result.type.scalar
-    if not isinstance(lane, Affine | ModuloRange) or i1 in (source, target):
+    if not isinstance(lane, (Affine, ModuloRange)) or i1 in (source, target):
         return None
     signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):

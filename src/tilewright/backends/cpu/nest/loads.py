@@ -332,7 +332,7 @@ def each_address(c: Context, place: Lane) -> EachAddress:
     if isinstance(place, Address) and not isinstance(place.offset, Uniform):
         indices = c.as_vector(place.offset, i64)
         return EachAddress(pointer(place.base), max(place.base.level, indices.level), indices=indices.value)
-    if isinstance(place, Address | Uniform):
+    if isinstance(place, (Address, Uniform)):
         one = single_address(c, place)
         return EachAddress(pointer(one), one.level, stride=0)
     assert isinstance(place, Vector), f"{place} is no address"
