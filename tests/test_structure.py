@@ -7,6 +7,7 @@
 5. Only `support/system` asks which system this is, and for what not every system has.
 6. A file of fewer than 60 lines is an entry point, or stands in `SMALL_FILES` with its reason; others join a neighbour.
 7. A docstring names its subject: none begins with "What", "Which", "Who" or "Of".
+8. A check that a line turns off (`noqa`, `type: ignore`) has its reason behind it.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ ENTRY_POINTS = (
     *("gluon.py", "knobs.py", "testing.py"),
     *("language/core.py", "language/target_info.py", "runtime/allocation.py", "runtime/ray_executor.py"),
     *("language/gluon/nvidia/hopper/cluster.py", "language/gluon/nvidia/hopper/mbarrier.py"),
-    *("tools/rules_table.py", "tools/settings_table.py"),
+    *("tools/passes_table.py", "tools/rules_table.py", "tools/settings_table.py"),
     *("runtime/drivers/cpu/native/text.py", "vectorizing/compile.py"),
 )
 """Files that programs import by name, that are a command's page, or where a part that is imported late begins; beside
@@ -344,4 +345,27 @@ def test_planted_fragment_is_found() -> None:
     assert [*fragments('def f():\n    """What it gives."""\n\n\nX = 1\n"""Of so many."""\nS = "What?"\n')] == [
         "6: Of so many.",
         "2: What it gives.",
+    ]
+
+
+TURNED_OFF = re.compile(r"# (?:noqa(?:: [A-Z]+\d+(?:, [A-Z]+\d+)*)?|type: ignore(?:\[[\w, -]+\])?)(?P<reason>.*)")
+
+
+def without_reason(text: str) -> list[str]:
+    """The lines of a file that turn a check off and do not say why."""
+    lines = [line for line in text.splitlines() if "noqa" in line or "type: ignore" in line]
+    return [line.strip() for line in lines for match in TURNED_OFF.finditer(line) if not match["reason"].strip(" -#")]
+
+
+@pytest.mark.parametrize("folder", [PACKAGE, Path(__file__).parent], ids=["src", "tests"])
+def test_checks_are_turned_off_for_a_reason(folder: Path) -> None:
+    others = (path for path in sorted(folder.rglob("*.py")) if path != Path(__file__))
+    found = {str(path.relative_to(folder)): without_reason(path.read_text()) for path in others}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_planted_suppression_is_found() -> None:
+    assert without_reason("x = 1  # noqa: E731\ny = 2  # type: ignore[misc]\nz = 3  # noqa: N801 - a reason\n") == [
+        "x = 1  # noqa: E731",
+        "y = 2  # type: ignore[misc]",
     ]

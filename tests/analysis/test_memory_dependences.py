@@ -15,7 +15,7 @@ from dependence_truth import Tally, first_wrong
 
 import tilewright.dialects
 from tilewright.analysis.memory_accesses import MemoryAccesses
-from tilewright.analysis.memory_dependences import MOST_PAIRS, Dependence, Guarded, _meeting, dependence
+from tilewright.analysis.memory_dependences import MAX_PAIRS, Dependence, Guarded, _meeting, dependence
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -255,10 +255,10 @@ def test_lanes_that_meet(size: int, other: int) -> None:
 
 
 def test_only_so_many_pairs_are_looked_at() -> None:
-    same = np.zeros(MOST_PAIRS // 64, np.int64)
+    same = np.zeros(MAX_PAIRS // 64, np.int64)
     found = _meeting(same, np.zeros(64, np.int64), 4, 4)
     assert found is not None
-    assert len(found[0]) == MOST_PAIRS
+    assert len(found[0]) == MAX_PAIRS
     assert _meeting(np.append(same, 0), np.zeros(64, np.int64), 4, 4) is None
 
 

@@ -2,6 +2,11 @@
 
     python tests/conformance/gluon_mutants.py ~/triton.git                 # all tutorials
     python tests/conformance/gluon_mutants.py ~/triton.git 04 08           # some
+    python tests/conformance/gluon_mutants.py ~/triton.git --into counts.json --minutes 10
+
+With `--into` a file keeps the outcomes of each tutorial, and those that it has of the same sources of Tilewright are
+not tried again: a call that was stopped, or stopped itself after some minutes, is continued by the next one. At the end
+the script prints one table of all that the file has.
 
 Each statement that synchronises is taken out in turn, and the cases of `gluon_tutorials.py` run until one reports, with
 only the fences that the program has (those of the compiler, too, where it is reported as it is), on a GPU of two
@@ -16,13 +21,15 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gluon_tutorials import CASES, SOURCE, unpack
@@ -183,30 +190,70 @@ def tried(runners: list[Runner], folder: Path, tutorial: str) -> Iterator[tuple[
         yield f"{tutorial}:{line} {statement}", found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("repository", type=Path)
-    parser.add_argument("tutorials", nargs="*", help="the numbers of some")
-    arguments = parser.parse_args()
-    total: Counter[str] = Counter()
+def counts_of(runners: list[Runner], folder: Path, tutorial: str) -> Counter[str]:
+    """How many mutants of a tutorial have each outcome; those that nobody expects are printed."""
+    own = Counter[str]()
+    for what, outcome in tried(runners, folder, tutorial):
+        own[outcome.split()[0] if outcome.startswith("reported") else outcome.partition(":")[0]] += 1
+        if not outcome.startswith(("reported", "not reached", "equivalent")):
+            sys.stdout.write(f"{what}: {outcome}\n")
+    return own
+
+
+def digest_of_sources() -> str:
+    """A digest of what the outcomes depend on."""
+    paths = [*sorted(SOURCE.rglob("*.py")), Path(__file__), Path(__file__).with_name("gluon_tutorials.py")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def table(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """The lines of a table of mutants, tutorial by tutorial."""
+    yield "| tutorial | mutants | reported | equivalent |"
+    yield "|---|---:|---:|---:|"
+    rows = {tutorial: _row(Counter(own)) for tutorial, own in counts.items()}
+    everything = tuple(map(sum, zip(*rows.values(), strict=True)))
+    for tutorial, (mutants, reported, equivalent) in {**rows, "all": everything}.items():
+        yield f"| {tutorial} | {mutants} | {reported} | {equivalent} |"
+
+
+def _row(own: Counter[str]) -> tuple[int, int, int]:
+    counted = own.total() - own["not reached"] - own["not tried"]
+    return counted, own["reported"], own["equivalent"]
+
+
+def count(repository: Path, wanted: Sequence[str], kept: Path | None, deadline: float) -> dict[str, dict[str, int]]:
+    """The counts of the tutorials that are wanted, and of those that the file `kept` has of the same sources."""
+    known = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
+    digest = digest_of_sources()
+    counts: dict[str, dict[str, int]] = known["counts"] if known.get("sources") == digest else {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        unpack(arguments.repository, folder)
+        unpack(repository, folder)
         for tutorial in dict.fromkeys(case[0] for case in CASES):
-            if arguments.tutorials and not tutorial.startswith(tuple(arguments.tutorials)):
+            is_wanted = tutorial.startswith(tuple(wanted)) if wanted else tutorial not in counts
+            if not is_wanted or time.monotonic() > deadline:
                 continue
-            runners, own = [Runner(folder, fences=fences) for fences in (False, True)], Counter[str]()
-            for what, outcome in tried(runners, folder, tutorial):
-                own[outcome.split()[0] if outcome.startswith("reported") else outcome.partition(":")[0]] += 1
-                if not outcome.startswith(("reported", "not reached", "equivalent")):
-                    sys.stdout.write(f"{what}: {outcome}\n")
+            runners = [Runner(folder, fences=fences) for fences in (False, True)]
+            counts[tutorial] = counts_of(runners, folder, tutorial)
             for runner in runners:
                 runner.close()
-            total += own
-            sys.stdout.write(f"{tutorial}: {dict(own)}\n")
+            sys.stdout.write(f"{tutorial}: {dict(counts[tutorial])}\n")
             sys.stdout.flush()
-    counted = sum(total.values()) - total["not reached"] - total["not tried"] - total["equivalent"]
-    sys.stdout.write(f"{total['reported']} of {counted} mutants are reported\n")
+            if kept is not None:
+                kept.write_text(json.dumps({"sources": digest, "counts": counts}))
+    return dict(sorted(counts.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("tutorials", nargs="*", help="the numbers of some")
+    parser.add_argument("--into", type=Path, help="a file that keeps the counts")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no further tutorial is begun")
+    arguments = parser.parse_args()
+    deadline = time.monotonic() + 60 * arguments.minutes
+    counts = count(arguments.repository, arguments.tutorials, arguments.into, deadline)
+    sys.stdout.write("\n".join(table(counts)) + "\n")
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def pytest_configure() -> None:
     choose(simulated_gpu(CAPABILITY, uninitialized=UNINITIALIZED))
     bind_missing_modules()
     internal.run_in_process = run_here
-    JITFunction.warmup = warmed_up  # type: ignore[method-assign]
+    JITFunction.warmup = warmed_up
     torch.cuda.get_device_capability = lambda *_: divmod(CAPABILITY, 10)
     torch.cuda.get_device_properties = lambda *_: Properties()
     torch.cuda.synchronize = lambda *_: None

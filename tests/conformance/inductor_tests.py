@@ -112,7 +112,7 @@ class Suites:
         self._files = Files(folders)
         self._classes: dict[str, type[unittest.TestCase]] = {}
         sys.meta_path.insert(0, self._files)
-        sys.modules["torchvision"] = None  # type: ignore[assignment]  # a build for GPUs raises an odd error
+        sys.modules["torchvision"] = None
         if backend == "triton":
             importlib.import_module("tilewright.torch_compile")
         torch._inductor.config.cpu_backend = backend
@@ -154,7 +154,7 @@ class Suites:
         if suite == "sweep":
             facts["gen"] = operators["InputGen"](10, "cpu")
             made = type("SweepInputsCpu", (found, operators["TestCase"]), facts)
-            made.populate()  # type: ignore[attr-defined]
+            made.populate()
             return made
         if suite == "common":
             made = type("Common", (operators["TestCase"],), {**facts, "common": operators["check_model"]})

@@ -347,10 +347,38 @@ PRODUCT = """
     %c1 = arith.constant 1 : i64
     %c16 = arith.constant 16 : i64
     %c64 = arith.constant 64 : i64
+    %true = arith.constant true
     %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
-    "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %soon, %c64) <{shape = array<i64: 8, 16, 16>,
-      soon_extents = array<i64: 8, 64>, zero_init = true}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>, i64, i64, i64,
-      i64, i64, i64, i64, !tt.ptr<f32>, i64) -> ()
+    "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %true, %soon, %c64) <{
+      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>, i64,
+      i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
+    tt.return
+  }
+"""
+
+PRODUCTS_IN_TURN = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %turns: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %zero = arith.constant dense<0.0> : tensor<16x16xf32>
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %r = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %c = tt.expand_dims %i {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %pitch = arith.constant dense<16> : tensor<16x1xi32>
+    %below = arith.muli %r, %pitch : tensor<16x1xi32>
+    %rows = tt.broadcast %below : tensor<16x1xi32> -> tensor<16x16xi32>
+    %columns = tt.broadcast %c : tensor<1x16xi32> -> tensor<16x16xi32>
+    %place = arith.addi %rows, %columns : tensor<16x16xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %p = tt.addptr %from, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %sums = scf.for %k = %c0 to %turns step %c1 iter_args(%sum = %zero) -> (tensor<16x16xf32>) : i32 {
+      %a = tt.load %p : tensor<16x16x!tt.ptr<f32>>
+      %next = tt.dot %a, %a, %sum, inputPrecision = ieee : tensor<16x16xf32> * tensor<16x16xf32> -> tensor<16x16xf32>
+      scf.yield %next : tensor<16x16xf32>
+    }
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %q = tt.addptr %to, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    tt.store %q, %sums : tensor<16x16x!tt.ptr<f32>>
     tt.return
   }
 """
@@ -547,6 +575,7 @@ INPUTS = {
     "join_rows": SUMS_SIDE_BY_SIDE,
     "clip_to_mask": MASKED_SUM,
     "seen_lanes": PART_OF_A_PRODUCT,
+    "first_turn": PRODUCTS_IN_TURN,
     "copy_elision": PART_OF_A_PRODUCT,
     "copy_back": ROWS,
     "lower_nests": ROWS,

@@ -99,7 +99,7 @@ def test_an_operand_over_itself_is_added_as_the_interpreter_does() -> None:
 
 def versions_of(kernel: Callable[..., object], *arguments: object, **constants: object) -> tuple[Op, Op, list[Nest]]:
     """ttcir before and after, and the nests by squares."""
-    text = kernel.warmup(*arguments, grid=(1, 1), **constants).asm["ttcir"]  # type: ignore[attr-defined]  # `jit` made it
+    text = kernel.warmup(*arguments, grid=(1, 1), **constants).asm["ttcir"]
     before, after = parse_module(text), parse_module(text)
     blocked_transpose(after, host_target("x86-64-v3"))
     verify(after)

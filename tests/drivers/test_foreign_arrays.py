@@ -386,7 +386,7 @@ def test_a_buffer_goes_before_an_interface(numpy_made: list[Any]) -> None:
 
     x, out = np.arange(16, dtype=np.uint8), np.zeros(16, np.uint8)
     both = Both(x.tobytes())
-    both.__array_interface__ = np.zeros(16, np.uint8).__array_interface__  # type: ignore[attr-defined]  # of this class
+    both.__array_interface__ = np.zeros(16, np.uint8).__array_interface__
     assert not foreign_arrays.tells_by_interface(both)
     assert not launches(both, out, numpy_made)
     assert np.array_equal(out, x + 1)
@@ -397,7 +397,7 @@ def test_a_struct_goes_before_an_interface() -> None:
     x = np.arange(16, dtype=np.float32)
     stated = Stated(x)
     assert foreign_arrays.tells_by_interface(stated)
-    stated.__array_struct__ = x.__array_struct__  # type: ignore[attr-defined]  # of this object
+    stated.__array_struct__ = x.__array_struct__
     assert not foreign_arrays.tells_by_interface(stated)
 
 
@@ -408,7 +408,7 @@ def test_arrays_on_gpus_are_asked_for_no_capsule() -> None:
     for _ in range(TIMES):
         add_one[(1,)](producer, out, 16, BLOCK=16)
     made = len(producer.capsules)
-    producer.__cuda_array_interface__ = {"data": (x.ctypes.data, False), "typestr": "<f4", "shape": (16,)}  # type: ignore[attr-defined]  # of this object
+    producer.__cuda_array_interface__ = {"data": (x.ctypes.data, False), "typestr": "<f4", "shape": (16,)}
     with pytest.raises(Exception, match=r"driver|argument 'x'"):
         add_one[(1,)](producer, out, 16, BLOCK=16)
     assert len(producer.capsules) == made

@@ -184,5 +184,5 @@ def test_kernels_of_modules_are_not_counted() -> None:
     for function in (names["outer"], inner):
         kernel, out = tw.jit(function), np.zeros(1, np.int32)
         results = [kernel[(1,)](out) for _ in range(3)]
-        immortal.append([sys._is_immortal(value) for value in (kernel._native, results[-1])])  # type: ignore[attr-defined]
+        immortal.append([sys._is_immortal(value) for value in (kernel._native, results[-1])])
     assert immortal == [[True, True], [False, False]]

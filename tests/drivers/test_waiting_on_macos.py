@@ -11,13 +11,13 @@ import pytest
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.runtime.drivers.cpu.blob import link
-from tilewright.runtime.drivers.cpu.native.code import PROCESSORS, Function, Machine, Module
+from tilewright.runtime.drivers.cpu.native.code import PROCESSORS, Function, Module, NativeMachine
 from tilewright.runtime.drivers.cpu.native.systems.interface import STACK_BYTES
 from tilewright.runtime.drivers.cpu.native.systems.macos import NativeMacOS
 from tilewright.support.executable_memory import map_code
 
 MACOS = NativeMacOS("aarch64")
-MACHINE = Machine(PROCESSORS["aarch64"], MACOS)
+MACHINE = NativeMachine(PROCESSORS["aarch64"], MACOS)
 WORD, I32, I64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 KINDS = {
     "os_sync_wait_on_address": (WORD, I64, I64, I32),

@@ -134,7 +134,7 @@ def test_words_that_are_none(wrong: Any) -> None:
 
 def test_a_word_is_no_policy_for_the_second_cache() -> None:
     with pytest.raises(TypeError, match="l2 is a FractionalEvictionPolicy"):
-        CachePolicy(l2="evict_last")  # type: ignore[arg-type]  # the mistake
+        CachePolicy(l2="evict_last")
 
 
 def test_all_modules_have_the_same_policies() -> None:

@@ -15,9 +15,9 @@ from tilewright.ir.attributes import (
 )
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Region
-from tilewright.ir.naming import safe_name
+from tilewright.ir.naming import Names, safe_name
 from tilewright.ir.parser import parse_module
-from tilewright.ir.printer import attribute_text, print_op
+from tilewright.ir.printer import Printer, print_op
 from tilewright.ir.types import FunctionType, f32, i1, i32, index
 
 HERE = FileLocation("k.py", 3, 4)
@@ -132,11 +132,12 @@ def test_names_come_from_locations_without_their_number() -> None:
 
 
 def test_attribute_texts() -> None:
-    assert attribute_text('a"b\\\n') == '"a\\22b\\\\\\0A"'
-    assert attribute_text(Symbol("a.b")) == "@a.b"
-    assert attribute_text(Symbol("a b")) == '@"a b"'
-    assert attribute_text((Number(1, i32), True, "x")) == '[1 : i32, true, "x"]'
-    assert attribute_text({"b-c": Number(1.0, f32), "a": i32}) == '{a = i32, "b-c" = 1.000000e+00 : f32}'
+    text = Printer(Names()).attribute
+    assert text('a"b\\\n') == '"a\\22b\\\\\\0A"'
+    assert text(Symbol("a.b")) == "@a.b"
+    assert text(Symbol("a b")) == '@"a b"'
+    assert text((Number(1, i32), True, "x")) == '[1 : i32, true, "x"]'
+    assert text({"b-c": Number(1.0, f32), "a": i32}) == '{a = i32, "b-c" = 1.000000e+00 : f32}'
 
 
 def test_an_op_without_its_operands_is_printed_all_the_same() -> None:

@@ -9,7 +9,7 @@ from llvm_ops import LEVELS
 
 from tilewright.backends.llvm.machine import compile_object, host_target
 from tilewright.backends.llvm.memory import gather, lane_pointers, masked_load, masked_store, scatter
-from tilewright.backends.llvm.spelling import constant, iota, literal, suffix, vector
+from tilewright.backends.llvm.spelling import constant, constant_vector, iota, literal, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 P, N = ctypes.c_void_p, ctypes.c_int64
@@ -131,7 +131,7 @@ def test_masked_off_lanes_may_point_anywhere(target):
 def test_gather_and_scatter(target):
     w = LlvmWriter(target)
     with w.function("f", [("ptr", "%x"), ("ptr", "%out")]):
-        pointers = lane_pointers(w, "%x", iota(4, "i64", 2), "i32", 4)
+        pointers = lane_pointers(w, "%x", constant_vector(range(2, 6), "i64"), "i32", 4)
         mask = "<i1 1, i1 0, i1 1, i1 1>"
         value = gather(w, pointers, "i32", mask=mask, other=constant(-1, "i32", 4), align=4)
         scatter(w, lane_pointers(w, "%out", "<i64 3, i64 2, i64 1, i64 0>", "i32", 4), "i32", value, align=4)

@@ -30,7 +30,7 @@ SHOW = "import importlib.metadata as m; print(*(m.version(n) for n in ('llvmlite
 
 
 def run(*call: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(list(map(str, call)), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(list(map(str, call)), capture_output=True, text=True, check=False, **options)
 
 
 def interpreter(version: str) -> Path | None:

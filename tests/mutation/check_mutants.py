@@ -57,7 +57,7 @@ PATIENCE = 8
 """The time that the tests of a mutant may take, in times of what they took without it: they may wait for ever."""
 FEW = 10
 """Max tests of a block in a new process, if no fork notices a mutant of it; with fewer there are late ones, too."""
-LEAST_SECONDS = 120
+MIN_SECONDS = 120
 """The seconds that the tests of a mutant may take in any case."""
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider")
 
@@ -199,7 +199,7 @@ class _Trials:
         """The first test that fails with this copy of the package, ENDLESS, another way to fail, or ""."""
         costs = {test: self._tests[ANY][test] for test in tests}
         environment = {**_environment(copy), "TEST_SECONDS": json.dumps(costs)}
-        limit = LEAST_SECONDS + PATIENCE * sum(costs.values())
+        limit = MIN_SECONDS + PATIENCE * sum(costs.values())
         code, lines = _run([*PYTEST, "-p", "endless_tests", *tests], environment, limit)
         if code in (None, ENDED):
             return ENDLESS

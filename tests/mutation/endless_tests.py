@@ -16,7 +16,7 @@ import pytest
 
 PATIENCE = 5
 """The processor's time that a test may take, in times of what it took before."""
-LEAST_SECONDS = 15
+MIN_SECONDS = 15
 """The processor's seconds that any test may take: the first one imports the package."""
 ENDED = -signal.SIGPROF
 """The exit status of a process whose test took longer."""
@@ -25,7 +25,7 @@ ENDED = -signal.SIGPROF
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     seconds = json.loads(os.environ["TEST_SECONDS"])
-    signal.setitimer(signal.ITIMER_PROF, LEAST_SECONDS + PATIENCE * seconds.get(item.nodeid, 0))
+    signal.setitimer(signal.ITIMER_PROF, MIN_SECONDS + PATIENCE * seconds.get(item.nodeid, 0))
     result = yield
     signal.setitimer(signal.ITIMER_PROF, 0)
     return result

@@ -26,7 +26,7 @@ from types import CodeType, FunctionType
 
 import pytest
 from _pytest.runner import runtestprotocol
-from endless_tests import LEAST_SECONDS, PATIENCE
+from endless_tests import MIN_SECONDS, PATIENCE
 
 PACKAGE = "tilewright"
 UNKNOWN = "?"
@@ -143,7 +143,7 @@ def _run(tests: list[pytest.Item], seconds: dict[str, float], pipe: int) -> None
         failed = ""
         for test, following in zip(tests, [*tests[1:], None], strict=True):
             cost = seconds.get(test.nodeid, 0)
-            signal.setitimer(signal.ITIMER_PROF, LEAST_SECONDS + PATIENCE * cost)
+            signal.setitimer(signal.ITIMER_PROF, MIN_SECONDS + PATIENCE * cost)
             signal.alarm(int(120 + 20 * cost))
             reports = runtestprotocol(test, nextitem=following, log=False)
             if any(report.failed for report in reports):

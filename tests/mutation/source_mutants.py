@@ -107,8 +107,8 @@ class _Source:
             self._starts.append(self._starts[-1] + len(line))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        begin = self._starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]  # of statements and expressions
-        end = self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]  # likewise
+        begin = self._starts[node.lineno - 1] + node.col_offset
+        end = self._starts[node.end_lineno - 1] + node.end_col_offset
         return begin, end
 
     def between(self, left: ast.AST, right: ast.AST, old: str, new: str) -> tuple[int, int, str] | None:

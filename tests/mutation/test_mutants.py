@@ -187,7 +187,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("line", "ends"), [("while True: pass", True), ("time.sleep(0.5)", False)])
 def test_a_test_that_computes_for_ever_ends_the_process(tmp_path: Path, line: str, ends: bool) -> None:
     (tmp_path / "test_it.py").write_text(f"import time\ndef test_it():\n    {line}\n")
-    program = "import endless_tests as e, pytest; e.LEAST_SECONDS = 0.2; pytest.main(['-pendless_tests', 'test_it.py'])"
+    program = "import endless_tests as e, pytest; e.MIN_SECONDS = 0.2; pytest.main(['-pendless_tests', 'test_it.py'])"
     environment = {**os.environ, "PYTHONPATH": str(check_mutants.HERE), "TEST_SECONDS": "{}"}
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True)
     assert done.returncode == (endless_tests.ENDED if ends else 0)

@@ -166,6 +166,22 @@ def test_scan_of_two_operands_in_order(warps: int) -> None:
 
 
 @tilewright.jit
+def down(out, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
+
+
+def test_a_scan_reads_the_totals_of_other_warps_when_it_needs_them() -> None:
+    x = draw((64, 64), "i4")
+    kernel = compiled(down, [np.zeros_like(x), x], ROWS=64, COLUMNS=64)
+    np.testing.assert_array_equal(launch(kernel, (1,), [np.zeros_like(x), x])[0], x.cumsum(0))
+    behind = kernel.asm["ptx"].rpartition("bar.sync")[2]
+    parts = behind[: behind.index("st.global")].split("ld.shared.")
+    assert len(parts) > 8
+    assert all("add.s32" in part for part in parts[1:])  # each is used before the next one is read
+
+
+@tilewright.jit
 def bins(out, masked, x, BLOCK: tl.constexpr, COUNT: tl.constexpr):
     v = tl.load(x + tl.arange(0, BLOCK))
     tl.store(out + tl.arange(0, COUNT), tl.histogram(v, COUNT))

@@ -20,7 +20,8 @@ Array = np.ndarray[Any, Any]
 BLOCK = {"BM": 64, "BN": 64, "BK": 64}
 RANDOM = np.random.default_rng(3)
 SYNCHRONISES = re.compile(
-    r".*(bra\.uni waitLoop|tcgen05\.commit|mbarrier\.arrive|tcgen05\.wait::(ld|st)|fence\.proxy\.async).*"
+    r".*(bra\.uni waitLoop|tcgen05\.commit|mbarrier\.arrive|tcgen05\.wait::(ld|st)|wgmma\.wait_group"
+    r"|fence\.proxy\.async).*"
 )
 """Lines of PTX without which partitions do not wait for each other."""
 

@@ -175,7 +175,7 @@ class TestWithDask:
         tuned = tw.autotune([tw.Config({"BLOCK": 16}), tw.Config({"BLOCK": 32})], key=["n"])(add)
         x = np.arange(100, dtype=np.float32)
         chunked = da.from_array(x, chunks=40)
-        tuned_grid = lambda meta: (tw.cdiv(meta["n"], meta["BLOCK"]),)  # noqa: E731
+        tuned_grid = lambda meta: (tw.cdiv(meta["n"], meta["BLOCK"]),)  # noqa: E731 - a lambda is what is tested
         whole = tw.map_blocks(tuned, chunked, chunked, tw.OUT, size, grid=tuned_grid)
         np.testing.assert_array_equal(whole.compute(), 2 * x)
 

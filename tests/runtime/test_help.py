@@ -107,7 +107,7 @@ def test_decorators_name_their_options() -> None:
     assert {"interpret", "debug", "do_not_specialize", "frontend", "sanitize", "noinline", "repr"} <= options
     assert "do_not_specialize" in pydoc.render_doc(tw.jit)
     with pytest.raises(TypeError, match="unexpected keyword argument 'debugg'"):
-        tw.jit(debugg=True)  # type: ignore[call-overload]
+        tw.jit(debugg=True)
 
 
 def test_completion_shows_what_is_public() -> None:

@@ -42,7 +42,7 @@ def is_in_shared_memory(value: Value) -> bool:
 
 def allocations_behind(function: Op) -> dict[Value, set[Op]]:
     """The `ttg.local_alloc` ops whose buffers each memory descriptor of `function` may name."""
-    allocations = (op for op in function.walk() if isinstance(op, LocalAlloc) and is_in_shared_memory(op.result))
+    allocations = (op for op in function.ops_of(LocalAlloc) if is_in_shared_memory(op.result))
     return propagate(function.walk(), {op.result: {op} for op in allocations}, carried)
 
 
@@ -59,7 +59,7 @@ def alias_remarks(module: Op) -> Iterator[tuple[Op, str]]:
 
     A value that a loop carries is said to name what it names in the loop's first round.
     """
-    for function in [op for op in module.walk() if isinstance(op, Func)]:
+    for function in module.ops_of(Func):
         behind, names = allocations_behind(function), _mlir_names(function)
         for op in function.walk():
             for value, shown in _shown_at(op):
@@ -111,6 +111,15 @@ def _name_results(block: Block, number: int, names: dict[Value, str]) -> int:
             names[value] = f"%{number}#{place}" if len(op.results) > 1 else f"%{number}"
         number += bool(op.results)
     return number
+
+
+def users_through_views(buffer: Value) -> Iterator[Op]:
+    """The ops that use a buffer or a view of it."""
+    for user in buffer.uses:
+        if isinstance(user, MemDescView):
+            yield from users_through_views(user.result)
+        else:
+            yield user
 
 
 class Access(NamedTuple):

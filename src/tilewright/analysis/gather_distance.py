@@ -37,6 +37,11 @@ def distance_of_indices(gather: Gather) -> int | None:
     return distance if max(distance, asked[axis] - 1) < length[axis] else None
 
 
+def is_place(value: Value, axis: int) -> bool:
+    """Whether each element of `value` is its own place along `axis`."""
+    return _distance(value, axis) == 0
+
+
 def step_of(layout: LinearLayout, axis: int, distance: int) -> dict[str, int]:
     """The owner of the element at this distance: what to XOR one's own register, lane, warp and block with."""
     owners = layout.pseudo_invert()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tilewright.analysis.index_tables import Interval, Shape, Table, plus, product, same_table, times, uniform
 from tilewright.ir.core import Value
 
-MOST_TERMS = 16
+MAX_TERMS = 16
 """Max number of products in a form, and of factors in a product: beyond, a value is a symbol of its own."""
 FARTHEST = (1 << 63) - 1
 """The greatest address."""
@@ -104,13 +104,13 @@ def subtracted(a: Form, b: Form) -> Form:
 
 def multiplied(a: Form, b: Form) -> Form | None:
     """The product; None if it is too large."""
-    if len(a.terms) * len(b.terms) > MOST_TERMS:
+    if len(a.terms) * len(b.terms) > MAX_TERMS:
         return None
     found = Form(a.shape, {})
     for left, x in a.terms.items():
         for right, y in b.terms.items():
             table = product(x, y)
-            if table is None or len(left) + len(right) > MOST_TERMS:
+            if table is None or len(left) + len(right) > MAX_TERMS:
                 return None
             found = added(found, Form(a.shape, {tuple(sorted(left + right)): table}))
     return found
@@ -118,7 +118,7 @@ def multiplied(a: Form, b: Form) -> Form | None:
 
 def is_small(form: Form) -> bool:
     """Whether the form is short, and its numbers leave room for sums of them in 64 bits."""
-    return len(form.terms) <= MOST_TERMS and all(
+    return len(form.terms) <= MAX_TERMS and all(
         -LARGEST < bound < LARGEST for table in form.terms.values() for bound in table.interval
     )
 

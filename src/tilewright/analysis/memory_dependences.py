@@ -44,7 +44,7 @@ from tilewright.analysis.memory_accesses import (
 )
 from tilewright.support.exact_rounding import Array
 
-MOST_PAIRS = 4096
+MAX_PAIRS = 4096
 """Max number of pairs of lanes that meet whose masks are compared."""
 
 
@@ -121,13 +121,13 @@ def _by_lanes(a: Lanes, b: Lanes, distance: int) -> Dependence | None:
 
 
 def _meeting(a: Array, b: Array, size: int, other: int) -> tuple[Array, Array] | None:
-    """The pairs of places in `a` and `b` whose elements share bytes; None if there are more than MOST_PAIRS."""
+    """The pairs of places in `a` and `b` whose elements share bytes; None if there are more than MAX_PAIRS."""
     order = np.argsort(b, kind="stable")
     ordered = b[order]
     first = np.searchsorted(ordered, a - other, side="right")
     counts = np.searchsorted(ordered, a + size, side="left") - first
     total = int(counts.sum())
-    if total > MOST_PAIRS:
+    if total > MAX_PAIRS:
         return None
     places = np.repeat(np.arange(len(a)), counts)
     within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -2,7 +2,7 @@
 
     plan = reduction_plan(layout, 0, Function((32,)))
     plan.folds[0].registers, plan.folds[0].lanes       # (1, 2), (16, 8, 4, 2, 1): neighbours first; far lanes first
-    plan.folds[1].registers                            # (2, 1): each thread folds the parts of four warps
+    plan.folds[1].registers, plan.folds[1].lanes       # (2, 1), (): each thread folds the parts of four warps
 
 Where each lane holds parts of several rows, lanes share the work: of every two rows, half of the lanes fold one, half
 the other, so that the next step has half as many rows. Rows are put together again at the end, or by the exchange
@@ -197,6 +197,8 @@ SHUFFLE = 2
 """The cost of a shuffle, where an ordinary instruction costs 1: it has half the throughput."""
 VECTOR_WORDS = 4
 """The number of words that one load brings."""
+LANES_ADDRESS = 2
+"""The cost of an address that differs from lane to lane."""
 
 
 class Function(NamedTuple):
@@ -322,15 +324,12 @@ def reduction_plan(layout: LinearLayout, axis: int, function: Function) -> Reduc
     rows = folded(folded(rows, axis, "register"), axis, "lane")
     folds, results = [first], [layout_of(left)]
     while is_split(rows, axis):
-        lanes, registers = into_lanes(rows, axis), _into_registers(rows, axis)
-        if len(folds) == 1 and _prefers_registers(rows, axis, function):
-            folds.append(Fold(layout_of(registers), _masks(registers, axis, "register")[::-1], ()))
-            rows = folded(registers, axis, "register")
-        else:
-            masks = _masks(lanes, axis, "lane")[::-1]
-            folds_warp = function.folds_warps and sum(masks) == WARP - 1
-            folds.append(Fold(layout_of(lanes), (), masks, folds_warp=folds_warp))
-            rows = folded(lanes, axis, "lane")
+        count = _bits_for_registers(rows, axis, function) if len(folds) == 1 else 0
+        moved = into_lanes(_into_registers(rows, axis, count), axis)
+        registers, lanes = (_masks(moved, axis, name)[::-1] for name in ("register", "lane"))
+        folds_warp = function.folds_warps and sum(lanes) == WARP - 1
+        folds.append(Fold(layout_of(moved), registers, lanes, folds_warp=folds_warp))
+        rows = folded(folded(moved, axis, "register"), axis, "lane")
         results.append(layout_of(rows))
     return Reduction(kept, tuple(folds), tuple(results))
 
@@ -388,23 +387,33 @@ def _shared_out(rows: Rows, lanes: tuple[int, ...], steps: int) -> Rows:
 # --- between warps ----------------------------------------------------------------------------------------------
 
 
-def _into_registers(rows: Rows, axis: int) -> Rows:
-    """The layout in which each thread holds what all warps held along `axis`."""
-    moving = [row for row in rows["warp"] if row[axis]]
-    still = [(0,) * len(row) if row[axis] else row for row in rows["warp"]]
-    return {**rows, "register": [*rows["register"], *moving], "warp": still}
+def _into_registers(rows: Rows, axis: int, count: int) -> Rows:
+    """The layout in which each thread holds what warps held that differ in the `count` highest bits along `axis`."""
+    moving = [place for place, row in enumerate(rows["warp"]) if row[axis]]
+    moving = moving[len(moving) - count :]
+    still = [(0,) * len(row) if place in moving else row for place, row in enumerate(rows["warp"])]
+    return {**rows, "register": [*rows["register"], *(rows["warp"][place] for place in moving)], "warp": still}
 
 
-def _prefers_registers(rows: Rows, axis: int, function: Function) -> bool:
-    """Whether each thread should fold the parts of all warps alone."""
+def _bits_for_registers(rows: Rows, axis: int, function: Function) -> int:
+    """How many bits of the warp each thread folds alone; lanes fold the others.
+
+    Of plans that take as many instructions the one counts that holds the fewest parts at once.
+    """
     if any(row[axis] for row in rows["block"]):
-        return False
-    bits = sum(bool(row[axis]) for row in rows["warp"])
-    kept, parts = 1 << len(rows["register"]), 1 << bits
-    steps = bits * (SHUFFLE * function.words + function.cost)
-    in_lanes = kept * (steps + len(function.bits)) + 2
-    in_registers = kept * ((parts - 1) * function.cost + -(-parts * function.words // VECTOR_WORDS))
-    return in_registers <= in_lanes
+        return 0
+    bits, kept = sum(bool(row[axis]) for row in rows["warp"]), 1 << len(rows["register"])
+    return min(range(bits + 1), key=lambda count: _exchange_cost(kept, count, bits - count, function))
+
+
+def _exchange_cost(rows: int, registers: int, lanes: int, function: Function) -> int:
+    """The cost of reading 2^registers parts of each of the rows in each of 2^lanes lanes, and of folding them."""
+    parts = 1 << registers
+    loads = -(-parts * function.words // VECTOR_WORDS) if registers else len(function.bits)
+    in_lanes = lanes * (SHUFFLE * function.words + function.cost)
+    if function.folds_warps and 1 << lanes == WARP:
+        in_lanes = SHUFFLE
+    return rows * (loads + (parts - 1) * function.cost + in_lanes) + (LANES_ADDRESS if lanes else 0)
 
 
 def planned_bytes(op: Op, layout: LinearLayout, axis: int, capability: int) -> int:

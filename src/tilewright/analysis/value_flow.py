@@ -167,8 +167,8 @@ def connected_ops(op: Op, keep: Keep) -> dict[Op, None]:
 
 def calls_in(function: Func) -> Iterator[tuple[Call, Func]]:
     """The calls in `function`, each with the function that it calls."""
-    for op in function.walk():
-        if isinstance(op, Call) and (callee := op.function) is not None:
+    for op in function.ops_of(Call):
+        if (callee := op.function) is not None:
             yield op, callee
 
 
@@ -188,7 +188,7 @@ def callees_first(module: Op) -> tuple[list[Func], set[Func]]:
             visit(callee)
         finished[function] = None
 
-    for function in [op for op in module.walk() if isinstance(op, Func)]:
+    for function in module.ops_of(Func):
         visit(function)
     return list(finished), recursive
 
@@ -209,7 +209,7 @@ def stored_arguments(module: Op) -> set[int]:
 def _stored(function: Func, functions: Mapping[str, Func], callers: tuple[Func, ...]) -> set[int]:
     origins = pointer_origins(function)
     found: set[int] = set()
-    for op in function.walk():
+    for op in function.ops_of((WritesMemory, Call)):
         written = [op.address] if isinstance(op, WritesMemory) else []
         if isinstance(op, Call):
             written = _stored_by_call(op, functions, (*callers, function))

@@ -8,11 +8,12 @@ Views of ops, values and blocks are made as they are asked for; `id()` tells whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tilewright.analysis.live_ranges import inner_first
 from tilewright.ir.attributes import Dense, Number, Symbol
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, integer_in
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import TensorType
@@ -45,7 +46,7 @@ class ModuleView(NamedTuple):
 
     def walk(self, visit: Callable[[OpView], Any]) -> None:
         """Call `visit` with every op, inner ones first."""
-        for op in list(_inner_first(self.op)):
+        for op in list(inner_first(self.op)):
             visit(OpView(op))
 
     def verify(self) -> bool:
@@ -106,8 +107,7 @@ class OpView(NamedTuple):
 
     def get_int_attr(self, name: str) -> int | None:
         """A whole number among the attributes, or None."""
-        found = self.op.attributes.get(name)
-        return int(found.value) if isinstance(found, Number) else None
+        return integer_in(self.op, name)
 
     def get_bool_attr(self, name: str) -> bool | None:
         """A truth value among the attributes, or None."""
@@ -173,11 +173,3 @@ class BlockView(NamedTuple):
 
     def get_argument(self, index: int) -> ValueView:
         return ValueView(self.block.args[index])
-
-
-def _inner_first(op: Op) -> Iterator[Op]:
-    for region in op.regions:
-        for block in region.blocks:
-            for child in block:
-                yield from _inner_first(child)
-    yield op

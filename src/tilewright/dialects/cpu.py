@@ -15,6 +15,7 @@
     "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends where this mask is off
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
+    "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>        puts the rows of a tile in order, step by step
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
@@ -34,7 +35,7 @@ from tilewright.dialects.rules import pointer
 from tilewright.dialects.traits import PointerAccess, WritesMemory
 from tilewright.dialects.tt_program import AXES
 from tilewright.ir.attributes import DenseArray, Keyword, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
@@ -55,8 +56,7 @@ class Alloc(Op):
     @property
     def offset(self) -> int | None:
         """The offset of its scratch memory, in bytes; None before allocation."""
-        number = self.attributes.get("offset")
-        return int(number.value) if isinstance(number, Number) else None
+        return integer_in(self, "offset")
 
     @offset.setter
     def offset(self, offset: int) -> None:
@@ -214,11 +214,18 @@ class Clip(Op):
 
 @declares("cpu.dot", effect=Effect.READ_WRITE, verify=_verify_seen)
 class CpuDot(Op):
-    """`accumulator` += a · b, all three in scratch; of its rows and columns so many are `seen`, without these: all."""
+    """`accumulator` += a · b, all three in scratch; of its rows and columns so many are `seen`, without these: all.
+
+    Attributes:
+        a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
+        zero_init: what `accumulator` held before is not read …
+        first_turn: … in the first turn of the loop whose body the op stands in.
+    """
 
     __slots__ = ()
     a, b, accumulator, seen = Operand(0), Operand(1), Operand(2), Operands(3)
     a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
+    first_turn = Flag("first_turn")
 
 
 def _verify_matmul(op: Matmul) -> None:
@@ -226,6 +233,7 @@ def _verify_matmul(op: Matmul) -> None:
     require(a is b and c in (f32, f64, i32, i64), op, f"multiplies no {a} and {b} into {c}")
     require(len(op.shape) == 3, op, "has three extents: m, n and k")
     require(all(value.type is i64 for value in op.operands[3:10]), op, "strides, steps and counts are i64")
+    require(op.zero_init.type is i1, op, "whether sums begin at zero is an i1")
     pairs = [value.type for value in op.soon]
     fits = all(isinstance(type, PointerType) for type in pairs[::2]) and all(type is i64 for type in pairs[1::2])
     require(fits and len(pairs) == len(op.soon_extents), op, "what is read soon is addresses, with strides and extents")
@@ -242,16 +250,44 @@ class Matmul(Op):
         soon: an address for each matrix that will be read next, and the distance of its rows in bytes.
         soon_extents: the rows of each such matrix, and their bytes.
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
-        zero_init: what `sums` held before is not read.
+        zero_init: an i1, whether what `sums` held before is not read.
     """
 
     __slots__ = ()
     a, b, sums = Operand(0), Operand(1), Operand(2)
     a_stride, a_step, b_stride, b_step = Operand(3), Operand(4), Operand(5), Operand(6)
     depth, rows, columns = Operand(7), Operand(8), Operand(9)
-    soon = Operands(10)
+    zero_init, soon = Operand(10), Operands(11)
     shape, soon_extents = Integers("shape"), Integers("soon_extents")
-    a_transposed, b_transposed, zero_init = Flag("a_transposed"), Flag("b_transposed"), Flag("zero_init")
+    a_transposed, b_transposed = Flag("a_transposed"), Flag("b_transposed")
+
+
+def _verify_network(op: Network) -> None:
+    count = len(op.distances)
+    require(count == len(op.turns) == len(op.descending), op, "has a turn and a direction for each distance")
+    columns = tile_of(op.buffer.type).shape[-1]
+    steps = [number for number in (*op.distances, *op.turns) if number]
+    require(all(op.distances), op, "compares different elements")
+    require(all(0 < n < columns and not n & (n - 1) for n in steps), op, "has powers of two below the extent of a row")
+
+
+@declares("cpu.network", effect=Effect.READ_WRITE, results=0, verify=_verify_network)
+class Network(Op):
+    """A sorting network on each row of the tile in `buffer`.
+
+    A step compares elements whose places differ in one bit, `distance`. The smaller one goes to the place without that
+    bit, the larger one to the other place; the other way around where places have the bit `turn`, and again where the
+    step is descending. Elements of which `predicate` does not hold, as NaN, stay where they are.
+
+    Attributes:
+        distances, turns, descending: three numbers for each step; a turn of 0 is no bit.
+        predicate: of a comparison, by which the first of two elements is the larger one.
+    """
+
+    __slots__ = ()
+    buffer = Operand(0)
+    distances, turns, descending = Integers("distances"), Integers("turns"), Integers("descending")
+    predicate = Word("predicate")
 
 
 @declares("cpu.store", effect=Effect.WRITE)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
-from tilewright.ir.attributes import DenseArray, Number
-from tilewright.ir.core import Op, Region
+from tilewright.ir.attributes import DenseArray
+from tilewright.ir.core import Op, Region, integer_in
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.types import MemDescType, TensorType, Type
 from tilewright.layouts.conversion import to_linear_layout
@@ -85,17 +85,12 @@ def verify_layouts(module: Op) -> None:
     Raises:
         VerificationError: names the first op with one that has not.
     """
-    warps = _integer(module, "ttg.num-warps")
+    warps = integer_in(module, "ttg.num-warps")
     if warps is None:
         return
-    around = (_integer(module, "ttg.threads-per-warp") or 32, _integer(module, "ttg.num-ctas") or 1)
+    around = (integer_in(module, "ttg.threads-per-warp") or 32, integer_in(module, "ttg.num-ctas") or 1)
     for region in module.regions:
         _verify_region(region, warps, around)
-
-
-def _integer(op: Op, name: str) -> int | None:
-    attribute = op.attributes.get(name)
-    return int(attribute.value) if isinstance(attribute, Number) else None
 
 
 def _verify_region(region: Region, warps: int, around: tuple[int, int]) -> None:
@@ -117,7 +112,7 @@ def _verify_inside(op: Op, warps: int, around: tuple[int, int]) -> None:
             for region, count in zip(op.regions, counts.values, strict=False):
                 _verify_region(region, count, around)
             return
-    own = _integer(op, "ttg.num-warps") if op.definition.symbol else None
+    own = integer_in(op, "ttg.num-warps") if op.definition.symbol else None
     for region in op.regions:
         _verify_region(region, warps if own is None else own, around)
 

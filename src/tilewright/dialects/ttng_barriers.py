@@ -39,7 +39,7 @@ class MemoryBarrier(Op):
     **assembly(" %alloc, #count{} : !alloc", "alloc"),
 )
 class InitBarrier(MemoryBarrier):
-    """Make it a barrier that counts `count` arrivals in each phase."""
+    """Turns memory into a barrier that counts `count` arrivals in each phase."""
 
     __slots__ = ()
     count = Integer("count")
@@ -53,7 +53,7 @@ class InitBarrier(MemoryBarrier):
     **assembly(" %alloc{} : !alloc", "alloc"),
 )
 class InvalBarrier(MemoryBarrier):
-    """Make it plain memory again."""
+    """Turns a barrier into plain memory again."""
 
     __slots__ = ()
 
@@ -67,9 +67,10 @@ class InvalBarrier(MemoryBarrier):
     **assembly(" %alloc, #size{}, %pred : !alloc", "alloc pred", types={"pred": i1}),
 )
 class BarrierExpect(MemoryBarrier):
-    """Make it wait for `size` more bytes in this phase, and count one arrival, if `predicate` holds.
+    """Makes a barrier wait for `size` more bytes in this phase, and arrives once, if `predicate` holds.
 
-    CTAs whose numbers have only bits of `from_cta` do so, each at the barriers of those that differ in the other bits.
+    Only CTAs whose numbers have no other bits than `from_cta` do so, each at the barriers of all CTAs that differ from
+    it in the other bits.
     """
 
     __slots__ = ()
@@ -112,7 +113,7 @@ class WaitBarrier(MemoryBarrier):
     ),
 )
 class ArriveBarrier(MemoryBarrier):
-    """`count` have arrived, if `predicate` holds; `from_cta` as in `BarrierExpect`."""
+    """Counts `count` arrivals, if `predicate` holds; `from_cta` as in `BarrierExpect`."""
 
     __slots__ = ()
     predicate = OptionalOperand(1)
@@ -128,7 +129,7 @@ class ArriveBarrier(MemoryBarrier):
     **assembly(" %barrier{} : !barrier", "barrier"),
 )
 class AsyncCopyMbarrierArrive(MemoryBarrier):
-    """The copies of this thread arrive when they are done."""
+    """Arrives at a barrier when the copies of this thread are done."""
 
     __slots__ = ()
     without_increment = Marker("noIncrement")
@@ -153,7 +154,7 @@ class FenceAsyncShared(Op):
     **assembly("{}", defaults={"relaxed": False}),
 )
 class ClusterBarrier(Op):
-    """All threads of a cluster meet."""
+    """A barrier of all threads of a cluster."""
 
     __slots__ = ()
     relaxed = Flag("relaxed")
@@ -161,7 +162,7 @@ class ClusterBarrier(Op):
 
 @declares("ttng.cluster_arrive", verify=verify_cluster, required=("relaxed",), **_ORDER, **assembly("{}"))
 class ClusterArrive(Op):
-    """The first half of such a meeting."""
+    """The first half of a cluster barrier: threads arrive and go on."""
 
     __slots__ = ()
     relaxed = Flag("relaxed")
@@ -178,7 +179,7 @@ class ClusterArrive(Op):
     **assembly(" %result, %mbarrier{} : !result, !mbarrier", "result mbarrier"),
 )
 class ClcTryCancel(Op):
-    """Asks for the work of a cluster that has not started; the answer goes to `response`, then `barrier` hears."""
+    """Asks for the work of a cluster that has not started, writes the answer to `response`, arrives at `barrier`."""
 
     __slots__ = ()
     response, barrier = Operand(0), Operand(1)
@@ -191,7 +192,7 @@ class ClcTryCancel(Op):
     **assembly(" %src{} : !src -> !clcResult", "src", "clcResult"),
 )
 class ClcLoadResult(Op):
-    """The answer that is in `response`."""
+    """Reads the answer to such a request from `response`."""
 
     __slots__ = ()
     response = Operand(0)

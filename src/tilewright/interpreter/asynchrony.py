@@ -20,7 +20,7 @@ Write: TypeAlias = "Callable[[], None]"
 
 
 class RaceError(TilewrightError, RuntimeError):
-    """A program changed what something that still ran was reading, or waits for what never comes."""
+    """A program wrote to memory that an asynchronous op was still reading, or waits for a phase that never ends."""
 
 
 class Products:
@@ -30,14 +30,14 @@ class Products:
         self._running: list[list[tuple[Array, Array]]] = []
 
     def start(self, *sources: Array) -> None:
-        """Something reads `sources` until the program has waited for it."""
+        """Add a reader of `sources`, which reads until the program has waited for it."""
         self._running.append([(source, source.copy()) for source in sources])
 
     def wait(self, left: int) -> None:
-        """All but the `left` youngest readers are done.
+        """Wait for all but the `left` youngest readers.
 
         Raises:
-            RaceError: what one of them reads has changed.
+            RaceError: memory that one of them reads has changed.
         """
         count = max(0, len(self._running) - left)
         done, self._running = self._running[:count], self._running[count:]
@@ -97,7 +97,7 @@ class Copies:
         self._open = []
 
     def wait(self, left: int) -> None:
-        """All groups but the `left` youngest arrive."""
+        """Wait for all groups but the `left` youngest: their copies write now."""
         count = max(0, len(self._groups) - left)
         for group in self._groups[:count]:
             for write in group:
@@ -107,25 +107,25 @@ class Copies:
     # Barriers
 
     def initialize(self, barrier: Array, count: int) -> None:
-        """A new barrier, which `count` arrivals complete."""
+        """Make a barrier, of which `count` arrivals complete a phase."""
         self._barriers[_address(barrier)] = Barrier(count)
 
     def invalidate(self, barrier: Array) -> None:
-        """The barrier's memory may be used otherwise."""
+        """Forget a barrier: its memory may be used otherwise."""
         self._barriers.pop(_address(barrier), None)
 
     def expect(self, barrier: Array, size: int) -> None:
-        """An arrival that announces `size` bytes."""
+        """Arrive once, and let this phase wait for `size` more bytes."""
         found = self._barrier(barrier)
         found.expected += size
         found.arrivals += 1
 
     def arrive(self, barrier: Array, count: int = 1) -> None:
-        """`count` arrivals."""
+        """Arrive `count` times."""
         self._barrier(barrier).arrivals += count
 
     def load(self, barrier: Array, size: int, write: Write) -> None:
-        """A copy of `size` bytes that the barrier counts."""
+        """Add a copy of `size` bytes, which the barrier counts; `write` is called when the phase is complete."""
         self._barrier(barrier).loads.append((size, write))
 
     def wait_barrier(self, barrier: Array, phase: int, op: Op) -> None:

@@ -18,6 +18,7 @@ from tilewright.dialects.cpu import (
     CpuDot,
     Matmul,
     Nest,
+    Network,
     ProgramsAhead,
     Read,
     Take,
@@ -32,8 +33,9 @@ from tilewright.interpreter.dots import multiply_add
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
 from tilewright.ir.core import Op, Value
+from tilewright.ir.declare import OPS
 from tilewright.ir.errors import require
-from tilewright.ir.types import PointerType, TensorType
+from tilewright.ir.types import FloatType, PointerType, TensorType
 
 UNWRITTEN = 0x7B
 
@@ -148,9 +150,21 @@ def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> A
     c[...] = multiply_add(a, b, start)
 
 
+@executes("cpu.network")
+def _network(machine: Interpreter, op: Network, rows: Any) -> Any:
+    places = np.arange(rows.shape[-1])
+    semantics = OPS["arith.cmpf" if isinstance(tile_of(op.buffer.type).element, FloatType) else "arith.cmpi"].semantics
+    assert semantics is not None, "comparisons have a meaning"
+    for distance, turn, is_descending in zip(op.distances, op.turns, op.descending, strict=True):
+        partners = rows[..., places ^ distance]
+        wants_larger = ((places & distance) != 0) ^ ((places & turn) != 0) ^ (is_descending != 0)
+        moves = np.where(wants_larger, semantics(op, partners, rows), semantics(op, rows, partners))
+        rows[...] = np.where(moves, partners, rows)
+
+
 @executes("cpu.matmul")
 def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: Any) -> None:
-    a_stride, a_step, b_stride, b_step, depth, rows, columns = (int(number) for number in numbers[:7])
+    a_stride, a_step, b_stride, b_step, depth, rows, columns, zero_init = (int(number) for number in numbers[:8])
     steps_of_a = (a_step, a_stride) if op.a_transposed else (a_stride, a_step)
     steps_of_b = (b_step, b_stride) if op.b_transposed else (b_stride, b_step)
 
@@ -167,5 +181,5 @@ def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: 
         )
     )
     where, dtype = places(op.sums, c, (rows, columns), (op.shape[1], 1))
-    start = np.zeros(where.shape, dtype) if op.zero_init else machine.memory.read(where, dtype, None, op)
+    start = np.zeros(where.shape, dtype) if zero_init else machine.memory.read(where, dtype, None, op)
     machine.memory.write(where, multiply_add(left, right, start), None, op)

@@ -278,11 +278,6 @@ class Printer:
         return f"{self.block_name(block)}{arguments}:{note}\n"
 
 
-def attribute_text(attribute: Attribute) -> str:
-    """MLIR's text of an attribute on its own, without aliases."""
-    return Printer(Names()).attribute(attribute)
-
-
 def attribute_name(name: str) -> str:
     return name if _BARE_NAME.fullmatch(name) else quoted(name)
 

@@ -40,7 +40,7 @@ def aggregate(cls: Class) -> Class:
     """Make `cls` a class of values for kernels.
 
     Raises:
-        TypeError: a base class is none.
+        TypeError: a base class is no aggregate.
     """
     for base in cls.__mro__[1:-1]:
         if _MARK not in vars(base):
@@ -117,7 +117,7 @@ def _checked(cls: type, init: Callable[..., None], fields: Mapping[str, Any]) ->
 
 
 def _setter(cls: type, fields: Mapping[str, Any]) -> Callable[[Any, str, Any], None]:
-    """Fields are set once, to values of their type."""
+    """The `__setattr__` of a class: it sets a field once, to a value of the field's type."""
 
     def set_once(self: Any, name: str, value: Any) -> None:
         if name not in fields:

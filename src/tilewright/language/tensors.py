@@ -84,7 +84,7 @@ class tensor(Tile):  # noqa: N801 - Triton's name
     __gt__, __rgt__ = _comparisons(">")
     __ge__, __rge__ = _comparisons(">=")
     __eq__, __req__ = _comparisons("==")  # type: ignore[assignment]  # element by element
-    __ne__, __rne__ = _comparisons("!=")  # type: ignore[assignment]
+    __ne__, __rne__ = _comparisons("!=")  # type: ignore[assignment]  # element by element
     __hash__ = object.__hash__
     __iter__ = None
     __getitem__ = shapes.index_tile

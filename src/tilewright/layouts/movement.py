@@ -60,7 +60,7 @@ def movement(source: Distributed, result: Distributed, shape: Shape) -> Movement
 
 
 def reorders_registers(source: Distributed, result: Distributed, shape: Shape) -> bool:
-    """The conversion costs nothing: no value leaves its thread."""
+    """Whether a conversion costs nothing, as no value leaves its thread."""
     return movement(source, result, shape) in (Movement.NOTHING, Movement.REGISTERS)
 
 

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _Out:
-    """Stands for the block of the result among the arguments of `map_blocks`."""
+    """The placeholder for the block of the result among the arguments of `map_blocks`."""
 
     def __reduce__(self) -> str:
         return "OUT"
@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
 
 class _Input(NamedTuple):
-    """Stands for the block of the chunked array with this number."""
+    """The placeholder for the block of the chunked array with this number."""
 
     number: int
 
@@ -97,7 +97,7 @@ class BlockLaunch:
         return out
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        """Equal for launches that compute the same, so that equal graphs have equal names."""
+        """A key that is equal for launches that compute the same, so that equal graphs have equal names."""
         kernel = inner(self.kernel)
         parts = self.arguments, self.grid, str(self.dtype), sorted(self.keywords.items())
         return (kernel.cache_key, repr(self.kernel), *parts)

@@ -129,6 +129,16 @@ def pickled(value: Any) -> Any:
         return value
 
 
+def reported(work: Callable[[], tuple[str, str]]) -> Report:
+    """The report on work that gives a status and why it is so; an error is a failure."""
+    begin = perf_counter()
+    try:
+        status, why = work()
+    except Exception as error:  # noqa: BLE001 - the process that waits does the work itself, and meets the same error
+        status, why = FAILED, f"{type(error).__name__}: {error}"
+    return Report(status, why, perf_counter() - begin, worker_name())
+
+
 class ArrivedTask(NamedTuple):
     """A compilation in another process.
 
@@ -145,12 +155,7 @@ class ArrivedTask(NamedTuple):
     digest: str
 
     def __call__(self) -> Report:
-        begin = perf_counter()
-        try:
-            status, why = self._outcome()
-        except Exception as error:  # noqa: BLE001 - who waits compiles it itself, and meets the same error
-            status, why = FAILED, f"{type(error).__name__}: {error}"
-        return Report(status, why, perf_counter() - begin, worker_name())
+        return reported(self._outcome)
 
     def _outcome(self) -> tuple[str, str]:
         try:

@@ -225,9 +225,10 @@ def _code(message: PlainFunction) -> CodeType:
     shift, indent = message.first_line - 1, text[: len(text) - len(text.lstrip(" \t"))]
     tree = syntax_tree("\n" * (shift - bool(indent)) + "if True:\n" * bool(indent) + text)
     names = sorted({"__class__", *message.captured})
-    definition: Any = tree.body[0].body[0] if indent else tree.body[0]  # type: ignore[attr-defined]
-    (outer,) = syntax_tree(f"def enclosing({', '.join(names)}): pass").body
-    outer.body = [definition]  # type: ignore[attr-defined]
+    statements: Any = tree.body
+    definition = statements[0].body[0] if indent else statements[0]
+    outer: Any = syntax_tree(f"def enclosing({', '.join(names)}): pass").body[0]
+    outer.body = [definition]
     imports = [syntax_tree(f"import {name}").body[0] for name in message.imported]
     module, flags = ast.Module([*imports, outer], []), message.flags & _FUTURE
     whole = compile(module, message.file, "exec", flags=flags, dont_inherit=True)

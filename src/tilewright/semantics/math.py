@@ -31,7 +31,7 @@ from tilewright.semantics.constexpr import unwrap
 from tilewright.semantics.errors import WrongOperandType
 from tilewright.semantics.promotion import dtype_of_number, promote
 from tilewright.semantics.tile import Tile, build
-from tilewright.semantics.types import AnyType, dtype, float32, float64, int32, int64, uint32, uint64
+from tilewright.semantics.types import dtype, float32, float64, int32, int64, uint32, uint64
 from tilewright.support.diagnostics import SemanticError
 
 WIDE_FLOATS = (float32, float64)
@@ -122,14 +122,13 @@ def _alike(operands: Sequence[Any]) -> tuple[Tile, ...]:
     return tuple(stretch(scalar_or_tile(value, kind, like), like) for value in values)
 
 
-def extern(symbol: str, values: Sequence[Any], *, result: dtype | None = None, library: str = "libdevice") -> Tile:
-    """The library function `symbol` of each element; `result` is the element type if it is not the arguments'."""
+def extern(symbol: str, values: Sequence[Any]) -> Tile:
+    """The library function `symbol` of each element, which has the element type of the arguments."""
     tiles = [to_tensor(value) for value in values]
     for position in 2 * [*range(1, len(tiles))]:
         tiles[0], tiles[position] = common_operands(tiles[0], tiles[position], operation=symbol)
-    kind: AnyType = tiles[0].type if result is None else tiles[0].type.with_element_ty(result)
-    attributes: dict[str, Attribute] = {"libname": library, "libpath": "", "symbol": symbol, "pure": True}
-    return build("tt.extern_elementwise", [tile.handle for tile in tiles], kind, attributes)
+    attributes: dict[str, Attribute] = {"libname": "libdevice", "libpath": "", "symbol": symbol, "pure": True}
+    return build("tt.extern_elementwise", [tile.handle for tile in tiles], tiles[0].type, attributes)
 
 
 def inline_assembly(

@@ -284,18 +284,16 @@ class DeadlockError(TilewrightError, RuntimeError):
 
 
 class InternalError(TilewrightError):
-    """A bug in Tilewright. `ir` is the text of the op or module at hand, `artifact` the folder with everything."""
+    """A bug in Tilewright. `ir` is the text of the op or module at hand."""
 
-    def __init__(self, message: str, ir: str = "", artifact: str = "") -> None:
-        super().__init__(message, ir, artifact)
-        self.message, self.ir, self.artifact = message, ir, artifact
+    def __init__(self, message: str, ir: str = "") -> None:
+        super().__init__(message, ir)
+        self.message, self.ir = message, ir
 
     def __str__(self) -> str:
         lines = [f"internal error: {self.message}"]
         if self.ir:
             lines += ["while working on:", self.ir]
-        if self.artifact:
-            lines.append(f"everything needed to repeat this is in {self.artifact}")
         lines.append("help: this is a bug in Tilewright, not in your program; please report it with this text")
         return "\n".join(lines)
 

@@ -7,7 +7,7 @@
     trying matmul: 13 of 24 ##########.........  0:05 left
 
 Where tqdm is installed, it draws the bar; this is the only file that imports it. A bar appears after half a second and
-is gone at the end. Of work inside of other work, as of a tuned kernel in a report, only the outer one is shown.
+is gone at the end. For work inside of other work, such as a tuned kernel in a report, only the outer bar is shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Progress:
     """
 
     _outermost: ClassVar[tuple[int, Progress] | None] = None
-    """The one that may draw, and the process that it is of: a child of a fork draws nothing."""
+    """The bar that may draw, and its process: a child of a fork draws nothing."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title, self._total = title, total
@@ -83,10 +83,10 @@ class Bar(Protocol):
         """Draw."""
 
     def hide(self) -> None:
-        """Leave nothing of it, until it is drawn again."""
+        """Erase the bar, until it is drawn again."""
 
     def close(self) -> None:
-        """It is drawn no more."""
+        """Erase the bar for good."""
 
 
 class Line:
@@ -115,7 +115,7 @@ class Line:
             self._last = 0.0
 
     def close(self) -> None:
-        """Nothing remains to be done."""
+        """Do nothing: a hidden line leaves nothing behind."""
 
     def _write(self, text: str) -> None:
         self._stream.write(f"\r{text.ljust(self._length)}")

@@ -19,7 +19,7 @@ from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 
 Tree = TypeVar("Tree", bound=ast.AST)
-MOST_DISTURBANCES = 100
+MAX_DISTURBANCES = 100
 """How often a text is parsed at most before an error counts."""
 
 
@@ -179,7 +179,7 @@ def _undisturbed(parsed: Callable[[], Tree]) -> Tree:
     CPython 3.11.7, for one, counts the depth of all threads together (python/cpython#106905), so that a thread that
     parses while another one does may fail with a SystemError that says nothing of the text.
     """
-    for _ in range(MOST_DISTURBANCES):
+    for _ in range(MAX_DISTURBANCES):
         with suppress(SystemError):
             return parsed()
     return parsed()

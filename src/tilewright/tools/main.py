@@ -44,6 +44,7 @@ COMMANDS: tuple[
     ("link", "join compiled C files into one function", link_command.add_arguments, link_command.run),
     ("functions", "print the functions of the language", None, partial(_page, "functions")),
     ("ops", "print the ops, and what the compiler does with each", None, partial(_page, "ops")),
+    ("passes", "print the passes, with what each does and where it runs", None, partial(_page, "passes")),
     ("rules", "print the rewrite rules, with their conditions", None, partial(_page, "rules")),
     ("settings", "print the environment variables", None, partial(_page, "settings")),
     ("doctor", "say what this machine has of what is used, and what to do", None, doctor.run),

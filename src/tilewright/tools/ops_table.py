@@ -55,6 +55,7 @@ CPU_PASSES = {
     "cpu.dot": "`copy_elision`",
     "cpu.matmul": "`expand_dots`",
     "cpu.nest": "`lower_nests`",
+    "cpu.network": "`expand_networks`",
     "scf.parallel": "`unroll_and_jam`",
     "scf.reduce": "`unroll_and_jam`",
     "tt.advance": "`rewrite_tensor_pointer`",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -33,9 +34,15 @@ from tilewright.transforms.combine import combine
 from tilewright.transforms.convert_scf_to_cf import convert_scf_to_cf
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul, forced_orders
-from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
+from tilewright.transforms.gpu.allocate_memory import (
+    allocate_global_scratch,
+    allocate_shared_memory,
+    allocate_tensor_memory,
+)
+from tilewright.transforms.gpu.barrier_layouts import check_barriers
+from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
 from tilewright.transforms.gpu.coalesce import coalesce, coalesce_async_copy
-from tilewright.transforms.gpu.combine_select_if import combine_select_if
+from tilewright.transforms.gpu.combine_select_if import combine_select_if, nested_selects
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
 from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts, cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
@@ -50,14 +57,16 @@ from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumul
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
 from tilewright.transforms.gpu.optimize_dot_operands import optimize_dot_operands, reduce_data_duplication
 from tilewright.transforms.gpu.optimize_thread_locality import optimize_thread_locality
-from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, ttgir_passes
+from tilewright.transforms.gpu.pipeline import CAPABILITIES, TtgirOptions, memory_passes, ttgir_passes
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, assign_latencies
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
+from tilewright.transforms.gpu.proxy_fences import proxy_fences
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
+from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barriers
 from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
@@ -152,12 +161,16 @@ def _row(
 PASSES: tuple[Row, ...] = (
     _row(accelerate_matmul, "tritongpu-accelerate-matmul", "TTGIR", MatmulOptions, forced_orders),
     _row(adopt_libraries),
+    _row(allocate_global_scratch, level="TTGIR"),
     _row(allocate_shared_memory, "allocate-shared-memory", "TTGIR"),
+    _row(allocate_tensor_memory, level="TTGIR"),
     _row(assign_cga_layouts, level="TTGIR"),
     _row(assign_latencies, "tritongpu-assign-latencies", "TTGIR", StageOptions),
     _row(automatic_warp_specialization, "tritongpu-automatic-warp-specialization", "TTGIR", StageOptions),
     _row(canonicalize),
     _row(canonicalize_as_triton),
+    _row(check_barriers, level="TTGIR"),
+    _row(cluster_barriers, level="TTGIR"),
     _row(coalesce, "tritongpu-coalesce", "TTGIR"),
     _row(coalesce_async_copy, "tritongpu-coalesce-async-copy", "TTGIR"),
     _row(combine, "triton-combine"),
@@ -180,6 +193,7 @@ PASSES: tuple[Row, ...] = (
     _row(lower_loops, "tritongpu-test-pipeline-lower-loop", "TTGIR"),
     _row(membar, "test-print-membar", "TTGIR"),
     _row(mma_lowering, "triton-nvidia-mma-lowering", "TTGIR"),
+    _row(nested_selects, level="TTGIR"),
     _row(optimize_accumulator_init, "tritongpu-optimize-accumulator-init", "TTGIR"),
     _row(optimize_descriptor_encoding, "triton-nvidia-optimize-descriptor-encoding", "TTGIR"),
     _row(optimize_dot_operands, "tritongpu-optimize-dot-operands", "TTGIR"),
@@ -188,6 +202,7 @@ PASSES: tuple[Row, ...] = (
     _row(partition_loops, "tritongpu-partition-loops", "TTGIR"),
     _row(partition_scheduling, "tritongpu-partition-scheduling", "TTGIR"),
     _row(prefetch, "tritongpu-prefetch", "TTGIR"),
+    _row(proxy_fences, level="TTGIR"),
     _row(pipeline_loops, "tritongpu-pipeline", "TTGIR", StageOptions),
     _row(reduce_data_duplication, "tritongpu-reduce-data-duplication", "TTGIR"),
     _row(remove_layout_conversions, "tritongpu-remove-layout-conversions", "TTGIR"),
@@ -202,6 +217,7 @@ PASSES: tuple[Row, ...] = (
     _row(schedule_loops, "tritongpu-schedule-loops", "TTGIR"),
     _row(structure_control_flow),
     _row(symbol_dce, "symbol-dce"),
+    _row(tensor_memory_barriers, level="TTGIR"),
     _row(tma_lowering, "triton-nvidia-tma-lowering", "TTGIR"),
     _row(packs_in_threads, level="TTGIR"),
     _row(canonicalize_keeping_layouts, "gluon-canonicalize", "TTGIR"),
@@ -233,6 +249,7 @@ PIPELINES: dict[str, Sequence[Pass]] = {
     "gluon": GLUON_PASSES,
     **{f"ttir-{capability}": pipeline.device_passes(capability) for capability in CAPABILITIES},
     **{f"ttgir-{capability}": ttgir_passes(TtgirOptions(capability)) for capability in CAPABILITIES},
+    **{f"memory-{capability}": memory_passes(capability) for capability in CAPABILITIES},
 }
 """Lists of passes under one name."""
 
@@ -262,15 +279,18 @@ def listing() -> Iterator[str]:
     """One line per pass, report and pipeline: its name, Triton's flags, what it does."""
     for row in ROWS:
         flags = " ".join(f"-{flag}" for flag in row.flags)
-        yield f"{row.name:36} {flags:48} {_purpose(row)}"
+        yield f"{row.name:36} {flags:48} {purpose(row)}"
     for name, steps in PIPELINES.items():
         yield f"{name:36} {'':48} {', '.join(step.name for step in steps)}"
 
 
-def _purpose(row: Row | Report) -> str:
-    """The first line of the docstring of the function."""
+def purpose(row: Row | Report) -> str:
+    """The purpose of a pass: the first line of its docstring, or of its file's where that one refers to it."""
     function = row.function.func if isinstance(row.function, partial) else row.function
-    return (inspect.getdoc(function) or "").partition("\n")[0]
+    own = (inspect.getdoc(function) or "").partition("\n")[0]
+    if " above" not in own and own.endswith("."):
+        return own
+    return (sys.modules[function.__module__].__doc__ or "").partition("\n")[0]
 
 
 def _normal(name: str) -> str:

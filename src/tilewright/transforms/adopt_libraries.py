@@ -24,7 +24,7 @@ _OWN_PREFIX = "__tw_"
 
 def adopt_libraries(module: Op) -> bool:
     """Replace calls of other libraries in `module` where there is a function with the same meaning."""
-    calls = [op for op in module.walk() if isinstance(op, ExternElementwise)]
+    calls = module.ops_of(ExternElementwise)
     adopted = list(map(_adopt, calls))
     return any(adopted)
 

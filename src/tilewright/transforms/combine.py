@@ -201,7 +201,7 @@ RULES_WITHOUT_FUSION, RULES_KEEPING_BASES, RULES = map(by_op, (ROWS_WITHOUT_FUSI
 
 
 def combine(module: Op) -> bool:
-    """Apply the rules above to every function of `module`; returns whether anything changed."""
+    """Rewrite products, addresses, choices and reshapes that one op can replace; returns whether anything changed."""
     return rewrite_functions(module, RULES)
 
 

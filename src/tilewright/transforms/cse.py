@@ -39,7 +39,7 @@ def loop_aware_cse(module: Op) -> None:
     """Merge equal computations in every function of `module`, and values that go round a loop in step."""
     for function in functions_of(module):
         _merge_in_function(function)
-        loops = [op for op in function.walk() if isinstance(op, For)]
+        loops = function.ops_of(For)
         merged = [merge_alike(loop) for loop in reversed(loops)]
         if any(merged):
             _merge_in_function(function)

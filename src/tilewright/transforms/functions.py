@@ -36,7 +36,7 @@ def function_around(op: Op) -> Func:
 def callees_of(function: Op, module: Op) -> list[Func]:
     """The functions of `module` that `function` calls, each once."""
     functions = {each.symbol: each for each in functions_of(module)}
-    names = dict.fromkeys(op.callee for op in function.walk() if isinstance(op, Call))
+    names = dict.fromkeys(op.callee for op in function.ops_of(Call))
     return [functions[name] for name in names if name in functions]
 
 

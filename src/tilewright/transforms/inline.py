@@ -36,7 +36,7 @@ def inline(module: Op, *, every_call: bool = False) -> bool:
         return False
     structure_functions([function for function in functions.values() if not function.is_public])
     inlined = {name: function for name, function in functions.items() if every_call or not function.noinline}
-    inliner = _Inliner(inlined, Counter(op.callee for op in module.walk() if isinstance(op, Call)))
+    inliner = _Inliner(inlined, Counter(op.callee for op in module.ops_of(Call)))
     for function in functions.values():
         inliner.inline_calls(function, ())
     symbol_dce(module)

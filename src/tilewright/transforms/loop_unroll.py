@@ -35,7 +35,7 @@ STAGES = "tt.num_stages"
 
 def loop_unroll(module: Op) -> bool:
     """Unroll the loops of `module` that carry a factor, inner loops first; returns whether there were any."""
-    loops = [op for op in module.walk() if isinstance(op, For) and FACTOR in op.attributes]
+    loops = [op for op in module.ops_of(For) if FACTOR in op.attributes]
     for loop in reversed(loops):
         factor = loop.attributes.pop(FACTOR)
         if isinstance(factor, Number) and factor.value > 1:
@@ -92,7 +92,7 @@ MARK = "__test_peel_epilogue"
 
 def peel_marked_loops(module: Op) -> bool:
     """Peel the last step of every loop of `module` with the attribute `__test_peel_epilogue`."""
-    loops = [op for op in module.walk() if isinstance(op, For) and MARK in op.attributes]
+    loops = [op for op in module.ops_of(For) if MARK in op.attributes]
     for loop in reversed(loops):
         del loop.attributes[MARK]
         peel_last_step(loop)

@@ -81,7 +81,6 @@ def optimize_ttir(
     fuse: bool = True,
     verify_each: bool = True,
     dump: Callable[[str, Op], None] | None = None,
-    timings: dict[str, float] | None = None,
 ) -> Op:
     """Optimise `module` in place.
 
@@ -90,7 +89,6 @@ def optimize_ttir(
         fuse: a product and a sum of floats may become one operation, so a sum may start a dot's accumulator.
         verify_each: verify the module after each pass, not only after the last one.
         dump: called with the pass's name and the module after every pass.
-        timings: gets the seconds each pass took.
 
     Returns:
         the module.
@@ -99,7 +97,7 @@ def optimize_ttir(
         VerificationError: when a pass leaves malformed IR behind.
     """
     passes = PASSES if fuse else PASSES_WITHOUT_FUSION
-    run_passes(module, passes, verify=verify_each, dump=dump, timings=timings)
+    run_passes(module, passes, verify=verify_each, dump=dump)
     if not verify_each:
         verify_after(module, "ttir")
     return module

@@ -38,7 +38,7 @@ def rewrite_tensor_pointer_by_axis(module: Op) -> bool:
 
 
 def _has_block_pointers(module: Op) -> bool:
-    return any(isinstance(op, MakeTensorPtr) for op in module.walk())
+    return bool(module.ops_of(MakeTensorPtr))
 
 
 def _block_of(value: Value) -> TensorType:

@@ -140,7 +140,7 @@ def test_tensor_memory_that_nobody_stored_is_nans() -> None:
 
 
 def test_other_ways_to_meet_such_reads_are_refused() -> None:
-    with pytest.raises(ValueError, match="'report' or 'nan', not 'zero'"), tw.simulate(uninitialized="zero"):  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'report' or 'nan', not 'zero'"), tw.simulate(uninitialized="zero"):
         pass
 
 

@@ -28,7 +28,7 @@ def add_alias_checks(module: Op) -> None:
     """Give a condition to each nest in which stores of tiles may disturb others, and a buffer to these stores."""
     for function in functions_of(module):
         accesses, known = MemoryAccesses(), dict[Block, Known]()
-        for nest in [op for op in function.walk() if isinstance(op, Nest)]:
+        for nest in function.ops_of(Nest):
             conditions, stores = _undisturbed(nest, accesses)
             if conditions:
                 assert nest.block is not None

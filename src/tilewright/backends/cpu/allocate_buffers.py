@@ -52,8 +52,8 @@ def _place(function: Op, start: int) -> int:
 def arena_bytes(module: Op, workspace: int = 0) -> int:
     """The bytes that the arena needs, once every buffer in use has its place."""
     top = _aligned(workspace)
-    for op in module.walk():
-        if isinstance(op, Alloc) and op.offset is not None:
+    for op in module.ops_of(Alloc):
+        if op.offset is not None:
             top = max(top, op.offset + _size(op))
     return top
 

@@ -47,7 +47,7 @@ def blocked_transpose(module: Op, target: Target) -> bool:
     """Give the nests of `module` (ttcir) a version by square blocks where they gain by it; returns whether any does."""
     found = False
     for function in functions_of(module):
-        nests = [op for op in function.walk() if isinstance(op, Nest) and not op.optimize_size]
+        nests = [op for op in function.ops_of(Nest) if not op.optimize_size]
         b = LoopBuilder(Block(), entry=function.body)
         for nest in nests:
             b.location, lanes = nest.location, _side(nest, target)

@@ -28,8 +28,8 @@ def bufferize_carried(module: Op) -> bool:
     Returns whether there is one.
     """
     changed = False
-    for op in reversed(list(module.walk())):
-        if not isinstance(op, ControlFlow) or not any(is_tile(v) for v in [*op.results, *op.operands]):
+    for op in reversed(module.ops_of(ControlFlow)):
+        if not any(is_tile(v) for v in [*op.results, *op.operands]):
             continue
         changed = True
         if isinstance(op, For):

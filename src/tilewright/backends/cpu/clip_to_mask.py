@@ -36,7 +36,7 @@ from tilewright.ir.types import i64
 
 def clip_to_mask(module: Op) -> bool:
     """Say in the nests of `module` (ttcir) which loops end where masks do; returns whether any does."""
-    nests = [op for op in module.walk() if isinstance(op, NestOp) and _may_end(op)]
+    nests = [op for op in module.ops_of(NestOp) if _may_end(op)]
     return sum(_clips_of(Nest(nest)) for nest in nests) > 0
 
 

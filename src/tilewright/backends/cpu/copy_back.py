@@ -9,10 +9,12 @@ Each buffer is copied to where it belongs, one store after the other, in program
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.costs import SINKS
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.costs import inputs
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.dialects.cpu import Clip, GuardedStore, Nest, tile_of
-from tilewright.ir.attributes import Attribute, DenseArray, Keyword
+from tilewright.dialects.cpu import GuardedStore, Nest, tile_of
+from tilewright.ir.attributes import Attribute, DenseArray, Keyword, Location
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import i64
@@ -20,7 +22,7 @@ from tilewright.ir.types import i64
 
 def copy_back(module: Op) -> bool:
     """Put the copies behind the nests of `module` (ttcir) that redirect stores; returns whether there is one."""
-    nests = [op for op in module.walk() if isinstance(op, Nest) and op.overlaps is not None]
+    nests = [op for op in module.ops_of(Nest) if op.overlaps is not None]
     for nest in nests:
         assert nest.block is not None, "it stands in a function"
         assert nest.overlaps is not None, "it says when to use buffers"
@@ -37,25 +39,35 @@ def _copy(nest: Nest, number: int) -> Op:
 
     A mask that the stores may have changed comes from the buffer that keeps it.
     """
-    region = Region()
-    nest.region.clone_into(region, {}, {})
-    body, ops = region.block, list(region.block)
-    store = [op for op in ops if isinstance(op, GuardedStore)][number]
-    mask, kept = store.mask, store.kept_mask
-    tile = _read(store, store.buffer)
-    masks = [] if mask is None else [mask if kept is None else _read(store, kept)]
-    body.insert(Op(OPS["tt.store"], [store.pointer, tile, *masks], (), store.attributes, (), (), store.location), store)
-    body.terminator.set_operands(())
-    for op in reversed(ops[:-1]):
-        if isinstance(op, (Clip, *SINKS)) or not any(result.uses for result in op.results):
-            op.erase()
+    store = [op for op in nest.body if isinstance(op, GuardedStore)][number]
+    mask, kept, location = store.mask, store.kept_mask, store.location
+    needed = [store.pointer] if mask is None or kept is not None else [store.pointer, mask]
+    body, copies = Block(), dict[Value, Value]()
+    for op in _makers(needed, nest.body):
+        body.append(op.clone(copies))
+    pointer, *masks = [copies.get(value, value) for value in needed]
+    tile = _read(store.buffer, body, location)
+    if kept is not None:
+        masks = [_read(kept, body, location)]
+    body.append(Op(OPS["tt.store"], [pointer, tile, *masks], (), dict(store.attributes), (), (), location))
+    body.append(Op(OPS["cpu.yield"], (), (), None, (), (), nest.body.terminator.location))
     outer = DenseArray(i64, tile_type(tile).shape[:-1])
     attributes: dict[str, Attribute] = {"mode": Keyword("rows"), "outer": outer, "optimize_size": True}
-    return Op(OPS["cpu.nest"], (), (), attributes, [region], (), nest.location)
+    return Op(OPS["cpu.nest"], (), (), attributes, [Region([body])], (), nest.location)
 
 
-def _read(store: GuardedStore, buffer: Value) -> Value:
-    """The tile in `buffer`, in front of `store`."""
-    assert store.block is not None, "it stands in a nest"
-    read = Op(OPS["cpu.read"], (buffer,), (tile_of(buffer.type),), None, (), (), store.location)
-    return store.block.insert(read, store).results[0]
+def _makers(values: Sequence[Value], body: Block) -> list[Op]:
+    """The ops of `body` that `values` are computed from, in order."""
+    needed, stack = set[Op](), list(values)
+    while stack:
+        op = stack.pop().op
+        if op is not None and op.block is body and op not in needed:
+            needed.add(op)
+            stack.extend(inputs(op))
+    return [op for op in body if op in needed]
+
+
+def _read(buffer: Value, body: Block, location: Location) -> Value:
+    """The tile in `buffer`, read at the end of `body`."""
+    read = Op(OPS["cpu.read"], (buffer,), (tile_of(buffer.type),), None, (), (), location)
+    return body.append(read).results[0]

@@ -70,7 +70,7 @@ class Matrix(NamedTuple):
 
 def copy_elision(module: Op, target: Target) -> bool:
     """Let the products of `module` (ttcir) be of matrices anywhere in memory; returns whether there is one."""
-    found = [function for function in functions_of(module) if any(isinstance(op, CpuDot) for op in function.walk())]
+    found = [function for function in functions_of(module) if bool(function.ops_of(CpuDot))]
     for function in found:
         _Products(function, target).run()
     return bool(found)
@@ -144,9 +144,12 @@ class _Products:
     def _product(self, b: LoopBuilder, op: CpuDot) -> None:
         """Build the products of a dot, one for each matrix of a batch."""
         spec, batches, places = spec_of(op), batches_of(op), (op.a, op.b, op.accumulator)
+        if op.first_turn:
+            loop = self.loops[-1]
+            spec = replace(spec, zero_init=b.compare("eq", loop.induction_variable, loop.low))
         if batches > 1:
-            with b.loop(0, batches) as loop:
-                parts = [b.offset(b.pointing(v, i8), b.mul(loop.index, stride_bytes(v))) for v in places]
+            with b.loop(0, batches) as each:
+                parts = [b.offset(b.pointing(v, i8), b.mul(each.index, stride_bytes(v))) for v in places]
                 put_matmul(b, spec, parts, ())
             return
         soon = [self._prefetch(b, v) for v in (op.a, op.b)]

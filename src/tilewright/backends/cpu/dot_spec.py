@@ -12,9 +12,9 @@ from tilewright.dialects.cpu import CpuDot, Matmul, tile_of
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value
-from tilewright.ir.types import i64
+from tilewright.ir.types import i1, i64
 
-FLAGS = ("a_transposed", "b_transposed", "zero_init")
+FLAGS = ("a_transposed", "b_transposed")
 
 
 def spec_of(op: CpuDot) -> DotSpec:
@@ -63,6 +63,7 @@ def put_matmul(b: LoopBuilder, spec: DotSpec, places: Sequence[Value], soon: Seq
     attributes |= {name: True for name in FLAGS if getattr(spec, name)} | ({"soon_extents": extents} if soon else {})
     operands = [b.pointing(place, type) for place, type in zip(places, types, strict=True)]
     operands += [b.number(number) for number in numbers]
+    operands.append(b.constant(spec.zero_init, i1) if isinstance(spec.zero_init, bool) else spec.zero_init)
     operands += [value for tile in soon for value in (tile.pointer, b.number(tile.row_stride))]
     b.do("cpu.matmul", operands, attributes)
 
@@ -71,6 +72,7 @@ def spec_of_matmul(op: Matmul) -> tuple[DotSpec, list[Prefetch]]:
     """The request that `put_matmul` was given: numbers that are constants are known."""
     m, n, k = op.shape
     a, b, c = (pointee_type(value.type) for value in (op.a, op.b, op.sums))
+    zero_init = known(op.zero_init)
     spec = DotSpec(
         m=m,
         n=n,
@@ -88,7 +90,7 @@ def spec_of_matmul(op: Matmul) -> tuple[DotSpec, list[Prefetch]]:
         depth=None if known(op.depth) == k else offset_of(op.depth),
         rows=None if known(op.rows) == m else op.rows,
         columns=None if known(op.columns) == n else op.columns,
-        zero_init=op.zero_init,
+        zero_init=op.zero_init if zero_init is None else bool(zero_init),
     )
     tiles = zip(op.soon[::2], op.soon[1::2], op.soon_extents[::2], op.soon_extents[1::2], strict=True)
     return spec, [Prefetch(place, offset_of(stride), rows, bytes) for place, stride, rows, bytes in tiles]

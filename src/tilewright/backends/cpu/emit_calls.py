@@ -18,6 +18,8 @@ from tilewright.backends.cpu.emit_control import may_leave, only_waits
 from tilewright.backends.cpu.emit_reports import Places, Site, may_report
 from tilewright.backends.llvm.spelling import element_of
 from tilewright.backends.llvm.writer import LlvmWriter, Typed
+from tilewright.dialects.scf import While
+from tilewright.dialects.traits import Loop
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type
 from tilewright.transforms.functions import functions_of, is_public
@@ -54,8 +56,8 @@ class Shared(NamedTuple):
     """
 
     names: dict[str, str]
-    polling: set[Op]
-    waiting: set[Op]
+    polling: set[Loop]
+    waiting: set[While]
     reporting: set[str]
     leaving: set[str]
     sites: list[Site]
@@ -70,8 +72,8 @@ def shared_by(module: Op, polled: Sequence[str]) -> Shared:
         polled: names of the loops in which programs look whether their launch is still wanted.
     """
     functions = functions_of(module)
-    polling = {op for op in module.walk() if op.name in polled}
-    waiting = {op for op in module.walk() if only_waits(op)}
+    polling = {op for op in module.ops_of(Loop) if op.name in polled}
+    waiting = {op for op in module.ops_of(While) if only_waits(op)}
     reporting = {f.symbol for f in functions if may_report(f, module)}
     leaving = reporting | {f.symbol for f in functions if may_leave(f, module, polled)}
     return Shared(called_names(module), polling, waiting, reporting, leaving, [], [])

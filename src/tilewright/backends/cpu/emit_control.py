@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.cpu import CpuDot, GuardedStore, Report
 from tilewright.dialects.scf import While
-from tilewright.dialects.traits import Atomic
+from tilewright.dialects.traits import Atomic, Loop
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
@@ -38,14 +38,14 @@ _WORK = (Call, CpuDot, GuardedStore, Load, Report, Store)
 
 def may_leave(function: Op, module: Op, polled: Sequence[str]) -> bool:
     """Whether a program can end within `function` because its launch does. Prints and assertions do not count."""
-    if any(op.name in polled for op in function.walk()):
+    if any(op.name in polled for op in function.ops_of(Loop)):
         return True
     return any(may_leave(callee, module, polled) for callee in callees_of(function, module))
 
 
 def waits(function: Op, module: Op) -> bool:
     """Whether a loop of `function`, or of one that it calls, may go on until another program has done something."""
-    loops = [op for op in function.walk() if isinstance(op, While)]
+    loops = function.ops_of(While)
     if any(_looks_at_others(op, module) for loop in loops for op in loop.walk()):
         return True
     return any(waits(callee, module) for callee in callees_of(function, module))

@@ -81,7 +81,7 @@ class FunctionEmitter(LoopEmitter):
         self.control: Control | None = None
         self.listener: Listener | None = None
         self.number, self.taken = "", ""
-        self.prologue_ops = [op for op in function.walk() if isinstance(op, _PROLOGUE_OPS)]
+        self.prologue_ops = function.ops_of(_PROLOGUE_OPS)
 
     def emit(self, name: str) -> None:
         """Write the kernel: a loop over programs."""

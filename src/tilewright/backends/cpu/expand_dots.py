@@ -25,7 +25,7 @@ def expand_dots(module: Op, target: Target) -> bool:
     """Replace the products in `module` by loops for `target`; returns whether there were any."""
     found = False
     for function in functions_of(module):
-        products = [op for op in function.walk() if isinstance(op, Matmul)]
+        products = function.ops_of(Matmul)
         b = LoopBuilder(Block(), entry=function.body)
         for op in products:
             b.location = op.location

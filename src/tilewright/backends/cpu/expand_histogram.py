@@ -16,7 +16,7 @@ from tilewright.transforms.op_builder import OpBuilder
 
 def expand_histogram(module: Op) -> bool:
     """Replace every tt.histogram; returns whether there is one."""
-    found = [op for op in module.walk() if isinstance(op, Histogram)]
+    found = module.ops_of(Histogram)
     for op in found:
         _expand(op)
     return bool(found)

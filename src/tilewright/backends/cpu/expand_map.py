@@ -26,7 +26,7 @@ def expand_map(module: Op) -> bool:
     Raises:
         Unsupported: a function of elements has effects, or calls one that is not inlined.
     """
-    found = [op for op in module.walk() if isinstance(op, MapElementwise)]
+    found = module.ops_of(MapElementwise)
     for op in found:
         pack = op.pack
         results = _applied(op, [piece for tile in op.sources for piece in _split(op, tile, pack)])

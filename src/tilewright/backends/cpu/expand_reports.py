@@ -27,14 +27,13 @@ from tilewright.transforms.op_builder import OpBuilder
 
 def expand_reports(module: Op) -> None:
     """Replace every tt.assert and tt.print."""
-    for op in list(module.walk()):
-        if isinstance(op, Fold) and (checks := [inner for inner in op.combine if isinstance(inner, Assert)]):
+    for op in module.ops_of(Fold):
+        if checks := [inner for inner in op.combine if isinstance(inner, Assert)]:
             _assert_results(op, checks)
-    for op in list(module.walk()):
-        if isinstance(op, Assert):
-            _expand_assert(op)
-        elif isinstance(op, Print):
-            _expand_print(op)
+    for assertion in module.ops_of(Assert):
+        _expand_assert(assertion)
+    for output in module.ops_of(Print):
+        _expand_print(output)
 
 
 # ---------------------------------------------------------------------- assertions

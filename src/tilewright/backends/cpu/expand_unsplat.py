@@ -14,7 +14,7 @@ from tilewright.ir.types import TensorType, Type, i32
 
 def expand_unsplat(module: Op) -> bool:
     """Replace every tt.unsplat; returns whether there is one."""
-    found = [op for op in module.walk() if isinstance(op, Unsplat)]
+    found = module.ops_of(Unsplat)
     for op in found:
         assert op.block is not None
         element = op.result.type

@@ -43,7 +43,7 @@ from tilewright.backends.cpu.costs import (
 )
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, erase_dead, reads_elsewhere
-from tilewright.dialects.cpu import Accumulate, Read, Report, Write, buffer_type
+from tilewright.dialects.cpu import Accumulate, Network, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_memory import Load, Store
@@ -255,7 +255,7 @@ class Planner:
             if self.open is not None and (self.open.clobbers or any(v in self.open.pending for v in op.operands)):
                 self.close(before=op)
             return
-        if isinstance(op, Report):
+        if isinstance(op, (Network, Report)):
             self.close(before=op)
         else:
             self.keep_loads(op)

@@ -25,7 +25,7 @@ def if_conversion(module: Op) -> bool:
     Raises:
         Unsupported: there is a loop in one, or in a branch something that has effects.
     """
-    found = [op for op in module.walk() if isinstance(op, Fold)]
+    found = module.ops_of(Fold)
     for op in found:
         _flatten(op.combine, is_pure=False)
     return bool(found)

@@ -27,7 +27,7 @@ SHORT_ROW = 4
 
 def join_rows(module: Op, target: Target) -> bool:
     """Tell the nests of `module` (ttcir) how many rows they take at once; returns whether one takes several."""
-    found = {op: _rows(op, target) for op in module.walk() if isinstance(op, NestOp) and _is_simple(op)}
+    found = {op: _rows(op, target) for op in module.ops_of(NestOp) if _is_simple(op)}
     for nest, rows in found.items():
         nest.mark(together=rows)
     return any(rows > 1 for rows in found.values())

@@ -38,7 +38,7 @@ def keep_lanes(module: Op) -> bool:
     """Keep what the rows of the marked loops of `module` share, where that pays off; returns whether there are any."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, For) and ROWS in op.attributes]
+        loops = [op for op in function.ops_of(For) if ROWS in op.attributes]
         builder = LoopBuilder(Block(), entry=function.body) if loops else None
         for rows in loops:
             assert builder is not None, "there are loops"

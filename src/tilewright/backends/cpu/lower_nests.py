@@ -60,5 +60,5 @@ def lower_nest(b: LoopBuilder, op: NestOp, hoisted: Hoisted) -> list[Value]:
             c.ends = numbers if sink.elide_copy else None
             c.seen |= {(sink.buffer, axis): number for axis, number in enumerate(numbers)}
     c.programs = 1 if op.programs is None else operand_of(op.programs)
-    c.mixes = sum(isinstance(inner, Load) for inner in op.walk()) > 1
+    c.mixes = len(op.ops_of(Load)) > 1
     return NestBuilder(c, nest).build()

@@ -69,7 +69,7 @@ def merge_programs(module: Op) -> bool:
     found = False
     for function in functions_of(module):
         if is_public(function) and _runs_one_nest(function.body):
-            for nest in [op for op in function.walk() if isinstance(op, Nest)]:
+            for nest in function.ops_of(Nest):
                 found |= _Merging(function, nest).run()
     return found
 

@@ -30,6 +30,7 @@ from tilewright.backends.cpu.expand_histogram import expand_histogram
 from tilewright.backends.cpu.expand_map import expand_map
 from tilewright.backends.cpu.expand_reports import expand_reports
 from tilewright.backends.cpu.expand_unsplat import expand_unsplat
+from tilewright.backends.cpu.first_turn import first_turn
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
@@ -38,6 +39,8 @@ from tilewright.backends.cpu.keep_lanes import keep_lanes
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
+from tilewright.backends.cpu.network.expand import expand_networks
+from tilewright.backends.cpu.network.find import find_networks
 from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
@@ -157,6 +160,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         single_trips,
         *(() if interruptible else (interchange,)),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
+        Pass("find_networks", partial(find_networks, target=target), "steps of sorts share a buffer"),
         Pass(
             "fuse_loops",
             partial(fuse_loops, dots=dots, vector_bits=target.vector_bits),
@@ -184,6 +188,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("merge_programs", merge_programs, "programs whose rows go on in the next one are one"),
         Pass("clip_to_mask", clip_to_mask, "once nests have their versions: loops that count lanes end with these"),
         Pass("seen_lanes", seen_lanes, "what nobody sees is neither computed nor copied"),
+        Pass("first_turn", first_turn, "once zeros know how much of them is seen: products begin with them"),
         Pass(
             "copy_elision",
             partial(copy_elision, target=target),
@@ -194,6 +199,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("copy_back", copy_back, "behind versions, some of which need none, and widths: one element at a time"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
+        Pass("expand_networks", partial(expand_networks, target=target), "sorts are minima and maxima of vectors"),
         Pass("keep_lanes", keep_lanes, "what all rows of a nest share is computed once"),
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
@@ -230,7 +236,7 @@ def inline_tiles(module: Op) -> None:
 
 def _workspace(module: Op, target: Target) -> int:
     """Bytes that the micro-kernels need."""
-    return max((_workspace_of(op, target) for op in module.walk() if isinstance(op, CpuDot)), default=0)
+    return max((_workspace_of(op, target) for op in module.ops_of(CpuDot)), default=0)
 
 
 def _workspace_of(dot: CpuDot, target: Target) -> int:

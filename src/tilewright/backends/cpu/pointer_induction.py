@@ -38,7 +38,7 @@ class Shift(NamedTuple):
 def pointer_induction(module: Op) -> None:
     """Apply the rewrite above to every carried tile of every scf.for; inner loops first."""
     _join_shifts(module)
-    for loop in reversed([op for op in module.walk() if isinstance(op, For)]):
+    for loop in reversed(module.ops_of(For)):
         for index in range(len(loop.results)):
             if isinstance(loop.results[index].type, TensorType):
                 _carry_offset(loop, index)
@@ -47,7 +47,7 @@ def pointer_induction(module: Op) -> None:
 def _join_shifts(module: Op) -> None:
     """(tile + a) + b  →  tile + (a + b), for numbers a and b."""
     known: dict[Value, tuple[Value, Value]] = {}
-    for op in [op for op in module.walk() if isinstance(op, (AddPtr, Binary)) and is_tile(op.result)]:
+    for op in [op for op in module.ops_of((AddPtr, Binary)) if is_tile(op.result)]:
         shift = _shift_of(op.result)
         first = None if shift is None else _shift_of(shift.tile)
         if shift is None or first is None or first.op.name != op.name:

@@ -57,7 +57,7 @@ def prefetch_rows(module: Op, target: Target) -> bool:
     """Ask in the parallel loops of `module` for what the next run loads; returns whether any does."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, Parallel)]
+        loops = function.ops_of(Parallel)
         builder, loaded = InvariantBuilder(function), set[Value]()
         for loop in loops:
             loads = [op for op in loop.body if isinstance(op, Load)]

@@ -26,6 +26,7 @@ from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import TensorType
+from tilewright.support.cached_property import cached_property
 
 
 class Nest:
@@ -35,23 +36,39 @@ class Nest:
         self.op, self.body = op, op.body
         self.outer, self.mode, self.axis = op.outer, op.mode, op.axis
         self.sinks: list[Op] = [o for o in self.body if isinstance(o, SINKS)]
-        self.closures = {sink: self.closure(sink) for sink in self.sinks}
-        self._loading = {sink for sink in self.sinks if any(isinstance(op, Load) for op in self.closures[sink])}
-        self._reads = {sink: [op for op in self.closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
-        self.phases = self._phases()
+        self.phases = self._phases() if self._has_waits() else dict.fromkeys(self.sinks, 0)
+
+    @cached_property
+    def closures(self) -> dict[Op, dict[Op, None]]:
+        """What each sink is computed from: `closure`."""
+        return {sink: self.closure(sink) for sink in self.sinks}
+
+    @cached_property
+    def _loading(self) -> set[Op]:
+        return {sink for sink in self.sinks if any(isinstance(op, Load) for op in self.closures[sink])}
+
+    @cached_property
+    def _reads(self) -> dict[Op, list[Read]]:
+        return {sink: [op for op in self.closure(sink, Reduce) if isinstance(op, Read)] for sink in self.sinks}
 
     def closure(self, user: Op, ends: type[Op] | UnionType = Reduce | Accumulate) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
-        stack = list(user.operands)
+        body, stack = self.body, list(user.operands)
         while stack:
             op = stack.pop().op
-            if op is None or op in seen or op.block is not self.body:
+            if op is None or op in seen or op.block is not body:
                 continue
             seen[op] = None
             if not isinstance(op, ends):
                 stack.extend(inputs(op))
         return seen
+
+    def _has_waits(self) -> bool:
+        """Whether a sink may have to wait for a reduction, or for a write to a buffer that is read."""
+        if any(isinstance(sink, Reduce) for sink in self.sinks):
+            return True
+        return any(isinstance(sink, Write) for sink in self.sinks) and any(isinstance(op, Read) for op in self.body)
 
     def _phases(self) -> dict[Op, int]:
         """The first phase that each sink may run in: what one waits for only grows, until nothing changes."""
@@ -127,9 +144,8 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
 
 def split_reductions(module: Op) -> None:
     """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
-    for op in list(module.walk()):
-        if isinstance(op, NestOp):
-            _spill(Nest(op))
+    for op in module.ops_of(NestOp):
+        _spill(Nest(op))
 
 
 def _spill(nest: Nest) -> None:

@@ -62,7 +62,7 @@ class _Function:
         self.written: set[Value] = set()
         self.numbers: dict[tuple[Value, int, Block], Value] = {}
         self._stores: dict[Value, list[Shown]] = {}
-        for buffer in filter(None, map(_filled, reversed(list(function.walk())))):
+        for buffer in filter(None, map(_filled, reversed(function.ops_of((Write, CpuDot))))):
             if buffer not in self._stores:
                 self._stores[buffer] = stores_of(buffer, self._stores)
 

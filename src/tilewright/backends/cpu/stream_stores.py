@@ -70,7 +70,7 @@ def stream_stores(module: Op, target: Target) -> bool:
     """Choose how the loops of `module` that only store do so; returns whether there were any."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, Parallel) and STORED in op.attributes]
+        loops = [op for op in function.ops_of(Parallel) if STORED in op.attributes]
         builder = InvariantBuilder(function)
         for loop in loops:
             builder.in_front_of(loop)

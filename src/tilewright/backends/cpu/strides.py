@@ -92,7 +92,7 @@ def run_time_strides(op: Op) -> list[Value]:
 
     They are arguments, mostly, that Triton does not specialise (`stride: int`), and which are 1 nearly always.
     """
-    return run_time_strides_of(access for access in op.walk() if isinstance(access, ACCESSES))
+    return run_time_strides_of(op.ops_of(ACCESSES))
 
 
 def run_time_strides_of(accesses: Iterable[PointerAccess]) -> list[Value]:

@@ -45,7 +45,7 @@ def unroll_and_jam(module: Op) -> bool:
     """Turn the parallel loops of `module` into loops and straight code; returns whether there were any."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, Parallel)]
+        loops = function.ops_of(Parallel)
         builder = LoopBuilder(function.body) if loops else None
         for loop in loops:
             assert builder is not None, "there are loops"
@@ -60,6 +60,7 @@ class _Unrolled:
     Attributes:
         turns: how many of its turns become one.
         straight: these are all that there are.
+        moves: the one turn that is built takes the ops themselves, not copies of them.
     """
 
     def __init__(self, builder: LoopBuilder, loop: Parallel) -> None:
@@ -72,6 +73,7 @@ class _Unrolled:
         self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step
         self.combines = {op: Combine(in_order(op, loop)) for op in loop.reductions}
         self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
+        self.moves = self.turns == 1 and not self.straight and None not in self.identities.values()
 
     def build(self) -> None:
         """Put what the loop becomes in its place."""
@@ -134,7 +136,10 @@ class _Unrolled:
         found: Found = {reduction: [] for reduction in self.combines}
         stores: list[tuple[Op, dict[Value, Value]]] = []
         for turn in range(self.turns):
-            mapping = {self.loop.induction_variable: b.add(index, turn * self.step)}
+            number = b.add(index, turn * self.step)
+            mapping = {self.loop.induction_variable: number}
+            if self.moves:
+                self.loop.induction_variable.replace_by(number)
             for op in ops:
                 b.location = op.location
                 if isinstance(op, Reduce):
@@ -144,8 +149,15 @@ class _Unrolled:
                 elif not isinstance(op, Prefetch) or self._begins_line(op, turn):
                     self._copy(op, mapping)
         for op, mapping in stores:
-            b.append(op.clone(mapping))
+            b.append(self._taken(op, mapping))
         return found
+
+    def _taken(self, op: Op, mapping: dict[Value, Value]) -> Op:
+        """The op that stands for `op` in a turn."""
+        if not self.moves:
+            return op.clone(mapping)
+        op.unlink()
+        return op
 
     def _begins_line(self, op: Prefetch, turn: int) -> bool:
         """Whether what the turn asks for is not in the cache line of the turn before."""
@@ -156,7 +168,7 @@ class _Unrolled:
         if fold is not None and any(known(mapping.get(value, value)) is not None for value in op.operands):
             mapping[op.result] = fold(self.b, op, [mapping.get(value, value) for value in op.operands])
         else:
-            self.b.append(op.clone(mapping))
+            self.b.append(self._taken(op, mapping))
 
 
 def _is_multiple(number: Operand, factor: int) -> bool:

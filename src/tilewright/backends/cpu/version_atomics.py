@@ -34,7 +34,7 @@ def version_atomics(module: Op) -> bool:
     """Give the nests of `module` (ttcir) their versions; returns whether there are any."""
     found = False
     for function in functions_of(module):
-        nests = [op for op in function.walk() if isinstance(op, Nest)] if is_public(function) else []
+        nests = function.ops_of(Nest) if is_public(function) else []
         for nest in nests:
             if any(_competing(nest)):
                 _write_twice(LoopBuilder(Block(), entry=function.body), nest)

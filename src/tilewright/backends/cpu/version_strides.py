@@ -35,10 +35,9 @@ def version_strides(module: Op) -> bool:
     """Give the nests of `module` (ttcir) their versions; returns whether there were any nests."""
     found = False
     for function in functions_of(module):
-        ops = list(function.walk())
-        nests = [op for op in ops if isinstance(op, Nest) and op.copy is None]
+        nests = [op for op in function.ops_of(Nest) if op.copy is None]
         builder = LoopBuilder(Block(), entry=function.body)
-        sinks = Counter(_loop_around(op) for op in ops if isinstance(op, SINKS)) if nests else {}
+        sinks = Counter(map(_loop_around, function.ops_of(SINKS))) if nests else {}
         for nest in nests:
             is_crowded = sinks[_loop_around(nest)] > CODE_SIZE_BUDGET
             nest.mark(runs=_runs_of(nest, function), optimize_size=is_crowded)

@@ -17,7 +17,7 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.vector import DotAccumulate, MatrixAccumulate, lanes_of
 
 
-class Instruction(NamedTuple):
+class ProductInstruction(NamedTuple):
     """LLVM's names for an instruction.
 
     Attributes:
@@ -32,24 +32,24 @@ class Instruction(NamedTuple):
 
 
 INSTRUCTIONS = {
-    ("x86", "bfloat", False): Instruction({n: f"llvm.x86.avx512bf16.dpbf16ps.{32 * n}" for n in (4, 8, 16)}),
-    ("x86", "i8", True): Instruction({n: f"llvm.x86.avx512.vpdpbusd.{32 * n}" for n in (4, 8, 16)}),
-    ("x86", "i16", False): Instruction(
+    ("x86", "bfloat", False): ProductInstruction({n: f"llvm.x86.avx512bf16.dpbf16ps.{32 * n}" for n in (4, 8, 16)}),
+    ("x86", "i8", True): ProductInstruction({n: f"llvm.x86.avx512.vpdpbusd.{32 * n}" for n in (4, 8, 16)}),
+    ("x86", "i16", False): ProductInstruction(
         {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"},
         accumulates=False,
     ),
-    ("neon", "bfloat", False): Instruction({4: "llvm.aarch64.neon.bfdot.v4f32.v8bf16"}),
-    ("neon", "i8", False): Instruction({4: "llvm.aarch64.neon.sdot.v4i32.v16i8"}),
-    ("sve", "bfloat", False): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfdot"), scalable=True),
-    ("sve", "i8", False): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.sdot.nxv4i32"), scalable=True),
+    ("neon", "bfloat", False): ProductInstruction({4: "llvm.aarch64.neon.bfdot.v4f32.v8bf16"}),
+    ("neon", "i8", False): ProductInstruction({4: "llvm.aarch64.neon.sdot.v4i32.v16i8"}),
+    ("sve", "bfloat", False): ProductInstruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfdot"), scalable=True),
+    ("sve", "i8", False): ProductInstruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.sdot.nxv4i32"), scalable=True),
 }
 """Instructions that multiply row by row, by machines, element and whether the integers in `a` have no sign."""
 
 MATRICES = {
-    ("neon", "bfloat"): Instruction({4: "llvm.aarch64.neon.bfmmla"}),
-    ("neon", "i8"): Instruction({4: "llvm.aarch64.neon.smmla.v4i32.v16i8"}),
-    ("sve", "bfloat"): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfmmla"), scalable=True),
-    ("sve", "i8"): Instruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.smmla.nxv4i32"), scalable=True),
+    ("neon", "bfloat"): ProductInstruction({4: "llvm.aarch64.neon.bfmmla"}),
+    ("neon", "i8"): ProductInstruction({4: "llvm.aarch64.neon.smmla.v4i32.v16i8"}),
+    ("sve", "bfloat"): ProductInstruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.bfmmla"), scalable=True),
+    ("sve", "i8"): ProductInstruction(dict.fromkeys((8, 16), "llvm.aarch64.sve.smmla.nxv4i32"), scalable=True),
 }
 """Instructions that multiply two rows by two columns, by family of machines and element."""
 
@@ -67,7 +67,7 @@ def accumulate_matrices(w: LlvmWriter, op: MatrixAccumulate, a: str, b: str, acc
 
 
 def _accumulate(
-    w: LlvmWriter, op: DotAccumulate | MatrixAccumulate, by: Instruction, a: str, b: str, accumulator: str
+    w: LlvmWriter, op: DotAccumulate | MatrixAccumulate, by: ProductInstruction, a: str, b: str, accumulator: str
 ) -> str:
     element, lanes = element_of(op.a.type), lanes_of(op.result.type)
     names, accumulates, scalable = by

@@ -121,9 +121,9 @@ def symbol(name: str) -> str:
 
 
 @cache
-def iota(lanes: int, element: str = "i32", start: int = 0) -> str:
-    """`start, start + 1, …` per lane."""
-    return constant_vector(range(start, start + lanes), element)
+def iota(lanes: int, element: str = "i32") -> str:
+    """`0, 1, …` per lane."""
+    return constant_vector(range(lanes), element)
 
 
 def _double_bits(value: float) -> int:

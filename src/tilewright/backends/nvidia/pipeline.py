@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.analysis.value_flow import stored_arguments
 from tilewright.backends.llvm import nvptx
 from tilewright.backends.nvidia import ptx_text
@@ -26,26 +24,15 @@ from tilewright.backends.nvidia.targets import Device
 from tilewright.backends.nvidia.tools import find_libdevice
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY_COLUMNS
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, integer_in
 from tilewright.ir.pass_manager import Pass, verify_after
 from tilewright.ir.types import TensorDescType, i32
 from tilewright.layouts.encodings import NvmmaShared, encoding
 from tilewright.support import knobs
 from tilewright.support.diagnostics import OutOfResources
 from tilewright.transforms.functions import functions_of, is_public
-from tilewright.transforms.gpu.allocate_memory import (
-    allocate_global_scratch,
-    allocate_shared_memory,
-    allocate_tensor_memory,
-)
-from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
-from tilewright.transforms.gpu.combine_select_if import nested_selects
-from tilewright.transforms.gpu.cta_local_layouts import cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.gluon_pipeline import GLUON_PASSES
-from tilewright.transforms.gpu.membar import membar
-from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
-from tilewright.transforms.gpu.proxy_fences import proxy_fences
-from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barriers
+from tilewright.transforms.gpu.pipeline import TtgirOptions, memory_passes, ttgir_passes
 from tilewright.transforms.gpu.tile_ops import target_of
 from tilewright.transforms.gpu.tma_lowering import PADDED_FP4, SWIZZLE_MODES, box_of, element_type
 from tilewright.transforms.pipeline import device_passes, run_stage
@@ -100,7 +87,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
         OutOfResources: a program needs more shared memory than the device gives it.
     """
     _settle_target(module, device)
-    _run(module, _placing(device.capability, options.insert_fences), facts)
+    _run(module, memory_passes(device.capability, fences=options.insert_fences), facts)
     target = Target(
         capability=device.capability,
         ptx=_ptx_version(options, device),
@@ -112,7 +99,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     facts.update(lowered.facts)
     facts["entry"] = facts["name"]
     facts["shared"] = max(facts["shared"], options.min_shared_mem or 0)
-    facts["tmem_size"] = _number(module, TENSOR_MEMORY_COLUMNS)
+    facts["tmem_size"] = integer_in(module, TENSOR_MEMORY_COLUMNS) or 0
     facts["cluster_dims"] = [options.num_ctas, 1, 1]
     if facts["shared"] > device.shared_limit:
         raise OutOfResources(facts["shared"], device.shared_limit, "shared memory")
@@ -126,11 +113,6 @@ def _settle_target(module: Op, device: Device) -> None:
         raise ValueError(f"the module is for {given}, and the target is {wanted}")
     defaults = {"ttg.num-ctas": Number(1, i32), "ttg.threads-per-warp": Number(32, i32)}
     module.attributes = {**defaults, **module.attributes, "ttg.target": wanted}
-
-
-def _number(module: Op, name: str) -> int:
-    value = module.attributes.get(name)
-    return int(value.value) if isinstance(value, Number) else 0
 
 
 def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Device) -> str:
@@ -182,23 +164,6 @@ def _ptxas_flags(options: CudaOptions) -> list[str]:
 
 def _ptx_version(options: CudaOptions, device: Device) -> int:
     return options.ptx_version or device.ptx
-
-
-def _placing(capability: int, fences: bool = True) -> tuple[Pass, ...]:
-    """The passes that place shared memory, conversions included; barriers depend on what lies in one place."""
-    scratch = scratch_bytes_on(capability)
-    return (
-        Pass("nested_selects", nested_selects),
-        Pass("cta_local_layouts", cta_local_layouts),
-        Pass("packs_in_threads", packs_in_threads),
-        Pass("allocate_global_scratch", allocate_global_scratch),
-        Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
-        Pass("allocate_tensor_memory", allocate_tensor_memory),
-        Pass("cluster_barriers", partial(cluster_barriers, scratch=scratch)),
-        *((Pass("proxy_fences", partial(proxy_fences, scratch=scratch)),) if fences else ()),
-        Pass("membar", partial(membar, scratch=scratch)),
-        Pass("tensor_memory_barriers", partial(tensor_memory_barriers, scratch=scratch)),
-    )
 
 
 def _run(module: Op, passes: Sequence[Pass], facts: dict[str, Any]) -> None:

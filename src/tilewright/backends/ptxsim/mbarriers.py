@@ -60,13 +60,13 @@ class Barrier:
 
 @dataclass(eq=False)
 class Pending:
-    """Something asynchronous that has still to happen, and to tell its barrier."""
+    """The rest of an asynchronous instruction: what it still has to do before it arrives at its barrier."""
 
     barrier: Barrier
     run: Callable[[], None]
 
     def finish(self) -> None:
-        """Let it happen, unless it has."""
+        """Do the rest, unless it is done, and arrive."""
         if self in self.barrier.landings:
             self.barrier.landings.remove(self)
             self.run()
@@ -103,7 +103,7 @@ class MBarriers:
         self.barriers[key] = Barrier(count, count, nothing, nothing)
 
     def invalidate(self, key: Key, lane: int) -> None:
-        """The barrier's bytes are free again."""
+        """Remove a barrier: its bytes are free again."""
         barrier = self.at(key, lane)
         if barrier.landings or barrier.bytes:
             self.machine.fail("mbarrier", "an asynchronous instruction will still signal this mbarrier", lane)
@@ -114,11 +114,11 @@ class MBarriers:
         self.at(key, lane).bytes += size
 
     def arrive(self, key: Key, lane: int, count: int = 1) -> None:
-        """A lane arrives, `count` times."""
+        """Let a lane arrive `count` times."""
         self._arrive(key, lane, count, self.machine.clocks.publish([self.machine.warp[lane]]))
 
     def arrive_later(self, keys: Sequence[Key], lane: int, land: Landing) -> list[Pending]:
-        """An asynchronous instruction of a lane will do something, and arrive at some barriers then."""
+        """Record that an asynchronous instruction of a lane will call `land`, and then arrive at some barriers."""
         known, time = self._publish(lane)
 
         def finish(key: Key) -> None:
@@ -128,7 +128,7 @@ class MBarriers:
         return [self._later(key, lane, partial(finish, key)) for key in keys]
 
     def bytes_later(self, key: Key, lane: int, size: int, land: Landing) -> Pending:
-        """An asynchronous copy of a lane will do something, and bring so many bytes then."""
+        """Record that an asynchronous copy of a lane will call `land`, and then bring `size` bytes."""
         known, time = self._publish(lane)
 
         def finish() -> None:
@@ -206,7 +206,7 @@ class MBarriers:
             self.machine.changes += 1
 
     def land_all(self) -> None:
-        """At the end of the kernel everything lands."""
+        """Let all asynchronous instructions finish, at the end of the kernel."""
         for barrier in self.barriers.values():
             self.land(barrier)
 

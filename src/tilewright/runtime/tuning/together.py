@@ -16,7 +16,6 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from time import perf_counter
 from typing import Any
 
 from tilewright.backends.llvm.machine import host_identity
@@ -24,7 +23,7 @@ from tilewright.runtime import waiting
 from tilewright.runtime.async_compile import AsyncCompileMode, active_mode
 from tilewright.runtime.build import compiler_identity, cpu_target
 from tilewright.runtime.cache.remote import opened, sealed
-from tilewright.runtime.compile_task import COMPILED, FAILED, FOUND, REFUSED, UNKEPT, Report, pickled, worker_name
+from tilewright.runtime.compile_task import COMPILED, FOUND, REFUSED, UNKEPT, Report, pickled, reported
 from tilewright.runtime.tuning.autotuner import Autotuner, Tuning
 from tilewright.runtime.tuning.trials import Call
 from tilewright.support import knobs
@@ -141,13 +140,8 @@ class ArrivedTuneTask:
         self.content, self.digest = content, digest
 
     def __call__(self) -> Report:
-        begin = perf_counter()
         active_mode.set(None)  # a process that was forked in the block of a mode has it, and nobody who compiles
-        try:
-            status, why = self._outcome()
-        except Exception as error:  # noqa: BLE001 - who waits measures itself, and meets the same error
-            status, why = FAILED, f"{type(error).__name__}: {error}"
-        return Report(status, why, perf_counter() - begin, worker_name())
+        return reported(self._outcome)
 
     def _outcome(self) -> tuple[str, str]:
         try:

@@ -26,7 +26,7 @@ from tilewright.dialects.ttg_memory import MemDescView
 from tilewright.dialects.ttg_program import GlobalScratchAlloc
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemSubslice
 from tilewright.ir.attributes import Attribute, Number
-from tilewright.ir.core import Op, buffer_type
+from tilewright.ir.core import Op, buffer_type, integer_in
 from tilewright.ir.types import i32
 from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.support.diagnostics import OutOfResources
@@ -69,9 +69,7 @@ def allocate_tensor_memory(module: Op) -> bool:
         raise OutOfResources(needed, MAX_COLUMNS, "tensor memory")
     dealt_out = max(MIN_COLUMNS, 1 << (needed - 1).bit_length())
     module.attributes[TENSOR_MEMORY_COLUMNS] = Number(dealt_out, i32)
-    shared = module.attributes.get(SHARED_BYTES)
-    used = int(shared.value) if isinstance(shared, Number) else 0
-    module.attributes[SHARED_BYTES] = Number(max(used, ADDRESS_BYTES), i32)
+    module.attributes[SHARED_BYTES] = Number(max(integer_in(module, SHARED_BYTES) or 0, ADDRESS_BYTES), i32)
     return True
 
 
@@ -121,10 +119,10 @@ def allocate_global_scratch(module: Op) -> bool:
     functions = {function.symbol: function for function in functions_of(module)}
     for function in functions.values():
         _place(function, functions)
-    needs = [function.attributes for function in functions.values() if is_public(function)]
+    kernels = [function for function in functions.values() if is_public(function)]
     for name in (SCRATCH_SIZE, SCRATCH_ALIGNMENT):
-        module.attributes[name] = Number(max((_bytes_of(own[name]) for own in needs), default=0), i32)
-    return _bytes_of(module.attributes[SCRATCH_SIZE]) > 0
+        module.attributes[name] = Number(max((integer_in(kernel, name) or 0 for kernel in kernels), default=0), i32)
+    return bool(integer_in(module, SCRATCH_SIZE))
 
 
 def _place(function: Op, functions: Mapping[str, Op]) -> None:
@@ -150,9 +148,4 @@ def _need(op: Op, functions: Mapping[str, Op]) -> tuple[int, int]:
         return 0, 1
     callee = functions[op.callee]
     _place(callee, functions)
-    return _bytes_of(callee.attributes[SCRATCH_SIZE]), _bytes_of(callee.attributes[SCRATCH_ALIGNMENT])
-
-
-def _bytes_of(attribute: object) -> int:
-    assert isinstance(attribute, Number), "sizes are numbers"
-    return int(attribute.value)
+    return integer_in(callee, SCRATCH_SIZE) or 0, integer_in(callee, SCRATCH_ALIGNMENT) or 1

@@ -109,7 +109,7 @@ LARGE = 128
 
 
 def nested_selects(module: Op) -> None:
-    """Rewrite a module of TTGIR as above, in place."""
+    """Let branches yield what selects of large tiles in their arms choose."""
     for op in [op for op in module.walk() if isinstance(op, Select)]:
         if _is_large(op.result):
             _merge(op)

@@ -56,7 +56,7 @@ BLOCK = ("block",)
 
 
 def cta_local_layouts(module: Op) -> None:
-    """Rewrite a module of TTGIR as above, in place."""
+    """Give each block the whole of a tile that it scans, gathers from or counts."""
     for op in list(module.walk()):
         if op.name in _RULES and workers_of(op).ctas > 1:
             _RULES[op.name](op)
@@ -98,7 +98,7 @@ _RULES: Mapping[str, Callable[[Any], None]] = {"tt.gather": _gather, "tt.histogr
 
 
 def packs_in_threads(module: Op) -> None:
-    """Rewrite a module of TTGIR as above, in place."""
+    """Give functions of packs of elements tiles whose threads hold whole packs."""
     for op in [op for op in module.walk() if isinstance(op, MapElementwise)]:
         if not _holds_packs(op):
             _hand_out_packs(op)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.ttg_async import AsyncCopyGlobalToLocal
-from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore, MemDescView
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalStore
 from tilewright.dialects.ttg_warp_specialize import WarpSpecializePartitions
 from tilewright.dialects.ttng_barriers import FenceAsyncShared
 from tilewright.dialects.ttng_mma import AsyncMma
@@ -86,21 +87,13 @@ def _writers(buffer: Value) -> Iterator[Op]:
         if isinstance(op, LocalAlloc):
             if op.source is not None:
                 yield op
-            yield from _stores(value)
+            yield from (user for user in users_through_views(value) if isinstance(user, STORES))
         else:
             sources = _sources(value)
             if sources is None:
                 yield op if isinstance(op, Op) else _owner_of(op)
             else:
                 waiting += sources
-
-
-def _stores(buffer: Value) -> Iterator[Op]:
-    for user in buffer.uses:
-        if isinstance(user, STORES):
-            yield user
-        elif isinstance(user, MemDescView):
-            yield from _stores(user.result)
 
 
 def _owner_of(block: Block) -> Op:

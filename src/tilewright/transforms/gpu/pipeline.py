@@ -1,4 +1,4 @@
-"""The pipeline from TTIR to TTGIR as code for an NVIDIA GPU is made from it.
+"""The pipeline from TTIR to TTGIR as code for an NVIDIA GPU is made from it, and the passes between TTGIR and LLVM IR.
 
 The order is that of Triton 3.9 for compute capabilities 8.x, 9.x, 10.x and 12.x.
 """
@@ -8,17 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.ir.pass_manager import Pass
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
+from tilewright.transforms.gpu.allocate_memory import (
+    allocate_global_scratch,
+    allocate_shared_memory,
+    allocate_tensor_memory,
+)
+from tilewright.transforms.gpu.cluster_barriers import cluster_barriers
 from tilewright.transforms.gpu.coalesce import coalesce, coalesce_async_copy
-from tilewright.transforms.gpu.combine_select_if import combine_select_if
+from tilewright.transforms.gpu.combine_select_if import combine_select_if, nested_selects
 from tilewright.transforms.gpu.convert_to_ttgir import ConvertOptions, convert_to_ttgir
-from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts
+from tilewright.transforms.gpu.cta_local_layouts import assign_cga_layouts, cta_local_layouts, packs_in_threads
 from tilewright.transforms.gpu.f32_dot_tc import F32DotOptions, f32_dot_tc
 from tilewright.transforms.gpu.fence_insertion import FenceOptions, fence_insertion
 from tilewright.transforms.gpu.fuse_nested_loops import fuse_nested_loops
+from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.mma_lowering import hoist_barriers, mma_lowering
 from tilewright.transforms.gpu.optimize_accumulator_init import optimize_accumulator_init
 from tilewright.transforms.gpu.optimize_descriptor_encoding import optimize_descriptor_encoding
@@ -28,8 +36,10 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, 
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
+from tilewright.transforms.gpu.proxy_fences import proxy_fences
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
+from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barriers
 from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
@@ -156,4 +166,26 @@ def _finish(options: TtgirOptions) -> tuple[Pass, ...]:
         Pass("remove_tensor_memory_tokens", remove_tensor_memory_tokens),
         Pass("cse", cse),
         Pass("canonicalize", canonicalize),
+    )
+
+
+def memory_passes(capability: int, *, fences: bool = True) -> tuple[Pass, ...]:
+    """The passes between TTGIR and LLVM IR: places in memory, then barriers, which depend on what lies in one place.
+
+    Args:
+        capability: the compute capability of the device.
+        fences: insert the fences between threads and engines that programs of Gluon leave out.
+    """
+    scratch = scratch_bytes_on(capability)
+    return (
+        Pass("nested_selects", nested_selects),
+        Pass("cta_local_layouts", cta_local_layouts),
+        Pass("packs_in_threads", packs_in_threads),
+        Pass("allocate_global_scratch", allocate_global_scratch),
+        Pass("allocate_shared_memory", partial(allocate_shared_memory, scratch=scratch)),
+        Pass("allocate_tensor_memory", allocate_tensor_memory),
+        Pass("cluster_barriers", partial(cluster_barriers, scratch=scratch)),
+        *((Pass("proxy_fences", partial(proxy_fences, scratch=scratch)),) if fences else ()),
+        Pass("membar", partial(membar, scratch=scratch)),
+        Pass("tensor_memory_barriers", partial(tensor_memory_barriers, scratch=scratch)),
     )

@@ -16,18 +16,13 @@ from typing import TypeVar
 from tilewright.dialects.ttg_attributes import TWO_CTAS
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.ir.attributes import Attribute, DenseArray, Number
-from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.core import Op, Value, integer_in, tile_type
 from tilewright.ir.declare import OPS
 from tilewright.ir.types import TensorType, Type, i32
 from tilewright.layouts.blocked import Workers
 from tilewright.layouts.encodings import Distributed, Encoding, encoding
 from tilewright.layouts.inference import expanded, permuted, reshaped, transposed
 from tilewright.transforms.op_builder import OpBuilder
-
-
-def _number(module: Op, name: str, default: int) -> int:
-    value = module.attributes.get(name)
-    return int(value.value) if isinstance(value, Number) else default
 
 
 def module_of(op: Op) -> Op:
@@ -49,17 +44,18 @@ def warps_of(op: Op) -> int:
         if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
             index = next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)
             return parent.parent.partition_warps[index]
-        own = parent.attributes.get("ttg.num-warps")
-        if isinstance(own, Number):
-            return int(own.value)
+        own = integer_in(parent, "ttg.num-warps")
+        if own is not None:
+            return own
         inner, parent = parent, parent.parent
-    return _number(inner, "ttg.num-warps", 4)
+    return integer_in(inner, "ttg.num-warps") or 4
 
 
 def workers_of(op: Op) -> Workers:
     """The warps, lanes and CTAs that execute `op`."""
     module = module_of(op)
-    return Workers(warps_of(op), _number(module, "ttg.threads-per-warp", 32), _number(module, "ttg.num-ctas", 1))
+    threads, ctas = integer_in(module, "ttg.threads-per-warp") or 32, integer_in(module, "ttg.num-ctas") or 1
+    return Workers(warps_of(op), threads, ctas)
 
 
 def target_of(module: Op) -> str:

@@ -331,7 +331,10 @@ def _number_by_number(ops: LoopBuilder, spec: DotSpec, a: Value, b: Value, c: Va
                 return [ops.fma(left, right, carried[0], fused=fused)]
             return [ops.add(carried[0], ops.mul(left, right))]
 
-        start = ops.constant(0, acc) if spec.zero_init else ops.load(acc, place, align=acc_bytes)
+        start = ops.constant(0, acc)
+        if spec.zero_init is not True:
+            held = ops.load(acc, place, align=acc_bytes)
+            start = held if spec.zero_init is False else ops.select(spec.zero_init, start, held)
         (total,) = repeat(ops, spec.k, step, [start])
         ops.store(total, place, align=acc_bytes)
 

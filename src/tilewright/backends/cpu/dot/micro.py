@@ -116,11 +116,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of C in memory. `zero_init`: it is written without having been read."""
+    """A block of C in memory. `zero_init`: it is written without having been read, an i1 where the launch tells."""
 
     pointer: Value
     row_bytes: int
-    zero_init: bool
+    zero_init: bool | Value
 
 
 def block_of_c(
@@ -174,9 +174,9 @@ def _start_values(
     if panel.correction is not None:
         width = shape.lanes * by.word_bytes
         return _load_all(ops, by, shape, panel.correction, [v * width for v in range(shape.vectors)]) * shape.rows
-    if block.zero_init or by.group > 1:
+    if by.group > 1:
         return [ops.constant(0, by.total(shape.lanes))] * len(places)
-    return _load_all(ops, by, shape, block.pointer, places)
+    return _held(ops, by, shape, places, block)
 
 
 def _final_values(
@@ -185,7 +185,7 @@ def _final_values(
     """The final values of C."""
     if not _adds_last(by, block):
         return sums
-    before = _load_all(ops, by, shape, block.pointer, places)
+    before = _held(ops, by, shape, places, block)
     return [ops.add(held, value) for held, value in zip(before, sums, strict=True)]
 
 
@@ -194,7 +194,17 @@ def _adds_last(by: Arithmetic, block: Block) -> bool:
 
     Steps over groups are few, so waiting for C at their start costs 5 to 10 %; fetched early it is there at their end.
     """
-    return by.group > 1 and not block.zero_init
+    return by.group > 1 and block.zero_init is not True
+
+
+def _held(ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], block: Block) -> list[Value]:
+    """The vectors that the block holds before, zeros where it is not to be read."""
+    zeros = [ops.constant(0, by.total(shape.lanes))] * len(places)
+    if isinstance(block.zero_init, bool):
+        return zeros if block.zero_init else _load_all(ops, by, shape, block.pointer, places)
+    with ops.branch(block.zero_init) as branch, branch.otherwise():
+        held = _load_all(ops, by, shape, block.pointer, places)
+    return [branch.join(zero, value) for zero, value in zip(zeros, held, strict=True)]
 
 
 def _load_all(ops: LoopBuilder, by: Arithmetic, shape: Shape, pointer: Value, places: list[int]) -> list[Value]:

@@ -44,7 +44,7 @@ class DotSpec:
             where its columns are neighbours, B need not exist behind `columns_read`.
         c_stride: distance of rows of C in elements.
         a_transposed, b_transposed: A lies as [k][m], B lies as [n][k].
-        zero_init: C = A·B; what C held before is not read.
+        zero_init: C = A·B; what C held before is not read. An i1 where that is known at run time only.
         a_biased: A's bytes have been xor-ed with 128 already; only where `wants_bias` says so.
     """
 
@@ -64,7 +64,7 @@ class DotSpec:
     depth: Offset | None = None
     rows: Offset | None = None
     columns: Offset | None = None
-    zero_init: bool = False
+    zero_init: bool | Value = False
     a_biased: bool = False
 
 

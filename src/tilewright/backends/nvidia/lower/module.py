@@ -28,7 +28,7 @@ from tilewright.backends.nvidia.lower.warp_groups import warps_of_block
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_attributes import SHARED_BYTES
 from tilewright.ir.attributes import Number, span_of
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, integer_in
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.allocate_memory import SCRATCH_ALIGNMENT, SCRATCH_SIZE
 
@@ -75,11 +75,8 @@ def lower_module(module: Op, options: LowerOptions) -> Lowered:
     """
     functions = functions_of(module)
     w = _writer(options, has_lines=all(span_of(function.location).file for function in functions))
-    shared = module.attributes.get(SHARED_BYTES)
-    bytes_of_shared = int(shared.value) if isinstance(shared, Number) else 0
-    state = Module(
-        w, options.target, LOWERINGS, analyze_axis_info(module), {f.symbol: llvm_name(f) for f in functions}
-    )
+    bytes_of_shared = integer_in(module, SHARED_BYTES) or 0
+    state = Module(w, options.target, LOWERINGS, analyze_axis_info(module), {f.symbol: llvm_name(f) for f in functions})
     warps = warps_of_block(functions, options.target.num_warps, options.target.capability)
     at_entry = registers_at_entry(functions, options.target, warps, options.max_registers)
     attributes = _kernel_attributes(options, warps, at_entry)

@@ -6,7 +6,7 @@
 %v9 = llvm.nvvm.shfl.sync.bfly.i32 … 16          lanes, the highest bit first; or all at once by redux.sync
 store float …, ptr addrspace(3) …                one part of each warp
 barrier
-load <4 x i32> …                                 all parts, into registers or lanes: whichever takes fewer instructions
+load <4 x i32> …                                 some parts, folded here; the others lanes fold: the shortest mix
 
 The scratch memory is what `analysis/reduction_plan.py` reserves. Sums are added in Triton's order.
 """
@@ -90,7 +90,7 @@ def exchange_across_warps(
 
 
 def reduce(lowerer: Lowerer, op: Reduce) -> None:
-    """Fold a tile, or several together, along an axis."""
+    """Lower `tt.reduce`: fold a tile, or several together, along an axis."""
     combine = Combination(lowerer, op)
     first, *_ = op.sources
     plan = reduction_plan(lowerer.layout(first), op.axis, function_of(op, lowerer.target.capability))
@@ -145,7 +145,7 @@ def _folded_pairs(combine: Combination, rows: dict[int, Row], masks: Sequence[in
 
 
 def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row]:
-    """The same rows, each now folded over lanes."""
+    """The rows, each folded over the lanes of a warp that differ along the axis."""
     if fold.folds_warp:
         return [[fold_warp(combine, row[0])] for row in rows]
     found = dict(zip(_left(fold.layout, fold.registers), rows, strict=True))
@@ -166,7 +166,7 @@ def _left(layout: LinearLayout, masks: Sequence[int]) -> list[int]:
 
 
 def _halved(combine: Combination, rows: dict[int, Row], register: int, lane: int) -> dict[int, Row]:
-    """Lanes with bit `lane` fold the rows of registers with bit `register`, the others the others."""
+    """Fold half of the rows in each lane: those of registers with bit `register` in lanes with bit `lane`."""
     upper, found = _has_bit(combine, lane), {}
     for place, row in rows.items():
         if not place & register:
@@ -177,7 +177,7 @@ def _halved(combine: Combination, rows: dict[int, Row], register: int, lane: int
 
 
 def _gathered(combine: Combination, rows: dict[int, Row], register: int, lane: int) -> dict[int, Row]:
-    """Each lane gets back what the others have done for it."""
+    """The rows of all registers in each lane: half of them were folded by the lane that differs in bit `lane`."""
     upper, found = _has_bit(combine, lane), {}
     for place, row in rows.items():
         other = combine.shuffled(row, "bfly", lane)
@@ -193,7 +193,7 @@ def _has_bit(combine: Combination, lane: int) -> str:
 
 
 def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], plan: Reduction) -> None:
-    """Give the results what is left, in their layout."""
+    """Bind the results of `op` to the folded rows, in their layout."""
     type, left = op.results[0].type, plan.results[-1]
     if not isinstance(type, TensorType):
         combine.bind(rows)

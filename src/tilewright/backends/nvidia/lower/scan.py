@@ -6,13 +6,15 @@ The bits of an index along the axis belong to registers, lanes, warps, and again
 layouts: runs. Of each run the totals are scanned by the next one, whose result says what comes before: nothing for the
 first, for others a carry, which is combined with each element once. Shuffles go to neighbours at distances 1, 2, 4, ….
 A reverse scan is the same with all orders turned around, so it takes as many instructions.
+
+Rows are computed on demand, in the order of the results: totals of other warps are read when a result needs them,
+so that few are in registers at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from tilewright.analysis.reduction_plan import Run, axis_runs
 from tilewright.backends.nvidia.lower.access_plan import combinations, plan_of
@@ -20,7 +22,14 @@ from tilewright.backends.nvidia.lower.cross_lane import Combination, Row, mapped
 from tilewright.backends.nvidia.lower.lowerer import WARP, Lowerer, Lowering, scratch_offset
 from tilewright.backends.nvidia.lower.memory import both
 from tilewright.backends.nvidia.lower.reshapes import elements_of, first_registers
-from tilewright.backends.nvidia.lower.shared_tiles import BYTE, Bytes, load_tile, memory_bits, side_by_side, store_tile
+from tilewright.backends.nvidia.lower.shared_tiles import (
+    BYTE,
+    Bytes,
+    LoadedOnDemand,
+    memory_bits,
+    side_by_side,
+    store_tile,
+)
 from tilewright.dialects import tt_reduce
 from tilewright.layouts.linear_layout import LinearLayout
 
@@ -73,8 +82,28 @@ def _powers_from(first: int) -> Iterator[int]:
         bit += 1
 
 
-Rows: TypeAlias = dict[int, Row]
+Rows: TypeAlias = Mapping[int, Row]
 """Per register a row."""
+T = TypeVar("T")
+
+
+class OnDemand(Mapping[int, T]):
+    """Something per register; `compute` writes what is asked for, once."""
+
+    def __init__(self, registers: Iterable[int], compute: Callable[[int], T]) -> None:
+        self._registers, self._compute = list(registers), compute
+        self._found: dict[int, T] = {}
+
+    def __getitem__(self, register: int) -> T:
+        if register not in self._found:
+            self._found[register] = self._compute(register)
+        return self._found[register]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._registers)
+
+    def __len__(self) -> int:
+        return len(self._registers)
 
 
 class Carry(NamedTuple):
@@ -101,7 +130,7 @@ class Scanned(NamedTuple):
     """
 
     through: Rows
-    before: dict[int, Carry]
+    before: Mapping[int, Carry]
 
 
 def scan(lowerer: Lowerer, op: tt_reduce.Scan) -> None:
@@ -151,21 +180,31 @@ class Scan:
     # ---- registers ----
 
     def _registers(self, level: int, rows: Rows, needs_before: bool) -> Scanned:
+        mask = sum(self.runs[level].masks)
         steps = self._ordered(combinations(self.runs[level].masks))
-        inside, totals = dict(rows), {}
-        firsts = [register for register in rows if not any(register & mask for mask in self.runs[level].masks)]
-        for first in firsts:
-            for last, step in pairwise(steps):
-                inside[first | step] = self.combine(inside[first | last], rows[first | step])
-            totals[first] = inside[first | steps[-1]]
+        earlier = dict(zip(steps[1:], steps, strict=False))
+
+        def previous(register: int) -> int:
+            return register & ~mask | earlier[register & mask]
+
+        def through(register: int) -> Row:
+            first, step = register & ~mask, register & mask
+            return above.through[first] if step == steps[-1] else self._behind(above.before[first], inside[register])
+
+        def before(register: int) -> Carry:
+            is_first = register & mask == steps[0]
+            return above.before[register & ~mask] if is_first else Carry(found.through[previous(register)])
+
+        def combined(register: int) -> Row:
+            if register & mask == steps[0]:
+                return rows[register]
+            return self.combine(inside[previous(register)], rows[register])
+
+        inside = OnDemand(rows, combined)
+        firsts = [register for register in rows if not register & mask]
+        totals = OnDemand(firsts, lambda first: inside[first | steps[-1]])
         above = self._above(level, totals, needs_through=True)
-        found = Scanned({}, {})
-        for first in firsts:
-            found.before[first | steps[0]] = above.before[first]
-            for step, following in pairwise(steps):
-                found.through[first | step] = self._behind(above.before[first], inside[first | step])
-                found.before[first | following] = Carry(found.through[first | step])
-            found.through[first | steps[-1]] = above.through[first]
+        found = Scanned(OnDemand(rows, through), OnDemand(rows, before))
         return found
 
     def _ordered(self, values: Sequence[int]) -> list[int]:
@@ -183,16 +222,15 @@ class Scan:
 
     def _lanes(self, level: int, rows: Rows, needs_before: bool) -> Scanned:
         run = self.runs[level]
-        inside = {register: self._warp_scan(run, row) for register, row in rows.items()}
+
+        def before(register: int) -> Carry:
+            neighbour = self._neighbour(run, through[register], 1)
+            return self._either(self._has_neighbour(run, 1), neighbour, above.before[register])
+
+        inside = OnDemand(rows, lambda register: self._warp_scan(run, rows[register]))
         above = self._above(level, self._totals(level, inside), needs_through=False)
-        found = Scanned({}, {})
-        for register, row in inside.items():
-            carry = above.before[register]
-            found.through[register] = self._behind(carry, row)
-            if needs_before:
-                neighbour = self._neighbour(run, found.through[register], 1)
-                found.before[register] = self._either(self._has_neighbour(run, 1), neighbour, carry)
-        return found
+        through = OnDemand(rows, lambda register: self._behind(above.before[register], inside[register]))
+        return Scanned(through, OnDemand(rows, before))
 
     def _warp_scan(self, run: Run, row: Row) -> Row:
         distance = 1
@@ -209,7 +247,7 @@ class Scan:
         mask = sum(self.runs[level].masks)
         opcode, operand = ("and", ~mask) if self.is_reverse else ("or", mask)
         last = self.w.emit(f"{opcode} i32 {self.lowerer.lane()}, {operand}")
-        return {register: self.combine.shuffled(row, "idx", last) for register, row in inside.items()}
+        return OnDemand(inside, lambda register: self.combine.shuffled(inside[register], "idx", last))
 
     def _either(self, condition: str, row: Row, carry: Carry) -> Carry:
         """`row` on the condition, otherwise the carry."""
@@ -248,17 +286,20 @@ class Scan:
 
     def _warps(self, level: int, rows: Rows, needs_before: bool) -> Scanned:
         run = self.runs[level]
+
+        def before(register: int) -> Carry:
+            carry, (found, *prefixes) = above.before[register], inside[register][:-1]
+            for distance, prefix in enumerate(prefixes, 2):
+                found = self.combine.choose(self._has_neighbour(run, distance), prefix, found)
+            return self._either(self._has_neighbour(run, 1), self._behind(carry, found), carry)
+
         parts = self._exchanged(level, rows)
-        inside = {register: self._prefixes(row) for register, row in parts.items()}
-        above = self._above(level, {register: row[-1] for register, row in inside.items()}, needs_through=False)
-        found = Scanned({}, {})
-        for register, prefixes in inside.items():
-            carry, before = above.before[register], prefixes[0]
-            for distance in range(2, len(prefixes)):
-                before = self.combine.choose(self._has_neighbour(run, distance), prefixes[distance - 1], before)
-            found.before[register] = self._either(self._has_neighbour(run, 1), self._behind(carry, before), carry)
-            found.through[register] = self._behind(found.before[register], rows[register])
-        return found
+        inside = OnDemand(rows, lambda register: self._prefixes(parts[register]))
+        totals = OnDemand(rows, lambda register: inside[register][-1])
+        above = self._above(level, totals, needs_through=False)
+        carries = OnDemand(rows, before)
+        through = OnDemand(rows, lambda register: self._behind(carries[register], rows[register]))
+        return Scanned(through, carries)
 
     def _prefixes(self, parts: Sequence[Row]) -> list[Row]:
         found = [parts[0]]
@@ -266,7 +307,7 @@ class Scan:
             found.append(self.combine(found[-1], part))
         return found
 
-    def _exchanged(self, level: int, rows: Rows) -> dict[int, list[Row]]:
+    def _exchanged(self, level: int, rows: Rows) -> Mapping[int, list[Row]]:
         """Per register the rows of all warps, in order."""
         lanes, seen = self._below(level, "lane"), self._below(level, "warp")
         registers = list(rows)
@@ -281,18 +322,17 @@ class Scan:
         self._store(memory, in_order, self._holds_total(lanes, seen), places)
         self.lowerer.barrier()
         columns = [
-            load_tile(self.lowerer, element, plan_of(memory.load, memory_bits(element)), place)
+            LoadedOnDemand(self.lowerer, element, plan_of(memory.load, memory_bits(element)), place)
             for element, place in zip(self.combine.elements, places, strict=True)
         ]
-        loaded = [list(row) for row in zip(*columns, strict=True)]
-        count = 1 << len(self.runs[level].masks)
-        return {
-            register: self._warp_order(loaded[count * number : count * (number + 1)])
-            for number, register in enumerate(combinations(bits))
-        }
+        count, numbers = 1 << len(self.runs[level].masks), {r: at for at, r in enumerate(combinations(bits))}
 
-    def _warp_order(self, parts: list[Row]) -> list[Row]:
-        return parts[::-1] if self.is_reverse else parts
+        def parts(register: int) -> list[Row]:
+            first = count * numbers[register]
+            found = [[column[first + warp] for column in columns] for warp in range(count)]
+            return found[::-1] if self.is_reverse else found
+
+        return OnDemand(registers, parts)
 
     def _below(self, level: int, name: str) -> int:
         """The bits of lanes or warps that share a total."""

@@ -171,12 +171,32 @@ def store_tile(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan
 
 def load_tile(lowerer: Lowerer, element: str, plan: Plan, where: Bytes) -> list[str]:
     """Read registers from shared memory; arguments as for `store_tile`."""
-    load = _load_vector if plan.unit is Unit.VECTOR else _load_matrices
-    found: dict[int, str] = {}
+    found = LoadedOnDemand(lowerer, element, plan, where)
     for move in plan.moves:
-        pointer = pointer_to(lowerer, plan, move, where)
-        found.update(zip(move.registers, load(lowerer, element, len(move.registers), plan, pointer), strict=True))
-    return [found[register] for register in plan.same]
+        found.load(move)
+    return [found[register] for register in range(len(plan.same))]
+
+
+class LoadedOnDemand:
+    """Registers that are read from shared memory when one of a move is asked for; arguments as for `store_tile`."""
+
+    def __init__(self, lowerer: Lowerer, element: str, plan: Plan, where: Bytes) -> None:
+        self._lowerer, self._element, self._plan, self._where = lowerer, element, plan, where
+        self._moves = {register: move for move in plan.moves for register in move.registers}
+        self._found: dict[int, str] = {}
+
+    def __getitem__(self, register: int) -> str:
+        register = self._plan.same[register]
+        if register not in self._found:
+            self.load(self._moves[register])
+        return self._found[register]
+
+    def load(self, move: Move) -> None:
+        """Read the registers of `move`."""
+        load = _load_vector if self._plan.unit is Unit.VECTOR else _load_matrices
+        pointer = pointer_to(self._lowerer, self._plan, move, self._where)
+        values = load(self._lowerer, self._element, len(move.registers), self._plan, pointer)
+        self._found.update(zip(move.registers, values, strict=True))
 
 
 def _store_vector(lowerer: Lowerer, values: Sequence[str], element: str, plan: Plan, pointer: str) -> None:

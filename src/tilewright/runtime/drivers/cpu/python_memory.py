@@ -224,9 +224,8 @@ def _is_read_right(access: TensorAccess, tensor: Any) -> bool:
 def _definition(owner: type, name: str, kind: type) -> int | None:
     """The C record behind a descriptor, which starts with a pointer to the name.
 
-    Descriptors begin with the class they belong to and their name; nothing behind that is taken for an address before
-    these were found, and of the first of a kind nothing is read through an address but by the system, which refuses one
-    that leads nowhere.
+    A descriptor begins with its class and its name. Nothing after these is used as an address before both were found.
+    Addresses in the first descriptor of a kind are read through the operating system only, which refuses invalid ones.
     """
     descriptor = owner.__dict__.get(name)
     label = getattr(descriptor, "__name__", None)

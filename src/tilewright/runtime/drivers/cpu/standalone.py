@@ -34,7 +34,7 @@ LOOKS_AT_FAILURES = -1
 """The number of threads that says that the caller looks at what the launch gives back."""
 _LAUNCHER = "run_from_nativert"
 _HEADER_BYTES = 24  # of a launch record, before its slots
-_MOST_ON_STACK = 1 << 16  # bytes of scratch memory
+_MAX_ON_STACK = 1 << 16  # bytes of scratch memory
 
 _TEXT = Template("""\
 define i64 @ignored(i32 %site, i32 %x, i32 %y, i32 %z, i64 %value) {
@@ -206,7 +206,7 @@ def _stored(slot: int, kind: str) -> list[str]:
 
 def _scratch(size: int) -> tuple[str, str, str, str]:
     """Text before anything else, before the call and after it, and the scratch memory's name."""
-    if size <= _MOST_ON_STACK:
+    if size <= _MAX_ON_STACK:
         return f"  %scratch = alloca [{max(1, size)} x i8], align 64\n", "  br label %run", "", "%scratch"
     taken = (
         f"  %address = call i64 @mmap(i64 0, i64 {size}, i32 3, i32 34, i32 -1, i64 0)\n"

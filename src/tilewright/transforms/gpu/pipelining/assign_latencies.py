@@ -26,7 +26,7 @@ from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttng_tensor_memory import TmemStore
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.core import Op, Value, integer_in, tile_type
 from tilewright.ir.types import MemDescType, TensorType, i32
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import Distributed, DotOperand, Encoding, SwizzledShared, encoding
@@ -163,8 +163,8 @@ def assign_latencies(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool
 
 def stages_of(loop: Op, default: int) -> int:
     """The number of iterations of `loop` that should be in flight at once."""
-    own = loop.attributes.get(NUM_STAGES)
-    return int(own.value) if isinstance(own, Number) else default
+    own = integer_in(loop, NUM_STAGES)
+    return default if own is None else own
 
 
 def can_be_pipelined(loop: For) -> bool:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
@@ -173,15 +174,7 @@ def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
     if must_be_in_registers(load):
         return False
     (alloc,) = load.result.uses
-    return any(isinstance(user, WarpGroupDot) for user in _readers(alloc.result))
-
-
-def _readers(buffer: Value) -> Iterator[Op]:
-    for user in buffer.uses:
-        if isinstance(user, MemDescView):
-            yield from _readers(user.result)
-        else:
-            yield user
+    return any(isinstance(user, WarpGroupDot) for user in users_through_views(alloc.result))
 
 
 def lower_loops(module: Op) -> bool:

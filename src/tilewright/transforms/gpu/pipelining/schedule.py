@@ -19,7 +19,7 @@ from tilewright.analysis.live_ranges import inner_first
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value, buffer_type, enclosing
+from tilewright.ir.core import Op, Value, buffer_type, enclosing, integer_in
 from tilewright.ir.types import MemDescType, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.op_builder import OpBuilder, OpT
@@ -60,11 +60,11 @@ class Schedule:
     @classmethod
     def read(cls, loop: For) -> Schedule | None:
         """The schedule in the attributes of an `scf.for`; None if it has none."""
-        last = _number(loop, LAST_STAGE)
+        last = integer_in(loop, LAST_STAGE)
         if last is None:
             return None
         schedule = cls(last + 1)
-        found = [(op, _number(op, STAGE), _number(op, CLUSTER)) for op in body_of(loop)]
+        found = [(op, integer_in(op, STAGE), integer_in(op, CLUSTER)) for op in body_of(loop)]
         numbers = [cluster for _, _, cluster in found if cluster is not None]
         first = min(numbers, default=0)
         schedule.clusters = [Cluster() for _ in range(first, max(numbers, default=-1) + 1)]
@@ -81,7 +81,7 @@ class Schedule:
             if slot is not None:
                 place = {CLUSTER: Number(numbers[slot.cluster], i32), STAGE: Number(slot.stage, i32)}
                 op.attributes = {**op.attributes, **place}
-        last = max(self.stages - 1, _number(loop, LAST_STAGE) or 0)
+        last = max(self.stages - 1, integer_in(loop, LAST_STAGE) or 0)
         loop.attributes = {**loop.attributes, LAST_STAGE: Number(last, i32)}
 
     # Clusters
@@ -199,11 +199,6 @@ def _through_steps(value: Value, op: Op) -> Value:
         seen.add(value)
         value = before
     return value
-
-
-def _number(op: Op, name: str) -> int | None:
-    value = op.attributes.get(name)
-    return int(value.value) if isinstance(value, Number) else None
 
 
 class Writer(OpBuilder):

@@ -26,8 +26,7 @@ from tilewright.dialects.ttng_barriers import ArriveBarrier, WaitBarrier
 from tilewright.dialects.ttng_descriptors import DescriptorCopy
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemLoad, TmemStore
-from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, integer_in
 from tilewright.transforms.gpu.pipelining.assign_latencies import LATENCY, can_be_pipelined
 from tilewright.transforms.gpu.pipelining.schedule import (
     LAST_STAGE,
@@ -66,9 +65,9 @@ def _taken_latencies(module: Op) -> dict[Op, int]:
     """The latencies of all ops; the attributes have served their purpose."""
     found: dict[Op, int] = {}
     for op in module.walk():
-        latency = op.attributes.get(LATENCY)
-        if isinstance(latency, Number):
-            found[op] = int(latency.value)
+        latency = integer_in(op, LATENCY)
+        if latency is not None:
+            found[op] = latency
             op.attributes = {name: value for name, value in op.attributes.items() if name != LATENCY}
     return found
 

@@ -149,10 +149,11 @@ def _full_waits(loop: For) -> list[WarpGroupDotWait]:
 
 def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
     """Wait behind `op` until at most `pendings` products run; the users of `values` get what the wait gives."""
-    _wait(OpBuilder.behind(op), values, pendings)
+    wait_for(OpBuilder.behind(op), values, pendings)
 
 
-def _wait(writer: OpBuilder, values: Sequence[Value], pendings: int) -> None:
+def wait_for(writer: OpBuilder, values: Sequence[Value], pendings: int) -> None:
+    """Wait until at most `pendings` products run; the users behind the wait of `values` get what it gives."""
     wait = writer.op("ttng.warp_group_dot_wait", (), (), {"pendings": Number(pendings, i32)})
     _thread(typed(wait, WarpGroupDotWait), values)
 
@@ -207,7 +208,7 @@ def _wait_in_front_of_users(product: WarpGroupDot) -> None:
             users.setdefault(user.block, []).append(user)
     for block, others in users.items():
         first = next(op for op in block if op in others)
-        _wait(OpBuilder(first), [product.result], 0)
+        wait_for(OpBuilder(first), [product.result], 0)
 
 
 def _overwrites_registers(product: WarpGroupDot, loop: For) -> bool:

@@ -15,9 +15,9 @@ first partition need not wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
@@ -127,20 +127,12 @@ def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For) -> dict[Op, int]:
     if alloc.source is not None and is_in(alloc, loop):
         load = load_of(alloc)
         found[load or alloc] = DEFAULT if load is None else LOAD
-    for user in _users(alloc.results[0]):
+    for user in users_through_views(alloc.results[0]):
         if is_in(user, loop):
             if not isinstance(user, ACCESSES):
                 raise UnknownAccessError
             found[user] = MMA if isinstance(user, TensorCoreMma) else DEFAULT
     return found
-
-
-def _users(buffer: Value) -> Iterator[Op]:
-    for user in buffer.uses:
-        if isinstance(user, MemDescView):
-            yield from _users(user.result)
-        else:
-            yield user
 
 
 def channels_of(loop: For) -> list[Channel]:

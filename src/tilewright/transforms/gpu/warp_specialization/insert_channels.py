@@ -100,7 +100,7 @@ class _Inserter:
             if isinstance(op, TensorCoreMma):
                 op.attributes = {**op.attributes, "is_async": UNIT}
             elif isinstance(op, WarpGroupDot):
-                _wait_for_products(op)
+                _keep_whole(op)
 
     def _places_of(self, channel: Channel) -> int:
         """How many places the buffers of a channel have: one, if what is there must stay or nobody would run ahead."""
@@ -294,8 +294,8 @@ def _columns(op: Op) -> int:
     return type.numel * type.bits // 32 // ROWS
 
 
-def _wait_for_products(product: WarpGroupDot) -> None:
-    """Let the innermost loop around `product` wait for it in each step: then a barrier tells that places are free."""
+def _keep_whole(product: WarpGroupDot) -> None:
+    """Let nobody pipeline the innermost loop around `product`: `run_products_on` says where it waits."""
     parent = product.parent
     while parent is not None and not isinstance(parent, For):
         parent = parent.parent

@@ -28,7 +28,7 @@ from tilewright.transforms.gpu.tile_ops import layout_of_type, with_layout
 
 WITHOUT_TILES = 24
 """The number of registers that a thread needs besides those of tiles."""
-MOST_OF_A_TILE = 64
+MAX_OF_A_TILE = 64
 """The number of registers that one tile may take of a thread when warps are saved."""
 STEP = 8
 """Threads get multiples of this number of registers."""
@@ -78,7 +78,7 @@ def _registers_of(tile: TensorType) -> int:
 
 
 def _registers(region: Region) -> int:
-    return WITHOUT_TILES + -(-min(_largest(region), MOST_OF_A_TILE) // STEP) * STEP
+    return WITHOUT_TILES + -(-min(_largest(region), MAX_OF_A_TILE) // STEP) * STEP
 
 
 # --- warps ------------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _fits_half(region: Region) -> bool:
     if any(isinstance(op, FIXED) for op in _ops(region)):
         return False
     halves = [_halved(tile) for tile in _tiles(region)]
-    return all(half is not None and _registers_of(half) <= MOST_OF_A_TILE for half in halves)
+    return all(half is not None and _registers_of(half) <= MAX_OF_A_TILE for half in halves)
 
 
 def _halved(tile: TensorType) -> TensorType | None:

@@ -8,6 +8,7 @@
 
 Each gets the part of the loop that it needs (`slices.py`); constants are made anew, other values from outside are
 captured. The partition with products ends when the last one is done, so that all buffers are free behind the op.
+Products of warp groups, in the default partition, run on (`run_products_on.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tilewright.ir.types import i32
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, LAST_STAGE, STAGE
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type
+from tilewright.transforms.gpu.warp_specialization.run_products_on import run_products_on
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     PARTITION,
@@ -62,6 +64,7 @@ def _partition(loop: For) -> None:
     holder.append(Op.create("ttg.warp_specialize.partitions", operands, (), {}, regions, location=loop.location))
     types = [value.type for value in used]
     made = at.op("ttg.warp_specialize", (), types, attributes, [Region([default]), Region([holder])])
+    run_products_on(default)
     for old, new in zip(used, made.results, strict=True):
         old.replace_by(new)
     for op in made.walk():

@@ -60,7 +60,7 @@ FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
 WARP_GROUP = 4
 """The number of warps that multiply together."""
-MOST_WARPS = 32
+MAX_WARPS = 32
 """The number of warps that a block can have."""
 
 
@@ -82,7 +82,7 @@ def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
 
 def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]:
     """The loads by pointers that fill operands of products as they are, if a block has warps for them."""
-    if 2 * workers_of(loop).warps + 1 > MOST_WARPS:
+    if 2 * workers_of(loop).warps + 1 > MAX_WARPS:
         return []
     try:
         loads = [source_of(alloc) for alloc in product_buffers(loop) if is_in(alloc, loop)]
@@ -98,7 +98,7 @@ def _can_be_divided(loop: For, options: StageOptions) -> bool:
     is_usual = workers.warps == WARP_GROUP and stages_of(loop, options.num_stages) > 1
     if _has_groups_products(loop) and not is_usual:
         return False
-    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MOST_WARPS or not is_public(function_around(loop)):
+    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MAX_WARPS or not is_public(function_around(loop)):
         return False
     parent = loop.parent
     while parent is not None:

@@ -88,7 +88,7 @@ PROCESSORS = {
 }
 
 
-class Machine(NamedTuple):
+class NativeMachine(NamedTuple):
     """The machine that code is for: see `systems.MACHINES`."""
 
     processor: Processor
@@ -121,7 +121,7 @@ def native(result: str, *, exported: bool = False, inlining: str = "") -> Callab
 class Module:
     """LLVM IR text in the making: one function after the other."""
 
-    def __init__(self, machine: Machine | None = None, outside: Outside | None = None) -> None:
+    def __init__(self, machine: NativeMachine | None = None, outside: Outside | None = None) -> None:
         """Args: outside: writes what gives the address of a function of the Python or C library, by its name."""
         self.declarations: list[str] = []
         self._machine, self._outside = machine, outside
@@ -173,7 +173,7 @@ class Function:
         writer: LlvmWriter,
         result: str,
         arguments: Mapping[str, Lanes],
-        machine: Machine | None,
+        machine: NativeMachine | None,
         outside: Outside | None,
     ) -> None:
         self._writer, self._result, self._arguments = writer, result, arguments

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.runtime.drivers.cpu.loader import machine_of
-from tilewright.runtime.drivers.cpu.native.code import PROCESSORS, Machine
+from tilewright.runtime.drivers.cpu.native.code import PROCESSORS, NativeMachine
 from tilewright.runtime.drivers.cpu.native.systems.interface import NativeSystem
 from tilewright.runtime.drivers.cpu.native.systems.linux import NativeLinux
 from tilewright.runtime.drivers.cpu.native.systems.macos import NativeMacOS
@@ -19,8 +19,8 @@ _RUNS_ON: Mapping[str, tuple[tuple[str, type[NativeSystem]], ...]] = {
     "x86-64": (("linux", NativeLinux), ("windows", NativeWindows)),
     "aarch64": (("linux", NativeLinux), ("macos", NativeMacOS)),
 }
-MACHINES: Mapping[str, Machine] = {
-    machine_of(architecture, system): Machine(PROCESSORS[architecture], made(architecture))
+MACHINES: Mapping[str, NativeMachine] = {
+    machine_of(architecture, system): NativeMachine(PROCESSORS[architecture], made(architecture))
     for architecture, systems in _RUNS_ON.items()
     for system, made in systems
 }

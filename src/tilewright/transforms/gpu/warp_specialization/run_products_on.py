@@ -1,0 +1,129 @@
+"""Products of warp groups run on in the default partition, and places are free when the products that read them ended.
+
+    scf.for %k … {                                      scf.for %k … iter_args(…, %before) {
+      ttng.wait_barrier %full[%i], %p                     ttng.wait_barrier %full[%i], %p
+      %d = ttng.warp_group_dot %a[%i], %b[%i], %c         %d = ttng.warp_group_dot … {isAsync = true}
+      ttng.arrive_barrier %empty[%i]                ->    %e = ttng.warp_group_dot_wait %d … {pendings = 1}
+    }                                                     ttng.arrive_barrier %empty[%before], 1, %k != %low
+                                                          yield …, %i
+                                                        }
+                                                        ttng.warp_group_dot_wait … {pendings = 0}
+                                                        ttng.arrive_barrier %empty[%before]  in a loop around
+
+`launch_wgmmas` says which products may run on, and where the program waits for them. A barrier that told of a place
+behind such a product tells so behind the next wait that ends it: of the same step if there is one, and else of the next
+one. A ring of one place cannot wait for the next step, which needs the place; there the product ends in its own step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from tilewright.dialects.scf import For
+from tilewright.dialects.ttg_memory import MemDescIndex
+from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
+from tilewright.dialects.ttng_barriers import ArriveBarrier
+from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value, buffer_type, typed
+from tilewright.ir.types import i32
+from tilewright.transforms.carried_values import add_carried
+from tilewright.transforms.gpu.pipelining.schedule import Writer, body_of
+from tilewright.transforms.gpu.pipelining.wgmma_waits import launch_wgmmas, wait_for
+from tilewright.transforms.matching import following
+
+
+def run_products_on(default: Block) -> None:
+    """Let the products of warp groups in the loops of the default partition run on as far as they may."""
+    loops = [op for outer in default for op in outer.walk() if isinstance(op, For)]
+    for loop in reversed(loops):  # inner ones first: the loops around see what they wait for
+        if any(isinstance(op, WarpGroupDot) for op in loop.body):
+            launch_wgmmas(loop)
+            _tell_later(loop)
+
+
+def _tell_later(loop: For) -> None:
+    """Move the ops of `loop` that tell that a place is free to where the products that read it have ended."""
+    for told in _told_too_early(loop):
+        if _places(told) == 1:
+            wait_for(Writer(told), [_waited_for(product, told) for product in _running_at(told)], 0)
+    for told in _told_too_early(loop):
+        wait = _end_behind(told)
+        if wait is not None:
+            told.unlink()
+            Writer.behind(wait).insert(told)
+        else:
+            _tell_in_next_step(loop, told)
+
+
+def _told_too_early(loop: For) -> list[ArriveBarrier]:
+    return [op for op in body_of(loop) if isinstance(op, ArriveBarrier) and _running_at(op)]
+
+
+def _running_at(op: Op) -> list[WarpGroupDot]:
+    """The products of the step so far that may still run when `op` is executed."""
+    assert op.block is not None, "the op is in a loop"
+    running: list[WarpGroupDot] = []
+    for other in op.block:
+        if other is op:
+            break
+        if isinstance(other, WarpGroupDot):
+            running.append(other)
+        elif isinstance(other, WarpGroupDotWait):
+            running = running[max(0, len(running) - other.pendings) :]
+    return running
+
+
+def _waited_for(product: WarpGroupDot, end: Op) -> Value:
+    """The sum of `product` as the last wait in front of `end` gives it."""
+    value = product.result
+    for op in takewhile(lambda op: op is not end, following(product)):
+        if isinstance(op, WarpGroupDotWait) and value in op.inputs:
+            value = op.results[op.inputs.index(value)]
+    return value
+
+
+def _places(told: ArriveBarrier) -> int:
+    return buffer_type(_view(told).source).shape[0]
+
+
+def _view(told: ArriveBarrier) -> MemDescIndex:
+    view = told.barrier.op
+    assert view is not None, "each place has a barrier"
+    return typed(view, MemDescIndex)
+
+
+def _end_behind(op: Op) -> WarpGroupDotWait | None:
+    """The first wait behind `op` in its block that ends all products in front of `op`."""
+    return next(_ends(following(op)), None)
+
+
+def _ends(ops: Iterator[Op] | Sequence[Op]) -> Iterator[WarpGroupDotWait]:
+    """The waits among `ops` that end all products before those."""
+    products = 0
+    for op in ops:
+        products += isinstance(op, WarpGroupDot)
+        if isinstance(op, WarpGroupDotWait) and op.pendings <= products:
+            yield op
+
+
+def _tell_in_next_step(loop: For, told: ArriveBarrier) -> None:
+    """Tell in the next step, or behind `loop` if it is inside another one, that the place of this step is free."""
+    view = _view(told)
+    before = add_carried(loop, Writer(loop).constant(0, i32))
+    loop.body.terminator.set_operands([*loop.yielded, view.index])
+    wait = next(_ends(body_of(loop)))
+    at = Writer.behind(wait)
+    _tell(at, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
+    told.erase()
+    if isinstance(loop.parent, WarpSpecialize):
+        return  # nobody copies to the place any more
+    assert loop.next is not None, "the last products are waited for behind the loop"
+    at = Writer.behind(loop.next)
+    less = "ult" if "unsignedCmp" in loop.attributes else "slt"
+    _tell(at, at.view(view.source, loop.results[-1]), at.compare(less, loop.low, loop.high))
+
+
+def _tell(at: Writer, barrier: Value, predicate: Value) -> None:
+    at.op("ttng.arrive_barrier", [barrier, [predicate]], (), {"count": Number(1, i32)})
