@@ -102,7 +102,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (LOOPS, tile_long_rows),
     (NODES, order_symbols),
 )
-"""What changes modules of torch as soon as they are there."""
+"""The changes of modules of torch, which wait for these."""
 
 
 def show_triton() -> None:

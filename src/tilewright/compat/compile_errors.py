@@ -26,7 +26,6 @@ from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, advice, callers
 from tilewright.support.source import Span, source_line, source_text, syntax_tree
 
-
 SENTENCES: dict[type[Diagnostic], str] = {
     semantic.AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",
     syntax.BoundNotScalar: "For {which} must be a scalar, got {type}",
