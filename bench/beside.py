@@ -69,7 +69,7 @@ class Tree:
 
 
 class Server:
-    """What runs in the process of a tree: rows are prepared by name, then run in turns."""
+    """The process of a tree: rows are prepared by name, then run in turns."""
 
     def __init__(self, threads: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])

@@ -17,7 +17,7 @@ from tilewright.runtime.cache.remote import RemoteCacheBackend, RemoteCacheManag
 
 
 class Costs(NamedTuple):
-    """What one kernel costs.
+    """The costs of one kernel.
 
     Attributes:
         task, task_by_source, report: bytes of the messages to a worker and back.
@@ -138,7 +138,7 @@ def _remote() -> tuple[int, int, int, int]:
 
 
 class Model(NamedTuple):
-    """What so many workers cost that compile `kernels` once and all load them.
+    """The costs of so many workers that compile `kernels` once and all load them.
 
     Attributes:
         client_seconds: CPU time of the waiting process.

@@ -1,4 +1,4 @@
-"""What contests are made of: arrays for results, the work of a peer, a function that NumPy lacks."""
+"""The parts of contests: arrays for results, the work of a peer, a function that NumPy lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the examples need to take NumPy arrays and torch tensors alike.
+"""Functions that let the examples take NumPy arrays and torch tensors alike.
 
 out = empty_like(x, (4, 5), "int32")      # a NumPy array if x is one, a torch tensor if x is one
 strides(x)                                # in elements

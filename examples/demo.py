@@ -173,7 +173,7 @@ def operations_per_second(kind: str) -> float:
 
 
 def limit(case: Case, ours: float, numpy: float) -> str:
-    """What keeps everybody from being much faster: how long bytes and operations take here, and how near both come."""
+    """The limits of this machine: how long bytes and operations take here, and how near both come."""
     rate, speed = bandwidth(case.megabytes), operations_per_second(case.kind)
     moving, computing = case.megabytes * 1e6 / rate, case.operations * 1e6 / speed
     if moving > computing:

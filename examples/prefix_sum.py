@@ -18,7 +18,7 @@ import tilewright.language as tl
 NOTHING = tl.constexpr(0)
 TOTAL = tl.constexpr(1)
 PREFIX = tl.constexpr(2)
-"""What a program has published."""
+"""The state and the sum that a program has published."""
 
 
 @tw.jit

@@ -1,4 +1,4 @@
-"""Which tests and cases `make check` runs: neither those marked slow, nor those marked spared.
+"""The tests and cases that `make check` runs: neither those marked slow, nor those marked spared.
 
     @pytest.mark.parametrize("right", ["i8", "i16", "i32"])
     @pytest.mark.parametrize("left", ["i8", "i16", "i32"])

@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class ReportsOfWorkers:
-    """What a worker process tells the one that prints: how each test ended, in one message instead of five.
+    """The messages of a worker process to the one that prints: how each test ended, in one message instead of five.
 
     Each of 13,000 tests would take a millisecond more. Phases that fail, skip or take long are reported as well.
     """

@@ -63,7 +63,7 @@ def has_libdevice() -> bool:
 
 
 SITE_MODULES = "sphinx", "myst_nb", "pydata_sphinx_theme", "sphinx_design", "sphinx_copybutton", "jupytext", "ipykernel"
-"""What the extra `docs` installs, but for matplotlib."""
+"""The packages that the extra `docs` installs, except matplotlib."""
 
 PEERS: dict[str, tuple[Callable[[], bool], str]] = {
     "needs_binutils": (has_program("readelf"), "no binutils on this machine"),

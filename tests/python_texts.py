@@ -1,4 +1,4 @@
-"""What Python says in its own errors, where versions differ: texts of messages as Python 3.11 has them."""
+"""Python's own error messages, where versions differ: texts of messages as Python 3.11 has them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ BEGINS_A_NAME = re.compile(rf"""["'\s](?:{"|".join(map(re.escape, DIALECTS))})""
 GROUP, CONSTANT_GROUP = 3, 2
 """From so many names on, anywhere and as the value of a module's or a class's name."""
 UNTYPED = (
-    (r"\b(operands|args)\[-?\d", 40, "an operand has a name: `loop.low`"),
+    (r"\b(operands|args)\[-?\d", 20, "an operand has a name: `loop.low`"),
     (r"assert isinstance\(", 40, "a function that returns the type it needs: `descriptor_block(value)`"),
     (r"attributes\[\"", 30, "an attribute has a name: `loop.stages`"),
 )

@@ -1,4 +1,4 @@
-"""What a row of these tables runs: one of our kernels, and peers that do the same work on the same arrays.
+"""The work of a row of these tables: one of our kernels, and peers that do the same work on the same arrays.
 
     problem = row.make(*row.shapes[0])
     making = problem.check()          # ours and each peer's result against NumPy's

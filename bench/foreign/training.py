@@ -1,4 +1,4 @@
-"""What models train with: dropout, gated functions, rms_norm, cross entropy, steps of optimisers."""
+"""Parts of training: dropout, gated functions, rms_norm, cross entropy, steps of optimisers."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def released(folder: Path) -> set[str]:
 
 
 def versions(names: set[str], address: str) -> str:
-    """What the theme reads: the versions, newest first, with their addresses."""
+    """The file that the theme reads: the versions, newest first, with their addresses."""
     ordered = sorted(names, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True)
     entries = [{"version": n, "url": f"{address}{n}/", "preferred": n == ordered[0]} for n in ordered]
     return json.dumps(entries, indent=1)

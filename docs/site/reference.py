@@ -116,7 +116,7 @@ def _example(name: str) -> str:
 
 
 def _constructor(found: type) -> str:
-    """What the docstring of a class's `__init__` says, where it has one of its own."""
+    """The docstring of a class's `__init__`, where it has one of its own."""
     text = vars(found).get("__init__", None)
     documented = inspect.getdoc(text) if inspect.isfunction(text) and text.__doc__ else ""
     return f"\n{body(documented)}\n" if documented else ""

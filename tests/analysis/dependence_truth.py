@@ -154,7 +154,7 @@ class Case:
         return None
 
     def played(self, triple: list[int], *, fused: bool) -> Array:
-        """What each lane of each access saw or left: loads what they read, stores what stands there in the end."""
+        """The values of each lane of each access: for loads those read, for stores those left in the end."""
         width, lanes = int(self.sizes[triple].max()), self.lanes.address.shape[2]
         bytes = self.lanes.address[triple].transpose(1, 0, 2)[..., None] + np.arange(width)
         active = self.lanes.active[triple].transpose(1, 0, 2)[..., None] & (
@@ -194,7 +194,7 @@ def claim_text(claim: Dependence) -> str:
 
 
 def wrong_text(seed: int, case: Case, wrong: Wrong) -> str:
-    """What was claimed, of what, and the arguments that refute it."""
+    """A claim, the accesses that it is about, and the arguments that refute it."""
     lines = [f"seed {seed}: {wrong.claim}", *map(op_text, wrong.accesses)]
     values = case.samples.values
     names = {value.name or "": values[value][wrong.sample] for value in values if not value.type.shape}

@@ -33,7 +33,7 @@ EXACT: dict[str, Callable[..., Array]] = {
     "arith.subi": np.subtract,
     "arith.trunci": np.positive,
 }
-"""What ops of 32 bits would compute with more bits."""
+"""The results of ops of 32 bits, computed with more bits."""
 
 
 class Lanes(NamedTuple):

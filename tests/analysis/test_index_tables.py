@@ -71,7 +71,7 @@ def test_one_table(name: str) -> None:
 
 @pytest.mark.parametrize(("left", "right"), [*pairs(ARRAYS, ARRAYS)])
 def test_two_tables(left: str, right: str) -> None:
-    """What cancels leaves no rest, so that sums are known to be equal."""
+    """Terms that cancel leave no rest, so that sums are known to be equal."""
     a, b = TABLES[left], TABLES[right]
     check(plus(a, b), ARRAYS[left] + ARRAYS[right])
     check(product(a, b), ARRAYS[left] * ARRAYS[right])

@@ -1,4 +1,4 @@
-"""Which accesses may change places: readable cases, and claims about drawn ones against what enumeration shows.
+"""Accesses that may change places: readable cases, and claims about drawn ones against what enumeration shows.
 
 `make test` checks 20,000 drawn pairs and triples, `make test-long` more than a million; the last long part prints the
 share of answers that could have been better. `pytest tests/analysis -m "slow or long" -k million -s` runs them all.
@@ -53,7 +53,7 @@ def text_of(answer: Dependence) -> str:
 
 
 def answer(body: str) -> str:
-    """What is said of the last two accesses."""
+    """The answer about the last two accesses."""
     return answer_in(function_of(body))
 
 
@@ -80,7 +80,7 @@ def load(pointer: str = "%p", mask: str = "") -> str:
 
 
 def against_row(index: str) -> str:
-    """What is said of `x[i]` and of `x[index]`, which is called %j in the text."""
+    """The answer about `x[i]` and `x[index]`, which is called %j in the text."""
     return answer(load() + index + places("%j") + store("%q"))
 
 

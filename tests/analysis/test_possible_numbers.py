@@ -45,7 +45,7 @@ def op_of(name: str, operands: int, element: str = "f32") -> Op:
 
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_results_are_among_what_is_claimed(name: str) -> None:
-    """Of any number, the numbers above are tried."""
+    """The numbers above stand for any number."""
     count = 1 if name in UNARY else 2
     op = op_of(name, count)
     semantics: Any = op.definition.semantics

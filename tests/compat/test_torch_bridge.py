@@ -1,4 +1,4 @@
-"""What waits for modules of other packages is called with them, once each."""
+"""Functions that wait for modules of other packages are called with them, once each."""
 
 from __future__ import annotations
 

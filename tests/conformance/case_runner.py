@@ -109,7 +109,7 @@ def _answer(child: Any, case: str, seconds: float) -> str:
 
 
 def _end(child: Any) -> Outcome:
-    """What to say of a case that has no answer."""
+    """The outcome of a case that has no answer."""
     try:
         status = child.wait(timeout=1)
     except subprocess.TimeoutExpired:

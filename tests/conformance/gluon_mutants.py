@@ -115,7 +115,7 @@ class Runner:
         self._process.communicate()
 
     def run(self, path: Path, case: tuple[str, str, tuple[object, ...], int]) -> tuple[str, list[str]]:
-        """What a case ends with, and the digests of its kernels."""
+        """The outcome of a case, and the digests of its kernels."""
         _, function, arguments, capability = case
         task = {"path": str(path), "function": function, "arguments": arguments, "capability": capability}
         assert self._process.stdin is not None, "it is a pipe"

@@ -101,7 +101,7 @@ def reason_of(message: str) -> str:
 
 
 def part(run: Run, lines: list[dict[str, str]]) -> Iterator[str]:
-    """What the page says of a file."""
+    """The lines of the page about a file."""
     devices = " and ".join(f"sm_{capability}" for capability in run.capabilities)
     yield f"\n## {run.file}.py on {devices}\n"
     cases = Counter(line["outcome"] for line in lines)

@@ -44,11 +44,11 @@ WARMUP = JITFunction.warmup
 SMALLER = {"test_mma_scaled_tcgen05_copy": {"M": 512, "N": 512, "K": 512}}
 """Extents of tests that are too long for a simulator, and smaller ones; docs/conformance-gluon.md says so."""
 DEVICE_FAILED = "device-side assert: "
-"""What a failure of the device says, among other things."""
+"""Words in the message of every failure of the device."""
 
 
 class Report(str):
-    """What the sanitizer printed: it contains every message if the simulator had one, else none."""
+    """The output of the sanitizer: it contains every message if the simulator had one, else none."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ class OnTheCpu(AskedForCuda):
 
 
 class Properties:
-    """What tests ask of a GPU's properties."""
+    """The properties of a GPU that tests ask for."""
 
     multi_processor_count = 4
     shared_memory_per_block_optin = 232448

@@ -140,7 +140,7 @@ def unpack(repository: Path, folder: Path) -> None:
 
 
 def run(folder: Path, case: tuple[str, str, tuple[object, ...], int]) -> str:
-    """What a function ends with: `passes`, or the last line."""
+    """The outcome of a function: `passes`, or the last line."""
     (folder / "program.py").write_text(PROGRAM)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "tilewright", "run", "program.py", json.dumps(case)]

@@ -29,7 +29,7 @@ RAISED = re.compile(r'raise unittest\.SkipTest\((?=\s*f?"[^"]*[Tt]riton CPU)')
 """The marks of tests that are not tried with Triton on CPUs, or on no device that a port of the file knows, and where
 tests leave themselves out."""
 PORTED = ('"NPU"', '"CUDA"')
-"""What a port of the files to another device calls the key of its kernels, and what torch knows."""
+"""The key of kernels in a port of the files to another device, and the one that torch knows."""
 COUNTS = re.compile(r"^[ ]*count_code\(\"tl.make_block_ptr\".*$", re.MULTILINE)
 """Where tests of block pointers count them."""
 DESCRIBED = "_described"
@@ -51,7 +51,7 @@ SETTINGS = {
     "block pointers": {"triton.use_block_ptr": True},
     "tensor descriptors": {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True},
 }
-"""What the suites set of Inductor's configuration."""
+"""The settings of Inductor that the suites change."""
 GONE = (
     ("torch._inductor.codecache", "cpp_prefix_path"),
     ("torch._inductor.compile_fx", "complex_memory_overlap"),

@@ -123,7 +123,7 @@ def _case(op: Any, dtype: Any, samples: int) -> dict[str, Any]:
 
 
 def _difference(op: Any, sample: Any, backend: str) -> str | None:
-    """What is wrong with a compiled operator; None if nothing is."""
+    """The mistake of a compiled operator; None if there is none."""
     import torch
 
     def function(*args: Any, **kwargs: Any) -> Any:

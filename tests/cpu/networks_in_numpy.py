@@ -1,4 +1,4 @@
-"""What a sorting network of the language makes of an array, step by step."""
+"""Sorting networks of the language on an array, step by step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def sorted_by_steps(x: np.ndarray, descending: bool) -> np.ndarray:
-    """What the network makes of `x`: an element and its partner trade places where a comparison says so, NaN never."""
+    """`x` behind the network: an element and its partner trade places where a comparison says so, NaN never."""
     i = np.arange(len(x))
     size = 2
     while size <= len(x):

@@ -75,7 +75,7 @@ def largest(x, out, n, OTHER: tl.constexpr, TILE: tl.constexpr):
 
 @tw.jit
 def kept_whole(x, out, n, TILE: tl.constexpr):
-    """What a later loop reads of each lane is written for each lane."""
+    """Values that a later loop reads in each lane are written for each lane."""
     column = tl.arange(0, TILE)
     parts = tl.exp(tl.load(x + column, mask=column < n, other=0.0))
     tl.store(out + column, parts / tl.max(parts, 0))

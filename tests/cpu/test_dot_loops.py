@@ -49,7 +49,7 @@ def loops_of(spec: DotSpec, target: Target) -> Op:
 def check(
     spec: DotSpec, target: Target, *, depth: int = 0, rows: int | None = None, columns: int | None = None, gap: int = 7
 ) -> None:
-    """What the interpreter computes is the product; tiles at run-time strides lie `gap` elements further apart."""
+    """The interpreter computes the product; tiles at run-time strides lie `gap` elements further apart."""
     rng = np.random.default_rng(spec.m + spec.k)
     found = {}
     for name, extents, order in (

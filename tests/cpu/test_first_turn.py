@@ -65,7 +65,8 @@ def test_zeros_are_for_loops_without_turns(parts: dict[str, str]) -> None:
 
 
 def test_zeros_before_loops_with_turns_are_gone() -> None:
-    found, text = changed(**{"%high: i32": "%other: i32", "%c1 = arith": "%high = arith.constant 3 : i32\n %c1 = arith"})
+    high = {"%high: i32": "%other: i32", "%c0 = arith": "%high = arith.constant 3 : i32\n %c0 = arith"}
+    found, text = changed(**high)
     assert found
     assert "cpu.write" not in text
     assert "cpu.nest" not in text
@@ -81,19 +82,20 @@ def test_zeros_before_loops_with_turns_are_gone() -> None:
         {"INSIDE": WRITTEN},
         {"INSIDE": READ},
         {"LEFT": "%c"},
+        {"step %c1": "step %high"},
     ],
-    ids=["one", "negative zero", "written", "read", "written in turns", "read in turns", "an operand"],
+    ids=["one", "negative zero", "written", "read", "written in turns", "read in turns", "an operand", "a step"],
 )
 def test_other_sums_are_read(parts: dict[str, str]) -> None:
     assert not changed(**parts)[0]
 
 
 @tw.jit
-def turns(a, b, out, rows, columns, low, high, M: tl.constexpr, K: tl.constexpr, ACC: tl.constexpr):
+def turns(a, b, out, rows, columns, low, high, step, M: tl.constexpr, K: tl.constexpr, ACC: tl.constexpr):
     m, k = tl.arange(0, M)[:, None], tl.arange(0, K)
     n = tl.arange(0, M)[None, :]
     total = tl.zeros((M, M), ACC)
-    for turn in range(low, high):
+    for turn in range(low, high, step):
         left = tl.load(a + m * 4 * K + turn * K + k[None, :])
         total = tl.dot(left, tl.load(b + (turn * K + k[:, None]) * M + n), total, input_precision="ieee", out_dtype=ACC)
     tl.store(out + m * M + n, total, (m < rows) & (n < columns))
@@ -112,12 +114,14 @@ def test_turns_from_none_on(dtype: str, acc: tl.dtype, cpu: str | None, monkeypa
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-5, 5, shape).astype(dtype) for shape in ((64, 64), (64, 64)))
     infinite = a if dtype == "int8" else np.full_like(a, np.inf)
-    for low, high, rows, columns in ((0, 4, 64, 64), (0, 1, 64, 64), (2, 2, 64, 64), (3, 1, 20, 7), (1, 3, 37, 33)):
+    for low, high, step, rows, columns in (
+        (0, 4, 1, 64, 64), (0, 1, 1, 64, 64), (2, 2, 1, 64, 64), (3, 1, 1, 20, 7), (1, 3, 1, 37, 33), (0, 4, -1, 64, 9),
+    ):  # fmt: skip
         out = np.full((64, 64), 7, "float64" if dtype == "float64" else "int32" if dtype == "int8" else "float32")
         wanted = out.copy()
-        steps = slice(low * 16, max(low, high) * 16)
+        steps = slice(low * 16, max(low, high if step > 0 else low) * 16)
         wide = a.astype(np.float64)[:, steps] @ b.astype(np.float64)[steps]
         wanted[:rows, :columns] = wide[:rows, :columns]
-        turns[(1,)](infinite, b, np.empty_like(out), 64, 64, 0, 4, M=64, K=16, ACC=acc)
-        turns[(1,)](a, b, out, rows, columns, low, high, M=64, K=16, ACC=acc)
+        turns[(1,)](infinite, b, np.empty_like(out), 64, 64, 0, 4, 1, M=64, K=16, ACC=acc)
+        turns[(1,)](a, b, out, rows, columns, low, high, step, M=64, K=16, ACC=acc)
         np.testing.assert_array_equal(out, wanted)

@@ -1,4 +1,4 @@
-"""What `fuse_loops` puts into one loop nest, the analysis of dependences does not want kept in order.
+"""Accesses that `fuse_loops` puts into one loop nest need not be kept in order, says the analysis of dependences.
 
 Accesses of one nest run lane by lane; `add_alias_checks` compares their addresses when the kernel runs. So each pair of
 them with a store has to be independent or the same element, or be so under a condition. `Ordered` is right only where

@@ -94,7 +94,7 @@ def sums_in_an_outer_loop(x, out, rows, columns, BM: tl.constexpr, BN: tl.conste
 
 @tw.jit
 def squares_about_the_mean(x, out, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
-    """What is carried is asked for by two reductions, the second of which needs the first."""
+    """Two reductions ask for the carried tile, the second of which needs the first."""
     row = tl.arange(0, BM)[:, None]
     total = tl.zeros((BM, BN), tl.float32)
     for start in range(0, columns, BN):
@@ -136,7 +136,7 @@ def matrix(special: float = 1.0) -> Array:
 
 
 def assert_same_bits(found: Array, expected: Array) -> None:
-    """Of two NaNs that are added, either may be the result."""
+    """Either of two NaNs that are added may be the result."""
     np.testing.assert_array_equal(found, expected)
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))

@@ -1,4 +1,4 @@
-"""What all rows of a nest share of their lanes is computed once, where that saves more than it costs."""
+"""Lanes that all rows of a nest share are computed once, where that saves more than it costs."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def doubled(x_ptr, out_ptr, M, N, x0: int, out0: int, BM: tl.constexpr, BN: tl.c
 
 
 def one_by_one(memory, x_at, out_at, m, n, x0, out0, tile):
-    """What programs do that run one after the other, along rows of the grid."""
+    """The results of programs that run one after the other, along rows of the grid."""
     for top in range(0, m, tile):
         for left in range(0, n, tile):
             r, c = np.mgrid[top : min(m, top + tile), left : min(n, left + tile)]
@@ -272,7 +272,7 @@ def by_branches(x_ptr, out_ptr, N, B: tl.constexpr):
 
 @tw.jit
 def remainders(x_ptr, out_ptr, N, B: tl.constexpr):
-    """What is a range in one program goes on differently."""
+    """Values that are a range in one program go on differently in the next."""
     m, n = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
     first = tl.program_id(0) * B
     tl.store(out_ptr + m * N + first + n, tl.load(x_ptr + m * N + first + (n & (B - 1))))

@@ -12,10 +12,10 @@ from loop_native import block_of, compiled
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.choose_widths import choose_widths
-from tilewright.backends.cpu.copy_back import copy_back
 from tilewright.backends.cpu.loop_builder import BYTES
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.pipeline import loop_passes
+from tilewright.backends.cpu.redirect_stores import redirect_stores
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.dialects.cpu import Alloc, Nest, tile_of
 from tilewright.dialects.tt_program import ProgramId
@@ -172,7 +172,7 @@ def lowered(kernel: Any, target: Target) -> Op:
     for op in [op for op in body if isinstance(op, Nest)]:
         op.attributes["runs"] = Keyword("program")
     choose_widths(module, target)
-    copy_back(module)
+    redirect_stores(module)
     lower_nests(module)
     for op in [op for op in body if isinstance(op, Alloc)]:
         tile = tile_of(op.result.type)

@@ -6,16 +6,24 @@ Each pass gets what the passes in front of it make of the input.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+import numpy as np
 import pytest
 from pass_kernels import CALLS, ttir_of
 
+from loop_passes import TARGETS, Arrays, Trial, check_every_pass, rounded_difference
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes, lower_to_loops
 from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import pointee_type
+from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
+from tilewright.ir.types import PointerType
 from tilewright.ir.verifier import verify
 
 Golden = Callable[[str, str], None]
@@ -350,8 +358,8 @@ PRODUCT = """
     %true = arith.constant true
     %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
     "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %true, %soon, %c64) <{
-      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>, i64,
-      i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
+      shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>,
+      i64, i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
     tt.return
   }
 """
@@ -577,7 +585,7 @@ INPUTS = {
     "seen_lanes": PART_OF_A_PRODUCT,
     "first_turn": PRODUCTS_IN_TURN,
     "copy_elision": PART_OF_A_PRODUCT,
-    "copy_back": ROWS,
+    "redirect_stores": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "keep_lanes": SHUFFLED_ROWS,
@@ -621,6 +629,33 @@ def test_a_pass_says_truly_that_it_changed_nothing(name: str) -> None:
             idle.add(step.name)
     assert {"check_legality"} <= idle
     assert name not in idle
+
+
+def launch_of(number: int, module: Op) -> Arrays:
+    """The arrays of the kernel after a launch in which every number is `number`."""
+    rng = np.random.default_rng(number)
+    kernel = next(op for op in module.walk() if isinstance(op, Func) and op.symbol == "kernel")
+    arguments: dict[str, np.ndarray | int] = {}
+    for parameter in kernel.body.args:
+        assert parameter.name is not None, "it has one in the text"
+        is_array, values = isinstance(parameter.type, PointerType), rng.integers(1, 9, 1 << 17)
+        arguments[parameter.name] = values.astype(numpy_dtype(pointee_type(parameter.type))) if is_array else number
+    run_ir(module, arguments, (3, 2))
+    return {name: array for name, array in arguments.items() if isinstance(array, np.ndarray)}
+
+
+@pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", {text: name for name, text in INPUTS.items() if text is not REPORTS}.values())
+def test_every_loop_pass_keeps_what_a_kernel_computes(name: str, number: int) -> None:
+    """Each for a processor of its own, the slow ones for all.
+
+    `REPORTS` asserts in a sum, which `run_ir` does not execute.
+    """
+    some = list(INPUTS).index(name) % len(TARGETS)
+    for target in TARGETS if number == 300 else TARGETS[some : some + 1]:
+        module = module_of(INPUTS[name])
+        run_passes(module, cpu_passes(target))
+        assert check_every_pass(print_op(module), target, Trial(partial(launch_of, number), rounded_difference))
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul", "flash_attention"])

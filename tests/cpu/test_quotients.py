@@ -150,7 +150,7 @@ def test_vectors_are_divided_behind_the_pieces_only() -> None:
 
 
 def test_numbers_are_read_where_the_guards_hold_only() -> None:
-    """What is read at a quotient that is one number is no address where the range begins below zero."""
+    """A quotient that is one number is no address where the range begins below zero."""
     x = np.zeros(64, np.float32)
     module = parse_module(scaled.warmup(x, x, x, 64, 10, B=64, grid=(1,)).asm["loops"])
     loads = [op for op in module.walk() if op.name == "vector.load" and lanes_of(op.results[0].type) == 1]

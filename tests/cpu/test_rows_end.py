@@ -26,6 +26,13 @@ def masked_rows(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
 
 
 @tw.jit
+def masked_columns_too(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
+    value = tl.load(x + row * LANES + column)
+    tl.store(out + row * LANES + column, value + 1.0, mask=(row < n) & (column < n * 4))
+
+
+@tw.jit
 def two_masks(x, out, n, ROWS: tl.constexpr, LANES: tl.constexpr):
     """The second store goes further."""
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
@@ -98,6 +105,7 @@ def expected(kernel: Any, x: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, An
             out[ROWS] = total.sum(0)
         return out
     masks = {masked_from_below: row >= n, masked_by_either: (row < n) | (column < 3)}
+    masks[masked_columns_too] = (row < n) & (column < n * 4)
     mask = (masks | {masked_between: (row + n >= 4) & (row < n)}).get(kernel, row < n)
     out[:ROWS] = np.where(mask, x + 1, 0)
     if kernel in (two_masks, whole_behind):
@@ -107,6 +115,7 @@ def expected(kernel: Any, x: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, An
 
 WHOLE_LOOPS = {
     masked_rows: 0,
+    masked_columns_too: 0,
     two_masks: 0,
     whole_behind: 1,
     masked_from_below: 1,
@@ -136,6 +145,19 @@ def test_loops_over_rows_end_early_where_they_may(kernel: Any) -> None:
     text = print_op(module)
     whole = re.findall(rf"scf\.for %\w+ = %c0_i64 to %c{ROWS}_i64 step %c1_i64 ", text)
     assert len(whole) == WHOLE_LOOPS[kernel]
+
+
+ROWS_ARE_ASKED = {masked_rows: False, masked_columns_too: False, two_masks: True, masked_from_below: True}
+
+
+@pytest.mark.parametrize("kernel", ROWS_ARE_ASKED, ids=lambda kernel: kernel.__name__)
+def test_rows_in_front_of_the_only_end_are_not_asked(kernel: Any) -> None:
+    x, out = np.zeros((ROWS, LANES), np.float32), np.zeros((2 * ROWS, LANES), np.float32)
+    module = pass_kernels.loops_of(kernel, (x, out, 3), "x86-64-v4", ROWS=ROWS, LANES=LANES)
+    for copies in [op for op in module.walk() if UNLIKELY in op.attributes]:
+        copies.erase()
+    text = print_op(module)
+    assert bool(re.search(r"arith\.cmpi s\w+, %row", text)) == ROWS_ARE_ASKED[kernel]
 
 
 @tw.jit

@@ -149,7 +149,7 @@ def test_no_lane_that_is_masked_off_touches_memory(kernel: Any, columns: int) ->
 
 @pytest.mark.parametrize(("kernel", "loops"), [*((k, 0) for k in KERNELS[:3]), (sums_and_ends, 1), (in_place, 0)])
 def test_a_single_turn_is_no_loop(kernel: Any, loops: int) -> None:
-    """What the loop carried is in no buffer."""
+    """The values that the loop carried are in no buffer."""
     single, general = versions(kernel)
     assert single.count("scf.for") == loops
     assert general.count("scf.for") > loops

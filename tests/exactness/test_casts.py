@@ -194,7 +194,7 @@ def at_once(source: str, target: str, mode: str, codes: np.ndarray) -> np.ndarra
 
 
 def to_legacy_at_once(source: str, codes: np.ndarray) -> np.ndarray:
-    """What `to_legacy` says of each number."""
+    """The answer of `to_legacy` for each number."""
     halves = codes if source == "fp16" else at_once(source, "fp16", "rz", codes)
     sizes = np.where(is_nan(source, codes), 0x3F00, np.minimum(halves & np.uint64(0x7FFF), 0x3F00))
     signs = np.where(is_nan(source, codes), 0, halves >> np.uint64(8) & np.uint64(0x80))

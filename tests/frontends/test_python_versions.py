@@ -1,4 +1,4 @@
-"""What only some versions of Python have: template strings, annotations nobody has evaluated, source kept for `-c`."""
+"""Syntax of some versions of Python only: template strings, annotations nobody has evaluated, source kept for `-c`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from evaluating import evaluate, jit, run_time, ttir
 
 import tilewright.language as tl
 from tilewright.frontends import hir, read_function, read_function_once
-from tilewright.frontends.python_function import read_source
+from tilewright.frontends.python_function import parse
 from tilewright.ir.attributes import CallLocation, FileLocation
 from tilewright.support.diagnostics import CompilationError
 
@@ -51,7 +51,7 @@ def test_columns_count_characters_not_bytes(tmp_path: Path) -> None:
 
 def test_source_ends_with_the_function(tmp_path: Path) -> None:
     python = _load(tmp_path, "x = 1\ndef kernel(\n    a,\n):\n    # before\n    return (\n        a\n    )\n\ny = 2\n")
-    source = read_source(python)
+    source, _ = parse(python)
     assert (source.first_line, source.text.rstrip()[-5:]) == (2, "    )")
 
 

@@ -266,7 +266,7 @@ def body(draft: Draft, depth: int) -> None:
 
 
 def otherwise(draft: Draft, depth: int) -> None:
-    """What a loop does that no `break` has left, sometimes."""
+    """An `else` for a loop that no `break` has left, sometimes."""
     if draft.rng.random() < 0.2:
         draft.say(depth, "else:")
         block(draft, depth + 1, draft.rng.randint(1, 2))

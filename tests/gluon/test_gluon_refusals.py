@@ -1,4 +1,4 @@
-"""What Gluon refuses by name, with the line and what to do instead."""
+"""Programs that Gluon refuses by name, with the line and what to do instead."""
 
 from __future__ import annotations
 

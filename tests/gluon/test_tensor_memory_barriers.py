@@ -9,8 +9,8 @@ from descriptors import aligned, described
 
 import tilewright
 from tilewright import gluon
-from tilewright.backends.nvidia import pipeline
 from tilewright.ir.core import Op
+from tilewright.transforms.gpu import pipeline
 
 
 def launch() -> None:

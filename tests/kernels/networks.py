@@ -17,7 +17,7 @@ def normed(x, weight, out, n, ROWS: tl.constexpr, B: tl.constexpr):
 
 @tw.jit
 def attended(query, k, v, i, d, n, B: tl.constexpr, D: tl.constexpr):
-    """What `B` queries of `D` numbers, those of `d`, see among `n` keys and values, `B` at a time, those of `i`."""
+    """Attention of `B` queries of `D` numbers, those of `d`, to `n` keys and values, `B` at a time, those of `i`."""
     largest, total = tl.full([B], -float("inf"), tl.float32), tl.zeros([B], tl.float32)
     mixed = tl.zeros([B, D], tl.float32)
     for start in range(0, n, B):

@@ -1,4 +1,4 @@
-"""What the functions of the language refuse: the message of each, and what is next to it and accepted."""
+"""Arguments that functions of the language refuse: the message of each, and what is next to it and accepted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORT = {
     "SMALL": "i.reshape(16, 4)",
     "EIGHTHS": "e.reshape(8, 8)",
 }
-"""What stands for longer parts of the expressions below."""
+"""Abbreviations for longer parts of the expressions below."""
 
 REFUSED = {
     "arithmetic": [

@@ -154,7 +154,7 @@ def test_what_need_not_be_given() -> None:
 
 
 def test_widths_of_operands() -> None:
-    """Which kWidth a parent takes, 0 for none, for the left and the right operand."""
+    """The kWidth that a parent takes, 0 for none, for the left and the right operand."""
 
     def widths(parent: str, index: int) -> list[int]:
         given = {0: "", **{width: f", kWidth = {width}" for width in (1, 2, 3, 4, 8, 16, 32)}}

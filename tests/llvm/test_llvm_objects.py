@@ -24,7 +24,7 @@ SHARES = [
     *(pytest.param(cpu, share, 4, marks=pytest.mark.slow) for share, cpu in enumerate(("neoverse-v1", "a64fx"))),
     *(pytest.param(cpu, 0, 1, marks=LONG) for cpu in CPUS[1:]),
 ]
-"""What `make test` compiles: all ops for one CPU, half of them for each of two whose text is mostly one."""
+"""The ops that `make test` compiles: all ops for one CPU, half of them for each of two whose text is mostly one."""
 INTEGER_PREDICATES = ["eq", "slt", "uge"]
 FLOAT_PREDICATES = ["oeq", "ult", "uno"]
 POINTER = PointerType(f32)

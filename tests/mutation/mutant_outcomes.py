@@ -1,4 +1,4 @@
-"""What became of each mutant, kept in a file line by line, and mutants that do the same as the original.
+"""The outcome of each mutant, kept in a file line by line, and mutants that do the same as the original.
 
     outcomes = Outcomes(Path("mutants.jsonl"))
     outcomes.add(Outcome(mutant.key, "tests/ir/test_core.py::test_walk", tests=3))

@@ -42,7 +42,7 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
 LEFT_OUT = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 
 Key = tuple[str, str, str, str, int]
-"""What tells a mutant from others, however lines move: its path, function, original, change and number."""
+"""The key of a mutant, which stays the same however lines move: its path, function, original, change and number."""
 
 
 class Mutant(NamedTuple):
@@ -67,7 +67,7 @@ class Mutant(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What tells it from others."""
+        """The key that tells it from others."""
         return self.path, self.function, self.original, self.change, self.number
 
 

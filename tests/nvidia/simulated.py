@@ -105,7 +105,7 @@ def _scratch(memory: DeviceMemory, made: CompiledKernel, programs: int) -> int:
 
 DEVICE = re.compile(r"^\.version .*\n\.target .*$", re.MULTILINE)
 ANY_DEVICE = ".version 8.4\n.target sm_90a"
-"""What PTX says of the device, which the simulator does not look at."""
+"""The lines of PTX about the device, which the simulator does not look at."""
 
 
 def gpu_stages(module: Op, capability: int) -> None:
@@ -134,7 +134,7 @@ def run_module(module: Op, arrays: Sequence[np.ndarray[Any, Any]], *, capability
 
 @cache
 def _left_behind(ptx: str, shared: int, given: tuple[tuple[bytes, Any, Any], ...]) -> list[np.ndarray[Any, Any]]:
-    """What one program leaves in arrays of these bytes, shapes and types."""
+    """The arrays of these bytes, shapes and types after one program."""
     memory = DeviceMemory()
     places = [memory.copy_in(np.frombuffer(data, dtype).reshape(shape)) for data, shape, dtype in given]
     Launch(load(ptx), shared=shared).run(memory, [*places, 0, 0])

@@ -136,7 +136,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, int], dict[str, int]]] = {
 
 
 class Made(NamedTuple):
-    """What a kernel becomes: ops and layouts of TTGIR, the LLVM IR before LLVM optimises it, bytes of shared memory."""
+    """Counts of a kernel: ops and layouts of TTGIR, LLVM IR before it is optimised, bytes of shared memory."""
 
     ops: Counter[str]
     layouts: list[str]

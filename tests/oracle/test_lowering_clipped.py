@@ -162,7 +162,7 @@ def softmax(x, out, n, WHOLE: tl.constexpr, TILE: tl.constexpr):
 
 @jit
 def softmax_backwards(x, out, n, WHOLE: tl.constexpr, TILE: tl.constexpr):
-    """What an expensive value is stored as, is at another lane than that where it was computed."""
+    """An expensive value is stored at another lane than that where it was computed."""
     row, column = tl.program_id(0), tl.arange(0, TILE)
     values = tl.load(x + row * TILE + column, mask=column < n, other=-float("inf"))
     parts = tl.exp(values - tl.max(values, 0))
@@ -230,7 +230,7 @@ def positions(x, out, n, WHOLE: tl.constexpr, TILE: tl.constexpr):
 
 @jit
 def other_of_the_row(x, out, n, WHOLE: tl.constexpr, TILE: tl.constexpr):
-    """What lies beyond the mask is known at run time only: a maximum may end early, a sum may not."""
+    """Values beyond the mask are known at run time only: a maximum may end early, a sum may not."""
     row, column = tl.program_id(0), tl.arange(0, TILE)
     beyond = tl.load(x + row)
     values = tl.load(x + row * TILE + column, mask=column < n, other=beyond)

@@ -108,7 +108,7 @@ def test_every_mutant_is_noticed(name: str) -> None:
 
 
 def test_an_entry_whose_mutant_is_noticed_or_gone_is_a_surprise() -> None:
-    """Of three barriers the first is needed; there is no fourth."""
+    """The first of three barriers is needed; there is no fourth."""
     text = "bar.sync 0;\nbar.sync 1;\nbar.sync 2;"
     equivalent = {(BARRIERS, number) for number in (0, 1, 3)}
     found = surprises(list(mutants(text)), equivalent, lambda mutant: "bar.sync 0" not in mutant)

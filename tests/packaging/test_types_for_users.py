@@ -33,14 +33,14 @@ def lines_of(said: list[str]) -> set[int]:
 
 
 def mypy(path: Path, folder: Path) -> list[str]:
-    """What `mypy --strict` says of a program, without any settings."""
+    """The output of `mypy --strict` for a program, without any settings."""
     call = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={folder}", str(path)]
     done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=folder, timeout=300)
     return [line for line in done.stdout.splitlines() if ": error:" in line] or done.stderr.splitlines()
 
 
 def pyright(path: Path, folder: Path) -> list[str]:
-    """What pyright says of a program in its strictest mode."""
+    """The output of pyright for a program, in its strictest mode."""
     settings = {"typeCheckingMode": "strict", "include": [str(path)], "pythonVersion": "3.11"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     call = [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable]

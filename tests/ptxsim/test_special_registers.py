@@ -1,4 +1,4 @@
-"""What every special register says in each thread of a grid of clusters with blocks of three dimensions."""
+"""The value of every special register in each thread of a grid of clusters with blocks of three dimensions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ for _axis, _letter in enumerate("xyz"):
         f"%cluster_nctaid.{_letter}": lambda p, axis=_axis: CLUSTER[axis],
     }
 FREE = {"%smid", "%nsmid", "%clock", "%clock64", "%globaltimer", "%globaltimer_lo"}
-"""What PTX does not fix."""
+"""Registers whose values PTX does not fix."""
 
 
 def places() -> list[Place]:
@@ -78,7 +78,7 @@ def places() -> list[Place]:
 
 @cache
 def said() -> dict[str, list[int]]:
-    """What each register says, thread by thread of block by block."""
+    """The value of each register, thread by thread of block by block."""
     body = f"""mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mad.lo.u32 %r3, %r2, {THREADS[1]}, %r1;
     mad.lo.u32 %r3, %r3, {THREADS[0]}, %r0; mov.u32 %r4, %ctaid.z; mov.u32 %r5, %ctaid.y; mov.u32 %r6, %ctaid.x;
     mad.lo.u32 %r4, %r4, {GRID[1]}, %r5; mad.lo.u32 %r4, %r4, {GRID[0]}, %r6; mad.lo.u32 %r3, %r4, {COUNT}, %r3;

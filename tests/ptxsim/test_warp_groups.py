@@ -150,7 +150,7 @@ AGAIN = issued(flags="1, 1, 1, 0, 0")
     ],
 )
 def test_registers_between_products_and_other_instructions(before: str, after: str) -> None:
-    """What threads do to registers of products is fenced off; products with the same sums need nothing between them."""
+    """A fence orders threads that write registers of products; products with the same sums need none."""
     run(before + AGAIN + DONE + after + FENCE + AGAIN + AGAIN + DONE, PLAIN)
     without = before.replace(FENCE, "") + AGAIN if not after else before + AGAIN + DONE + after + AGAIN
     with pytest.raises(SimulationError, match=r"with no wgmma\.fence in between"):

@@ -133,7 +133,7 @@ def claimant(folder: Path, role: str, *patience: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signal.Signals, tmp_path: Path) -> None:
-    """Who waits compiles at once when the owner of the claim is gone, and the next claim finds the file as it is."""
+    """A waiting process compiles at once when the owner of the claim is gone; the next claim finds the file."""
     victim = claimant(tmp_path, "victim")
     assert victim.stdout is not None
     assert victim.stdout.readline() == "compiling\n"
@@ -148,7 +148,7 @@ def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signa
 
 
 def test_a_process_that_was_stopped_is_not_waited_for_long(tmp_path: Path) -> None:
-    """Who waits compiles by itself after a while; what the other one keeps later does no harm."""
+    """A process that waits compiles by itself after a while; what the other one keeps later does no harm."""
     assert claims.PATIENCE == 10
     victim = claimant(tmp_path, "victim")
     assert victim.stdout is not None

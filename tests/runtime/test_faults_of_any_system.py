@@ -1,4 +1,4 @@
-"""What is said of a kernel that accesses what it must not, on every system that compiles kernels."""
+"""The message about a kernel that accesses what it must not, on every system that compiles kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see who ask Python: signatures, help, `repr`, completion."""
+"""The answers of Python to people who ask: signatures, help, `repr`, completion."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PUBLIC = [
     if not name.startswith("_") and callable(getattr(module, name))
 ]
 OF_PYTHON = {"slice"}
-"""What the language takes from Python, which has no signature of it."""
+"""Functions that the language takes from Python, which has no signature of them."""
 
 
 def grid_of(meta: Any) -> tuple[int]:

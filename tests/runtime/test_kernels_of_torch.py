@@ -1,4 +1,4 @@
-"""What torch does with compiled kernels: it launches them by `run`, and sends them between processes."""
+"""Compiled kernels in the hands of torch: it launches them by `run`, and sends them between processes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ ERRORS = {
 
 @pytest.fixture(scope="module")
 def outputs() -> dict[str, list[Any]]:
-    """What each cell shows."""
+    """The output of each cell."""
     format, client = importlib.import_module("nbformat.v4"), importlib.import_module("nbclient")
     notebook = format.new_notebook(cells=[format.new_code_cell(text.strip()) for text in CELLS.values()])
     client.NotebookClient(notebook, kernel_name="python3", timeout=120, allow_errors=True).execute()

@@ -15,7 +15,7 @@ INTERRUPT, TERMINATE = signal.SIGINT, signal.SIGTERM
 
 
 class Raised(Exception):
-    """What a handler of these tests raises."""
+    """The error that a handler of these tests raises."""
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ x = np.zeros(4096, np.int32)
 
 
 def on_terminal(code: str, *arguments: str, **variables: str) -> tuple[str, str]:
-    """What a program writes to a terminal on stderr, and to stdout, which is none."""
+    """The output of a program to a terminal on stderr, and to stdout, which is none."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     command = [sys.executable, "-c", code, *arguments]

@@ -1,4 +1,4 @@
-"""What the programs of a grid touch, as data and as pictures on the page of `tilewright explain`."""
+"""The memory that programs of a grid touch, as data and as pictures on the page of `tilewright explain`."""
 
 from __future__ import annotations
 

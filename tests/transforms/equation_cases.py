@@ -116,7 +116,7 @@ class Choices:
 
 
 def every(build: Callable[[Choices], Case]) -> Iterator[Case]:
-    """What `build` makes with each sequence of choices that fits together."""
+    """The results of `build` with each sequence of choices that fits together."""
     path: list[int] | None = []
     while path is not None:
         choices = Choices(path)

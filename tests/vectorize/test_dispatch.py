@@ -157,7 +157,7 @@ class TestDask:
     @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (2, 1), None, ()])
     @pytest.mark.parametrize("dtype", ["int8", "float32", "bool"])
     def test_folds_are_those_of_the_whole_array(self, dtype: str, axis: Any, chunks: Any) -> None:
-        """Of a function for which the order counts, also of several axes."""
+        """A reduction by a function for which the order counts, also over several axes."""
         import dask.array as da
 
         x = np.random.default_rng(1).integers(0, 2 if dtype == "bool" else 9, (5, 7, 3)).astype(dtype)

@@ -125,10 +125,11 @@ def _with_any(op: Op, operands: Sequence[Numbers]) -> Numbers:
         return None
     if name in ("arith.andi", "arith.muli"):
         return ZERO if ZERO in operands else None
+    *_, last = operands
     if name in ("arith.addf", "arith.subf") and known <= _INFINITIES | _NAN:
-        negated = name == "arith.subf" and operands[-1] is not None
+        negated = name == "arith.subf" and last is not None
         return (frozenset(repr(-float(x)) for x in known - _NAN) if negated else known) | _NAN
-    if name == "arith.mulf" or (name == "arith.divf" and operands[-1] is None):
+    if name == "arith.mulf" or (name == "arith.divf" and last is None):
         return frozenset[str]().union(*(_TIMES_ANY[x] for x in known)) if known <= _TIMES_ANY.keys() else None
     return None
 

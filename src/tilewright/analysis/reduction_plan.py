@@ -177,7 +177,14 @@ def _scan_parts(layout: Distributed, shape: Shape, axis: int) -> int:
 def gather_bytes(
     source: Distributed, shape: Shape, indices: Distributed, index_shape: Shape, axis: int, bits: int
 ) -> int:
-    """Scratch memory of a gather, in bytes: the whole source, unless every column stays in one warp."""
+    """The bytes of scratch memory that a gather needs: the whole source, unless every column stays in one warp.
+
+    Args:
+        source, shape: layout and extents of the tile that is gathered from.
+        indices, index_shape: layout and extents of the indices.
+        axis: along which elements are looked up.
+        bits: of an element.
+    """
     ours, theirs = to_linear_layout(source, shape), to_linear_layout(indices, index_shape)
     return 0 if stays_in_warps(ours, theirs, axis) else prod(shape) * -(-bits // 8)
 

@@ -17,6 +17,7 @@
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>        puts the rows of a tile in order, step by step
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
+    %q = "cpu.redirect"(%overlaps, %b, %p)                          places in a buffer if the condition holds, else %p
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
     %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
@@ -32,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.dialects.rules import pointer
-from tilewright.dialects.traits import PointerAccess, WritesMemory
+from tilewright.dialects.traits import Indexing, PointerAccess, WritesMemory
 from tilewright.dialects.tt_program import AXES
 from tilewright.ir.attributes import DenseArray, Keyword, Number
 from tilewright.ir.core import Op, Value, integer_in
@@ -297,6 +298,18 @@ class GuardedStore(PointerAccess, WritesMemory):
     __slots__ = ()
     value, buffer = Operand(1), Operand(2)
     mask, kept_mask = OptionalOperand(3), OptionalOperand(4)
+
+
+def _verify_redirect(op: Redirect) -> None:
+    require(op.condition.type is i1 and op.result.type is op.pointer.type, op, "chooses by an i1")
+
+
+@declares("cpu.redirect", verify=_verify_redirect)
+class Redirect(Indexing):
+    """The places of the elements of `buffer` where `condition` holds, else `pointer`."""
+
+    __slots__ = ()
+    condition, buffer, pointer = Operand(0), Operand(1), Operand(2)
 
 
 class Report(Op):

@@ -1,6 +1,6 @@
 """Python functions: their source text with true positions, and the names around them.
 
->>> source = read_source(kernel)
+>>> source, tree = parse(kernel)
 >>> source.first_line, source.text
 (12, '@tw.jit\ndef kernel(x):\n    ...\n')
 
@@ -34,15 +34,6 @@ class Source(NamedTuple):
     file: str
     first_line: int
     text: str
-
-
-def read_source(python: FunctionType) -> Source:
-    """The source of a function.
-
-    Raises:
-        CompilationError: the file cannot be read (the function was made by `exec` or at the prompt).
-    """
-    return _read(python)[0]
 
 
 class SyntaxTree(NamedTuple):

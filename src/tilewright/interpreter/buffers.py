@@ -26,6 +26,7 @@ from tilewright.dialects.cpu import (
     tile_of,
 )
 from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.dialects.scf import For
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import pointee_type
 from tilewright.dialects.tt_program import AXES
@@ -58,12 +59,17 @@ def _bitcast(machine: Interpreter, op: Bitcast, value: Any) -> Any:
     if not (isinstance(op.operand.type, PointerType) and isinstance(op.operand.type.pointee, TensorType)):
         assert op.definition.semantics is not None, "bits have a meaning"
         return op.definition.semantics(op, value)
-    address = int(value.ctypes.data)
-    seen: set[int] = machine.state("buffers with addresses", set)
-    if address not in seen:
-        seen.add(address)
-        machine.memory.admit(value)
-    return np.int64(address)
+    return _address(machine, value)
+
+
+def _address(machine: Interpreter, buffer: Array) -> np.int64:
+    """The address of a buffer, which may be accessed by addresses from now on."""
+    place = (int(buffer.ctypes.data), int(buffer.nbytes))
+    seen: set[tuple[int, int]] = machine.state("buffers with addresses", set)
+    if place not in seen:
+        seen.add(place)
+        machine.memory.admit(buffer)
+    return np.int64(place[0])
 
 
 def _offset(op: Alloc) -> int | None:
@@ -143,10 +149,20 @@ def _store(machine: Interpreter, op: Op, pointer: Any, value: Any, buffer: Any, 
     machine.memory.write(pointer, value, mask[0] if mask else None, op)
 
 
+@executes("cpu.redirect")
+def _redirect(machine: Interpreter, op: Op, condition: Any, buffer: Any, pointer: Any) -> Any:
+    if not condition:
+        return pointer
+    places = np.arange(buffer.size, dtype=np.int64).reshape(buffer.shape)
+    return _address(machine, buffer) + places * buffer.itemsize
+
+
 @executes("cpu.dot")
 def _dot(machine: Interpreter, op: CpuDot, a: Any, b: Any, c: Any, *_: Any) -> Any:
     a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, op.a_transposed), (b, op.b_transposed)))
-    start = np.zeros_like(c) if op.zero_init else c
+    values, loop = machine.environment, op.parent
+    is_first = op.first_turn and isinstance(loop, For) and values[loop.induction_variable] == values[loop.low]
+    start = np.zeros_like(c) if op.zero_init or is_first else c
     c[...] = multiply_add(a, b, start)
 
 

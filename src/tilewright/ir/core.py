@@ -230,7 +230,7 @@ class Op:
             yield from _walk([*reversed(self.regions)])
 
     def ops_of(self, kind: type[OpT] | tuple[type[OpT], ...]) -> list[OpT]:
-        """Of this op and all ops inside those of this class, in the order of `walk`, in a quarter of its time."""
+        """This op and those inside that are of a class, in the order of `walk`, in a quarter of its time."""
         found = [self] if isinstance(self, kind) else []
         rest: list[Region | Block | Op | None] = [*reversed(self.regions)]
         while rest:

@@ -52,7 +52,14 @@ def split_over_ctas(shape: Sequence[int], size_per_thread: Sequence[int], order:
 
 
 def fill(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], workers: Workers) -> Blocked:
-    """A layout for tiles of `shape` whose threads have `size_per_thread` elements and fill `order[0]` first."""
+    """A blocked layout that gives every lane, warp and CTA a part of the tile, as far as it reaches.
+
+    Args:
+        shape: extents of the tile.
+        size_per_thread: extents of the elements that a thread has side by side.
+        order: dimensions, the one along which lanes stand first.
+        workers: the number of warps, of lanes per warp and of CTAs.
+    """
     cga = split_over_ctas(shape, size_per_thread, order, workers.ctas)
     return fill_cta(shape, size_per_thread, order, workers, cga)
 
@@ -60,7 +67,7 @@ def fill(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[i
 def fill_cta(
     shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], workers: Workers, cga: Bases
 ) -> Blocked:
-    """The layout that `fill` gives, with a given division among CTAs."""
+    """The layout that `fill` gives, with the division among CTAs in `cga`."""
     extents = shape_of_block(shape, cga)
     lanes, warps, threads = workers.lanes, workers.warps, workers.warps * workers.lanes
     threads_per_warp, warps_per_cta = [1] * len(order), [1] * len(order)

@@ -76,7 +76,14 @@ def register_grid(layout: Distributed, shape: Shape, rows: int, columns: int) ->
 
 
 def memory_grid(layout: Shared, shape: Shape, bits: int, rows: int, columns: int) -> Grid:
-    """The place of each element: its offset in elements, and the bank that serves it."""
+    """The place of each element: its offset in elements, and the bank that serves it.
+
+    Args:
+        layout: of shared memory.
+        shape: extents of the tile.
+        bits: of an element.
+        rows, columns: extents of the part of the tile that is shown.
+    """
     linear = to_linear_layout(layout, shape)
     place = linear.pseudo_invert()
     address = address_in(layout)

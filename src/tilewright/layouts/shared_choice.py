@@ -36,7 +36,12 @@ def nvmma_for(
 ) -> NvmmaShared:
     """The layout that `wgmma`, `tcgen05` and TMA use for a tile.
 
-    `order[0]` changes fastest; `fp4_padded`: every second group of eight bytes is a hole.
+    Args:
+        shape: extents of the tile.
+        order: its dimensions, the one that changes fastest first.
+        bits: of an element.
+        cga: the division among CTAs.
+        fp4_padded: every second group of eight bytes is a hole.
     """
     inside = shape_of_block(shape, cga)
     row_bytes = inside[order[0]] * (2 if fp4_padded else 1) * bits // 8
@@ -51,7 +56,10 @@ def swizzled_for(
 ) -> SwizzledShared:
     """The layout from which an operand of a dot is loaded without bank conflicts.
 
-    `order[0]` changes fastest; `transposed`: the buffer is read with its dimensions exchanged.
+    Args:
+        operand: the layout that the operand is loaded to.
+        shape, order, bits, cga: as for `nvmma_for`.
+        transposed: the buffer is read with its dimensions exchanged.
 
     Raises:
         LayoutError: the dot is one for AMD.
@@ -66,7 +74,13 @@ def swizzled_for(
 def swizzled_rows(
     op_index: int, width: int, shape: Shape, order: Shape, *, bits: int, cga: Bases = (), transposed: bool = False
 ) -> SwizzledShared:
-    """The layout as of `swizzled_for`, for all that is read as operand `op_index`, `width` elements along k at once."""
+    """The layout of `swizzled_for`, where the operand is known by its number only.
+
+    Args:
+        op_index: 0 for the left operand, 1 for the right one.
+        width: the elements along k that a thread loads at once.
+        shape, order, bits, cga, transposed: as for `swizzled_for`.
+    """
     row = shape_of_block(shape, cga)[order[0]]
     per_phase = max(ROW_BITS // (bits * row), 1)
     # One ldmatrix reads eight rows of 4 * width elements; the instruction for f64 takes four rows.

@@ -72,7 +72,15 @@ def instructions(bits: int, *, matrix: bool) -> tuple[MemoryInstruction, ...]:
 def conversion_buffer(
     source: Distributed, result: Distributed, shape: Shape, bits: int, *, stores: bool = False, loads: bool = False
 ) -> SwizzledBuffer:
-    """The buffer for a change of layout; `stores`: the machine has `stmatrix`; `loads`: it has `ldmatrix`."""
+    """The buffer for a change of layout.
+
+    Args:
+        source, result: the layouts before and after.
+        shape: extents of the tile.
+        bits: of an element.
+        stores: the machine has `stmatrix`.
+        loads: the machine has `ldmatrix`.
+    """
     before = in_one_dimension(to_linear_layout(source, shape).without_zeros("register"))
     after = in_one_dimension(to_linear_layout(result, shape).without_zeros("register"))
     crosses = not after.invert_and_compose(before).is_trivial_over(("block",))
@@ -87,7 +95,7 @@ def conversion_buffer(
 def scratch_elements(
     source: Distributed, result: Distributed, shape: Shape, bits: int, *, stores: bool = False, loads: bool = False
 ) -> int:
-    """The number of elements in the buffer of one block."""
+    """The number of elements in the buffer of one block; arguments as for `conversion_buffer`."""
     layout = conversion_buffer(source, result, shape, bits, stores=stores, loads=loads).layout
     return (1 << layout.out_bits) // (layout.in_size("reps") * prod(cta_split(source)))
 
@@ -105,7 +113,13 @@ def best_buffer(
     stores: Sequence[MemoryInstruction],
     loads: Sequence[MemoryInstruction],
 ) -> SwizzledBuffer:
-    """The buffer with the fewest conflicts, of those whose instructions move 16 bytes for each lane."""
+    """The buffer with the fewest conflicts, of those whose instructions move 16 bytes for each lane.
+
+    Args:
+        before, after: the two layouts, with one output.
+        bits: of an element.
+        stores, loads: the instructions to choose from.
+    """
     candidates = []
     for store in stores:
         for load in loads:

@@ -96,7 +96,14 @@ def _with_blocks(parts: dict[str, list[tuple[int, int]]], layout: Memory, shape:
 def access_layout(
     layout: Memory, shape: Shape, *, bits: int, warps: int, access: Access = Access.ROWS_32
 ) -> Linear | None:
-    """The layout in which `warps` warps load or store a tile; None if this access cannot.
+    """The layout in which warps load or store a tile; None if this access cannot reach it.
+
+    Args:
+        layout: of the tile in tensor memory.
+        shape: its extents.
+        bits: of an element.
+        warps: the number of warps.
+        access: the lanes and columns that one instruction reaches.
 
     Raises:
         LayoutError: there are not four warps, or a power of two times as many.

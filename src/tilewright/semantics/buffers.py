@@ -219,7 +219,7 @@ def combined(operation: str, buffer: Buffer, values: Any, indices: Any, axis: An
         values, indices = broadcast(values, indices)
         require(mask.type.scalar is int1, f"mask must have boolean dtype, got {mask.type.scalar}")
     operands += [values.handle, indices.handle, *([] if mask is None else [mask.handle])]
-    attributes["atomic_rmw_op"] = _rmw(operation, buffer.dtype)
+    attributes = {**attributes, "atomic_rmw_op": _rmw(operation, buffer.dtype)}
     return build("ttg.local_atomic_scatter_rmw", operands, values.type, attributes)
 
 

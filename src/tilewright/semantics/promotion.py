@@ -105,6 +105,11 @@ def promote(
 ) -> dtype:
     """The type in which `left op right` is computed: the first rule with an opinion decides.
 
+    Args:
+        left, right: the types of the operands.
+        left_is_number, right_is_number: the operand is a Python number, which adapts to a tile.
+        division: the op is `/`, `//` or `%`.
+
     Raises:
         SemanticError: no rule brings the types together.
     """

@@ -359,7 +359,7 @@ _EXACT: dict[str, Callable[..., Fraction]] = {
 
 def rounded(operation: str, mode: str, operands: Sequence[Array]) -> Array:
     """One of `NEAREST`, rounded by one of `MODES`; operands and results are all float32 or all float64."""
-    if operands[0].dtype == np.float32:
+    if all(operand.dtype == np.float32 for operand in operands):
         if mode == "rn" and operation != "fma":
             return NEAREST[operation](*operands)
         exact = odd(operation, operands, mode)
@@ -394,7 +394,8 @@ def _side(operation: str, operands: list[Fraction], nearest: float) -> int:
         return 1 if nearest > 0 else -1
     found = Fraction(nearest)
     if operation == "sqrt":
-        found, exact = found * found, operands[0]
+        (exact,) = operands
+        found *= found
     else:
         exact = _EXACT[operation](*operands)
     return (found > exact) - (found < exact)

@@ -11,7 +11,7 @@ from tilewright import language
 
 HEAD = """# Functions of the language
 
-What `tilewright.language` offers to kernels, from the docstrings of the code.
+The functions of `tilewright.language` for kernels, from the docstrings of the code.
 `python -m tilewright functions` prints this page. [language.md](language.md) says how kernels are written.
 """
 

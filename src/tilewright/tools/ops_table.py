@@ -28,7 +28,7 @@ assert run_ir, "its import enters the executors"
 
 HEAD = """# Ops
 
-What each part of the compiler knows about each op, from the declarations in `dialects` and the tables of the parts.
+This page says which parts of the compiler know an op, from the declarations in `dialects` and the tables of the parts.
 `python -m tilewright ops` prints this page. [add-an-op.md](add-an-op.md) says how an op gets there.
 
 - **text**: the op has a format of its `own`, or MLIR's `generic` one. `tests/ir/test_round_trip.py` reads and

@@ -71,7 +71,8 @@ class OpBuilder:
 
     def compute(self, name: str, *operands: Value) -> Value:
         """The result of arithmetic, which has the type of the last operand."""
-        return self.emit(name, operands, operands[-1].type)
+        *_, last = operands
+        return self.emit(name, operands, last.type)
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
         """A comparison of integers."""

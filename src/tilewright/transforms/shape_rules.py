@@ -82,9 +82,7 @@ def reshape_of_reshape(op: Reshape, rewriter: Rewriter) -> bool:
     inner = defining(op.source, Reshape)
     if inner is None or op.efficient_layout:
         return False
-    attributes = dict(op.attributes)
-    if inner.allow_reorder:
-        attributes["allow_reorder"] = True
+    attributes = {**op.attributes, **({"allow_reorder": True} if inner.allow_reorder else {})}
     rewriter.replace(op, rewriter.create(op, "tt.reshape", inner.operands, (op.result.type,), attributes).results)
     return True
 

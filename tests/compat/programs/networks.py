@@ -1,4 +1,4 @@
-"""What `test_torch_networks.py` runs in a process: a network of `bench/torch_networks.py`, compiled and eager.
+"""The process that `test_torch_networks.py` starts: a network of `bench/torch_networks.py`, compiled and eager.
 
     python networks.py trained gpt2
     python networks.py autocast unet

@@ -46,7 +46,7 @@ declare void @llvm.masked.store.v8f32.p0(<8 x float>, ptr, <8 x i1>)
 
 define void @loops(ptr %a0, ptr %a1, i64 %a2) #0 {
 entry:
-  %v13 = alloca [256 x i8], align 64
+  %v13 = alloca [512 x i8], align 64
   %v1 = insertelement <8 x i64> poison, i64 %a2, i64 0
   %v2 = shufflevector <8 x i64> %v1, <8 x i64> poison, <8 x i32> zeroinitializer
   %v3 = icmp slt <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %v2
@@ -209,7 +209,7 @@ attributes #0 = { nounwind "tune-cpu"="haswell" }
 
 define void @loops(ptr %a0, ptr %a1, i64 %a2) #0 {
 entry:
-  %v40 = alloca [256 x i8], align 64
+  %v40 = alloca [512 x i8], align 64
   %v1 = insertelement <4 x i64> poison, i64 %a2, i64 0
   %v2 = shufflevector <4 x i64> %v1, <4 x i64> poison, <4 x i32> zeroinitializer
   %v3 = icmp slt <4 x i64> <i64 0, i64 1, i64 2, i64 3>, %v2
@@ -428,7 +428,7 @@ declare void @llvm.x86.sse.sfence()
 
 define void @loops(ptr %a0, ptr %a1, i64 %a2) #0 {
 entry:
-  %v21 = alloca [256 x i8], align 64
+  %v21 = alloca [512 x i8], align 64
   %v1 = icmp sgt i64 %a2, 2
   br label %loop2
 loop2:

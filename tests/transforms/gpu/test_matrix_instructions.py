@@ -1,4 +1,4 @@
-"""Which matrix instructions there are for a product, of which shape, and how warps share its result."""
+"""The matrix instructions for a product, their shapes, and how warps share the result."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_versions_for_products(golden: Callable[[str, str], None]) -> None:
 
 
 def test_versions_for_shapes(golden: Callable[[str, str], None]) -> None:
-    """What the extents, the warps and the options of a product decide."""
+    """The decisions that follow from the extents, the warps and the options of a product."""
     halves, floats = ("f16", "f16", "f32"), ("f32", "f32", "f32")
     eighths, whole = ("f8E5M2", "f8E5M2", "f32"), ("i8", "i8", "i32")
     lines = []

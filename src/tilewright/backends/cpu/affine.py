@@ -132,6 +132,7 @@ _KEEPS_LINES: dict[str, Callable[[Any], bool]] = {
     "arith.muli": _muli_keeps,
     "arith.subi": _always,
     "arith.trunci": _always,
+    "cpu.redirect": _always,
     "tt.addptr": _addptr_keeps,
     "tt.bitcast": keeps_element_size,
     "tt.broadcast": _always,

@@ -30,8 +30,8 @@ from tilewright.backends.cpu.emit_reports import Listener, Places, Site, places
 from tilewright.backends.cpu.emit_scalars import SCALARS
 from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.llvm.conversions import convert_float
-from tilewright.backends.llvm.loops import LoopEmitter, end_of_turns, moved_type
-from tilewright.backends.llvm.spelling import element_of
+from tilewright.backends.llvm.loops import LoopEmitter, end_of_turns
+from tilewright.backends.llvm.spelling import element_of, moved_type
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.builtin import Assume
 from tilewright.dialects.cpu import Alloc, AssertAt, PrintBuffer, ProgramsAhead, Take

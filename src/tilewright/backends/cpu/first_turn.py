@@ -8,9 +8,10 @@
                                                    }
 
 Writing the zeros takes as long as storing the sums of a turn. Where K is small, turns are few: the zeros took a tenth
-of the time of 512 products of 16 × 16 × 16. A loop without turns needs them. Sums are zero in the first turn only if
-nothing else in the loop uses the buffer, nor anything between the zeros and the loop. Negative zeros stay, as 0 + -0 is
-not what -0 + -0 is.
+of the time of 512 products of 16 × 16 × 16. A loop without turns needs them, such as one with a step that turns
+out to be negative, so only loops with a known step are changed. Sums are zero in the first turn only if nothing else
+in the loop uses the buffer, nor anything between the zeros and the loop. Negative zeros stay, as 0 + -0 is not what
+-0 + -0 is.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def first_turn(module: Op) -> bool:
     """Let products in loops of `module` (ttcir) begin with the zeros in front of these; returns whether one does."""
     found = False
     for function in functions_of(module):
-        loops = [op for op in function.walk() if isinstance(op, For)]
+        loops = [op for op in function.walk() if isinstance(op, For) and (known(op.step) or 0) > 0]
         dots = [(loop, op) for loop in loops for op in loop.body if isinstance(op, CpuDot) and not op.zero_init]
         for loop, dot in dots:
             zeros = _zeros_of(loop, dot)

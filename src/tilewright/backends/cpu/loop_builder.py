@@ -370,8 +370,8 @@ class LoopBuilder(StructureBuilder):
         self.do("vector.prefetch", [pointer, self.number(offset)], attributes)
 
     def waste_slot(self) -> Value:
-        """The memory that lanes which are masked off may read or write."""
-        return self._once("vector.alloca", BYTES, {"size": Number(WASTE, i64), "unread": UNIT})
+        """The memory that lanes which are masked off may read; those WASTE bytes behind it they may write."""
+        return self._once("vector.alloca", BYTES, {"size": Number(2 * WASTE, i64), "unread": UNIT})
 
     def stack(self, size: int) -> Value:
         """The address of `size` bytes on the stack, which nothing else uses."""

@@ -15,7 +15,6 @@ from tilewright.backends.cpu.blocked_transpose import blocked_transpose
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
-from tilewright.backends.cpu.copy_back import copy_back
 from tilewright.backends.cpu.copy_elision import copy_elision
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
@@ -45,6 +44,7 @@ from tilewright.backends.cpu.options import CpuOptions
 from tilewright.backends.cpu.order_programs import order_programs
 from tilewright.backends.cpu.pointer_induction import pointer_induction
 from tilewright.backends.cpu.prefetch_rows import prefetch_rows
+from tilewright.backends.cpu.redirect_stores import redirect_stores
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.cpu.seen_lanes import seen_lanes
@@ -196,7 +196,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         ),
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
-        Pass("copy_back", copy_back, "behind versions, some of which need none, and widths: one element at a time"),
+        Pass("redirect_stores", redirect_stores, "behind versions, some of which redirect none, and widths"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("expand_networks", partial(expand_networks, target=target), "sorts are minima and maxima of vectors"),

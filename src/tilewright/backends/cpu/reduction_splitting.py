@@ -40,7 +40,7 @@ class Nest:
 
     @cached_property
     def closures(self) -> dict[Op, dict[Op, None]]:
-        """What each sink is computed from: `closure`."""
+        """The `closure` of each sink."""
         return {sink: self.closure(sink) for sink in self.sinks}
 
     @cached_property

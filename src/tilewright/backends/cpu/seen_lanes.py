@@ -99,7 +99,7 @@ class _Function:
         if isinstance(op, CpuDot):
             return [(0, buffer), (1, buffer)] if rank == 2 else []
         if not op.elide_copy:
-            loops = len(nest.outer) + 1 if isinstance(nest, Nest) and nest.mode == "rows" else 0
+            loops = len(nest.outer) + 1 if isinstance(nest, Nest) else 0
             return [(axis, buffer) for axis in range(loops if loops <= rank else 0)]
         dots = [user for user in buffer.uses if isinstance(user, CpuDot)]
         if len(dots) != 1 or dots[0].a is dots[0].b:

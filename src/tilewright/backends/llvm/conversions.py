@@ -17,6 +17,9 @@ from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.spelling import FLOAT_SPELLING
 from tilewright.backends.llvm.writer import LlvmWriter
 
+DIGITS = {"float": 24, "double": 53}
+"""Binary digits that a float has."""
+
 
 @dataclass(frozen=True)
 class SmallFloat:
@@ -146,9 +149,27 @@ def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lan
         value, source = to_single(w, value, source, lanes), "f32"
     from_kind = LaneType(w, FLOAT_SPELLING[source], lanes)
     to_kind = LaneType(w, "i8" if integer == "i1" else integer, lanes)
+    if lanes > 1 and not w.target.neon:
+        found = _integers_within(from_kind(value), to_kind, signed=signed)
+        return LaneType(w, integer, lanes).cast("trunc", found).name
     name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{_overload(to_kind)}.{_overload(from_kind)}"
     result = to_kind(w.call(to_kind.type, name, [(from_kind.type, value)]))
     return LaneType(w, integer, lanes).cast("trunc", result).name
+
+
+def _integers_within(x: Lanes, integers: LaneType, *, signed: bool) -> Lanes:
+    """The same for the lanes of a vector on x86, where LLVM takes it apart: between the bounds nothing saturates."""
+    k, bits, digits = x.kind, integers.width - signed, DIGITS[x.kind.element]
+    low, high = -(1 << bits) if signed else 0, (1 << bits) - 1
+    last = high if bits <= digits else (1 << bits) - (1 << (bits - digits))
+    inside = k.minimum(k.maximum(x, float(low)), float(last))  # NaN becomes `low`
+    if integers.width < 32:
+        found = integers.cast("trunc", integers.with_element("i32").cast("fptosi", inside))
+    else:
+        found = integers.cast("fptosi" if signed else "fptoui", inside)
+    if last < high:
+        found = integers.select(x > float(last), high, found)
+    return integers.select(x.is_nan(), 0, found) if signed else found
 
 
 def float_from_integer(w: LlvmWriter, value: str, integer: str, target: str, lanes: int, *, signed: bool) -> str:

@@ -25,7 +25,7 @@ from tilewright.backends.llvm.conversions import (
 )
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.mathlib import FUNCTIONS, intrinsic
-from tilewright.backends.llvm.spelling import bits_of, element_of, vector
+from tilewright.backends.llvm.spelling import bits_of, comes_apart, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.arith import Compare, FloatCast, Unary
 from tilewright.dialects.tt_elementwise import Clampf, ExternElementwise
@@ -211,7 +211,10 @@ def _in_place(opcode: str) -> Lowering:
     """A sign operation, exact in any format that LLVM knows."""
 
     def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
-        k = LaneType(w, element_of(_result(op)), lanes)
+        element = element_of(_result(op))
+        if comes_apart(element, lanes):
+            return _whole_sign(LaneType(w, element, lanes)(operands[0]), opcode)
+        k = LaneType(w, element, lanes)
         (x,) = map(k, operands)
         if not k.is_float:  # fp8
             bits = x
@@ -223,6 +226,12 @@ def _in_place(opcode: str) -> Lowering:
         return (-x if opcode == "neg" else abs(x)).name
 
     return lower
+
+
+def _whole_sign(x: Lanes, opcode: str) -> str:
+    """The sign operation on the bits of a vector that LLVM takes apart."""
+    bits = half_bits(x)
+    return x.kind.from_bits(bits ^ 0x8000 if opcode == "neg" else bits & 0x7FFF).name
 
 
 def _compare_floats(w: LlvmWriter, op: Compare, operands: Sequence[str], lanes: int) -> str:

@@ -29,12 +29,23 @@ from tilewright.backends.llvm.memory import (
     load,
     masked_load,
     masked_store,
-    moved_as,
     scatter,
     store,
 )
 from tilewright.backends.llvm.products import accumulate_matrices, accumulate_products
-from tilewright.backends.llvm.spelling import bits_of, constant, constant_vector, element_of, in_registers, iota, vector
+from tilewright.backends.llvm.spelling import (
+    bits_of,
+    comes_apart,
+    constant,
+    constant_vector,
+    element_of,
+    in_registers,
+    iota,
+    llvm_type,
+    moved_type,
+    vector,
+    whole_type,
+)
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.arith import Constant, Select
 from tilewright.dialects.scf import For, If, While
@@ -84,7 +95,10 @@ class _Names(dict[Value, str]):
         self._emitter = proxy(emitter)  # a circle would keep all values until the garbage collector runs
 
     def __missing__(self, value: Value) -> str:
-        name: str = self._emitter.placeless(value)
+        emitter: LoopEmitter = self._emitter
+        if value in emitter.kept:
+            return emitter.here(value)
+        name = emitter.placeless(value)
         self[value] = name
         return name
 
@@ -109,6 +123,7 @@ class LoopEmitter:
         self._failed = failed
         self._outside = outside
         self.names = _Names(self)
+        self.kept: dict[Value, str] = {}
 
     def bind(self, value: Value, name: str) -> None:
         """Say what the LLVM value of `value` is."""
@@ -134,7 +149,20 @@ class LoopEmitter:
                 emit(self, op)
             else:
                 self._described(debug, op, emit)
+            for result in op.results:
+                if whole_type(result.type) != llvm_type(result.type):
+                    self._keep(result)
         return []
+
+    def _keep(self, value: Value) -> None:
+        """Let all users of `value`, which may be in other blocks, find it as integers."""
+        name = self.names.pop(value, None)
+        if name is not None:
+            self.kept[value] = self.w.convert("bitcast", name, llvm_type(value.type), moved_type(value.type))
+
+    def here(self, value: Value) -> str:
+        """A value that was kept, for a user in this block."""
+        return self.w.convert("bitcast", self.kept[value], moved_type(value.type), llvm_type(value.type))
 
     def _described(self, debug: DebugInfo, op: Op, emit: Callable[[Any, Any], None]) -> None:
         """Write an op with debug information: its own, or that of what it belongs to."""
@@ -193,23 +221,35 @@ class LoopEmitter:
 
     def _select(self, op: Select) -> None:
         """By one condition for all lanes, or by one for each."""
-        condition, chosen, other = self._operands(op)
-        lanes, type = lanes_of(op.condition.type), llvm_type(op.results[0].type)
-        self.names[op.results[0]] = self.w.select(condition, type, chosen, other, lanes=lanes)
+        result, chosen, other = op.results[0], self._whole(op.chosen), self._whole(op.other)
+        condition, lanes = self.names[op.condition], lanes_of(op.condition.type)
+        self._name(result, self.w.select(condition, whole_type(result.type), chosen, other, lanes=lanes))
+
+    def _whole(self, value: Value) -> str:
+        """A value whose elements only move, of its `whole_type`."""
+        return self.w.convert("bitcast", self.names[value], llvm_type(value.type), whole_type(value.type))
+
+    def _name(self, result: Value, found: str) -> None:
+        """Let `result` be what was found, which is of its `whole_type`."""
+        self.names[result] = self.w.convert("bitcast", found, whole_type(result.type), llvm_type(result.type))
 
     def _broadcast(self, op: Broadcast) -> None:
-        result = op.results[0]
-        source = self.names[op.source]
-        self.names[result] = self.w.splat(source, element_of(result.type), lanes_of(result.type))
+        result, source = op.results[0], self.names[op.source]
+        element, lanes = element_of(result.type), lanes_of(result.type)
+        if comes_apart(element, lanes) and source.startswith("%"):
+            first = self.w.insert(llvm_type(result.type), "poison", element, source, 0)
+            whole = self.w.convert("bitcast", first, llvm_type(result.type), whole_type(result.type))
+            self._name(result, self.w.shuffle(whole_type(result.type), whole, "poison", [0] * lanes))
+        else:
+            self.names[result] = self.w.splat(source, element, lanes)
 
     def _reduction(self, op: Reduction) -> None:
         flags = Lanes(LaneType(self.w, element_of(op.source.type), lanes_of(op.source.type)), self.names[op.source])
         self.names[op.results[0]] = flags.any()
 
     def _shuffle(self, op: Shuffle) -> None:
-        second = "poison" if op.second is None else self.names[op.second]
-        type = llvm_type(op.first.type)
-        self.names[op.result] = self.w.shuffle(type, self.names[op.first], second, op.lanes)
+        second = "poison" if op.second is None else self._whole(op.second)
+        self._name(op.result, self.w.shuffle(whole_type(op.first.type), self._whole(op.first), second, op.lanes))
 
     def _extract(self, op: Extract) -> None:
         type, source = op.source.type, self.names[op.source]
@@ -396,7 +436,10 @@ class LoopEmitter:
     def _enter(self, values: Sequence[Value], names: Sequence[str]) -> None:
         """Bind values to what came from other blocks."""
         for value, name in zip(values, names, strict=True):
-            self.names[value] = self.w.convert("bitcast", name, moved_type(value.type), llvm_type(value.type))
+            if whole_type(value.type) != llvm_type(value.type):
+                self.kept[value] = name
+            else:
+                self.names[value] = self.w.convert("bitcast", name, moved_type(value.type), llvm_type(value.type))
 
     TABLE: ClassVar[Mapping[str, Callable[[Any, Any], None]]] = {
         "arith.constant": _nothing,
@@ -437,18 +480,6 @@ def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
     if step.isdigit():
         return high
     return w.emit(f"select i1 {w.emit(f'icmp sgt i64 {step}, 0')}, i64 {high}, i64 {low}")
-
-
-@cache
-def moved_type(type: Type) -> str:
-    """The LLVM type of a value between blocks."""
-    return vector(moved_as(element_of(type)), lanes_of(type))
-
-
-@cache
-def llvm_type(type: Type) -> str:
-    """The LLVM type of a number or a vector."""
-    return vector(element_of(type), lanes_of(type))
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.masks import kept_apart, lane_flags
-from tilewright.backends.llvm.spelling import bits_of, suffix, vector
+from tilewright.backends.llvm.spelling import bits_of, moved_as, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 
@@ -82,32 +82,34 @@ def gather(
 
     Returns a vector of `len(pointers)` lanes, a scalar for one pointer.
     """
-    lanes = len(pointers)
-    type = vector(element, lanes)
+    lanes, held = len(pointers), element
+    if lanes > 1:
+        held = moved_as(element)
+    type = vector(held, lanes)
     loaded = [
-        w.load(element, pointer, align=1 if mask else align)
+        w.load(held, pointer, align=1 if mask else align)
         for pointer in (_safe(w, pointers, mask) if mask else pointers)
     ]
-    if lanes == 1:
-        value = loaded[0]
-    else:
-        value = "poison"
-        for lane, scalar in enumerate(loaded):
-            value = w.insert(type, value, element, scalar, lane)
-    if mask is None or other in (None, "poison", "undef"):
-        return value
-    return w.select(mask, type, value, str(other), lanes=lanes)
+    value = loaded[0] if lanes == 1 else "poison"
+    for lane, scalar in enumerate(loaded if lanes > 1 else ()):
+        value = w.insert(type, value, held, scalar, lane)
+    if mask is not None and other not in (None, "poison", "undef"):
+        value = w.select(mask, type, value, w.convert("bitcast", str(other), vector(element, lanes), type), lanes=lanes)
+    return w.convert("bitcast", value, type, vector(element, lanes))
 
 
 def scatter(
     w: LlvmWriter, pointers: Sequence[str], element: str, value: str, *, align: int, mask: str | None = None
 ) -> None:
     """Write one lane per scalar pointer, in lane order: the last of two equal addresses wins."""
-    lanes = len(pointers)
-    type = vector(element, lanes)
+    lanes, held = len(pointers), element
+    if lanes > 1:
+        held = moved_as(element)
+    type = vector(held, lanes)
+    value = w.convert("bitcast", value, vector(element, lanes), type)
     for lane, pointer in enumerate(_safe(w, pointers, mask) if mask else pointers):
         scalar = value if lanes == 1 else w.extract(type, value, lane)
-        w.store(element, scalar, pointer, align=1 if mask else align)
+        w.store(held, scalar, pointer, align=1 if mask else align)
 
 
 def lane_pointers(w: LlvmWriter, base: str, offsets: str, element: str, lanes: int) -> list[str]:
@@ -136,12 +138,7 @@ def _consecutive(w: LlvmWriter, pointer: str, element: str, lanes: int) -> list[
 def _has_hardware_mask(w: LlvmWriter, element: str, lanes: int) -> bool:
     width = bits_of(element)
     if w.target.has_avx512f:
-        return width >= 8 and width * lanes >= 128
+        return width >= 8 and width * lanes >= 64
     if w.target.has_sve:
         return width * lanes >= 128 and width >= 8
     return w.target.has_avx2 and width >= 32 and width * lanes >= 128
-
-
-def moved_as(element: str) -> str:
-    """16-bit floats travel through masked memory instructions, and from block to block, as integers."""
-    return "i16" if element in ("half", "bfloat") else element

@@ -15,6 +15,7 @@ from math import copysign
 import ml_dtypes
 import numpy as np
 
+from tilewright.dialects.vector import lanes_of
 from tilewright.ir.literals import float_bits, quoted
 from tilewright.ir.types import FloatType, IndexType, IntType, PointerType, Type
 
@@ -48,6 +49,34 @@ def vector(element: str, lanes: int) -> str:
 def bits_of(element: str) -> int:
     """Width in bits of a scalar LLVM type."""
     return BITS[element] if element in BITS else int(element[1:])
+
+
+def moved_as(element: str) -> str:
+    """16-bit floats travel through masked memory instructions, and from block to block, as integers."""
+    return "i16" if element in ("half", "bfloat") else element
+
+
+@cache
+def llvm_type(type: Type) -> str:
+    """The LLVM type of a number or a vector."""
+    return vector(element_of(type), lanes_of(type))
+
+
+@cache
+def moved_type(type: Type) -> str:
+    """The LLVM type of a value between blocks."""
+    return vector(moved_as(element_of(type)), lanes_of(type))
+
+
+def comes_apart(element: str, lanes: int) -> bool:
+    """Whether LLVM takes such a vector apart where its lanes only move, change sign, or cross from block to block."""
+    return element == "bfloat" and lanes > 1
+
+
+@cache
+def whole_type(type: Type) -> str:
+    """The LLVM type of a value that stays whole where it only moves."""
+    return moved_type(type) if comes_apart(element_of(type), lanes_of(type)) else llvm_type(type)
 
 
 def is_float(element: str) -> bool:

@@ -474,9 +474,9 @@ class LlvmWriter:
         self.call_void("llvm.prefetch.p0", [("ptr", pointer), *hints])
 
     def waste_slot(self) -> str:
-        """256 bytes that masked-off lanes may read or write."""
+        """512 bytes that masked-off lanes may read or write."""
         if self._scratch_slot is None:
-            self._scratch_slot = self.alloca(256)
+            self._scratch_slot = self.alloca(512)
         return self._scratch_slot
 
     # ---- the text ----

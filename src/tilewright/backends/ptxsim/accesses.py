@@ -166,7 +166,18 @@ def lanes_of(values: Array, lanes: Array, machine: Machine) -> Array:
 
 
 def load(machine: Machine, space: str, addresses: Array, lanes: Array, element: int, count: int) -> list[Array]:
-    """`count` values of `element` bytes for each of the lanes, as unsigned numbers.
+    """Load values for lanes, as unsigned numbers.
+
+    Args:
+        machine: the machine.
+        space: a state space of PTX; "" for generic addresses.
+        addresses: one for each of the lanes.
+        lanes: their numbers.
+        element: bytes of a value.
+        count: values that each lane loads, side by side.
+
+    Returns:
+        `count` arrays with one value for each of the lanes.
 
     Raises:
         SimulationError: an address is wrong, or nothing was stored there.
@@ -252,7 +263,7 @@ def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what:
 
 
 def store(machine: Machine, space: str, addresses: Array, lanes: Array, element: int, values: list[Array]) -> None:
-    """Store the values of each of the lanes one behind the other.
+    """Store values of lanes; arguments as for `load`, and `values` has one array for each of the values side by side.
 
     Raises:
         SimulationError: an address is wrong, or two threads store different values there at once.

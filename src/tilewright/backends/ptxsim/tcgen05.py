@@ -145,7 +145,18 @@ def matrix_bytes(
     transposed: bool,
     used: Array | None = None,
 ) -> Array:
-    """The bytes of a matrix in a CTA's shared memory: (row, depth * size); of a row only the `used` ones are read."""
+    """The bytes of a matrix in a CTA's shared memory, as an array (row, depth * size).
+
+    Args:
+        core: the tensor core that reads them.
+        bits: the matrix descriptor.
+        cta: the CTA in whose memory the matrix lies.
+        flight: the product that reads it.
+        rows, depth: extents of the matrix.
+        size: bytes of an element.
+        transposed: columns lie side by side, not rows.
+        used: the bytes of a row that are read; None: all.
+    """
     machine, lane = core.machine, flight.lane
     descriptor = read_descriptor(bits, TENSOR_MEMORY_SWIZZLES)
     if descriptor is None:

@@ -109,7 +109,8 @@ def operate(frame: TileFrame, step: hir.Operate) -> None:
     values = frame.values
     operands = [values[register] for register in step.operands]
     frame.mark(step.location)
-    if operands and hasattr(operands[0].__class__, FIELDS) and (method := _kernel_method(step.function, operands[0])):
+    first = next(iter(operands), None)
+    if hasattr(first.__class__, FIELDS) and (method := _kernel_method(step.function, first)):
         values[step.result] = call_kernel_function(frame, method, operands, {}, step.location)
         return
     if step.function in _SEARCHES:

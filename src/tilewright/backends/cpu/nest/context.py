@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_builder import WASTE, LoopBuilder
 from tilewright.backends.cpu.loop_structure import Elsewhere
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
@@ -101,6 +101,7 @@ class Context:
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
         reduced: results of the reductions that are finished.
+        certain: what the bounds of the loop over rows tell of the row at hand.
     """
 
     def __init__(self, builder: LoopBuilder, scalar: Callable[[Value], Scalar], depth: int) -> None:
@@ -120,7 +121,7 @@ class Context:
         self.active_lane_bound: Scalar | None = None
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
-        self.redirected: Value | None = None
+        self.certain: dict[tuple[Value, Index], Lane] = {}
         self.programs: Scalar = 1
         self.runs = ""
         self.optimize_size = False
@@ -175,7 +176,9 @@ class Context:
     # ---- what is known already ----
 
     def known(self, key: tuple[Value, Index]) -> Lane | None:
-        """The lanes of a value that has been computed in this iteration of the loops."""
+        """The lanes of a value that has been computed in this iteration of the loops, or is known there."""
+        if key in self.certain:
+            return self.certain[key]
         memos = self._memos
         for level in range(self.depth + 1):
             memo = memos.get((self.fast, self.lanes, level))
@@ -363,9 +366,13 @@ class Context:
             return self.emit(0, "tt.int_to_ptr", element, self.b.constant(0, i64))
         return self.b.constant(0, element)
 
-    def waste(self, type: Type) -> Value:
-        """The address of memory that lanes which are masked off may read or write."""
-        return self.pointing_at(self.b.waste_slot(), pointee_type(type), 0)
+    def waste(self, type: Type, *, is_written: bool = False) -> Value:
+        """The address of memory that lanes which are masked off may read, or write.
+
+        These are two places: a masked load waits until a masked store to the same place has reached the cache.
+        """
+        place = self.behind(self.b.waste_slot(), WASTE if is_written else 0, 0)
+        return self.pointing_at(place, pointee_type(type), 0)
 
     # ---- indices: i64 lanes ----
 

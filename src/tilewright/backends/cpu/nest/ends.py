@@ -11,22 +11,34 @@ from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import ALL_PHASES, Clip, Write
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i64
 
 NOWHERE = ActiveLaneBound(0, 0)
 """The bound of a mask that is off everywhere."""
 
 
-def end_of_rows(c: Context, nest: Nest, extent: int) -> Scalar:
-    """The end of the loop over the rows of a nest, an i64."""
+def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value]]:
+    """The end of the loop over the rows of a nest, an i64, and masks that are on in all of these rows."""
     if c.ends is not None:
-        return c.ends[0]
+        return c.ends[0], []
     is_plain, lanes = nest.mode == "rows" and len(nest.outer) == 1 and c.programs == 1, c.extent
     c.extent = extent
     bounds = _bounds(c, nest, nest.sinks, (ALL_PHASES, extent), (LANE, ZERO)) if is_plain else []
     c.extent = lanes
-    return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0) if bounds else extent
+    if not bounds:
+        return extent, []
+    on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if len(bounds) == 1 else []
+    return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0), on
+
+
+def end_of_scan(c: Context, nest: Nest, writes: Sequence[Write], extent: int, width: int) -> Scalar:
+    """The end of the loop of a scan, whose results are in `writes`, an i64: where nobody sees any more of them."""
+    axis = len(nest.outer) if nest.axis < 0 else nest.axis
+    numbers = [extent if write.row else c.seen.get((write.buffer, axis), extent) for write in writes]
+    if extent in numbers or not numbers or c.programs != 1:
+        return extent
+    return _whole_steps(c, _farthest(c, [ActiveLaneBound(number, 0) for number in numbers]), width, width, 0)
 
 
 def end_of_copy(c: Context, extent: int, width: int) -> Scalar:

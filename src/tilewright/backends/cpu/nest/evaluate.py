@@ -13,25 +13,28 @@ from tilewright.backends.cpu.affine import extends_as_one, is_affine, keeps_elem
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
+    ZERO,
     Address,
     Affine,
     Index,
     Lane,
     ModuloRange,
     Offsets,
+    Scalar,
     Uniform,
     Vector,
+    affine_address,
     is_chunked,
     level_of,
     pointer,
     size_of,
     uniform,
 )
-from tilewright.backends.cpu.nest.loads import load, masks_memory, needed_mask, read_buffer
+from tilewright.backends.cpu.nest.loads import buffer_address, load, masks_memory, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import Constant, ModularArithmetic, Select
-from tilewright.dialects.cpu import Accumulate, Nest, Read, tile_of
+from tilewright.dialects.cpu import Accumulate, Nest, Read, Redirect, tile_of
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Split
@@ -160,6 +163,30 @@ def _read(c: Context, op: Read, index: Index) -> Lane:
     return read_buffer(c, c.buffer(op.buffer), tile_of(op.buffer.type), index[-1:] if op.row else index)
 
 
+def _redirect(c: Context, op: Redirect, index: Index) -> Address:
+    """The place in the buffer, which is dense, where the condition holds, else the other; both are lines."""
+    here, condition = evaluate(c, op.pointer, index), c.value(uniform(evaluate(c, op.condition, ())).value, i1)
+    buffer, there = buffer_address(c, c.buffer(op.buffer), tile_of(op.buffer.type), index)
+    here = affine_address(Address(here, ZERO) if isinstance(here, Uniform) else here)
+    level = max(here.base.level, there.level, here.offset.level)
+
+    def choose(if_redirected: Scalar, otherwise: Scalar) -> Scalar:
+        same = if_redirected == otherwise
+        return otherwise if same else c.select(condition, if_redirected, otherwise, i64, level)
+
+    own = pointer(here.base)
+    base = Uniform(c.emit(level, "arith.select", own.type, condition, pointer(buffer), own), level)
+    (start, step), (own_start, own_step) = _line(there), _line(here.offset)
+    first, stride = choose(start, own_start), choose(step, own_step)
+    are_numbers = isinstance(there, Uniform) and isinstance(here.offset, Uniform)
+    return Address(base, Uniform(first, level) if are_numbers else Affine(first, stride, level))
+
+
+def _line(offset: Offsets) -> tuple[Scalar, Scalar]:
+    """The start and the stride of offsets that are a line."""
+    return (offset.base, offset.stride) if isinstance(offset, Affine) else (uniform(offset).value, 0)
+
+
 def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
     source = op.offset.type.scalar
     place = evaluate(c, op.pointer, index if isinstance(op.pointer.type, TensorType) else ())
@@ -240,6 +267,7 @@ RULES: dict[str, Callable[[Context, Any, Index], Lane]] = {
     "arith.constant": _constant,
     "arith.select": _select,
     "cpu.read": _read,
+    "cpu.redirect": _redirect,
     "tt.addptr": _add_pointer,
     "tt.bitcast": _bitcast,
     "tt.load": _load,

@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, STORES
+from tilewright.backends.cpu.costs import ACCESSES, ATOMICS
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.dialects.arith import Division, Select
-from tilewright.dialects.cpu import Accumulate, GuardedStore, Read
+from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
@@ -110,8 +110,8 @@ class InnerLoop:
         several = c.programs == 1 and (c.runs == "turn" or prod(nest.outer) > 1)
         phase = nest.phases[self.sinks[0]]
         facts: dict[str, Attribute] = {RUNS: Keyword(c.runs), **({PHASE: Number(phase, i64)} if phase else {})}
-        if all(isinstance(r, STORES) for r in self.sinks):
-            facts[STORED] = Number(sum(_bytes(r) for r in self.sinks if isinstance(r, STORES)), i64)
+        if all(isinstance(r, Store) for r in self.sinks):
+            facts[STORED] = Number(sum(_bytes(r) for r in self.sinks if isinstance(r, Store)), i64)
         holds = {MOVES: is_bound_by_memory(nest, nest.body), TILE: several and not reads}
         return facts | {name: UNIT for name, is_so in holds.items() if is_so}
 
@@ -215,12 +215,8 @@ class InnerLoop:
             c.reduced[result] = kind(value, c.depth)
 
 
-def _bytes(store: Store | GuardedStore) -> int:
-    return tile_type(store.value).numel * _element_bytes(store)
-
-
-def _element_bytes(store: Store | GuardedStore) -> int:
-    return max(8, store.value.type.bits) // 8
+def _bytes(store: Store) -> int:
+    return tile_type(store.value).numel * size_of(store.value.type)
 
 
 def _is_masked(op: Op) -> bool:

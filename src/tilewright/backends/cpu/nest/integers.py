@@ -222,5 +222,7 @@ def both(c: Context, a: Lane, b: Lane) -> Lane | None:
     if isinstance(b, ActiveLaneBound):
         return ActiveLaneBound(c.binary("arith.minsi", a.below, b.below, i64, level), level)
     if isinstance(b, Uniform):
+        if b.value == 1:
+            return a
         return ActiveLaneBound(c.select(c.value(b.value, i1), a.below, 0, i64, level), level)
     return None

@@ -223,7 +223,7 @@ def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type,
         return c.b.masked_load(then, behind, low, align=align)
 
 
-def reachable(c: Context, place: Uniform, mask: Lane | None) -> Value:
+def reachable(c: Context, place: Uniform, mask: Lane | None, *, is_written: bool = False) -> Value:
     """The address, or the waste slot's when the whole chunk is masked off.
 
     A masked access of a vector to a page that is not there does nothing, but it takes hundreds of cycles.
@@ -233,7 +233,7 @@ def reachable(c: Context, place: Uniform, mask: Lane | None) -> Value:
         return address
     some = c.compare("sgt", mask.below, c.position, i64, max(mask.level, c.lane_level))
     level = max(mask.level, c.lane_level, place.level)
-    return c.emit(level, "arith.select", address.type, some, address, c.waste(address.type))
+    return c.emit(level, "arith.select", address.type, some, address, c.waste(address.type, is_written=is_written))
 
 
 def contiguous_start(c: Context, place: Lane) -> Uniform | None:

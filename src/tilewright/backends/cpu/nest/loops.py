@@ -23,7 +23,7 @@ from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
-from tilewright.backends.cpu.nest.lane_values import LANE, Affine, Index, Scalar, Uniform, Vector, uniform
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Affine, Index, Scalar, Uniform, Vector, uniform
 from tilewright.backends.cpu.nest.loads import is_computed
 from tilewright.backends.cpu.nest.scans import lower_scan
 from tilewright.backends.cpu.nest.sinks import prepare
@@ -33,7 +33,7 @@ from tilewright.dialects.cpu import Accumulate, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import i1, i64
+from tilewright.ir.types import i64
 
 
 class NestBuilder:
@@ -45,9 +45,6 @@ class NestBuilder:
         self.turns = next((op for op in nest.body if isinstance(op, Accumulate)), None)
 
     def build(self) -> list[Value]:
-        c = self.c
-        if self.nest.op.overlaps is not None:
-            c.redirected = c.value(c.scalar(self.nest.op.overlaps), i1)
         if self.nest.op.square:
             self._store_blocks(self.nest.op.square, self.nest.outer, ())
         else:
@@ -83,12 +80,14 @@ class NestBuilder:
                 self._column_chunks(index)
             return
         together = self.nest.op.together if len(extents) == 1 else 1
-        end = end_of_rows(self.c, self.nest, extents[0])
+        end, on = end_of_rows(self.c, self.nest, extents[0])
         marks = (ROWS,) if len(extents) == together == 1 and asks_for_runs(self.nest) else ()
         with self._level(end, together, marks) as counter:
             c = self.c
             if together == 1:
-                self._outer(extents[1:], (*index, Uniform(counter, c.depth)))
+                row = Uniform(counter, c.depth)
+                c.certain = {(mask, (row, ZERO)): Uniform(1, 0) for mask in on}
+                self._outer(extents[1:], (*index, row))
                 return
             numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
             self._phases([(*index, Uniform(number, c.depth)) for number in numbers])

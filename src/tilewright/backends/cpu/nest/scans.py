@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.ends import end_of_scan
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
 from tilewright.backends.cpu.nest.sinks import prepare
@@ -26,7 +27,8 @@ def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: 
     neutral = combine.identity(c.lanes, c.b)
     before = neutral or [c.b.constant(0, c.wide(element)) for element in combine.types]
     c.depth += 1
-    with c.b.loop(0, extent, step, carried=before) as loop:
+    end = extent if reverse else end_of_scan(c, nest, writes, extent, step)
+    with c.b.loop(0, end, step, carried=before) as loop:
         position = c.b.sub(extent - step, loop.index) if reverse else loop.index
         index = _index(c, nest, outer, position, by_rows=by_rows)
         values = [

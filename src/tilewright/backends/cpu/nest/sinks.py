@@ -12,8 +12,8 @@ from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
 from tilewright.backends.cpu.nest.loads import buffer_address, goes_in_runs
-from tilewright.backends.cpu.nest.stores import redirected, write
-from tilewright.dialects.cpu import GuardedStore, Write, tile_of
+from tilewright.backends.cpu.nest.stores import write
+from tilewright.dialects.cpu import Write, tile_of
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_memory import Store
 from tilewright.ir.core import Op
@@ -42,13 +42,10 @@ def _write(c: Context, sink: Write, index: Index) -> Act:
     return write(c, address, lane, None, sink.value.type.scalar)
 
 
-def _store(c: Context, sink: Store | GuardedStore, index: Index) -> Act:
+def _store(c: Context, sink: Store, index: Index) -> Act:
     address = evaluate(c, sink.pointer, index)
     lane = evaluate(c, sink.value, index)
     mask = None if sink.mask is None else evaluate(c, sink.mask, index)
-    if isinstance(sink, GuardedStore):
-        place = buffer_address(c, c.buffer(sink.buffer), tile_of(sink.buffer.type), index)
-        address = redirected(c, address, place)
     return write(c, address, lane, mask, sink.value.type.scalar, in_runs=goes_in_runs(c, address, sink.pointer))
 
 
@@ -58,7 +55,6 @@ def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
 
 
 PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
-    "cpu.store": _store,
     "cpu.write": _write,
     "tt.atomic_cas": _atomic,
     "tt.atomic_rmw": _atomic,

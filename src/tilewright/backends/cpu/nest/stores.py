@@ -6,13 +6,8 @@ from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import (
-    Address,
-    Affine,
     Lane,
-    Offsets,
-    Scalar,
     Uniform,
-    affine_address,
     pointer,
     size_of,
     uniform,
@@ -26,7 +21,7 @@ from tilewright.backends.cpu.nest.loads import (
     reachable,
     single_address,
 )
-from tilewright.ir.types import Type, i1, i8, i64
+from tilewright.ir.types import Type, i1, i8
 
 Act = Callable[[], None]
 
@@ -53,7 +48,7 @@ def write(
         return lambda: put(c, lanes, on)
     if on is None:
         return lambda: b.store(lanes, pointer(start), align=align)
-    address = reachable(c, start, mask)
+    address = reachable(c, start, mask, is_written=True)
     return lambda: b.masked_store(lanes, address, on, align=align)
 
 
@@ -64,31 +59,3 @@ def _write_one(c: Context, place: Lane, value: Lane, mask: Lane | None, element:
         return lambda: b.store(number, address, align=size_of(element))
     on = c.value(mask.value, i1)
     return lambda: b.masked_store(number, address, on)
-
-
-def redirected(c: Context, place: Lane, buffer: Address) -> Lane:
-    """`place`, or the same element's place in a dense buffer when the nest's stores are redirected there."""
-    condition = c.redirected
-    if condition is None:
-        return place
-    if isinstance(place, Uniform):
-        place = Address(place, Uniform(0, 0))
-    place = affine_address(place)
-    there, here = buffer.offset, place.offset
-    level = max(place.base.level, there.level, here.level)
-
-    def choose(if_redirected: Scalar, otherwise: Scalar) -> Scalar:
-        same = if_redirected == otherwise
-        return otherwise if same else c.select(condition, if_redirected, otherwise, i64, level)
-
-    own = pointer(place.base)
-    base = Uniform(c.emit(level, "arith.select", own.type, condition, pointer(buffer.base), own), level)
-    if isinstance(there, Uniform) and isinstance(here, Uniform):
-        return Address(base, Uniform(choose(there.value, here.value), level))
-    (start, step), (own_start, own_step) = _line(there), _line(here)
-    return Address(base, Affine(choose(start, own_start), choose(step, own_step), level))
-
-
-def _line(offset: Offsets) -> tuple[Scalar, Scalar]:
-    """Start and stride: buffers are dense, and a guarded store has an affine address."""
-    return (offset.base, offset.stride) if isinstance(offset, Affine) else (uniform(offset).value, 0)

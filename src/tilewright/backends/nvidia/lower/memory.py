@@ -174,7 +174,17 @@ def load_words(
     start: Sequence[str] | None,
     policy: Sequence[Typed] = (),
 ) -> list[str]:
-    """Read words, unless `mask` is false: then they are `start`, or 0 where that is None."""
+    """Read words from global memory by one instruction.
+
+    Args:
+        lowerer: writes the instruction.
+        instruction: PTX's name of it, with its qualifiers.
+        words: their number and width.
+        address: of the first word.
+        mask: an i1 that says whether to read; None: it is always on.
+        start: what the words are where `mask` is off; None: 0.
+        policy: the operands of a cache policy.
+    """
     operands, count = [(GLOBAL_POINTER, address), *policy], words.number
     hint = "".join(f", ${count + 1 + number}" for number in range(len(policy)))
     lines, predicate = [], ""
@@ -215,7 +225,7 @@ def store_words(
     mask: str | None,
     policy: Sequence[Typed] = (),
 ) -> None:
-    """Write words, unless `mask` is false."""
+    """Write words to global memory by one instruction; arguments as for `load_words`."""
     operands = [(GLOBAL_POINTER, address), *((words.type, value) for value in values), *policy]
     given = ", ".join(f"${number}" for number in range(1, words.number + 1))
     hint = f", ${words.number + 1}" if policy else ""

@@ -303,10 +303,18 @@ def callable_type(
     signature: Callable[[Any], Any] | None = None,
     flags: int = 0,
 ) -> type:
-    """A new type whose objects have `size` bytes and, at offset `vectorcall`, the address of what calls them.
+    """A new type of objects that machine code calls.
 
-    With `traverse` the collector knows of its objects, and with `destroy` their memory is nobody else's business.
-    `text` gives their `repr`, `signature` their `__signature__`; these must not raise.
+    Args:
+        name: the name of the type.
+        size: bytes of an object.
+        vectorcall: the offset in an object where the address of the function is that calls it.
+        base: the base class.
+        destroy: the address of the function that frees an object; None: that of the base class does.
+        traverse: the address of the function that shows the garbage collector what an object refers to; None: it does
+            not know of these objects.
+        text, signature: give the `repr` and the `__signature__` of an object; they must not raise.
+        flags: further flags of the type.
 
     Source: https://docs.python.org/3/c-api/type.html#c.PyType_FromSpecWithBases and "The Vectorcall Protocol" there.
     """

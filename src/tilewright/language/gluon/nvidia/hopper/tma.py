@@ -167,9 +167,8 @@ def store_wait(pendings: Any, read_only: Any = True) -> None:
         pendings: how many.
         read_only: wait only until their buffers were read; else until others can see what was written.
     """
-    attributes: dict[str, Attribute] = {"pendings": Number(unwrap(pendings), i32)}
-    if unwrap(read_only):
-        attributes["read_only"] = UNIT
+    own: dict[str, Attribute] = {"read_only": UNIT} if unwrap(read_only) else {}
+    attributes = {"pendings": Number(unwrap(pendings), i32), **own}
     active().emit("ttng.async_tma_store_wait", (), (), attributes)
 
 

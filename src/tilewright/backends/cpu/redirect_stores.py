@@ -1,8 +1,11 @@
-"""Stores that may have gone to buffers, as the loops of their nest would have disturbed each other, are done again.
+"""Stores get one of two places: their own, or a buffer where the loops of their nest would disturb each other.
 
-    "cpu.nest"(%overlaps) … {                    "cpu.nest"(%overlaps) …
-      "cpu.store"(%p, %x, %buffer, %mask)    →   scf.if %overlaps {
-    }                                              "cpu.nest"() … { tt.store %p, "cpu.read"(%buffer), %mask } }
+    "cpu.nest"(%overlaps) … {                    "cpu.nest"() … {
+      "cpu.store"(%p, %x, %buffer, %mask)          %to = "cpu.redirect"(%overlaps, %buffer, %p)
+    }                                        →     tt.store %to, %x, %mask
+                                                 }
+                                                 scf.if %overlaps {
+                                                   "cpu.nest"() … { tt.store %p, "cpu.read"(%buffer), %mask } }
 
 Each buffer is copied to where it belongs, one store after the other, in program order. It is rare, and this is short.
 """
@@ -20,26 +23,32 @@ from tilewright.ir.declare import OPS
 from tilewright.ir.types import i64
 
 
-def copy_back(module: Op) -> bool:
-    """Put the copies behind the nests of `module` (ttcir) that redirect stores; returns whether there is one."""
+def redirect_stores(module: Op) -> bool:
+    """Choose the places of the guarded stores of `module` (ttcir), and put copies behind their nests.
+
+    Returns whether there is one.
+    """
     nests = [op for op in module.ops_of(Nest) if op.overlaps is not None]
     for nest in nests:
         assert nest.block is not None, "it stands in a function"
         assert nest.overlaps is not None, "it says when to use buffers"
         b = LoopBuilder(Block())
+        stores = [op for op in nest.body if isinstance(op, GuardedStore)]
         with b.branch(nest.overlaps, unlikely=True) as branch, branch.then():
-            for number in range(sum(isinstance(op, GuardedStore) for op in nest.body)):
-                b.append(_copy(nest, number))
+            for store in stores:
+                b.append(_copy(nest, store))
         nest.block.splice(b.block, nest.next)
+        for store in stores:
+            _redirect(store, nest.overlaps)
+        nest.set_operands(())
     return bool(nests)
 
 
-def _copy(nest: Nest, number: int) -> Op:
-    """A nest that does a store of `nest`, that after `number` others, from its buffer.
+def _copy(nest: Nest, store: GuardedStore) -> Op:
+    """A nest that does `store`, which stands in `nest`, from its buffer.
 
     A mask that the stores may have changed comes from the buffer that keeps it.
     """
-    store = [op for op in nest.body if isinstance(op, GuardedStore)][number]
     mask, kept, location = store.mask, store.kept_mask, store.location
     needed = [store.pointer] if mask is None or kept is not None else [store.pointer, mask]
     body, copies = Block(), dict[Value, Value]()
@@ -71,3 +80,13 @@ def _read(buffer: Value, body: Block, location: Location) -> Value:
     """The tile in `buffer`, read at the end of `body`."""
     read = Op(OPS["cpu.read"], (buffer,), (tile_of(buffer.type),), None, (), (), location)
     return body.append(read).results[0]
+
+
+def _redirect(store: GuardedStore, overlaps: Value) -> None:
+    """Let `store` go to its buffer where `overlaps` holds, else to its own place."""
+    assert store.block is not None, "it stands in a nest"
+    pointer, mask, location = store.pointer, store.mask, store.location
+    choice = Op(OPS["cpu.redirect"], (overlaps, store.buffer, pointer), (pointer.type,), None, (), (), location)
+    operands = [store.block.insert(choice, store).results[0], store.value, *([] if mask is None else [mask])]
+    store.block.insert(Op(OPS["tt.store"], operands, (), store.attributes, (), (), location), store)
+    store.erase()
