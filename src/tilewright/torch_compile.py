@@ -11,14 +11,14 @@ the process changes. torch is asked about Triton once per process, and may have 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module, reload
 from importlib.abc import Loader
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, ParamSpec, cast
 
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
@@ -55,6 +55,7 @@ from tilewright.support import knobs
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
 
+Parameters = ParamSpec("Parameters")
 OLDEST_TORCH = (2, 12)
 """The oldest version of torch, major and minor, whose Inductor is known to work with this back end."""
 
@@ -90,14 +91,30 @@ def tilewright(
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 
+SHOWN = "_shows_tilewright"
+"""The name in torch that says that all of this is done, also where this module is executed anew."""
+CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
+    (SCHEDULER, fuse_untimed),
+    (CHOICES, leave_out_cpp),
+    (KERNELS, own_sums),
+    (GRAPH, weigh_weights),
+    (GRAPH, keep_upsampling),
+    (LOOPS, tile_long_rows),
+    (NODES, order_symbols),
+)
+"""The changes of modules of torch, which wait for these."""
+
+
 def show_triton() -> None:
     """Make `import triton` work in this process, and in those that torch starts to compile.
 
-    A real Triton stays what it is: ours goes beside it.
+    A real Triton stays what it is: ours goes beside it. Called again, this does nothing.
 
     Raises:
-        TorchBackendError: torch is too old.
+        TorchBackendError: torch is too old, or has changed since.
     """
+    if SHOWN in vars(torch()):
+        return
     _check_version(torch().__version__)
     found = find_spec("triton")
     is_beside = found is not None and found.origin != str(PACKAGE_PATH / "triton" / "__init__.py")
@@ -109,21 +126,29 @@ def show_triton() -> None:
         sys.path.append(str(PACKAGE_PATH))  # torch gives its compile workers this path
         _ask_again()
     _forget_keys()
-    _load_numbers()
-    choices = import_module(CHOICES)
-    left = left_to_torch(choices)
-    _replace({name: vars(choices)[name] for name in left}, left)
-    time_briefly(import_module(HEURISTICS))
-    launch_directly(import_module(HEURISTICS))
-    when_imported(CACHES, partial(name_compiler, beside=is_beside))
-    when_imported(SCHEDULER, fuse_untimed)
-    when_imported(CHOICES, leave_out_cpp)
-    when_imported(KERNELS, own_sums)
-    when_imported(GRAPH, weigh_weights)
-    when_imported(GRAPH, keep_upsampling)
-    when_imported(LOOPS, tile_long_rows)
-    when_imported(NODES, order_symbols)
-    add_imports()
+    heuristics = import_module(HEURISTICS)
+    of_heuristics = (partial(time_briefly, heuristics), partial(launch_directly, heuristics))
+    for change in (_load_numbers, _leave_to_torch, *of_heuristics, add_imports):
+        known(change)()
+    when_imported(CACHES, known(partial(name_compiler, beside=is_beside)))
+    for name, of_module in CHANGES:
+        when_imported(name, known(of_module))
+    setattr(torch(), SHOWN, True)
+
+
+def known(change: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """A change of torch, which explains what it means that torch has not what is to be changed."""
+
+    def change_or_explain(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            change(*args, **kwargs)
+        except (AttributeError, KeyError) as error:
+            raise TorchBackendError(
+                f"torch {torch().__version__} is not as this version of Tilewright knows it ({error}): "
+                "a newer Tilewright may know it, or install an older torch"
+            ) from error
+
+    return change_or_explain
 
 
 def _check_version(version: str) -> None:
@@ -192,6 +217,12 @@ def _load_numbers() -> None:
     _replace({name: original}, {name: is_number})
 
 
+def _leave_to_torch() -> None:
+    choices = import_module(CHOICES)
+    left = left_to_torch(choices)
+    _replace({name: vars(choices)[name] for name in left}, left)
+
+
 def _forget_keys() -> None:
     """Let the keys of torch's caches name what compiles now."""
     caches = sys.modules.get("torch._inductor.codecache")
@@ -216,7 +247,7 @@ def _reload(module: ModuleType) -> None:
 
 def _replace(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Replace names wherever a module of torch has them from the old module."""
-    for module in [vars(module) for name, module in sys.modules.items() if name.startswith("torch.")]:
+    for module in [vars(module) for name, module in list(sys.modules.items()) if name.startswith("torch.")]:
         module.update({name: new[name] for name in new.keys() & module.keys() if module[name] is old[name]})
 
 

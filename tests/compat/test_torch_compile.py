@@ -241,7 +241,11 @@ TOO_OLD = (
     'TorchBackendError torch.compile(backend="tilewright") needs torch 2.12 or newer, and 2.4.1+cpu is installed: '
     "pip install 'torch>=2.12'"
 )
-
+CHANGED = """
+import torch._inductor.scheduler as scheduler
+torch.__version__ = '2.99.0'
+del scheduler.Scheduler.speedup_by_fusion
+"""
 
 WRONG = """
 import torch
@@ -260,6 +264,7 @@ except Exception as error:
         ("", 'mode="fastest"', "Unrecognized mode=fastest"),
         ("", 'options={"max_autotuned": True}', "Unexpected optimization option max_autotuned"),
         ("torch.__version__ = '2.4.1+cpu'", "", TOO_OLD),
+        (CHANGED, "", "TorchBackendError torch 2.99.0 is not as this version of Tilewright knows it (type object 'Sch"),
     ],
 )
 def test_mistakes_are_told(run: Run, before: str, arguments: str, message: str) -> None:

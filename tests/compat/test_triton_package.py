@@ -190,6 +190,15 @@ def test_cache_is_where_users_of_triton_look_for_it() -> None:
 
 
 @pytest.mark.spared
+def test_import_leaves_the_compiler_alone() -> None:
+    """The names that stand for Triton's come without what compiles: kernels may all be in the cache."""
+    compiling = ("tilewright.frontends", "tilewright.transforms", "tilewright.compiler.compile", "llvmlite")
+    question = f"import triton.language\nprint(json.dumps([name for name in {compiling} if name in sys.modules]))"
+
+    assert asked(question) == []
+
+
+@pytest.mark.spared
 def test_installed_version_is_the_one_that_the_package_states() -> None:
     question = "from importlib.metadata import version\nprint(json.dumps([version('triton'), triton.__version__]))"
 

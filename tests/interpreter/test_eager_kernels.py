@@ -32,6 +32,12 @@ def test_numpy_arrays_callable_grid_and_keywords() -> None:
     np.testing.assert_array_equal(out, x + 1)
 
 
+@tw.jit(interpret=True)
+def through_table(table, out, named):
+    i = tl.arange(0, 16)
+    tl.store(out + i, tl.load(tl.load(table).to(tl.pointer_type(tl.float32)) + i))
+
+
 @pytest.mark.needs_torch
 def test_torch_tensors() -> None:
     import torch
@@ -48,6 +54,16 @@ def test_an_access_out_of_bounds_names_argument_and_element() -> None:
         OutOfBoundsError, match=r"tt\.load outside of the argument `x`: element 100 of 100 \(lane \[4\]\)"
     ):
         add[(4,)](x, np.zeros(128, np.float32), np.zeros(128, np.float32), 128, BLOCK=32)
+
+
+def test_memory_that_a_table_of_addresses_names_is_an_argument_too() -> None:
+    """The message named the table itself, and an element of it far away."""
+    x, out = np.arange(1 << 16, dtype=np.float32), np.zeros(16, np.float32)
+    table = np.array([x[1 << 15 :].ctypes.data], np.uint64)
+    with pytest.raises(OutOfBoundsError, match=r"outside of every argument: address 0x.* has to be passed"):
+        through_table[(1,)](table, out, out)
+    through_table[(1,)](table, out, x)
+    np.testing.assert_array_equal(out, x[1 << 15 :][:16])
 
 
 def test_a_store_to_a_read_only_array_is_refused() -> None:

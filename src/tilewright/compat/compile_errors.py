@@ -17,6 +17,7 @@ import ast
 from functools import lru_cache
 from types import TracebackType
 
+from tilewright.compat.core_shims import IncompatibleTypeErrorImpl
 from tilewright.frontends import errors as syntax
 from tilewright.language import core
 from tilewright.language.python_code import UnsupportedSyntax
@@ -24,11 +25,6 @@ from tilewright.semantics import errors as semantic
 from tilewright.support import knobs
 from tilewright.support.diagnostics import CompilationError, Diagnostic, SemanticError, Wording, advice, callers
 from tilewright.support.source import Span, source_line, source_text, syntax_tree
-
-
-class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
-    """Operands of types that do not go together."""
-
 
 SENTENCES: dict[type[Diagnostic], str] = {
     semantic.AxisOutOfRange: "invalid axis {axis}; the rank is {rank}",

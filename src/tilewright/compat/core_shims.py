@@ -24,6 +24,11 @@ from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.types import dtype, int1
 from tilewright.support.named_tuple import NamedTuple
 
+
+class IncompatibleTypeErrorImpl(ValueError):  # noqa: N818 - Triton's name
+    """Operands of types that do not go together."""
+
+
 CONSTEXPR_0 = constexpr(0)
 """A default argument that counts as a constant."""
 

@@ -19,10 +19,10 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple, cast
 
 from tilewright.compat.aot_inductor import complete_wrappers
-from tilewright.compat.compile_errors import as_triton
 from tilewright.compat.torch_devices import answer_when_imported
 from tilewright.compat.triton_modules import DEPRECATED, ITSELF, MODULES, NOT_ON_CPU, PACKAGES, SCRIPTS
 from tilewright.compat.unavailable import unavailable
+from tilewright.runtime.lazy_imports import deferred
 from tilewright.runtime.tracebacks import show_uncaught
 from tilewright.support import knobs
 from tilewright.support.deprecation import warn_deprecated
@@ -79,7 +79,7 @@ def show(package: ModuleType) -> None:
     complete_wrappers()
     if not only_for_torch:
         knobs.cache.state_folder = ".triton"
-        present_errors(by=as_triton)
+        present_errors(by=deferred("compat.compile_errors", "as_triton"))
         show_uncaught()
         answer_when_imported()
 

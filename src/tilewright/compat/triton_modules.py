@@ -216,7 +216,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton.language.libdevice": {"tilewright.language.extra.libdevice": "*"},
     "triton.language.math": {"tilewright.language.math": "* __getattr__"},
     "triton.language.random": {"tilewright.language.random": "*"},
-    "triton.language.semantic": {"tilewright.compat.compile_errors": "IncompatibleTypeErrorImpl"},
+    "triton.language.semantic": {"tilewright.compat.core_shims": "IncompatibleTypeErrorImpl"},
     "triton.language.standard": {
         "tilewright.language.standard": "*",
         "tilewright.language.sorting": "bitonic_merge flip sort topk",

@@ -22,6 +22,12 @@ Array: TypeAlias = Any
 """A NumPy array or NumPy scalar."""
 
 
+NEAR = 4096
+"""How far behind an argument a wrong index is thought to reach, beside the argument's own size: bytes."""
+ADVICE = "; memory that a table of addresses names has to be passed as arguments, too"
+"""The end of the message about an address that is near no argument."""
+
+
 class OutOfBoundsError(TilewrightError, IndexError):
     """A lane that no mask switches off points outside of every buffer."""
 
@@ -138,9 +144,9 @@ class Memory:
 
     def _explain(self, address: int, lane: int, shape: tuple[int, ...], op: Op) -> str:
         where = f" (lane {list(map(int, np.unravel_index(lane, shape)))})" if shape else ""
-        what = f"{op.name} outside of every argument: address {address:#x}"
+        what = f"{op.name} outside of every argument: address {address:#x}{ADVICE}"
         near = min(self.buffers, key=lambda b: max(b.low - address, address - b.high), default=None)
-        if near is not None:
+        if near is not None and max(near.low - address, address - near.high) < near.high - near.low + NEAR:
             index = (address - near.start) // near.element
             count = (near.high - near.low) // near.element
             what = f"{op.name} outside of the argument `{near.name}`: element {index} of {count}"
