@@ -63,6 +63,7 @@ def test_ops_of_gpus_are_refused_by_name() -> None:
 NOT_LOWERED = {
     "arith.index_castui": "nothing emits it",
     "builtin.module": "a container",
+    "cpu.network": "expand_networks takes it away",
     "gluon.set_auto_layout": "Gluon is for GPUs: nothing of the tile language makes it",
     "builtin.unrealized_conversion_cast": "nothing makes it",
     "tt.advance": "rewrite_tensor_pointer takes it away",
