@@ -97,3 +97,9 @@ def test_every_pass_of_a_pipeline_runs_alone() -> None:
     assert {
         name: [step.name for step in steps if step.name not in rows] for name, steps in opt_passes.PIPELINES.items()
     } == {name: [] for name in opt_passes.PIPELINES}
+
+
+def test_the_docstring_of_a_pass_says_what_it_does() -> None:
+    """Each first line is a sentence that needs no other one: the page of passes shows nothing else."""
+    purposes = {row.name: opt_passes.purpose(row) for row in opt_passes.ROWS}
+    assert {name: text for name, text in purposes.items() if " above" in text or not text.endswith(".")} == {}

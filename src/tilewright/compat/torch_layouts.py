@@ -29,15 +29,15 @@ TILED = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3, "triton.tile_re
 
 
 SHORTEST = 16
-"""Elements of the innermost axis of a kernel over several, at least: a vector of float32."""
-MOST_REDUCED = 2
-"""Axes that torch has names for in a kernel that reduces."""
+"""Min number of elements along the innermost axis of a kernel over several: a vector of float32."""
+MAX_REDUCED = 2
+"""Max number of reduced axes that torch has names for in a kernel."""
 
 
 def tile_long_rows(loops: Any) -> None:
     """Let the module `LOOPS` give kernels for CPUs several axes only where that pays and torch can choose blocks.
 
-    Who asks Inductor for other axes than `TILED` gets short ones, too.
+    Programs that ask Inductor for other axes than `TILED` get short ones, too.
     """
     original = loops.SIMDScheduling.get_nd_tilings.__func__
 
@@ -56,12 +56,12 @@ def tile_long_rows(loops: Any) -> None:
 def _merge_reduced(scheduling: Any) -> None:
     """Let torch make one of the outer axes that a kernel reduces, where there are more than it has names for.
 
-    Of such a tiling it asserts that there are none: `max_tiles` counts the axes of a kernel without a reduction.
+    Inductor asserts that there is no such tiling: `max_tiles` counts the axes of a kernel without a reduction.
     """
     original = scheduling.create_tiling.__func__
 
     def create_tiling(cls: Any, kept: Any, reduced: Any) -> Any:
-        merged = max(len(reduced) - MOST_REDUCED, 0) + 1
+        merged = max(len(reduced) - MAX_REDUCED, 0) + 1
         return original(cls, kept, [prod(reduced[:merged]), *reduced[merged:]] if merged > 1 else reduced)
 
     scheduling.create_tiling = classmethod(create_tiling)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -285,12 +284,9 @@ def listing() -> Iterator[str]:
 
 
 def purpose(row: Row | Report) -> str:
-    """The purpose of a pass: the first line of its docstring, or of its file's where that one refers to it."""
+    """The purpose of a pass: the first line of its docstring."""
     function = row.function.func if isinstance(row.function, partial) else row.function
-    own = (inspect.getdoc(function) or "").partition("\n")[0]
-    if " above" not in own and own.endswith("."):
-        return own
-    return (sys.modules[function.__module__].__doc__ or "").partition("\n")[0]
+    return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
 def _normal(name: str) -> str:

@@ -55,5 +55,5 @@ def canonicalize(module: Op) -> bool:
 
 
 def canonicalize_as_triton(module: Op) -> bool:
-    """As `canonicalize`, with the rules only that Triton has; returns whether anything changed."""
+    """Canonicalize by the rules that Triton has, and no others; returns whether anything changed."""
     return rewrite_functions(module, TRITONS_RULES, folds=FOLDS)

@@ -33,7 +33,7 @@ def licm(module: Op) -> None:
 
 
 def licm_with_loads(module: Op) -> None:
-    """As `licm`; out of `scf.for` loops that write nothing loads move too."""
+    """Hoist as `licm` does, and loads out of `scf.for` loops that write nothing."""
     for function in functions_of(module):
         for block in function.regions[0].blocks:
             _hoist_in_block(block, loads=True)

@@ -23,10 +23,7 @@ from tilewright.ir.types import TensorType, Type
 
 
 def bufferize_carried(module: Op) -> bool:
-    """Apply the rewrite above to every scf.for, scf.if and scf.while that carries a tile, inner ones first.
-
-    Returns whether there is one.
-    """
+    """Put the tiles that loops and branches carry into buffers, inner ones first; returns whether any carries one."""
     changed = False
     for op in reversed(module.ops_of(ControlFlow)):
         if not any(is_tile(v) for v in [*op.results, *op.operands]):

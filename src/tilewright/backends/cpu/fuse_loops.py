@@ -75,8 +75,13 @@ _WRITES = (Effect.WRITE, Effect.READ_WRITE, Effect.UNKNOWN)
 
 
 def fuse_loops(module: Op, dots: DotLowering, vector_bits: int) -> None:
-    """Group the tile ops of each block into loop nests, for a target with such registers, which wants the operands of
-    dot as `dots` says."""
+    """Group the tile ops of each block into loop nests.
+
+    Args:
+        module: the module (ttcir).
+        dots: what the target wants of the operands of products.
+        vector_bits: the bits of a vector register of the target.
+    """
     for function in functions_of(module):
         Planner(function.body, dots, MemoryAccesses(), vector_bits).run()
 

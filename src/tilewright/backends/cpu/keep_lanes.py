@@ -27,10 +27,10 @@ from tilewright.ir.declare import Effect
 from tilewright.ir.types import Type, VectorType, i1, i8, with_element
 from tilewright.transforms.functions import functions_of
 
-LEAST_GAIN = 6
-"""Min ops on vectors that a row no longer computes, beyond two for each value that it loads instead."""
+MIN_GAIN = 6
+"""Min number of ops on vectors that a row no longer computes, beyond two for each value that it loads instead."""
 
-MOST_BYTES = 8192
+MAX_BYTES = 8192
 """Max bytes of the stack for the lanes of one nest: a part of the L1 cache."""
 
 
@@ -81,8 +81,8 @@ class _Plan:
         """Whether a row is known to be short, and computes much more than it would load."""
         row = lanes_of_row(self.lanes)
         wide = sum(any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results)) for op in self.costly)
-        is_gain = bool(self.kept) and wide >= LEAST_GAIN + 2 * len(self.kept)
-        return row > 0 and is_gain and row * sum(self.factors) <= MOST_BYTES
+        is_gain = bool(self.kept) and wide >= MIN_GAIN + 2 * len(self.kept)
+        return row > 0 and is_gain and row * sum(self.factors) <= MAX_BYTES
 
     def keep(self, b: LoopBuilder) -> None:
         """Build the loop in front of the rows, and let turns load what it has stored."""

@@ -57,10 +57,10 @@ from tilewright.ir.declare import OPS, Effect
 from tilewright.ir.types import i1, i64
 from tilewright.transforms.functions import functions_of, is_public
 
-MOST = 4096
+MAX_PROGRAMS = 4096
 """Max number of programs that run as one: a launch is looked after between them."""
 
-MOST_LANES = 1 << 30
+MAX_LANES = 1 << 30
 """Max number of lanes of a row of all of them together: lanes are counted in 32 bits."""
 
 
@@ -120,7 +120,7 @@ class _Merging:
             return False  # the next program may take the other branch
         with b.into(Block()):
             ahead = b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)})
-            count = b.smin(ahead, min(MOST, MOST_LANES // self._width()))
+            count = b.smin(ahead, min(MAX_PROGRAMS, MAX_LANES // self._width()))
             parts = parts_of(context_of(b, nest, 1), nest)
             found = None if parts is None else self._condition(parts, count)
             if found is None:
@@ -169,7 +169,7 @@ class _Merging:
         if not any(isinstance(op, STORES) for op in self.accesses):
             return None
         forms = ValueForms()
-        (counted,) = forms.symbol(count, (1, MOST)).terms
+        (counted,) = forms.symbol(count, (1, MAX_PROGRAMS)).terms
         reaches = [_reach(forms, op, self.motion, Sum({counted: 1})) for op in self.accesses]
         conditions = list[Condition]()
         for op, reach in zip(self.accesses, reaches, strict=True):

@@ -36,7 +36,7 @@ class Shift(NamedTuple):
 
 
 def pointer_induction(module: Op) -> None:
-    """Apply the rewrite above to every carried tile of every scf.for; inner loops first."""
+    """Replace each carried tile that its loop shifts by one number by a fixed tile plus a scalar, inner loops first."""
     _join_shifts(module)
     for loop in reversed(module.ops_of(For)):
         for index in range(len(loop.results)):

@@ -25,18 +25,18 @@ from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
-MOST_OPS = 200
-"""Max ops that are written twice."""
+MAX_OPS = 200
+"""Max number of ops that are written twice."""
 
 
 def version_single_trips(module: Op, target: Target) -> bool:
-    """Apply the rewrite above to the first such loop of each function; returns whether there is one."""
+    """Give the first wide loop of each function that may have a single turn a version; returns whether there is one."""
     found = False
     for function in functions_of(module):
         loops = [op for op in function.body if isinstance(op, For) and _may_have_a_single_turn(op)]
         wide = (loop for loop in loops if goes_along_rows(loop) and not keeps_rows_in_registers(loop, target))
         loop = next(wide, None)
-        if loop is not None and sum(1 for op in _from(loop) for _ in op.walk()) <= MOST_OPS:
+        if loop is not None and sum(1 for op in _from(loop) for _ in op.walk()) <= MAX_OPS:
             _add_version(loop)
             found = True
     return found

@@ -24,14 +24,14 @@ from tilewright.ir.types import TensorType, i1, i64
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.matching import is_zero
 
-LEAST_STEPS = 3
+MIN_STEPS = 3
 """Min number of steps that a buffer pays off for."""
-LEAST_VECTORS = 4
-"""The number of vectors that a tile has to fill: a step needs a bit for partners and one for directions."""
+MIN_VECTORS = 4
+"""Min number of vectors that a tile fills: a step needs a bit for partners and one for directions."""
 NARROWEST = 128
 """Min bits of vectors, the width that all CPUs have."""
 LESS = {"ogt": "olt", "sgt": "slt", "ugt": "ult"}
-"""For each predicate by which a larger element is found the one for a smaller element."""
+"""The predicate for a smaller element by that for a larger one."""
 
 
 class Exchange(NamedTuple):
@@ -49,7 +49,7 @@ class Exchange(NamedTuple):
 def find_networks(module: Op, target: Target) -> bool:
     """Replace chains of steps by ops on buffers; returns whether there were any."""
     chains = [chain for function in functions_of(module) for block in _blocks(function) for chain in _chains(block)]
-    wide = [chain for chain in chains if _is_wide(tile_type(chain[0].source), target) and len(chain) >= LEAST_STEPS]
+    wide = [chain for chain in chains if _is_wide(tile_type(chain[0].source), target) and len(chain) >= MIN_STEPS]
     for chain in wide:
         _replace(chain)
     return bool(wide)
@@ -64,13 +64,13 @@ def _blocks(function: Op) -> Iterator[Block]:
 
 
 def lanes_for(tile: TensorType, target: Target) -> int:
-    """The lanes of vectors of which the tile fills LEAST_VECTORS."""
-    return min(target.lanes(tile.element.bits), tile.numel // LEAST_VECTORS)
+    """The lanes of vectors of which the tile fills MIN_VECTORS."""
+    return min(target.lanes(tile.element.bits), tile.numel // MIN_VECTORS)
 
 
 def _is_wide(tile: TensorType, target: Target) -> bool:
     bits = tile.numel * tile.element.bits
-    return tile.element is not i1 and bits > target.vector_bits and bits >= LEAST_VECTORS * NARROWEST
+    return tile.element is not i1 and bits > target.vector_bits and bits >= MIN_VECTORS * NARROWEST
 
 
 def _chains(block: Block) -> list[list[Exchange]]:
