@@ -132,7 +132,8 @@ def test_wider_numbers_in_the_same_nest() -> None:
     for step in range(12):
         expected = (expected * np.float32(0.5) + expected[np.arange(64) ^ (15 - step)]).astype(np.float32)
     np.testing.assert_allclose(out, expected / 3.0, rtol=1e-6)
-    assert compiled.asm["llir"].count("\n") < (400 if host_target().vector_bits > 128 else 600)
+    target = host_target(tw.knobs.tilewright.cpu)  # which kernels are compiled for
+    assert compiled.asm["llir"].count("\n") < (400 if target.vector_bits > 128 else 600)
 
 
 @tw.jit
