@@ -51,7 +51,14 @@ def create_1d_tma_descriptor(ptr: int, dim: int, block_dim: int, element_size: i
 def create_2d_tma_descriptor(
     ptr: int, dim1: int, dim0: int, block_dim1: int, block_dim0: int, element_size: int
 ) -> TensorDescriptor:
-    """The descriptor of `dim1` rows of `dim0` elements, of `element_size` bytes each, in such blocks."""
+    """The descriptor of `dim1` rows of `dim0` elements, of `element_size` bytes each, in such blocks.
+
+    Args:
+        ptr: the address of the tensor.
+        dim1, dim0: its extents, rows first.
+        block_dim1, block_dim0: extents of a block.
+        element_size: bytes of an element.
+    """
     warn_deprecated("create_2d_tma_descriptor", "triton.tools.tensor_descriptor.TensorDescriptor")
     return TensorDescriptor(Memory(ptr, element_size), [dim1, dim0], [dim0, 1], [block_dim1, block_dim0])
 

@@ -48,7 +48,15 @@ class TensorDescriptor(LaidOutDescriptor):
         padding: str = "zero",
         round_f32_to_tf32: bool = False,
     ) -> TensorDescriptor:
-        """The descriptor of a whole tensor."""
+        """The descriptor of a whole tensor.
+
+        Args:
+            tensor: the tensor.
+            block_shape: extents of the tiles.
+            layout: their layout in shared memory.
+            padding: what lies outside the tensor reads as: `zero` or `nan`.
+            round_f32_to_tf32: copies round f32 to tf32.
+        """
         return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32)
 
 
@@ -101,7 +109,14 @@ class TensorDescriptorIm2Col(LaidOutDescriptor):
         pixel_box_lower_corner: Sequence[int] | None = None,
         pixel_box_upper_corner: Sequence[int] | None = None,
     ) -> TensorDescriptorIm2Col:
-        """The descriptor of all images of a tensor."""
+        """The descriptor of all images of a tensor.
+
+        Args:
+            tensor: the images, (N, …, C).
+            block_shape, layout, element_strides: as for the class.
+            padding, round_f32_to_tf32: as for `TensorDescriptor.from_tensor`.
+            pixel_box_lower_corner, pixel_box_upper_corner: as for the class.
+        """
         return TensorDescriptorIm2Col(
             tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32,
             element_strides, pixel_box_lower_corner, pixel_box_upper_corner,

@@ -195,7 +195,15 @@ def triton_key() -> str:
 def make_so_cache_key(
     version_hash: str, signature: Mapping[Any, Any], constants: Mapping[Any, Any], ids: Hashable, **kwargs: Any
 ) -> str:
-    """The key of a shared library: it differs whenever an argument does."""
+    """The key of a shared library: it differs whenever an argument does.
+
+    Args:
+        version_hash: a hash of the compiler's version.
+        signature: the type of each parameter.
+        constants: the value of each constant one.
+        ids: further facts.
+        kwargs: more of them, by name.
+    """
     facts = (version_hash, sorted(map(repr, signature.items())), sorted(map(repr, constants.items())), ids)
     return base32(hash_of(f"{facts} {sorted(kwargs.items())}".encode()).hexdigest())
 

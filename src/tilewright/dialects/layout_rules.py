@@ -43,7 +43,14 @@ def layout_of(type: Type) -> Encoding | None:
 
 
 def require_layout(op: Op, infer: Infer, source: Type, result: Type, *details: Any) -> None:
-    """`result` has the layout that `infer(layout, shape, *details)` gives for `source`, or one that is as good."""
+    """`result` has the layout that `infer(layout, shape, *details)` gives for `source`, or one that is as good.
+
+    Args:
+        op: the op that is verified.
+        infer: gives a layout, or raises LayoutError.
+        source, result: types of an operand and of a result.
+        details: further arguments of `infer`.
+    """
     if _without_layout(source) and _without_layout(result):
         return
     problem = _layout_problem(infer, source, result, details)

@@ -116,7 +116,15 @@ def _descriptor_load(machine: Interpreter, op: Op, descriptor: Any, *indices: An
 def read_block(
     machine: Interpreter, descriptor: BlockPointer, indices: Sequence[Any], dtype: np.dtype[Any], op: Op
 ) -> Array:
-    """The block at `indices`; what lies outside the tensor is padding."""
+    """The block at `indices`; what lies outside the tensor is padding.
+
+    Args:
+        machine: the interpreter.
+        descriptor: the tensor.
+        indices: the place of the block's first element, one index per axis.
+        dtype: the type of an element.
+        op: the op that reads, for messages.
+    """
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
     found = machine.memory.read(addresses, dtype, inside, op)
     return np.where(inside, found, np.array(np.nan).astype(dtype)) if descriptor.pads_with_nan else found

@@ -103,7 +103,16 @@ class Builder:
         *,
         successors: Sequence[Block] = (),
     ) -> list[Value]:
-        """Append an op of kind `name` and return its results."""
+        """Append an op of kind `name` and return its results.
+
+        Args:
+            name: a declared kind of ops.
+            operands: the operands.
+            result_types: the type of each result.
+            attributes: the attributes.
+            regions: the regions, which the op takes over.
+            successors: blocks that a terminator may go on in.
+        """
         op = Op(OPS[name], operands, result_types, attributes, regions, successors, self.location)
         self.block.append(op)
         return op.results

@@ -127,7 +127,17 @@ class Op:
         successors: Sequence[Block] = (),
         location: Location = UNKNOWN,
     ) -> Op:
-        """A new op of the declared kind `name`, not yet in any block."""
+        """A new op of the declared kind `name`, not yet in any block.
+
+        Args:
+            name: a declared kind of ops.
+            operands: the operands.
+            result_types: the type of each result.
+            attributes: the attributes.
+            regions: the regions, which the op takes over.
+            successors: blocks that a terminator may go on in.
+            location: the place in the user's program.
+        """
         return cls(OPS[name], operands, result_types, attributes, regions, successors, location)
 
     @classmethod

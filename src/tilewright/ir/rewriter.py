@@ -53,7 +53,16 @@ class Rewriter:
         attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> Op:
-        """A new op of kind `name` in front of `before`, with its location."""
+        """A new op of kind `name` in front of `before`, with its location.
+
+        Args:
+            before: the op that the new one stands in front of.
+            name: a declared kind of ops.
+            operands: the operands.
+            result_types: the type of each result.
+            attributes: the attributes.
+            regions: the regions, which the op takes over.
+        """
         op = Op(OPS[name], operands, result_types, attributes, regions, (), before.location)
         assert before.block is not None, f"{before.name} is in no block"
         before.block.insert(op, before)

@@ -67,7 +67,12 @@ def fill(shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[i
 def fill_cta(
     shape: Sequence[int], size_per_thread: Sequence[int], order: Sequence[int], workers: Workers, cga: Bases
 ) -> Blocked:
-    """The layout that `fill` gives, with the division among CTAs in `cga`."""
+    """The layout that `fill` gives, with the division among CTAs in `cga`.
+
+    Args:
+        shape, size_per_thread, order, workers: as for `fill`.
+        cga: the division.
+    """
     extents = shape_of_block(shape, cga)
     lanes, warps, threads = workers.lanes, workers.warps, workers.warps * workers.lanes
     threads_per_warp, warps_per_cta = [1] * len(order), [1] * len(order)

@@ -80,6 +80,14 @@ class Compilation(NamedTuple):
         """The compilation of `function` for these parameters; the kernel's name may depend on them.
 
         Without `target` it is for the one that launches are for whose arguments do not tell.
+
+        Args:
+            function: the kernel function.
+            key: the key of the compiled kernel among those of the function.
+            specs: what is known of each argument.
+            options: the keywords of the launch that are no parameters.
+            is_warmup: it will not be launched at once.
+            target: the machine.
         """
         unnamed = ASTSource.of(function, "", specs)
         constants = {spec.name: spec.constant for spec in specs if spec.is_constant}

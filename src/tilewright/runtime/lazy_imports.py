@@ -103,7 +103,15 @@ def interpret(
     *,
     checks_overflow: bool,
 ) -> None:
-    """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`."""
+    """Run every program of the grid in Python; see `interpreter.eager.run_eagerly`.
+
+    Args:
+        python: the function.
+        grid: the extents of the grid.
+        arguments: the argument of each parameter.
+        parameters: the parameters.
+        checks_overflow: integers that overflow fail an assertion.
+    """
     with importing:
         from tilewright.compiler.parameters import container_of, language_type
         from tilewright.compiler.signature import CONSTEXPR, TUPLE

@@ -62,7 +62,14 @@ def compilation(kernel: Any, begin: float, times: CompileTimes, *, cache_hit: bo
 
 
 def add(name: str, category: str, begin: int, end: int, args: dict[str, Any]) -> None:
-    """Append an event; times are nanoseconds. A file that cannot be written is no reason to fail."""
+    """Append an event; times are nanoseconds. A file that cannot be written is no reason to fail.
+
+    Args:
+        name: the name of the event.
+        category: a word that viewers can filter by.
+        begin, end: nanoseconds.
+        args: further facts for the viewer.
+    """
     event = {
         "name": name,
         "cat": category,

@@ -39,7 +39,15 @@ class Emitter(Protocol):
         attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> list[Value]:
-        """Add an op of kind `name` and return its results."""
+        """Add an op of kind `name` and return its results.
+
+        Args:
+            name: a declared kind of ops.
+            operands: the operands.
+            result_types: the type of each result.
+            attributes: the attributes.
+            regions: the regions, which the op takes over.
+        """
         ...
 
     def constant(self, value: int | float, type: Type) -> Value:

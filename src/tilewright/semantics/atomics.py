@@ -34,6 +34,14 @@ def atomic_rmw(
 ) -> Tile:
     """Replace memory by `operation(memory, value)`: add, max, min, and, or, xor or xchg.
 
+    Args:
+        operation: the name of one of these.
+        pointer: a tile of pointers, or a scalar pointer.
+        value: the operand.
+        mask: which elements take part; None: all.
+        sem: the memory ordering; None: `acq_rel`.
+        scope: the threads among which the operation is atomic; None: `gpu`.
+
     Raises:
         SemanticError: no such operation for the element type, or an argument that does not fit.
     """
@@ -51,6 +59,12 @@ def atomic_rmw(
 
 def atomic_cas(pointer: Any, expected: Any, value: Any, *, sem: Any = None, scope: Any = None) -> Tile:
     """Write `value` where memory equals `expected`.
+
+    Args:
+        pointer: a tile of pointers, or a scalar pointer.
+        expected, value: the number to compare with, and the new one.
+        sem: the memory ordering; None: `acq_rel`.
+        scope: the threads among which the operation is atomic; None: `gpu`.
 
     Raises:
         SemanticError: elements that are not 16, 32 or 64 bits wide, or an argument that does not fit.

@@ -24,6 +24,14 @@ from tilewright.support.diagnostics import SemanticError
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> Tile:
     """A pointer to the block of `block_shape` at `offsets` of a tensor with `shape` and `strides` (in elements).
 
+    Args:
+        base: a scalar pointer.
+        shape: the extents of the tensor.
+        strides: the distances along its axes, in elements.
+        offsets: the place of the block's first element.
+        block_shape: the extents of the block, constants.
+        order: a permutation of the axes, constants.
+
     Raises:
         SemanticError: `base` is no pointer to elements, or the lists differ in length.
     """

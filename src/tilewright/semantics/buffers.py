@@ -209,7 +209,16 @@ def scattered(buffer: Buffer, values: Any, indices: Any, axis: Any) -> None:
 
 
 def combined(operation: str, buffer: Buffer, values: Any, indices: Any, axis: Any, mask: Any) -> Tile:
-    """Combine `values` with what is in a buffer at `indices` along `axis`, atomically; gives what was there."""
+    """Combine `values` with what is in a buffer at `indices` along `axis`, atomically; gives what was there.
+
+    Args:
+        operation: the name of the atomic operation.
+        buffer: the buffer.
+        values: the operands.
+        indices: the place of each along the axis.
+        axis: the axis, a constant.
+        mask: which elements take part; None: all.
+    """
     attributes = _axis_of(buffer, indices, axis)
     _check_values(buffer, values)
     values, indices = broadcast(values, indices)

@@ -58,6 +58,15 @@ def load(
 
     Cache modifier and eviction policy are words, or attributes (`hints`).
 
+    Args:
+        pointer: a tile of pointers, a scalar pointer or a block pointer.
+        mask, other: values that broadcast to the shape of `pointer`.
+        boundary_check: the axes of a block that may leave the tensor.
+        padding_option: `zero` or `nan`, outside of it.
+        cache_modifier, eviction_policy: hints, "" for none.
+        volatile: the value may change at any time.
+        hints: attributes, instead of these words.
+
     Raises:
         SemanticError: no pointer, a mask that does not fit, an option that does not exist.
     """

@@ -83,6 +83,13 @@ def engine_moves(block: block_type, strides: Sequence[Any], padding: str) -> boo
 def make_descriptor(base: Tile, shape: Sequence[Any], strides: Sequence[Any], block: block_type, padding: str) -> Tile:
     """A descriptor of the tensor at `base`; lengths in elements.
 
+    Args:
+        base: a scalar pointer.
+        shape: the extents of the tensor.
+        strides: the distances along its axes.
+        block: the type of a block.
+        padding: `zero` or `nan`, outside the tensor.
+
     Raises:
         SemanticError: integers cannot be padded with NaN.
     """

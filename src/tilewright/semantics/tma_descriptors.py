@@ -133,6 +133,13 @@ def made_descriptor(
 ) -> tuple[Held, list[Tile], list[Tile]]:
     """A descriptor of the tensor at `base`, lengths in elements, with its shape and strides as run-time values.
 
+    Args:
+        base: a scalar pointer.
+        shape: the extents of the tensor.
+        strides: the distances along its axes.
+        kind: the type of the descriptor.
+        padding: `zero` or `nan`, outside the tensor.
+
     Raises:
         SemanticError: the copy engine cannot move such blocks.
     """

@@ -140,7 +140,15 @@ def along(layout: Shared, shape: Shape, bits: int, axes: tuple[int, int], vector
 
 
 def passes_at(layout: Shared, shape: Shape, bits: int, places: list[dict[int, int]], vector: int) -> int:
-    """The number of passes over the banks when lane i moves `vector` elements from place i on."""
+    """The number of passes over the banks when lane i moves `vector` elements from place i on.
+
+    Args:
+        layout: the layout of the buffer.
+        shape: its extents.
+        bits: of an element.
+        places: the index of lane i along each axis; 0 along axes that are not there.
+        vector: the number of elements that a lane moves.
+    """
     linear = to_linear_layout(layout, shape)
     back, address = linear.pseudo_invert(), address_in(layout)
     at = back.out_names.index("offset")
@@ -186,7 +194,15 @@ def between_registers(source: Distributed, result: Distributed, shape: Shape, bi
 
 
 def with_memory(registers: Distributed, memory: Shared, shape: Shape, bits: int, what: str, name: str) -> Iterator[str]:
-    """The accesses by which a tile goes between registers and a buffer."""
+    """The accesses by which a tile goes between registers and a buffer.
+
+    Args:
+        registers, memory: the layouts.
+        shape: extents of the tile.
+        bits: of an element.
+        what: the name of the accesses, in the plural.
+        name: the matrix instruction that may do for them.
+    """
     ours, theirs = to_linear_layout(registers, shape), to_linear_layout(memory, shape)
     vector = vector_of(ours.without_zeros("register"), theirs, bits)
     width = min(vector.width, _run_between_holes(memory))

@@ -55,7 +55,15 @@ class OpBuilder:
         attributes: dict[str, Attribute] | None = None,
         regions: Sequence[Region] = (),
     ) -> Op:
-        """A new op. A list among the operands has those that one name stands for; then all others are one each."""
+        """A new op. A list among the operands has those that one name stands for; then all others are one each.
+
+        Args:
+            name: a declared kind of ops.
+            operands: the operands.
+            types: the type of each result.
+            attributes: the attributes.
+            regions: the regions, which the op takes over.
+        """
         definition, made = OPS[name], dict(attributes or {})
         groups = [[operand] if isinstance(operand, Value) else operand for operand in operands]
         if not all(isinstance(operand, Value) for operand in operands):

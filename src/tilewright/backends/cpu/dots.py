@@ -111,7 +111,15 @@ class DotLowering:
     def accumulator(
         self, op: Op, c: Value, operands: tuple[Value, Value], planner: Buffers, *, narrow: bool
     ) -> tuple[Value, bool]:
-        """The buffer that holds C before and after, and whether it counts as zero."""
+        """The buffer that holds C before and after, and whether it counts as zero.
+
+        Args:
+            op: the product.
+            c: the tile that it adds to.
+            operands: the buffers of A and B.
+            planner: allocates and fills buffers.
+            narrow: the result's elements are narrower than those of `c`.
+        """
         home = None if narrow else self.home(op, planner)
         zero = is_zero(c)
         read = defining(c, Read)

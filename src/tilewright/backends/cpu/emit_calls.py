@@ -115,7 +115,15 @@ def returned(w: LlvmWriter, values: Sequence[str], types: Sequence[Type]) -> Non
 
 
 def call(w: LlvmWriter, op: Op, function: str, program: Sequence[str], operands: Sequence[str]) -> list[str]:
-    """Write a tt.call; returns its results."""
+    """Write a tt.call; returns its results.
+
+    Args:
+        w: writes the text.
+        op: the call.
+        function: the name of the called function.
+        program: the program's place in the grid, along x, y and z.
+        operands: the operands of the call.
+    """
     context = zip(CONTEXT, ["%launch", "%scratch", *program], strict=True)
     arguments = [(type.split(" ")[0], value) for (type, _), value in context]
     arguments += [passed(w, value, v.type) for value, v in zip(operands, op.operands, strict=True)]

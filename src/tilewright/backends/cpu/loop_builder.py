@@ -271,7 +271,15 @@ class LoopBuilder(StructureBuilder):
     def load(
         self, type: Type, pointer: Value, offset: Operand = 0, *, align: int = 1, stride: Operand | None = None
     ) -> Value:
-        """The elements `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart."""
+        """The elements `offset` bytes behind `pointer`: neighbours, or elements `stride` bytes apart.
+
+        Args:
+            type: the type of the result, a number or a vector.
+            pointer: an address.
+            offset: how far behind it the first element lies, in bytes.
+            align: what the address is a multiple of, in bytes.
+            stride: the distance of two elements in bytes; None: they are neighbours.
+        """
         operands = [pointer, self.number(offset)]
         if stride is not None:
             operands.append(self.number(stride))
@@ -297,7 +305,13 @@ class LoopBuilder(StructureBuilder):
         align: int = 1,
         stride: Operand | None = None,
     ) -> Value:
-        """`load` in the lanes where the mask holds, `other` in the rest."""
+        """`load` in the lanes where the mask holds, `other` in the rest.
+
+        Args:
+            pointer, offset, align, stride: as for `load`.
+            mask: an i1 per lane.
+            other: a vector of the result's type.
+        """
         operands = [pointer, self.number(offset), mask, other, *self._optional(stride)]
         return self.emit("vector.maskedload", operands, other.type, _aligned(align))
 
@@ -324,7 +338,16 @@ class LoopBuilder(StructureBuilder):
         other: Value | None = None,
         align: int = 1,
     ) -> Value:
-        """The elements number `indices` (i64) behind `pointer`, counted in what it points at."""
+        """The elements number `indices` (i64) behind `pointer`, counted in what it points at.
+
+        Args:
+            type: the type of the result, a vector.
+            pointer: an address.
+            indices: an i64 per lane.
+            mask: an i1 per lane; None: all are on.
+            other: the elements where the mask is off, given with it.
+            align: what the addresses are multiples of, in bytes.
+        """
         operands = [pointer, indices] if mask is None or other is None else [pointer, indices, mask, other]
         return self.emit("vector.gather", operands, type, _aligned(align))
 

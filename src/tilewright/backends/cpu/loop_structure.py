@@ -143,7 +143,14 @@ class StructureBuilder:
         nonempty: bool = False,
         marks: Sequence[str] = (),
     ) -> LoopFrame:
-        """`for index in range(low, high, step)` in i64; `nonempty`: low < high. See `LoopFrame`."""
+        """`for index in range(low, high, step)` in i64; `nonempty`: low < high. See `LoopFrame`.
+
+        Args:
+            low, high, step: the range.
+            carried: the values that the first turn gets.
+            nonempty: there is one turn at least.
+            marks: names of attributes that the loop gets.
+        """
         runs = nonempty or (isinstance(low, int) and isinstance(high, int) and low < high)
         bounds = [self.number(low), self.number(high), self.number(step)]
         return LoopFrame(self, bounds, carried, dict.fromkeys((*marks, NONEMPTY) if runs else marks, UNIT))
@@ -151,7 +158,13 @@ class StructureBuilder:
     def parallel(
         self, low: Operand, high: Operand, step: Operand, *, unroll: int, facts: Mapping[str, Attribute]
     ) -> ParallelFrame:
-        """A loop whose turns may run in any order, `unroll` of them at once. See `ParallelFrame`."""
+        """A loop whose turns may run in any order, `unroll` of them at once. See `ParallelFrame`.
+
+        Args:
+            low, high, step: the range.
+            unroll: the number of turns that run at once.
+            facts: further attributes of the loop.
+        """
         bounds = [self.number(low), self.number(high), self.number(step)]
         attributes = {**facts} if unroll == 1 else {**facts, UNROLL: Number(unroll, i64)}
         return ParallelFrame(self, bounds, attributes)

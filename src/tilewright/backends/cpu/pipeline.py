@@ -251,7 +251,15 @@ def _workspace_of(dot: CpuDot, target: Target) -> int:
 def emit_llvm(
     module: Op, target: Target, *, fuse: bool, debug_info: str = "", polled: Sequence[str] = UNBOUNDED_LOOPS
 ) -> tuple[str, str, list[Site], list[Places]]:
-    """ttcir → the text of an LLVM module, the name of its entry point, what the kernel may report, where it waits."""
+    """ttcir → the text of an LLVM module, the name of its entry point, what the kernel may report, where it waits.
+
+    Args:
+        module: ttcir, which becomes loops.
+        target: the machine.
+        fuse: products and sums may become one instruction.
+        debug_info: how much a debugger learns, `variables` for values as well; "": nothing.
+        polled: names of the loops in which programs look whether their launch is still wanted.
+    """
     if debug_info:
         writer: LlvmWriter = DebugWriter(target, fuse=fuse, variables=debug_info == "variables")
     else:

@@ -32,7 +32,15 @@ _ORDERING = {"acq_rel": "acq_rel", "acquire": "acquire", "relaxed": "monotonic",
 
 
 def atomic(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence[str], mask: str | None) -> str:
-    """Emit the atomic on scalars; returns what was in memory before (zero when masked off)."""
+    """Emit the atomic on scalars; returns what was in memory before (zero when masked off).
+
+    Args:
+        w: writes the text.
+        op: the op.
+        pointer: the address.
+        values: the operands besides it.
+        mask: an i1; None: it is on.
+    """
     element = element_of(op.value.type)
     if mask is None or mask == "true":
         return _do(w, op, pointer, values, element)

@@ -116,7 +116,15 @@ def to_single(w: LlvmWriter, value: str, source: str, lanes: int) -> str:
 
 
 def from_single(w: LlvmWriter, value: str, target: str, lanes: int, *, to_zero: bool = False) -> str:
-    """An f32 rounded to any format except f64."""
+    """An f32 rounded to any format except f64.
+
+    Args:
+        w: writes the text.
+        value: a float, or a vector of them.
+        target: the name of the format.
+        lanes: the number of lanes.
+        to_zero: round towards zero, not to the nearest.
+    """
     if target in ("f32", "tf32"):
         return value
     x = LaneType(w, "float", lanes)(value)
@@ -144,7 +152,16 @@ def half_bits(x: Lanes) -> Lanes:
 
 
 def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lanes: int, *, signed: bool) -> str:
-    """The integer of a float, rounded towards zero, saturated; 0 for NaN."""
+    """The integer of a float, rounded towards zero, saturated; 0 for NaN.
+
+    Args:
+        w: writes the text.
+        value: a float, or a vector of them.
+        source: the name of its format.
+        integer: LLVM's type of an integer.
+        lanes: the number of lanes.
+        signed: the integer has a sign.
+    """
     if source != "f64":
         value, source = to_single(w, value, source, lanes), "f32"
     from_kind = LaneType(w, FLOAT_SPELLING[source], lanes)
@@ -173,7 +190,16 @@ def _integers_within(x: Lanes, integers: LaneType, *, signed: bool) -> Lanes:
 
 
 def float_from_integer(w: LlvmWriter, value: str, integer: str, target: str, lanes: int, *, signed: bool) -> str:
-    """The float of an integer, rounded once, to nearest even."""
+    """The float of an integer, rounded once, to nearest even.
+
+    Args:
+        w: writes the text.
+        value: an integer, or a vector of them.
+        integer: LLVM's type of one.
+        target: the name of the float's format.
+        lanes: the number of lanes.
+        signed: the integer has a sign.
+    """
     opcode = "sitofp" if signed else "uitofp"
     number = LaneType(w, integer, lanes)(value)
     # Every integer that f16 and fp8 can hold is exact in f32; bf16 has f32's range, so it needs a wider detour.

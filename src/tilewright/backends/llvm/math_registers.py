@@ -83,7 +83,15 @@ Rows = Sequence[Sequence[float]]
 
 
 def odd_by_segments(x: Lanes, rows: Rows, width: float, *, limit: float, middles: Sequence[float] = ()) -> Lanes:
-    """An odd function that is 1 beyond `limit`, by segments of one `width` around its multiples, or `middles`."""
+    """An odd function that is 1 beyond `limit`, by segments of one `width` around its multiples, or `middles`.
+
+    Args:
+        x: the numbers.
+        rows: the coefficients.
+        width: the length of a segment.
+        limit: the magnitude beyond which it is 1.
+        middles: the middle of each segment; without them they are multiples of `width`.
+    """
     k = x.kind
     magnitude = k.minimum(limit, abs(x))
     rounded = k.fma(magnitude, 1.0 / width, MAGIC)

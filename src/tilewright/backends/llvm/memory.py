@@ -14,13 +14,26 @@ from tilewright.backends.llvm.writer import LlvmWriter
 
 
 def load(w: LlvmWriter, pointer: str, element: str, lanes: int, *, align: int) -> str:
-    """Read consecutive elements, all of them."""
+    """Read consecutive elements, all of them.
+
+    Args:
+        w: writes the text.
+        pointer: the address of the first element.
+        element: LLVM's type of one.
+        lanes: their number.
+        align: what the address is a multiple of, in bytes.
+    """
     type, moved = vector(element, lanes), vector(_moved_whole(w, element), lanes)
     return w.convert("bitcast", w.load(moved, pointer, align=align), moved, type)
 
 
 def store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, *, align: int) -> None:
-    """Write consecutive elements, all of them."""
+    """Write consecutive elements, all of them.
+
+    Args:
+        w, pointer, element, lanes, align: as for `load`.
+        value: the vector, a scalar for one lane.
+    """
     type, moved = vector(element, lanes), vector(_moved_whole(w, element), lanes)
     w.store(moved, w.convert("bitcast", value, type, moved), pointer, align=align)
 
@@ -31,7 +44,13 @@ def _moved_whole(w: LlvmWriter, element: str) -> str:
 
 
 def masked_load(w: LlvmWriter, pointer: str, element: str, lanes: int, mask: str, other: str, *, align: int) -> str:
-    """Read consecutive elements; lanes whose `mask` (i1 per lane) is false give `other` and do not read."""
+    """Read consecutive elements; lanes whose `mask` (i1 per lane) is false give `other` and do not read.
+
+    Args:
+        w, pointer, element, lanes, align: as for `load`.
+        mask: an i1 per lane.
+        other: a vector, a scalar for one lane.
+    """
     if lanes == 1 or not _has_hardware_mask(w, element, lanes):
         return gather(w, _consecutive(w, pointer, element, lanes), element, mask=mask, other=other, align=align)
     inside = moved_as(element)
@@ -81,6 +100,14 @@ def gather(
     """Read one element per scalar pointer, with scalar loads; masked-off lanes give `other` (all lanes if no mask).
 
     Returns a vector of `len(pointers)` lanes, a scalar for one pointer.
+
+    Args:
+        w: writes the text.
+        pointers: the address of each lane.
+        element: LLVM's type of an element.
+        align: what the addresses are multiples of, in bytes.
+        mask: an i1 per lane.
+        other: a vector, a scalar for one lane; None: masked-off lanes give anything.
     """
     lanes, held = len(pointers), element
     if lanes > 1:
@@ -101,7 +128,12 @@ def gather(
 def scatter(
     w: LlvmWriter, pointers: Sequence[str], element: str, value: str, *, align: int, mask: str | None = None
 ) -> None:
-    """Write one lane per scalar pointer, in lane order: the last of two equal addresses wins."""
+    """Write one lane per scalar pointer, in lane order: the last of two equal addresses wins.
+
+    Args:
+        w, pointers, element, align, mask: as for `gather`.
+        value: the vector, a scalar for one lane.
+    """
     lanes, held = len(pointers), element
     if lanes > 1:
         held = moved_as(element)
@@ -113,7 +145,15 @@ def scatter(
 
 
 def lane_pointers(w: LlvmWriter, base: str, offsets: str, element: str, lanes: int) -> list[str]:
-    """Addresses of elements `offsets` (i64 per lane) behind `base`."""
+    """Addresses of elements `offsets` (i64 per lane) behind `base`.
+
+    Args:
+        w: writes the text.
+        base: the address that the offsets count from.
+        offsets: an i64 per lane, in elements.
+        element: LLVM's type of an element.
+        lanes: their number.
+    """
     if lanes == 1:
         return [w.emit(f"getelementptr {element}, ptr {base}, i64 {offsets}")]
     type = vector("i64", lanes)

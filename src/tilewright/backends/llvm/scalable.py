@@ -65,7 +65,14 @@ def splat(w: Emitter, value: str, element: str, lanes: int) -> str:
 
 
 def shuffle(w: Emitter, type: str, first: str, second: str, indices: Sequence[int]) -> str | None:
-    """Lanes of two vectors of `type`, by number; `second` may be "poison". None where LLVM's own way is good."""
+    """Lanes of two vectors of `type`, by number; `second` may be "poison". None where LLVM's own way is good.
+
+    Args:
+        w: writes the text.
+        type: LLVM's type of each vector.
+        first, second: the vectors.
+        indices: the lanes of the result, those of `second` behind those of `first`.
+    """
     if second != "poison":
         return shuffle_of_two(w, type, (first, second), indices) if _is_scalable_pair(w, type, indices) else None
     return _repeat(w, type, first, len(indices)) if _is_repeated(w.target, type, indices) else None

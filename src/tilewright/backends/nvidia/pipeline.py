@@ -140,6 +140,13 @@ def make_ptx(text: str, facts: dict[str, Any], options: CudaOptions, device: Dev
 def make_cubin(text: str, facts: dict[str, Any], options: CudaOptions, device: Device, *, ptxas: str) -> bytes:
     """The stage `cubin`: PTX → machine code.
 
+    Args:
+        text: the PTX.
+        facts: the metadata of the kernel, which gets the numbers that the assembler tells.
+        options: the options of the kernel.
+        device: the GPU.
+        ptxas: the path of the assembler.
+
     Raises:
         PTXASError: the assembler refuses the text.
     """

@@ -258,6 +258,13 @@ LOADS = {"global": load_global, "shared": load_shared, "local": load_frame, "par
 def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, what: str) -> Array:
     """Indices of the shared memory's bytes.
 
+    Args:
+        machine: the machine.
+        addresses: one for each of the lanes.
+        lanes: their numbers.
+        width: bytes that each of them accesses.
+        what: the access, in words for messages.
+
     Raises:
         SimulationError: an address is outside, or not aligned.
     """
@@ -384,7 +391,15 @@ def engine_writes(machine: Machine, index: Array, content: Array, lane: int) -> 
 
 
 def engine_has_written(machine: Machine, index: Array, content: Array, lane: int, time: int) -> None:
-    """The bytes have landed; whoever waits for them knows what the lane's warp did up to this time."""
+    """The bytes have landed; whoever waits for them knows what the lane's warp did up to this time.
+
+    Args:
+        machine: the machine.
+        index: indices of the bytes.
+        content: the bytes.
+        lane: the number of the lane that started the copy.
+        time: a time of its warp.
+    """
     shared = machine.shared
     shared.end_write(index)
     shared.data[index] = content

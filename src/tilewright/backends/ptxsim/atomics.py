@@ -107,7 +107,18 @@ def update(
     change: Callable[[Array, tuple[Array, Array]], Array],
     operands: tuple[Array, Array],
 ) -> Array:
-    """Change numbers in memory, one lane after the other where they meet; returns what was there before."""
+    """Change numbers in memory, one lane after the other where they meet; returns what was there before.
+
+    Args:
+        machine: the machine.
+        space: a state space of PTX; "" for generic addresses.
+        addresses: one for each of the lanes.
+        lanes: their numbers.
+        width: bytes from each address on that have to be accessible.
+        size: bytes of a number.
+        change: gives the new numbers, of the old ones and the operands.
+        operands: two numbers for each of the lanes.
+    """
     old, (first, second) = np.zeros(len(lanes), f"u{size}"), operands
     pieces = split(addresses) if not space else [(space, np.arange(len(lanes)), addresses)]
     for found, chosen, inner in pieces:

@@ -222,7 +222,15 @@ class CtaBarriers:
         machine.at_exit.append(self.left)
 
     def arrive(self, lanes: Array, barrier: int, expected: int | None, *, waits: bool, ballot: Ballot | None) -> None:
-        """Lanes (a mask) come to a barrier of their CTAs; those that wait have been parked."""
+        """Lanes (a mask) come to a barrier of their CTAs; those that wait have been parked.
+
+        Args:
+            lanes: which lanes come.
+            barrier: its number.
+            expected: the number of lanes that are to come; None: all of the CTA that have not ended.
+            waits: the lanes wait for the others.
+            ballot: their votes, if it is a vote.
+        """
         machine = self.machine
         for cta in np.unique(machine.cta[lanes]):
             mine = lanes & (machine.cta == cta)

@@ -343,14 +343,29 @@ InstructionSemantics: TypeAlias = Callable[..., Array]
 def elementwise(
     instruction: Instruction, code: Decoder, semantics: InstructionSemantics, *, source: str, result: str
 ) -> Run:
-    """Runs `semantics` on all operands, which are read as type `source`."""
+    """Runs `semantics` on all operands, which are read as type `source`.
+
+    Args:
+        instruction: the instruction.
+        code: the decoder of its function.
+        semantics: computes the result of arrays, lane by lane.
+        source, result: names of PTX's types.
+    """
     return applied(instruction, code, semantics, code.sources(instruction, source), result)
 
 
 def applied(
     instruction: Instruction, code: Decoder, semantics: InstructionSemantics, reads: list[Read], result: str
 ) -> Run:
-    """Runs `semantics` on what `reads` give, and writes values of type `result`."""
+    """Runs `semantics` on what `reads` give, and writes values of type `result`.
+
+    Args:
+        instruction: the instruction.
+        code: the decoder of its function.
+        semantics: computes the result of arrays, lane by lane.
+        reads: read the operands.
+        result: the name of PTX's type.
+    """
     write = code.target(instruction.destination, result)
     if len(reads) == 2:
         first, second = reads

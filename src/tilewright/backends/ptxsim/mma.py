@@ -73,7 +73,15 @@ def read_warps(machine: Machine, reads: Sequence[Read], warps: Array) -> Array:
 
 
 def write_warps(machine: Machine, active: Mask, warps: Array, writes: Sequence[Write], values: Array) -> None:
-    """Write registers of warps, from (warp, lane, register)."""
+    """Write registers of warps, from (warp, lane, register).
+
+    Args:
+        machine: the machine.
+        active: the lanes that write.
+        warps: the numbers of the warps.
+        writes: write the registers, one each.
+        values: the numbers for them.
+    """
     for number, write in enumerate(writes):
         if len(warps) * WARP == machine.lanes:
             full = values[..., number]

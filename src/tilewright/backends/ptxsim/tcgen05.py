@@ -175,7 +175,16 @@ def matrix_bytes(
 def operand_values(
     core: TensorCore, bits: int, cta: int, form: InstructionDescriptor, flight: InFlight, *, second: bool = False
 ) -> Array:
-    """An operand in a CTA's shared memory: (row or column, depth)."""
+    """An operand in a CTA's shared memory: (row or column, depth).
+
+    Args:
+        core: the tensor core that reads the operand.
+        bits: the matrix descriptor.
+        cta: the CTA in whose memory the operand lies.
+        form: the instruction descriptor.
+        flight: the product that reads it.
+        second: it is the right operand.
+    """
     element, rows = (form.second, form.columns) if second else (form.first, form.rows)
     used, size = form.used_bytes(element), form.size
     raw = matrix_bytes(

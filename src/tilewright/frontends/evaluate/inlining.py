@@ -72,6 +72,12 @@ def call_kernel_function(
 ) -> Any:
     """Call another kernel function; its result.
 
+    Args:
+        frame: the frame of the caller.
+        callee: the function.
+        arguments, keywords: values of its parameters.
+        location: the place of the call.
+
     Raises:
         CompilationError: the arguments do not fit, or the callee is wrong (the error shows both places).
     """
@@ -166,6 +172,12 @@ def checked_arguments(
 ) -> dict[str, Any]:
     """The value of each parameter.
 
+    Args:
+        frame: the frame of the caller.
+        function: the callee.
+        arguments, keywords: values of its parameters.
+        location: the place of the call.
+
     Raises:
         CompilationError: the call does not fit the parameters.
     """
@@ -213,7 +225,15 @@ def _specialise(
 
 
 def function_op(function: hir.Function, symbol: str, block: Block, *, public: bool, noinline: bool) -> Func:
-    """The tt.func with `block` as its body; its type is set when the body is done."""
+    """The tt.func with `block` as its body; its type is set when the body is done.
+
+    Args:
+        function: what was read of the function.
+        symbol: the name of the op.
+        block: its body, with the parameters as arguments.
+        public: programs can launch it.
+        noinline: calls of it stay calls.
+    """
     attributes: dict[str, Any] = {
         "sym_name": symbol,
         "sym_visibility": "public" if public else "private",

@@ -129,7 +129,14 @@ def read_with(
     expressions: Mapping[type[ast.AST], ExpressionReader],
     statements: Mapping[type[ast.AST], StatementReader],
 ) -> hir.Function:
-    """Read a function with the given tables."""
+    """Read a function with the given tables.
+
+    Args:
+        source: the text of the function.
+        tree: its syntax tree.
+        python: the function.
+        expressions, statements: a reader for each class of nodes.
+    """
     reader = Reader(source, tree.shift, expressions, statements)
     function = tree.function
     parameters = _parameters(reader, function.args)

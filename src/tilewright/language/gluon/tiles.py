@@ -53,7 +53,13 @@ def zeros(shape: Any, dtype: Any, layout: Any = None) -> Any:
 
 
 def full_like(input: Any, value: Any, shape: Any = None, dtype: Any = None, layout: Any = None) -> Any:
-    """A tile like `input`, with `value` in every element; what is given is not taken from `input`."""
+    """A tile like `input`, with `value` in every element; what is given is not taken from `input`.
+
+    Args:
+        input: a tile.
+        value: a number or a scalar.
+        shape, dtype, layout: extents, element type and layout of the result; None: those of `input`.
+    """
     kind = input.type
     return full(
         kind.shape if unwrap(shape) is None else shape,
@@ -108,7 +114,14 @@ def store(
     eviction_policy: Any = None,
     cache_policy: Any = None,
 ) -> None:
-    """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`."""
+    """Write `value`, converted to the element type, to `pointer` where `mask` holds; arguments as for `load`.
+
+    Args:
+        pointer, mask: as for `load`.
+        value: a tile, a scalar or a number.
+        cache_modifier, eviction_policy: hints.
+        cache_policy: a `CachePolicy`, instead of these hints.
+    """
     cache, eviction = unwrap(cache_modifier) or "", unwrap(eviction_policy) or ""
     hints = attributes_of_policy("store", cache_policy, (cache, eviction), STORES)
     memory.store(pointer, value, mask, cache_modifier=cache, eviction_policy=eviction, hints=hints)
@@ -170,7 +183,14 @@ def dot_fma(a: Any, b: Any, acc: Any) -> Any:
 
 
 def check_operands(a: Any, b: Any, acc: Any, kind: type[DistributedLayout], expected: str) -> None:
-    """Assert that three tiles are the operands and the sum of a product."""
+    """Assert that three tiles are the operands and the sum of a product.
+
+    Args:
+        a, b: the operands.
+        acc: the sum.
+        kind: the class of its layout.
+        expected: the name of that class, with an article, for messages.
+    """
     for name, value in (("a", a), ("b", b), ("acc", acc)):
         assert isinstance(value, Tile), f"{name} must be a tensor"
     parent = acc.type.layout

@@ -213,7 +213,15 @@ REGISTERS = {"h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
 def computed(
     text: str, constraints: Sequence[str], tiles: Sequence[Tile], results: Sequence[dtype], pack: int
 ) -> list[Tile]:
-    """The results of `text` on tiles of one shape, as operations on tiles."""
+    """The results of `text` on tiles of one shape, as operations on tiles.
+
+    Args:
+        text: the assembly.
+        constraints: the register of each result and operand, in LLVM's words.
+        tiles: the operands.
+        results: the element type of each result.
+        pack: the number of elements that the text takes at a time.
+    """
     kinds, shape = [tile.type.scalar for tile in tiles], tiles[0].extents if tiles else ()
     if pack > 1 and int1 in (*kinds, *results):
         raise refused("truth values do not share registers")

@@ -77,6 +77,13 @@ def trace(use: Use, layout: Distributed, found: ConversionSlice, copies: Copies,
 
     What is in `copies` need not be computed again; the search ends at ops that `stop` accepts.
 
+    Args:
+        use: the operand.
+        layout: the layout that it is to have.
+        found: the slice.
+        copies: values that exist in other layouts, too.
+        stop: whether the search ends at an op.
+
     Returns:
         whether everything can have the layout that it needs.
     """

@@ -105,7 +105,16 @@ def barriers_type(op: Op, *count: int) -> MemDescType:
 def start_reading(
     at: OpBuilder, op: DescriptorRead, barrier: Value, buffer: Value, always: Value, rows: Value | None = None
 ) -> None:
-    """Start the copy of what `op` reads to a buffer; `rows` are its row numbers as i32, if they are there already."""
+    """Start the copy of what `op` reads to a buffer; `rows` are its row numbers as i32, if they are there already.
+
+    Args:
+        at: where ops go.
+        op: the load or gather.
+        barrier: the barrier that the bytes arrive at.
+        buffer: the buffer.
+        always: an i1 that is true.
+        rows: the row numbers of a gather; None: they are those of `op`.
+    """
     if isinstance(op, DescriptorLoad):
         at.op("ttng.async_tma_copy_global_to_local", [op.descriptor, op.indices, [], barrier, buffer, always])
     elif isinstance(op, DescriptorGather):

@@ -98,7 +98,13 @@ def select_arithmetic(operand: Type, accumulator: Type, target: Target) -> Arith
 
 
 def as_matrices(by: Arithmetic, m: int, n: int, k: int, target: Target) -> Arithmetic:
-    """The arithmetic by matrices of 2 × 2, if the target has it and the tile one step of it; otherwise `by`."""
+    """The arithmetic by matrices of 2 × 2, if the target has it and the tile one step of it; otherwise `by`.
+
+    Args:
+        by: the arithmetic by vectors.
+        m, n, k: extents of the product.
+        target: the machine.
+    """
     feature, square = MATRICES.get(by, ("", by))
     fits = m >= 2 and n >= 4 and k >= square.group
     return square if fits and target.neon and feature in target.features else by

@@ -134,7 +134,18 @@ def block_of_c(
     panel: Panel,
     block: Block,
 ) -> None:
-    """C (+)= A·B for one block of C, whose rows of A lie `row_offsets` behind the first."""
+    """C (+)= A·B for one block of C, whose rows of A lie `row_offsets` behind the first.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        shape: extents of the block.
+        groups: the number of groups that are summed up.
+        rows: the rows of A.
+        row_offsets: their distances from the first one in bytes.
+        panel: the columns of B.
+        block: the place of C.
+    """
     places = _places(by, shape, block)
     starts = _start_values(ops, by, shape, places, panel=panel, block=block)
     if _adds_last(by, block):

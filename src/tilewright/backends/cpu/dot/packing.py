@@ -88,7 +88,17 @@ Combine = Callable[[Value], list[Value]]
 def stream(
     ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, vectors: int, step_bytes: Offset, combine: Combine
 ) -> None:
-    """Fill the first `vectors` vectors of every packed row; the source moves on by `step_bytes` from row to row."""
+    """Fill the first `vectors` vectors of every packed row; the source moves on by `step_bytes` from row to row.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        source: the address of what the first packed row is made of.
+        into: the packed operand.
+        vectors: the number of vectors of each row that are filled.
+        step_bytes: the distance of the sources of two rows in bytes.
+        combine: makes the vectors of a row.
+    """
     places = [into.place(v, by.word_bytes) for v in range(vectors)]
     starts = [] if into.sums_at is None else [ops.constant(0, by.total(into.lanes))] * vectors
 
@@ -117,7 +127,15 @@ def add_columns(ops: LoopBuilder, by: Arithmetic, sums: Value, words: Value) -> 
 
 
 def store_sums(ops: LoopBuilder, by: Arithmetic, into: Packed, v: int, sums: Value) -> None:
-    """Store finished column sums of vector number `v`, times the bias."""
+    """Store finished column sums of vector number `v`, times the bias.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        into: the packed operand, which has a place for sums.
+        v: the number of the vector in a row.
+        sums: the sum of each of its columns, before the bias.
+    """
     assert into.sums_at is not None, "there is a place for the sums"
     place = into.sums_at + into.place(v, by.word_bytes)
     ops.store(ops.mul(sums, BIAS), into.pointer, place, align=by.word_bytes)
@@ -133,7 +151,17 @@ def interleave_rows(
     row_bytes: Offset,
     bias: bool = False,
 ) -> None:
-    """Pack rows of elements, one row per k and `row_bytes` apart."""
+    """Pack rows of elements, one row per k and `row_bytes` apart.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        source: the address of the first element.
+        into: the packed operand.
+        target: the machine.
+        row_bytes: the distance of rows in bytes.
+        bias: make unsigned bytes of signed ones.
+    """
     element, lanes = IntType(by.element.bits), into.lanes
     vectors = min(into.vectors, UNROLLED)
     together = _together(by, into, vectors, target)
@@ -201,7 +229,16 @@ def _in_turns(ops: LoopBuilder, rows: list[Value], width: int) -> list[Value]:
 def copy_rows(
     ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, row_bytes: Offset, step: Offset = 1
 ) -> None:
-    """Copy rows of words, `row_bytes` apart; the words of a row lie `step` words apart."""
+    """Copy rows of words, `row_bytes` apart; the words of a row lie `step` words apart.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        source: the address of the first word.
+        into: the packed operand.
+        row_bytes: the distance of rows in bytes.
+        step: the distance of neighbours in a row in words.
+    """
     if isinstance(step, int):
         _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=step)
         return

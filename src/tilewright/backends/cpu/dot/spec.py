@@ -151,6 +151,13 @@ def repeat(
     """Run `body(index, carried values) -> next values` for index 0 … trips-1; one trip needs no loop.
 
     There is one trip at least, if `nonempty` does not deny it. Returns the carried values after the last trip.
+
+    Args:
+        ops: where ops go.
+        trips: the number of trips.
+        body: builds one trip.
+        carried: the values that the first trip gets.
+        nonempty: there is one trip at least.
     """
     if trips == 1:
         return list(body(0, list(carried)))

@@ -19,7 +19,16 @@ from tilewright.ir.types import IntType, Type, VectorType
 def transpose_words(
     ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, target: Target, row_bytes: Offset
 ) -> None:
-    """Pack rows of words, one row per column and `row_bytes` apart."""
+    """Pack rows of words, one row per column and `row_bytes` apart.
+
+    Args:
+        ops: where ops go.
+        by: the arithmetic.
+        source: the address of the first word.
+        into: the packed operand.
+        target: the machine.
+        row_bytes: the distance of rows in bytes.
+    """
     quad = 16 // by.word_bytes
     by_quads = into.whole_groups % quad == 0 and into.lanes % quad == 0
     assert by_quads or into.sums_at is None, "column sums need whole quads"

@@ -33,7 +33,15 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
 
 
 def end_of_scan(c: Context, nest: Nest, writes: Sequence[Write], extent: int, width: int) -> Scalar:
-    """The end of the loop of a scan, whose results are in `writes`, an i64: where nobody sees any more of them."""
+    """The end of the loop of a scan, whose results are in `writes`, an i64: where nobody sees any more of them.
+
+    Args:
+        c: the context, in front of the loop.
+        nest: the nest.
+        writes: the writes of the results to buffers.
+        extent: the length of the axis.
+        width: the number of elements in each step.
+    """
     axis = len(nest.outer) if nest.axis < 0 else nest.axis
     numbers = [extent if write.row else c.seen.get((write.buffer, axis), extent) for write in writes]
     if extent in numbers or not numbers or c.programs != 1:
@@ -49,7 +57,16 @@ def end_of_copy(c: Context, extent: int, width: int) -> Scalar:
 
 
 def end_of_loop(c: Context, nest: Nest, sinks: Sequence[Op], extent: int, outer: Index, width: int) -> Scalar:
-    """The end of the loop for `sinks` along a row of `extent` lanes, `width` in each step; an i64."""
+    """The end of the loop for `sinks` along a row of `extent` lanes, `width` in each step; an i64.
+
+    Args:
+        c: the context, in front of the loop.
+        nest: the nest.
+        sinks: the ops that the loop is for.
+        extent: the number of lanes of a row.
+        outer: the indices of the row.
+        width: the number of lanes in each step.
+    """
     c.position = 0
     bounds = _bounds(c, nest, sinks, (nest.phases[sinks[0]], extent), (*outer, LANE))
     c.forget(c.depth)

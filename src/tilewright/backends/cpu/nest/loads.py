@@ -97,6 +97,14 @@ def read(
     """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere.
 
     With `in_runs`, lanes that are not known to be neighbours are asked whether they are.
+
+    Args:
+        c: the context.
+        place: the addresses.
+        element: the type of an element.
+        mask: None: all lanes are on.
+        other: None: zero.
+        in_runs: ask whether lanes are neighbours.
     """
     if element is i1:
         rest = None if other is None else as_bytes(c, other, element)

@@ -176,7 +176,15 @@ def asks_for_runs(nest: Nest) -> bool:
 def store_block(
     c: Context, store: Store, loads_across: list[Value], outer: Index, row: Uniform, column: Uniform
 ) -> list[Act]:
-    """Compute W × W elements from (row, column) on, with `loads_across` transposed; what is returned stores them."""
+    """Compute W × W elements from (row, column) on, with `loads_across` transposed; what is returned stores them.
+
+    Args:
+        c: the context, with W lanes.
+        store: the store.
+        loads_across: the results of the loads that are read along the other axis.
+        outer: the indices of the axes around the block.
+        row, column: the indices of its first element.
+    """
     along = [(*outer, _next(c, row, i), LANE) for i in range(c.lanes)]
     across = [(*outer, Affine(row.value, 1, row.level, local=True), _next(c, column, i)) for i in range(c.lanes)]
     place, value = store.pointer, store.value

@@ -19,7 +19,16 @@ from tilewright.ir.core import Value
 
 
 def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: int, outer: Index) -> None:
-    """Build the loop for the tt.scan `scan` and for the writes of its results to buffers."""
+    """Build the loop for the tt.scan `scan` and for the writes of its results to buffers.
+
+    Args:
+        c: the context.
+        nest: the nest.
+        scan: the scan.
+        writes: the writes.
+        extent: the length of the axis.
+        outer: the indices of the other axes.
+    """
     combine = Combine(scan)
     reverse = scan.reverse
     by_rows = nest.mode == "rows"

@@ -33,6 +33,14 @@ def write(
 
     Everything is computed now, for the chunk at hand; calling what is returned only adds the stores. With `in_runs`,
     lanes that are not known to be neighbours are asked whether they are.
+
+    Args:
+        c: the context.
+        place: the addresses.
+        value: the elements.
+        mask: None: all lanes are on.
+        element: the type of an element.
+        in_runs: ask whether lanes are neighbours.
     """
     mask = needed_mask(c, mask) if mask is not None else None
     value, stored = as_bytes(c, value, element), i8 if element is i1 else element

@@ -57,7 +57,16 @@ class Races:
     # ------------------------------------------------------------------ one access
 
     def check(self, kind: str, site: int, place: Place, argument: Argument, mask: Term | None, good: Term) -> None:
-        """Compare and update the stamps of the elements that an access goes to."""
+        """Compare and update the stamps of the elements that an access goes to.
+
+        Args:
+            kind: what the access does, such as `load`.
+            site: the number of the access.
+            place: its addresses.
+            argument: a pointer argument that they may belong to.
+            mask: an i1 per lane; None: all are on.
+            good: an i1, whether all lanes are in bounds.
+        """
         code = self.code
         with code.when(good & argument.writers.differs(0)):
             met = [self._met(kind, "writers", place, argument, mask)]

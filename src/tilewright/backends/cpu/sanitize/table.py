@@ -67,7 +67,15 @@ class Table:
         return self.code.emit(name, (), i32, {"axis": Keyword(axis)})
 
     def report(self, site: int, check: str, place: Place, lane: Term, other: Term | int = 0) -> None:
-        """Note that a check failed, first at `lane`; the first few times with all that is known."""
+        """Note that a check failed, first at `lane`; the first few times with all that is known.
+
+        Args:
+            site: the number of the access.
+            check: the name of the check.
+            place: the addresses of the access.
+            lane: the number of the first lane that failed.
+            other: a number that the check adds, such as the stamp of the access that races with it.
+        """
         code = self.code
         number = site * len(CHECKS) + CHECKS.index(check)
         record = code.pointer(self.reports + number * layout.CHECK * 8, i64)

@@ -187,6 +187,13 @@ def apply(machine: str, kind: int, *, image: bytearray, place: int, target: int)
     """Patches `image` at `place` to refer to `target`.
 
     Errors: LinkError for kinds that need an absolute address, are unknown, or do not reach their target.
+
+    Args:
+        machine: the architecture.
+        kind: the number of the relocation's kind there.
+        image: the code.
+        place: the offset of what is patched, in bytes.
+        target: the offset of what it refers to.
     """
     patch = PATCHES[machine].get(kind)
     if patch is None:

@@ -228,7 +228,14 @@ class ScaledKind:
         return 4 // self.scales
 
     def bits(self, a: str, b: str, rows: int, columns: int, step: int, *, across: tuple[bool, bool]) -> int:
-        """The operand for instruction `step` along k."""
+        """The operand for instruction `step` along k.
+
+        Args:
+            a, b: the kinds of the operands' elements.
+            rows, columns: extents of the sums of one instruction.
+            step: the number of the instruction.
+            across: per operand, whether its elements follow each other across what is summed over.
+        """
         four_bits = self.k > MIXED.k
         first, second = (PACKED_E2M1 if four_bits else SCALED_ELEMENTS[kind] for kind in (a, b))
         which = step % self.instructions_per_word * self.scales
