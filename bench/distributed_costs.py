@@ -22,8 +22,8 @@ class Costs(NamedTuple):
     Attributes:
         task, task_by_source, report: bytes of the messages to a worker and back.
         messages: how many there are, both ways.
-        stores, stored: commands to the remote cache of who compiles, and their bytes.
-        loads, loaded: of who finds the kernel, likewise.
+        stores, stored: commands to the remote cache of a process that compiles, and their bytes.
+        loads, loaded: those of a process that finds the kernel.
         client_seconds: CPU time of the waiting process for each kernel: sending, waiting, loading.
     """
 

@@ -4,8 +4,8 @@
     @pytest.mark.parametrize("left", ["i8", "i16", "i32"])
     def test_sum(left: str, right: str) -> None: ...
 
-has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow. Of them `make
-check` runs the first and the last: i8-i8 and i32-i32. The others are spared.
+has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow. `make
+check` runs the first and the last of them: i8-i8 and i32-i32. The others are spared.
 
 Tests and values that take seconds are marked slow where they stand. Those that take half a second, or start a process
 although another test of their subject does, are marked spared: one test of Ctrl-C is run, one of locks, one of a fork.

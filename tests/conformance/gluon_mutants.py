@@ -11,7 +11,7 @@ the script prints one table of all that the file has.
 Each statement that synchronises is taken out in turn, and the cases of `gluon_tutorials.py` run until one reports, with
 only the fences that the program has (those of the compiler, too, where it is reported as it is), on a GPU of two
 multiprocessors, so that persistent programs have several tiles.
-`reported` are mutants that end with a report. Of the others `other result` are those whose results are wrong without
+`reported` are mutants that end with a report. `other result` are those whose results are wrong without
 one, and `same result` those that run as ever; mutants whose kernels are the same as without the change, because no case
 comes to the statement or the compiler puts one there itself, are not counted, nor are those of EQUIVALENT.
 Arguments are as for `gluon_tutorials.py`.

@@ -716,7 +716,7 @@ def launch_of(number: int, module: Op) -> Arrays:
 @pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", {text: name for name, text in INPUTS.items() if text is not REPORTS}.values())
 def test_every_loop_pass_keeps_what_a_kernel_computes(name: str, number: int) -> None:
-    """Each for a processor of its own, the slow ones for all.
+    """Each kernel is lowered for one processor, with other numbers (slow) for all.
 
     `REPORTS` asserts in a sum, which `run_ir` does not execute.
     """

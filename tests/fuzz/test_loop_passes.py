@@ -1,8 +1,9 @@
 """Before and behind each pass from ttcir to vector loops `run_ir` leaves the same in memory: kernels that are drawn.
 
-Each is lowered for a processor, these in turn. Some are run behind every pass that changed them, the others behind the
-last one, and step by step only if that differs. `make test` draws 100, `make test-long` 1,000. The kernels of the tests
-of passes are in `tests/cpu/test_passes.py`, the examples in `tests/examples/test_lowered_examples.py`.
+Each kernel is lowered for one of several processors, in turn. Some are run behind every pass that changed them, the
+others behind the last one, and step by step only if that differs. `make test` draws 100, `make test-long` 1,000. The
+kernels of the tests of passes are in `tests/cpu/test_passes.py`, the examples in
+`tests/examples/test_lowered_examples.py`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def check(seed: int, folder: Path) -> None:
 
 
 def test_loop_passes_on_some_kernels(tmp_path: Path) -> None:
-    """That of seed 13 has buffers of different sizes at one place, one after the other."""
+    """The kernel of seed 13 has buffers of different sizes at one place, one after the other."""
     for seed in range(13, 13 + FAST):
         check(seed, tmp_path)
 
@@ -70,7 +71,7 @@ def test_loop_passes_on_a_thousand_kernels(block: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("check", [check_every_pass, check_all_passes])
 def test_a_loop_pass_that_changes_the_meaning_is_named(check: object, tmp_path: Path) -> None:
-    """The first one, however many follow."""
+    """The first wrong pass is named, however many follow."""
 
     def forget_a_store(module: Op) -> None:
         next(op for op in module.walk() if op.name == "vector.store").erase()

@@ -405,7 +405,7 @@ def _into_registers(rows: Rows, axis: int, count: int) -> Rows:
 def _bits_for_registers(rows: Rows, axis: int, function: Function) -> int:
     """How many bits of the warp each thread folds alone; lanes fold the others.
 
-    Of plans that take as many instructions the one counts that holds the fewest parts at once.
+    The plan with the fewest instructions counts; among several of them, the one that holds the fewest parts at once.
     """
     if any(row[axis] for row in rows["block"]):
         return 0

@@ -3,7 +3,7 @@
 %c = "tt.scan"(%x) <{axis = 0, reverse = false}> ({ … arith.addf … }) : tensor<1024xf32, #blocked>
 
 The bits of an index along the axis belong to registers, lanes, warps, and again registers, in this order for most
-layouts: runs. Of each run the totals are scanned by the next one, whose result says what comes before: nothing for the
+layouts: runs. The totals of each run are scanned by the next one, whose result says what comes before: nothing for the
 first, for others a carry, which is combined with each element once. Shuffles go to neighbours at distances 1, 2, 4, ….
 A reverse scan is the same with all orders turned around, so it takes as many instructions.
 

@@ -29,7 +29,7 @@ from tilewright.transforms.gpu.tile_ops import layout_of_type, with_layout
 WITHOUT_TILES = 24
 """The number of registers that a thread needs besides those of tiles."""
 MAX_OF_A_TILE = 64
-"""The number of registers that one tile may take of a thread when warps are saved."""
+"""Max number of registers that one tile may take of a thread when warps are saved."""
 STEP = 8
 """Threads get multiples of this number of registers."""
 COPYING_WARPS, TENSOR_MEMORY_WARPS = 2, 4

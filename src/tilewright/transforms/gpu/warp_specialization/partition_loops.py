@@ -6,7 +6,7 @@
       "copy"      {ttg.partition = 2}             partition1(…) num_warps(2) { scf.for … { "copy" } }
     }
 
-Each gets the part of the loop that it needs (`slices.py`); constants are made anew, other values from outside are
+Each group gets the part of the loop that it needs (`slices.py`); constants are made anew, other values from outside are
 captured. The partition with products ends when the last one is done, so that all buffers are free behind the op.
 Products of warp groups, in the default partition, run on (`run_products_on.py`).
 """
