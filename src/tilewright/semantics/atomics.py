@@ -104,7 +104,15 @@ def atomic_load(pointer: Any, mask: Any = None, *, sem: Any = None, scope: Any =
 
 
 def atomic_store(pointer: Any, value: Any, mask: Any = None, *, sem: Any = None, scope: Any = None) -> None:
-    """Write memory: an exchange whose result nobody takes."""
+    """Write memory: an exchange whose result nobody takes.
+
+    Args:
+        pointer: a tile of pointers, or a scalar pointer.
+        value: the new numbers.
+        mask: which elements are written; None: all.
+        sem: the memory ordering; None: `release`.
+        scope: the threads among which the operation is atomic; None: `gpu`.
+    """
     order = _choice("sem", sem, STORE_ORDERINGS, "release").name
     atomic_rmw("xchg", pointer, value, mask, sem=order, scope=scope)
 

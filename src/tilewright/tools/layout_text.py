@@ -130,7 +130,15 @@ def conflicts(layout: Shared, shape: Shape, bits: int) -> Iterator[str]:
 
 
 def along(layout: Shared, shape: Shape, bits: int, axes: tuple[int, int], vector: int) -> int:
-    """A warp that walks dimension `axes[0]`, and at its end goes on in `axes[1]`."""
+    """A warp that walks dimension `axes[0]`, and at its end goes on in `axes[1]`.
+
+    Args:
+        layout: the layout of the buffer.
+        shape: its extents.
+        bits: of an element.
+        axes: the two dimensions.
+        vector: the number of elements that a lane moves.
+    """
     first, second = axes
     per_row = max(shape[first] // vector, 1)
     lanes = range(min(LANES, per_row * shape[second]))

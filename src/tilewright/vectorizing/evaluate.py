@@ -53,7 +53,14 @@ def _call(frame: ElementFrame, step: hir.Call) -> None:
 def called(
     frame: ElementFrame, callee: Any, arguments: list[Any], keywords: dict[str, Any], location: FileLocation
 ) -> Any:
-    """The value of a call: an operation on elements, a Python function in place, or what Python computes."""
+    """The value of a call: an operation on elements, a Python function in place, or what Python computes.
+
+    Args:
+        frame: the frame of the caller.
+        callee: the function.
+        arguments, keywords: values of its parameters.
+        location: the place of the call.
+    """
     if callee is range:
         return control.bounds(*arguments)
     computes = _has_element((*arguments, *keywords.values()))

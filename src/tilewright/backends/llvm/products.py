@@ -55,13 +55,27 @@ MATRICES = {
 
 
 def accumulate_products(w: LlvmWriter, op: DotAccumulate, a: str, b: str, accumulator: str) -> str:
-    """Write the op; returns the new accumulator."""
+    """Write the op; returns the new accumulator.
+
+    Args:
+        w: writes the text.
+        op: the op.
+        a, b: its factors, vectors.
+        accumulator: the sums so far, a vector.
+    """
     family = _family(w, lanes_of(op.result.type))
     return _accumulate(w, op, INSTRUCTIONS[family, element_of(op.a.type), op.unsigned], a, b, accumulator)
 
 
 def accumulate_matrices(w: LlvmWriter, op: MatrixAccumulate, a: str, b: str, accumulator: str) -> str:
-    """Write the op; returns the new accumulator."""
+    """Write the op; returns the new accumulator.
+
+    Args:
+        w: writes the text.
+        op: the op.
+        a, b: its factors, vectors.
+        accumulator: the sums so far, a vector.
+    """
     family = _family(w, lanes_of(op.result.type))
     return _accumulate(w, op, MATRICES[family, element_of(op.a.type)], a, b, accumulator)
 

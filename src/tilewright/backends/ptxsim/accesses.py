@@ -275,7 +275,15 @@ def locate_shared(machine: Machine, addresses: Array, lanes: Array, width: int, 
 
 
 def check_shared(machine: Machine, index: Array, lanes: Array, width: int, what: str) -> None:
-    """Ask the shadow about accesses of `width` bytes by lanes, and note them there; `what` is one of its methods."""
+    """Ask the shadow about accesses of `width` bytes by lanes, and note them there; `what` is one of its methods.
+
+    Args:
+        machine: the machine.
+        index: indices of the first bytes, one for each of the lanes.
+        lanes: their numbers.
+        width: bytes that each of them accesses.
+        what: `read`, `write` or `atomic`.
+    """
     machine.check(machine.shared.access(what, index, machine.warp[lanes], width), lanes)
 
 
