@@ -110,7 +110,7 @@ OTHERS = ["or equal", "both smaller", "swapped", "any", "two bits", "no partner"
 
 @pytest.mark.parametrize("how", ["", *OTHERS])
 def test_only_steps_of_sorts_are_a_network(how: str) -> None:
-    """Whoever writes other steps gets what they say."""
+    """Other steps compute what they say, and stay as they are."""
     x = np.random.default_rng(5).permutation(256).astype(np.int32)
     out = np.zeros_like(x)
     kernel = three_steps[(1,)](x, out, 256, how)
@@ -141,7 +141,7 @@ def test_buffers_of_loops_are_filled_anew() -> None:
 @pytest.mark.parametrize("lane_bits", [1, 2, 4, 6])
 @pytest.mark.parametrize("vector_bits", [2, 3, 5])
 def test_any_steps_in_any_order(lane_bits: int, vector_bits: int) -> None:
-    """Passes on numbers of places: who is compared with whom, and that all come home."""
+    """Passes on the numbers of places compare the partners of every step, and bring every number home."""
     rng, bits = np.random.default_rng(lane_bits), lane_bits + vector_bits
     for _ in range(20):
         drawn = [rng.choice(bits, 2, replace=False) for _ in range(30)]

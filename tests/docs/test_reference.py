@@ -41,7 +41,7 @@ def documentation(member: Any) -> str:
 
 @pytest.mark.parametrize("member", public())
 def test_everything_public_is_documented(member: Any) -> None:
-    """A description of it, and of each of its parameters."""
+    """Each public member has a description, and so has each of its parameters."""
     text = documentation(member)
     assert text.strip()
     is_error = inspect.isclass(member) and issubclass(member, BaseException)

@@ -28,7 +28,7 @@ from tilewright.transforms.pipeline import PASSES
 
 KERNELS, BLOCKS, FAST = 1000, 100, 8
 STEPWISE = 5
-"""One kernel of so many is run behind every pass."""
+"""The number of kernels of which one is run behind every pass."""
 
 
 def drawn(seed: int, folder: Path) -> tuple[str, Trial]:

@@ -31,7 +31,7 @@ NARROW = (("float", 2), ("i8", 8), ("i8", 16), ("half", 8), ("i16", 16))
 
 @pytest.mark.parametrize("cpu", MASKED)
 def test_masks_are_the_processors_where_it_has_them(cpu):
-    """AVX2 has them for words of 32 and 64 bits, AVX-512 from bytes on; for 128 and 64 bits in all, or more."""
+    """AVX2 has masks for words of 32 and 64 bits, AVX-512 from bytes on; for 128 and 64 bits in all, or more."""
     others = (*UNMASKED, *(NARROW if cpu == "x86-64-v3" else ()), *(MASKED["x86-64-v4"] if cpu == "x86-64-v2" else ()))
     for element, lanes in (*MASKED[cpu], *others):
         type, w = vector(element, lanes), LlvmWriter(host_target(cpu))

@@ -23,7 +23,7 @@ Array: TypeAlias = Any
 
 
 NEAR = 4096
-"""How far behind an argument a wrong index is thought to reach, beside the argument's own size: bytes."""
+"""The distance that a wrong index is thought to reach behind an argument, beyond the argument's own size, in bytes."""
 ADVICE = "; memory that a table of addresses names has to be passed as arguments, too"
 """The end of the message about an address that is near no argument."""
 

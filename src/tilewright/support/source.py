@@ -20,7 +20,7 @@ from tilewright.support.named_tuple import NamedTuple
 
 Tree = TypeVar("Tree", bound=ast.AST)
 MAX_DISTURBANCES = 100
-"""How often a text is parsed at most before an error counts."""
+"""Max number of times that a text is parsed before an error counts."""
 
 
 class Span(NamedTuple):

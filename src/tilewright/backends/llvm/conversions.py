@@ -175,7 +175,7 @@ def integer_from_float(w: LlvmWriter, value: str, source: str, integer: str, lan
 
 
 def _integers_within(x: Lanes, integers: LaneType, *, signed: bool) -> Lanes:
-    """The same for the lanes of a vector on x86, where LLVM takes it apart: between the bounds nothing saturates."""
+    """The integers of a vector on x86, where LLVM takes it apart to saturate: between the bounds nothing does."""
     k, bits, digits = x.kind, integers.width - signed, DIGITS[x.kind.element]
     low, high = -(1 << bits) if signed else 0, (1 << bits) - 1
     last = high if bits <= digits else (1 << bits) - (1 << (bits - digits))

@@ -1,4 +1,4 @@
-"""Sorting networks in buffers become minima and maxima of whole vectors; `schedule.py` says of which.
+"""Sorting networks in buffers become minima and maxima of whole vectors, which `schedule.py` chooses.
 
     "cpu.network"(%b) <{distances = array<i64: …>, …}>
                                →

@@ -1,4 +1,4 @@
-"""In which order the steps of a sorting network run, and in which register each element stands then.
+"""The order in which the steps of a sorting network run, and the register in which each element stands then.
 
 The place of an element is a number: its low bits are the lane, the bits above are the vector. Partners of a step differ
 in one bit of their places in the tile. `bits_at` says which of these bits each bit of the place now is:

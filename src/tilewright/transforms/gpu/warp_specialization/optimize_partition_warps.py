@@ -136,7 +136,7 @@ def _halve_tiles(region: Region) -> None:
 
 
 def _halved_type(type: Type) -> Type:
-    """The same for half of the warps; lists of numbers in attributes (`tt.divisibility`) are no tiles."""
+    """The type for half of the warps; lists of numbers in attributes (`tt.divisibility`) are no tiles."""
     return (_halved(type) or type) if isinstance(type, TensorType) and type.encoding else type
 
 

@@ -61,7 +61,7 @@ FURTHER_WARPS = 3
 WARP_GROUP = 4
 """The number of warps that multiply together."""
 MAX_WARPS = 32
-"""The number of warps that a block can have."""
+"""Max number of warps of a block."""
 
 
 def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
