@@ -93,3 +93,19 @@ def test_no_instruction_takes_them_apart(operation: str, cpu: str) -> None:
     moves = r"= (select|shufflevector|extractelement|fneg)\b.*x bfloat|x bfloat> %\w+, bfloat|llvm\.fabs\.v\d+bf16"
     assert not re.findall(moves, asm["llir"])
     assert "bf2" not in asm["asm"]
+
+
+@tw.jit
+def interleaved(x, y, out, SIZE: tl.constexpr):
+    i, wide = tl.arange(0, SIZE), tl.arange(0, 4 * SIZE)
+    a, b = tl.load(x + i), tl.load(y + i, i % 3 != 0, 1)
+    four = tl.interleave(tl.interleave(a, a + b), tl.interleave(b, b * b))
+    tl.store(out + wide, four, wide % 7 != 5)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "icelake-server", "sapphirerapids", "znver3", "znver4", "znver5"])
+def test_one_vector_becomes_both_halves_of_another(cpu: str) -> None:
+    """LLVM ended the process where such a vector was loaded as bfloat."""
+    types = {"x": "*bf16", "y": "*bf16", "out": "*bf16", "SIZE": "constexpr"}
+    source = tw.ASTSource(interleaved, types, {"SIZE": 16})
+    assert not re.findall(r"load <\d+ x bfloat>", tw.compile(source, target=tw.GPUTarget("cpu", cpu, 0)).asm["llir"])

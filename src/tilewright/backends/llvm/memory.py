@@ -9,25 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.backends.llvm.masks import kept_apart, lane_flags
-from tilewright.backends.llvm.spelling import bits_of, moved_as, suffix, vector
+from tilewright.backends.llvm.spelling import bits_of, comes_apart, moved_as, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
 
 def load(w: LlvmWriter, pointer: str, element: str, lanes: int, *, align: int) -> str:
     """Read consecutive elements, all of them."""
-    type, moved = vector(element, lanes), vector(_moved_whole(w, element), lanes)
+    type, moved = vector(element, lanes), vector(_moved_whole(w, element, lanes), lanes)
     return w.convert("bitcast", w.load(moved, pointer, align=align), moved, type)
 
 
 def store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, *, align: int) -> None:
     """Write consecutive elements, all of them."""
-    type, moved = vector(element, lanes), vector(_moved_whole(w, element), lanes)
+    type, moved = vector(element, lanes), vector(_moved_whole(w, element, lanes), lanes)
     w.store(moved, w.convert("bitcast", value, type, moved), pointer, align=align)
 
 
-def _moved_whole(w: LlvmWriter, element: str) -> str:
-    """With scalable vectors, LLVM moves bf16 of a fixed length in halves, through the stack."""
-    return moved_as(element) if w.target.has_sve else element
+def _moved_whole(w: LlvmWriter, element: str, lanes: int) -> str:
+    """What LLVM moves 16-bit floats as.
+
+    With scalable vectors, it moves bf16 of a fixed length in halves, through the stack. On x86, it cannot select the
+    code where one vector of bf16 is loaded and becomes both halves of another.
+    """
+    return moved_as(element) if w.target.has_sve or comes_apart(element, lanes) else element
 
 
 def masked_load(w: LlvmWriter, pointer: str, element: str, lanes: int, mask: str, other: str, *, align: int) -> str:
