@@ -91,7 +91,7 @@ ENTRY_POINTS = (
     *("gluon.py", "knobs.py", "testing.py"),
     *("language/core.py", "language/target_info.py", "runtime/allocation.py", "runtime/ray_executor.py"),
     *("language/gluon/nvidia/hopper/cluster.py", "language/gluon/nvidia/hopper/mbarrier.py"),
-    *("tools/passes_table.py", "tools/rules_table.py", "tools/settings_table.py"),
+    *("tools/rules_table.py", "tools/settings_table.py"),
     *("runtime/drivers/cpu/native/text.py", "vectorizing/compile.py"),
 )
 """Files that programs import by name, that are a command's page, or where a part that is imported late begins; beside

@@ -33,11 +33,12 @@ class Program(NamedTuple):
 
 def programs() -> list[Program]:
     """All programs of all pages."""
-    return [
-        Program(f"{page.name}:{number}", found[1], found[2])
-        for page in PAGES
-        for number, found in enumerate(_PROGRAM.finditer(page.read_text()))
-    ]
+    return [program for page in PAGES for program in programs_in(page.read_text(), page.name)]
+
+
+def programs_in(text: str, page: str = "") -> list[Program]:
+    """The programs of a page or of a part of it."""
+    return [Program(f"{page}:{n}", found[1], found[2]) for n, found in enumerate(_PROGRAM.finditer(text))]
 
 
 def quotations() -> list[tuple[str, str, str]]:

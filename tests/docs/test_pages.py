@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, Program, links, programs, quotations
+from pages import PAGES, ROOT, Program, links, programs, programs_in, quotations
 
 from tilewright.backends.cpu.pipeline import cpu_passes, loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -107,6 +107,25 @@ def test_printed_pages_are_current(name: str) -> None:
     command = PRINTED[name].__name__.rpartition(".")[2].removesuffix("_table")
     page = (ROOT / "docs" / f"{name}.md").read_text()
     assert page == PRINTED[name].page(), f"python -m tilewright {command} > docs/{name}.md"
+
+
+def anchor_of(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def section_of(target: str) -> str:
+    """The text of a section, up to the next heading, by its page and anchor."""
+    page, _, anchor = target.partition("#")
+    titles_and_texts = re.split(r"^#+ (.*)\n", (ROOT / "docs" / page).read_text(), flags=re.MULTILINE)[1:]
+    titles = map(anchor_of, titles_and_texts[::2])
+    return dict(zip(titles, titles_and_texts[1::2], strict=True))[anchor]
+
+
+@pytest.mark.parametrize("name", [step.name for step in (*cpu_passes(host_target()), *loop_passes(host_target()))])
+def test_each_pass_of_the_cpu_is_shown_at_work(name: str) -> None:
+    """Its section has a program that calls it on a text and says what this prints."""
+    shown = [p for p in programs_in(section_of(passes_table.SECTIONS[name])) if p.output]
+    assert any(re.search(rf"\b{name}\b", program.code) and "parse_module" in program.code for program in shown)
 
 
 def test_index_names_every_page_once() -> None:

@@ -11,8 +11,50 @@ The passes that `tilewright opt` runs one by one, from the table that it looks t
 
 A pipeline is a list of passes under one name: `ttir`, or `ttir-80` with the compute capability of a GPU. It may give
 the reason why a pass stands where it does. The flags are those of Triton's `triton-opt`.
+The name of a pass for CPUs leads to a few lines of text before and behind it.
 """
 COLUMNS = "| pass | does | in the pipelines | because | Triton's flag |\n|---|---|---|---|---|\n"
+SECTIONS = {
+    "inline_tiles": "tiles-to-nests.md#calls-hand-over-scalars-only",
+    "check_legality": "tiles-to-nests.md#what-has-no-lowering-is-refused",
+    "order_programs": "tiles-to-nests.md#the-order-of-programs",
+    "if_conversion": "tiles-to-nests.md#branches-in-functions-of-elements",
+    "expand_map": "tiles-to-nests.md#functions-of-elements",
+    "expand_reports": "tiles-to-nests.md#prints-and-assertions",
+    "expand_histogram": "tiles-to-nests.md#histograms",
+    "expand_unsplat": "tiles-to-nests.md#the-only-element-of-a-tile",
+    "exchange_pairs": "sorting-networks.md#sums-of-pairs-each-element-asks-its-partner",
+    "add_short_tiles": "loop-versions.md#sorts-of-few-elements",
+    "pointer_induction": "tiles-to-nests.md#pointers-that-a-loop-moves",
+    "version_single_trips": "loop-versions.md#loops-along-a-row-that-have-one-turn",
+    "interchange_loops": "tiles-to-nests.md#loops-inside-the-loops-over-elements",
+    "bufferize_carried": "tiles-to-nests.md#other-tiles-that-cross-loops-and-branches",
+    "find_networks": "sorting-networks.md#chains-of-steps-one-op-on-a-buffer",
+    "fuse_loops": "tiles-to-nests.md#a-kernel-becomes-nests",
+    "split_reductions": "tiles-to-nests.md#a-kernel-becomes-nests",
+    "add_alias_checks": "tiles-to-nests.md#a-kernel-becomes-nests",
+    "allocate_buffers": "tiles-to-nests.md#a-kernel-becomes-nests",
+    "version_atomics": "loop-versions.md#atomics-of-a-launch-that-one-thread-runs",
+    "version_strides": "loop-versions.md#strides-a-nest-is-written-twice",
+    "store_columns": "loop-versions.md#rows-that-may-lie-anywhere-stores-along-columns",
+    "blocked_transpose": "loop-versions.md#stores-across-the-loads-square-blocks",
+    "merge_programs": "loop-versions.md#rows-that-go-on-in-the-next-program",
+    "clip_to_mask": "clipped-loops.md#clipped-loops-a-row-ends-where-its-mask-ends",
+    "seen_lanes": "dot-micro-kernel.md#rows-and-columns-that-nobody-sees",
+    "first_turn": "dot-micro-kernel.md#sums-that-begin-with-zeros",
+    "copy_elision": "dot-micro-kernel.md#packing-and-when-it-is-left-out",
+    "choose_widths": "vector-loops.md#how-wide-a-nest-goes",
+    "join_rows": "vector-loops.md#how-wide-a-nest-goes",
+    "redirect_stores": "memory-dependences.md#where-the-test-fails-buffers",
+    "lower_nests": "vector-loops.md#from-a-nest-to-a-loop",
+    "expand_dots": "vector-loops.md#a-product-of-tiles",
+    "expand_networks": "sorting-networks.md#a-network-as-loops-over-vectors",
+    "keep_lanes": "vector-loops.md#lanes-that-all-rows-share",
+    "stream_stores": "loop-versions.md#loops-that-store-past-the-caches-and-loops-that-ask-ahead",
+    "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",
+    "unroll_and_jam": "vector-loops.md#loops-whose-turns-may-run-in-any-order",
+}
+"""The sections that show what a pass of the CPU makes of a few lines."""
 TABLES: dict[str, tuple[Row | Report, ...]] = {
     "On TTIR and TTGIR": PASSES,
     "From TTIR to vector loops, on CPUs": CPU_PASSES,
@@ -31,4 +73,6 @@ def _row(row: Row | Report) -> str:
     pipelines = ", ".join(dict.fromkeys(name for name, _ in homes))
     reasons = "; ".join(dict.fromkeys(step.reason for _, step in homes if step.reason))
     flags = ", ".join(f"`{flag}`" for flag in row.flags)
-    return f"| `{row.name}` | {purpose(row)} | {pipelines} | {reasons} | {flags} |\n"
+    section = SECTIONS.get(row.name)
+    name = f"`{row.name}`" if section is None else f"[`{row.name}`]({section})"
+    return f"| {name} | {purpose(row)} | {pipelines} | {reasons} | {flags} |\n"

@@ -39,7 +39,7 @@ def store(w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, *, 
 
 
 def _moved_whole(w: LlvmWriter, element: str, lanes: int) -> str:
-    """The type of the elements that LLVM moves in place of 16-bit floats.
+    """The type that LLVM moves 16-bit floats as.
 
     With scalable vectors, it moves bf16 of a fixed length in halves, through the stack. On x86, it cannot select the
     code where one vector of bf16 is loaded and becomes both halves of another.
