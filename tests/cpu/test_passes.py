@@ -353,11 +353,13 @@ SPACED = """
 PRODUCT = """
   tt.func public @kernel(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %c: !tt.ptr<f32>, %rows: i64) {
     %c1 = arith.constant 1 : i64
+    %c8 = arith.constant 8 : i64
     %c16 = arith.constant 16 : i64
     %c64 = arith.constant 64 : i64
     %true = arith.constant true
+    %seen = arith.minsi %rows, %c8 : i64
     %soon = tt.addptr %a, %c64 : !tt.ptr<f32>, i64
-    "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %rows, %c16, %true, %soon, %c64) <{
+    "cpu.matmul"(%a, %b, %c, %c64, %c1, %c16, %c1, %c16, %seen, %c16, %true, %soon, %c64) <{
       shape = array<i64: 8, 16, 16>, soon_extents = array<i64: 8, 64>}> : (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>,
       i64, i64, i64, i64, i64, i64, i64, i1, !tt.ptr<f32>, i64) -> ()
     tt.return

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.spelling import vector
+from tilewright.backends.llvm.spelling import bits_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.ir.core import Value
 
@@ -67,6 +67,13 @@ def is_known(value: Value) -> bool:
 def kept_apart(w: LlvmWriter, type: str, value: str, register: str = "v") -> str:
     """The same value in a register of a kind, as if another instruction had made it."""
     return w.emit(f'call {type} asm "", "={register},0"({type} {value})')
+
+
+def vector_kept_apart(w: LlvmWriter, element: str, lanes: int, value: str) -> str:
+    """The same for a vector. One of 64 bits, for which LLVM has no register, goes through it as a number."""
+    type = vector(element, lanes)
+    held = "double" if bits_of(element) * lanes == 64 else type
+    return w.convert("bitcast", kept_apart(w, held, w.convert("bitcast", value, type, held)), held, type)
 
 
 def _as_number(w: LlvmWriter, mask: str, lanes: int) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.masks import kept_apart, lane_flags
+from tilewright.backends.llvm.masks import lane_flags, vector_kept_apart
 from tilewright.backends.llvm.spelling import bits_of, comes_apart, moved_as, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -85,7 +85,7 @@ def masked_store(
     type = vector(moved_as(element), lanes)
     stored = w.convert("bitcast", value, vector(element, lanes), type)
     if is_known and w.target.has_avx512f and bits_of(element) * lanes <= 512:
-        stored = kept_apart(w, type, stored)
+        stored = vector_kept_apart(w, moved_as(element), lanes, stored)
     w.call_void(
         f"llvm.masked.store.{suffix(type)}.p0",
         [(type, stored), (f"ptr align {align}", pointer), (vector("i1", lanes), mask)],
