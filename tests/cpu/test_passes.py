@@ -5,6 +5,7 @@ Each pass gets what the passes in front of it make of the input.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
@@ -703,14 +704,18 @@ def test_a_pass_says_truly_that_it_changed_nothing(name: str) -> None:
 
 
 def launch_of(number: int, module: Op) -> Arrays:
-    """The arrays of the kernel after a launch in which every number is `number`."""
+    """The arrays of the kernel after a launch in which every number is `number`, but products have two turns."""
     rng = np.random.default_rng(number)
+    numbers: dict[str, int] = defaultdict(lambda: number, turns=2)
     kernel = next(op for op in module.walk() if isinstance(op, Func) and op.symbol == "kernel")
     arguments: dict[str, np.ndarray | int] = {}
     for parameter in kernel.body.args:
         assert parameter.name is not None, "it has one in the text"
-        is_array, values = isinstance(parameter.type, PointerType), rng.integers(1, 9, 1 << 17)
-        arguments[parameter.name] = values.astype(numpy_dtype(pointee_type(parameter.type))) if is_array else number
+        if isinstance(parameter.type, PointerType):
+            values = rng.integers(1, 9, 1 << 17)
+            arguments[parameter.name] = values.astype(numpy_dtype(pointee_type(parameter.type)))
+        else:
+            arguments[parameter.name] = numbers[parameter.name]
     run_ir(module, arguments, (3, 2))
     return {name: array for name, array in arguments.items() if isinstance(array, np.ndarray)}
 
