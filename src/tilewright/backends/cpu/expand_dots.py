@@ -28,15 +28,10 @@ def expand_dots(module: Op, target: Target) -> bool:
         products = function.ops_of(Matmul)
         b = LoopBuilder(Block(), entry=function.body)
         for op in products:
-            b.location = op.location
-            with b.into(Block()):
+            with b.in_place_of(op):
                 spec, soon = spec_of_matmul(op)
                 left, right, sums = (b.pointing(value, i8) for value in (op.a, op.b, op.sums))
                 lower_dot(b, target, spec, left, right, sums, _workspace(b, spec, target, sums), prefetch=soon)
-                built = b.block
-            assert op.block is not None, "it stands in the function"
-            op.block.splice(built, op)
-            op.erase()
         found |= bool(products)
     return found
 

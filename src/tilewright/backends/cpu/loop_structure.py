@@ -16,7 +16,8 @@ with b.at(here):                                    # further up
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY, UNROLL, wide_type
@@ -109,6 +110,17 @@ class StructureBuilder:
     def into(self, block: Block) -> Elsewhere[Self]:
         """Let ops go to the end of `block` for a while."""
         return Elsewhere(self, block, None)
+
+    @contextmanager
+    def in_place_of(self, op: Op) -> Iterator[None]:
+        """Let ops be written in place of `op`, which has no results and goes."""
+        self.location = op.location
+        with self.into(Block()):
+            yield
+            written = self.block
+        assert op.block is not None, "it stands in the function"
+        op.block.splice(written, op)
+        op.erase()
 
     def later(self, type: Type) -> Value:
         """A value to use before it is computed: once it is, `later.replace_by(value)` puts it in."""

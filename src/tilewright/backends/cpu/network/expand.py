@@ -33,13 +33,8 @@ def expand_networks(module: Op, target: Target) -> bool:
         networks = [op for op in function.walk() if isinstance(op, Network)]
         b = LoopBuilder(Block(), entry=function.body)
         for op in networks:
-            b.location = op.location
-            with b.into(Block()):
+            with b.in_place_of(op):
                 Expansion(b, op, target).write()
-                built = b.block
-            assert op.block is not None, "it stands in the function"
-            op.block.splice(built, op)
-            op.erase()
         found |= bool(networks)
     return found
 
