@@ -12,7 +12,9 @@ from functools import partial
 from importlib import import_module
 
 import tilewright
+from tilewright.backends.llvm.machine import UnknownCpuError
 from tilewright.support.diagnostics import TilewrightError
+from tilewright.support.knob_kinds import KnobError
 from tilewright.tools import (
     cache_command,
     doctor,
@@ -55,13 +57,21 @@ COMMANDS: tuple[
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     options = parser().parse_args(arguments)
+    if options.run is None:
+        parser().print_help(sys.stderr)
+        return 2
     try:
         status: int = options.run(options)
-    except (TilewrightError, UsageError) as error:
+    except (TilewrightError, UsageError, KnobError, UnknownCpuError) as error:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader (`head`) has seen enough
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
     return status
 
 
@@ -69,7 +79,8 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     top = argparse.ArgumentParser(prog="tilewright", description="The Triton language for CPUs and NVIDIA GPUs.")
     top.add_argument("--version", action="version", version=f"tilewright {tilewright.__version__}")
-    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    top.set_defaults(run=None)
+    commands = top.add_subparsers(metavar="COMMAND")
     for name, purpose, add_arguments, run in COMMANDS:
         command = commands.add_parser(name, help=purpose, description=purpose)
         command.set_defaults(run=run)
