@@ -57,7 +57,7 @@ LAZY_IMPORTS = {
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/registry.py": "NVIDIA's back end, and importlib.metadata: for targets other than the CPU",
-    "tools/main.py": "the page of ops: what it looks into, NVIDIA's lowerings among it, the other commands do without",
+    "tools/main.py": "the modules of commands, some of which import all parts of the compiler, and one runs a program",
     "language/assembly.py": "what runs PTX without a GPU: programs without inline assembly do without it",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; signals; its version",
 }
