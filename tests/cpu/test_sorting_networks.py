@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,51 @@ def test_buffers_of_loops_are_filled_anew() -> None:
         expected = np.sort(expected * (np.arange(128, dtype=np.int32) + turn))
     np.testing.assert_array_equal(given, expected)
     np.testing.assert_array_equal(out, expected + expected[::-1])
+
+
+@tw.jit
+def sorted_both_ways(x, upwards, downwards, N: tl.constexpr):
+    i = tl.arange(0, N)
+    ordered = tl.sort(tl.load(x + i))
+    tl.store(upwards + i, ordered)
+    tl.store(downwards + i, tl.sort(ordered, descending=True))
+
+
+def test_the_end_of_one_network_is_the_start_of_another() -> None:
+    x = np.random.default_rng(2).integers(-99, 99, 256).astype(np.int32)
+    upwards, downwards = np.zeros_like(x), np.zeros_like(x)
+    kernel = sorted_both_ways[(1,)](x, upwards, downwards, 256)
+    np.testing.assert_array_equal(upwards, np.sort(x))
+    np.testing.assert_array_equal(downwards, np.sort(x)[::-1])
+    assert networks_of(kernel) == 2
+
+
+@tw.jit
+def by_sums_of_sums(x, out, N: tl.constexpr, TURNS: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(x + i)
+    before, wants_larger = (i & 1) != 0, (i & 2) != 0
+    first, partners = i, value & 1
+    for _ in tl.static_range(TURNS):
+        before, wants_larger = wants_larger, before ^ wants_larger
+        first, partners = partners, first ^ partners
+    partner = tl.gather(value, i ^ 1, 0)
+    larger, smaller = tl.where(partner > value, partner, value), tl.where(partner < value, partner, value)
+    tl.store(out + i, tl.where(wants_larger, larger, smaller) + tl.gather(value, partners, 0))
+
+
+def test_each_sum_of_two_is_looked_at_few_times() -> None:
+    """XORs of the two before, as Fibonacci's numbers are sums: looking at both of each takes 2 ** 25 looks."""
+    x, turns = np.random.default_rng(4).integers(-99, 99, 64).astype(np.int32), 36
+    out, i = np.zeros_like(x), np.arange(64)
+    start = process_time()
+    by_sums_of_sums[(1,)](x, out, 64, turns)
+    assert process_time() - start < 20
+    before, wants_larger, first, partners = i & 1, i >> 1 & 1, i, x & 1
+    for _ in range(turns):
+        before, wants_larger, first, partners = wants_larger, before ^ wants_larger, partners, first ^ partners
+    ordered = np.where(wants_larger, np.maximum(x, x[i ^ 1]), np.minimum(x, x[i ^ 1]))
+    np.testing.assert_array_equal(out, ordered + x[partners])
 
 
 @pytest.mark.parametrize("lane_bits", [1, 2, 4, 6])
