@@ -35,9 +35,6 @@ not_a_kernel = 3
 """
 
 
-LAYOUT = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
-
-
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
@@ -124,7 +121,6 @@ def test_no_command_prints_the_commands(capsys: pytest.CaptureFixture[str]) -> N
     ("arguments", "message"),
     [
         (["link", "nowhere/k.h", "-o", "out"], "nowhere/k.h: No such file"),
-        (["layout", LAYOUT, "--shape", "64", "--svg", "nowhere/l.svg"], "nowhere/l.svg: No such file"),
         (["explain", "{file}:double", "--html", "nowhere/p.html"], "nowhere/p.html: No such file"),
     ],
 )
