@@ -140,20 +140,23 @@ def test_buffers_of_loops_are_filled_anew() -> None:
 
 
 @tw.jit
-def sorted_both_ways(x, upwards, downwards, N: tl.constexpr):
+def sorted_anew(x, out, N: tl.constexpr):
     i = tl.arange(0, N)
-    ordered = tl.sort(tl.load(x + i))
-    tl.store(upwards + i, ordered)
-    tl.store(downwards + i, tl.sort(ordered, descending=True))
+    rising = tl.sort(tl.load(x + i))
+    falling = tl.sort(rising, descending=True)
+    tl.store(out + i, rising)
+    tl.store(out + N + i, falling)
+    tl.store(out + 2 * N + i, tl.sort(falling + i * 3))
 
 
-def test_the_end_of_one_network_is_the_start_of_another() -> None:
-    x = np.random.default_rng(2).integers(-99, 99, 256).astype(np.int32)
-    upwards, downwards = np.zeros_like(x), np.zeros_like(x)
-    kernel = sorted_both_ways[(1,)](x, upwards, downwards, 256)
-    np.testing.assert_array_equal(upwards, np.sort(x))
-    np.testing.assert_array_equal(downwards, np.sort(x)[::-1])
-    assert networks_of(kernel) == 2
+def test_what_one_network_orders_another_orders_anew() -> None:
+    """The second network reads what the first one leaves, not the steps that it stands for."""
+    x = np.random.default_rng(3).permutation(64).astype(np.int32)
+    out = np.zeros(3 * 64, np.int32)
+    kernel = sorted_anew[(1,)](x, out, 64)
+    falling = np.sort(x)[::-1]
+    np.testing.assert_array_equal(out, [*np.sort(x), *falling, *np.sort(falling + np.arange(64) * 3)])
+    assert networks_of(kernel) == 3
 
 
 @tw.jit

@@ -37,10 +37,7 @@ LESS = {"ogt": "olt", "sgt": "slt", "ugt": "ult"}
 
 
 class Exchange(NamedTuple):
-    """One step: the gather of `partner` reads what is there before it, `result` is behind it, `ops` are all of its ops.
-
-    Another chain's end may be the `source`, which changes when that chain is replaced.
-    """
+    """One step: `partner` looks up what lies at the distance, `result` is behind the step, and its ops."""
 
     partner: Gather
     result: Value
@@ -52,6 +49,7 @@ class Exchange(NamedTuple):
 
     @property
     def source(self) -> Value:
+        """The value before the step; another one, when the chain in front of it was replaced."""
         return self.partner.source
 
 
