@@ -71,7 +71,7 @@ class _Finder(MetaPathFinder):
         return spec
 
     def taken(self, name: str) -> list[Then]:
-        """What waits for a module, and does no more."""
+        """The functions that wait for a module, which are then forgotten."""
         with self.lock:
             return self.waiting.pop(name, [])
 
