@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.tt_shape import Cat, Gather, Histogram, Reshape, Split, Trans
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ConvertLayout
@@ -31,7 +32,6 @@ from tilewright.transforms.gpu.layout_transfer import (
     moves_data,
     tile_layout,
 )
-from tilewright.transforms.gpu.tile_ops import warps_of
 from tilewright.transforms.matching import number_of
 
 # --- conversions of results ---------------------------------------------------------------------------------------

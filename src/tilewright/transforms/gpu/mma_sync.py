@@ -7,6 +7,7 @@ to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the
 from __future__ import annotations
 
 from tilewright.analysis.value_flow import backward_slice, connected_ops
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Reshape, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
@@ -28,7 +29,7 @@ from tilewright.transforms.gpu.matrix_instructions import (
 )
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.tile_ops import TileOps, layout_as, layout_of, warps_of, with_layout, workers_of
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_as, layout_of, with_layout, workers_of
 
 VIEWS = (ExpandDims, Reshape, Trans, Join, Split, Cat, Broadcast, ConvertLayout)
 ORIGINS = (*LOADS, *VIEWS, Fp4ToFp)

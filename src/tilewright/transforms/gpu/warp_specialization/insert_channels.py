@@ -27,6 +27,7 @@ from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttng_barriers import BY_WARPS
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.attributes import UNIT, Attribute, Number
@@ -44,6 +45,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
     Segment,
     channels_of,
+    has_group_products,
     load_of,
     product_buffers,
 )
@@ -87,6 +89,7 @@ class _Inserter:
     def __init__(self, loop: For, stages: int, facts: Mapping[Value, AxisInfo]) -> None:
         self.loop, self.stages, self.facts = loop, stages, facts
         self.places: dict[tuple[Block, int], Place] = {}
+        self.arriving_warps = workers_of(loop).warps if has_group_products(loop) else 0
 
     def insert(self) -> None:
         for alloc in product_buffers(self.loop):
@@ -119,8 +122,10 @@ class _Inserter:
         segments = channel.segments
         place, phase = self._place(channel.block, count)
         by_threads = channel.is_loaded_by_threads
-        first_arrivals = _threads(self.loop) if by_threads else 1
-        barriers = [self._barriers(count, 1 if number else first_arrivals) for number in range(len(segments))]
+        arrivals = [self._arrivals(segment) for segment in segments]
+        if by_threads:
+            arrivals[0] = _threads(self.loop)
+        barriers = [self._barriers(count, number) for number in arrivals]
         whole_turn = segments[0].partition == segments[-1].partition
         for number, segment in enumerate(segments):
             first = number == 0
@@ -140,6 +145,10 @@ class _Inserter:
                     self._move_out(alloc, count if channel.is_new else 1, place)
 
     # Barriers
+
+    def _arrivals(self, segment: Segment) -> int:
+        """How often the partition of `segment` arrives behind it: groups that multiply do not wait for each other."""
+        return max(1, self.arriving_warps) if segment.partition == DEFAULT else 1
 
     def _barriers(self, count: int, arrivals: int) -> Value:
         front, behind = Writer(self.loop), Writer.behind(self.loop)
@@ -165,7 +174,8 @@ class _Inserter:
         if segment.partition == MMA:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
         else:
-            at.marked("ttng.arrive_barrier", [barrier, []], count=Number(1, i32))
+            each: dict[str, Attribute] = {BY_WARPS: UNIT} if self.arriving_warps else {}
+            at.marked("ttng.arrive_barrier", [barrier, []], count=Number(self._arrivals(segment), i32), **each)
 
     # Buffers
 
