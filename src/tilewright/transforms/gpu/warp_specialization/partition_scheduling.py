@@ -29,11 +29,11 @@ from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, integer_in
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
-from tilewright.transforms.gpu.tile_ops import workers_of
+from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
     UnknownAccessError,
@@ -63,6 +63,8 @@ WARP_GROUP = 4
 """The number of warps that multiply together."""
 GROUPS_WARPS = (WARP_GROUP, 2 * WARP_GROUP)
 """The numbers of warps of the kernel with which loops of such products are divided: one group, or two."""
+WARP, REGISTERS = 32, 65536
+"""The number of threads of a warp, and of registers that a block may have."""
 MAX_WARPS = 32
 """Max number of warps of a block."""
 
@@ -101,7 +103,9 @@ def _can_be_divided(loop: For, options: StageOptions) -> bool:
     is_usual = workers.warps in GROUPS_WARPS and stages_of(loop, options.num_stages) > 1
     if has_group_products(loop) and not is_usual:
         return False
-    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MAX_WARPS or not is_public(function_around(loop)):
+    limit = integer_in(module_of(loop), "ttg.maxnreg") or 0
+    too_many = workers.warps + FURTHER_WARPS > MAX_WARPS or (workers.warps + WARP_GROUP) * WARP * limit > REGISTERS
+    if workers.ctas > 1 or too_many or not is_public(function_around(loop)):
         return False
     parent = loop.parent
     while parent is not None:
