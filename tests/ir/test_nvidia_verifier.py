@@ -41,7 +41,11 @@ module attributes {{"ttg.num-warps" = 4 : i32}} {{
 OPS = {
     "count": ("i64", f"ttng.init_barrier %bar, 0 : {BAR}", "counts to 1 or more"),
     "arrivals": ("i64", f"ttng.arrive_barrier %bar, 0 : {BAR}", "counts to 1 or more"),
-    "arrivals of warps": ("i64", f"ttng.arrive_barrier %bar, 8 {{perWarp}} : {BAR}", "count is not the number of warps"),
+    "arrivals of warps": (
+        "i64",
+        f"ttng.arrive_barrier %bar, 8 {{perWarp}} : {BAR}",
+        "count is not the number of warps",
+    ),
     "arrivals elsewhere": (
         "i64",
         f"ttng.arrive_barrier %bar, 4 {{fromCTA = 1 : i32, perWarp}} : {BAR}",

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.tt_shape import Cat, Gather, Histogram, Reshape, Split, Trans
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import operand

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.analysis.value_flow import forward_slice
-from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, bf16, f16, i8, i32

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_dot import Dot
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.core import tile_type
 from tilewright.ir.types import FLOATS, Type, bf16, f16, f32, f64, i8, i32
 from tilewright.layouts.queries import shape_per_cta

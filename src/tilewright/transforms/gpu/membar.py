@@ -32,7 +32,6 @@ from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.matching import integer_of
 
-
 COUNTING = (WaitBarrier, ArriveBarrier)
 """Ops on what a barrier counts."""
 

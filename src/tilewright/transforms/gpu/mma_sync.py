@@ -7,10 +7,10 @@ to_scaled_mma(dot, 120)     tt.dot_scaled, whose scales have the layout that the
 from __future__ import annotations
 
 from tilewright.analysis.value_flow import backward_slice, connected_ops
-from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Reshape, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.effects import is_pure

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.operands import SEGMENTS

@@ -19,8 +19,8 @@ from tilewright.analysis.live_ranges import Interval
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import Allocation, ScratchSize
 from tilewright.analysis.value_flow import Edge, propagate
-from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemCopy, TmemLoad, TmemStore, TmemSubslice
 from tilewright.ir.core import Op, Value, buffer_type

@@ -34,7 +34,7 @@ NUM_WARPS = "ttg.num-warps"
 """The attribute of a module that has the number of its warps."""
 
 
-class _Unknown(Exception):
+class _UnknownLayoutError(Exception):
     """A layout, or an op, that is not known for twice as many warps."""
 
 
@@ -51,7 +51,7 @@ def data_partitioning(module: Op) -> bool:
             op.attributes = {name: _doubled_constant(value) for name, value in op.attributes.items()}
         module.attributes = {**module.attributes, NUM_WARPS: Number(GROUPS * WARP_GROUP, i32)}
         verify(module)
-    except (_Unknown, VerificationError):
+    except (_UnknownLayoutError, VerificationError):
         for value, type in zip(values, types, strict=True):
             value.type = type
         for op, old in zip(ops, attributes, strict=True):
@@ -80,7 +80,7 @@ def _doubled(layout: Encoding) -> Distributed:
     """The layout for twice as many warps.
 
     Raises:
-        _Unknown: the layout is of another kind.
+        _UnknownLayoutError: the layout is of another kind.
     """
     match layout:
         case Slice():
@@ -94,7 +94,7 @@ def _doubled(layout: Encoding) -> Distributed:
             slowest = layout.order[-1]
             warps = (count * GROUPS if dim == slowest else count for dim, count in enumerate(layout.warps_per_cta))
             return Blocked(layout.size_per_thread, layout.threads_per_warp, tuple(warps), layout.order, layout.cga)
-    raise _Unknown
+    raise _UnknownLayoutError
 
 
 def _doubled_type(type: Type) -> Type:

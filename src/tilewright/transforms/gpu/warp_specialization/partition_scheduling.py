@@ -28,7 +28,7 @@ from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
-from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.core import Op, Value, integer_in
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
