@@ -53,6 +53,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     hand_on,
     loops_of,
 )
+from tilewright.transforms.gpu.pipelining.tcgen05_waits import mark_running, runs_on
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of, workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type, buffer_layout, line_of_ctas, read_from, start_reading
@@ -83,7 +84,6 @@ def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
         if isinstance(op, LOADS) and (distance := stages_ahead(op, loop, schedule)) > 0:
             load = async_load_of(op, distance, facts)
             if load is not None:
-                load.buffers += _is_read_by_next_step(op)
                 found.append(load)
     return found
 
@@ -174,7 +174,7 @@ def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
     if must_be_in_registers(load):
         return False
     (alloc,) = load.result.uses
-    return any(isinstance(user, WarpGroupDot) for user in users_through_views(alloc.result))
+    return any(isinstance(user, WarpGroupDot) or runs_on(user) for user in users_through_views(alloc.result))
 
 
 def lower_loops(module: Op) -> bool:
@@ -210,7 +210,9 @@ def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return
+    mark_running(loop, schedule, {load.load for load in loads if not must_be_in_registers(load.load)})
     for load in loads:
+        load.buffers += _is_read_by_next_step(load.load)
         if isinstance(load.load, Load) and not isinstance(load.load.result.type, TensorType):
             _make_tile(load.load, loop, schedule)
     memory = {load.load: _allocate(load, loop) for load in loads}
