@@ -121,7 +121,7 @@ def test_a_copy_to_what_a_product_still_reads_is_reported(kernel: Any, monkeypat
 
 @pytest.mark.parametrize("way", ["operand", "branch", "sum"])
 def test_products_that_are_waited_for_in_their_own_step(way: str) -> None:
-    """What a product reads is stored anew in each step, or its sum is read, or not all steps have a product."""
+    """Each step stores an operand anew, or reads the sum, or not all steps have a product."""
     (a, b, c, m, n, k), _ = factors(128, 64, 256)
     arguments = [a, b, c, m, n, k]
     kernel = compiled(changed, arguments, capability=100, WAY=way, **BLOCK)
@@ -131,6 +131,13 @@ def test_products_that_are_waited_for_in_their_own_step(way: str) -> None:
         expected += 0 if way == "branch" and number % 2 else (x + (way == "operand")) @ y.T
         expected *= 0.5 if way == "sum" else 1
     np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], expected.astype(np.float16))
+    assert not waits_for_the_step_before(kernel)
+
+
+def test_ctas_that_share_tiles_wait_for_each_product() -> None:
+    arguments, expected = factors(128, 128, 192)
+    kernel = compiled(by_pointers, arguments, capability=100, num_ctas=2, **BLOCK)
+    np.testing.assert_array_equal(launch(kernel, (1, 2), arguments)[2], expected)
     assert not waits_for_the_step_before(kernel)
 
 

@@ -14,7 +14,7 @@ the places that those have read; rings of such operands have one place more. The
 nobody has told anything, which is in the phase after phase 1.
 
 All products of a loop run on or none: each adds to, or begins, a sum that nobody else accesses in the loop, and its
-operands are copied to rings behind it, or do not change in the loop.
+operands are copied to rings behind it, or do not change in the loop. CTAs that share tiles wait for each product.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tilewright.ir.operands import set_operand_groups
 from tilewright.ir.types import i1, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, Writer, body_of
+from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type
 from tilewright.transforms.matching import constant_of, is_in
 
@@ -42,7 +43,7 @@ RUNS_ON = "tt.self_latency"
 def mark_running(loop: For, schedule: Schedule, loads: Collection[Op]) -> None:
     """Mark the products of `loop` if they may run on; `loads` become copies to rings."""
     products = [op for op in loop.walk() if isinstance(op, TensorCoreMma)]
-    if all(_may_run_on(op, loop, schedule, loads) for op in products):
+    if workers_of(loop).ctas == 1 and all(_may_run_on(op, loop, schedule, loads) for op in products):
         for op in products:
             op.attributes = {**op.attributes, RUNS_ON: Number(1, i32)}
 
@@ -83,7 +84,11 @@ def _stays(operand: Value, product: Op, loop: For, schedule: Schedule, loads: Co
     if not is_in(alloc, loop):
         return all(isinstance(user, TensorCoreMma) for user in users_through_views(operand) if is_in(user, loop))
     load = alloc.source.op if alloc.source is not None else None
-    return load in loads and schedule.is_before(schedule.slots[product].cluster, schedule.slots[load].cluster)
+    return (
+        load is not None
+        and load in loads
+        and schedule.is_before(schedule.slots[product].cluster, schedule.slots[load].cluster)
+    )
 
 
 def launch_products(loop: For) -> None:
@@ -98,7 +103,7 @@ def launch_products(loop: For) -> None:
 
 def _wait_in_next_step(loop: For, products: list[TensorCoreMma]) -> None:
     last, end = products[-1], loop.body.terminator
-    done, zero = _two_barriers(loop), Writer(loop).constant(0, i32)
+    done, zero = allocate_barriers(loop, 2), Writer(loop).constant(0, i32)
     number, parity = add_carried(loop, zero), add_carried(loop, zero)
     at = Writer(last)
     set_operand_groups(last, {"barriers": [at.view(done, number)], "barrier_preds": [at.constant(1, i1)]})
@@ -112,13 +117,14 @@ def _wait_in_next_step(loop: For, products: list[TensorCoreMma]) -> None:
     _wait(behind, done, last_number, loop.results[-1], outside)
 
 
-def _two_barriers(loop: For) -> Value:
-    """Barriers that are ready in front of the loop and given up behind it."""
+def allocate_barriers(loop: For, count: int, arrivals: int = 1) -> Value:
+    """Barriers that are ready in front of `loop` and given up behind it; each counts so many arrivals in a phase."""
     front, behind = Writer(loop), Writer.behind(loop)
-    barriers = front.emit("ttg.local_alloc", (), barriers_type(loop, 2))
-    for number in range(2):
-        front.op("ttng.init_barrier", (front.view(barriers, front.constant(number, i32)),), (), {"count": Number(1, i32)})
-    for number in range(2):
+    barriers = front.emit("ttg.local_alloc", (), barriers_type(loop, count))
+    for number in range(count):
+        barrier = front.view(barriers, front.constant(number, i32))
+        front.op("ttng.init_barrier", (barrier,), (), {"count": Number(arrivals, i32)})
+    for number in range(count):
         behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(number, i32)),))
     behind.op("ttg.local_dealloc", (barriers,))
     return barriers

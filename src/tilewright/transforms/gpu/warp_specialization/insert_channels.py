@@ -39,8 +39,9 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.schedule import Writer
+from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers
 from tilewright.transforms.gpu.tile_ops import workers_of
-from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, retype_views, start_reading
+from tilewright.transforms.gpu.tma_lowering import read_from, retype_views, start_reading
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
     Segment,
@@ -125,7 +126,7 @@ class _Inserter:
         arrivals = [self._arrivals(segment) for segment in segments]
         if by_threads:
             arrivals[0] = _threads(self.loop)
-        barriers = [self._barriers(count, number) for number in arrivals]
+        barriers = [allocate_barriers(self.loop, count, number) for number in arrivals]
         whole_turn = segments[0].partition == segments[-1].partition
         for number, segment in enumerate(segments):
             first = number == 0
@@ -149,17 +150,6 @@ class _Inserter:
     def _arrivals(self, segment: Segment) -> int:
         """How often the partition of `segment` arrives behind it: groups that multiply do not wait for each other."""
         return max(1, self.arriving_warps) if segment.partition == DEFAULT else 1
-
-    def _barriers(self, count: int, arrivals: int) -> Value:
-        front, behind = Writer(self.loop), Writer.behind(self.loop)
-        barriers = front.emit("ttg.local_alloc", (), barriers_type(self.loop, count))
-        for number in range(count):
-            one = front.view(barriers, front.constant(number, i32))
-            front.op("ttng.init_barrier", (one,), (), {"count": Number(arrivals, i32)})
-        for number in range(count):
-            behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(number, i32)),))
-        behind.op("ttg.local_dealloc", (barriers,))
-        return barriers
 
     def _wait(self, segment: Segment, barriers: Value, place: Value, phase: Value, *, other_round: bool) -> None:
         at = _Marker(segment.first, segment.partition)
