@@ -152,9 +152,9 @@ def test_a_place_without_another_one_is_told_free_in_its_own_step() -> None:
     ]
 
 
-@pytest.mark.parametrize("options", [{"num_warps": 16}, {"num_stages": 1}, {"num_warps": 8, "maxnreg": 224}])
+@pytest.mark.parametrize("options", [{"num_warps": 8}, {"num_stages": 1}])
 def test_loops_that_stay_whole(options: dict[str, int]) -> None:
-    """One group of warps multiplies or two, copies are to run ahead, and further warps need registers, too."""
+    """As in Triton 3.9: the program asks for one group of warps, and copies are to run ahead."""
     arguments, expected = factors(128, 128, 192)
     kernel = compiled(product, arguments, capability=90, **BLOCK, **options)
     np.testing.assert_array_equal(launch(kernel, (2, 2), arguments)[2], expected)

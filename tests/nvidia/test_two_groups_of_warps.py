@@ -74,12 +74,6 @@ def test_attention(n: int) -> None:
     check_groups(kernel)
 
 
-def test_eight_warps_of_the_program_are_the_same_two_groups() -> None:
-    arguments, _ = factors(256, 64, 320)
-    four, eight = (compiled(product, arguments, capability=90, num_warps=count, **BLOCK) for count in (4, 8))
-    assert four.asm["ptx"] == eight.asm["ptx"]
-
-
 @pytest.mark.parametrize("flat", [False, True])
 def test_every_missing_barrier_of_products_is_reported(flat: bool) -> None:
     cases = [factors(256, 64, k)[0] for k in (320, 0)]

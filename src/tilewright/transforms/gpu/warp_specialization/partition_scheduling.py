@@ -61,8 +61,6 @@ FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
 WARP_GROUP = 4
 """The number of warps that multiply together."""
-GROUPS_WARPS = (WARP_GROUP, 2 * WARP_GROUP)
-"""The numbers of warps of the kernel with which loops of such products are divided: one group, or two."""
 WARP, REGISTERS = 32, 65536
 """The number of threads of a warp, and of registers that a block may have."""
 MAX_WARPS = 32
@@ -100,7 +98,7 @@ def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]
 def _can_be_divided(loop: For, options: StageOptions) -> bool:
     """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
     workers = workers_of(loop)
-    is_usual = workers.warps in GROUPS_WARPS and stages_of(loop, options.num_stages) > 1
+    is_usual = workers.warps == WARP_GROUP and stages_of(loop, options.num_stages) > 1
     if has_group_products(loop) and not is_usual:
         return False
     limit = integer_in(module_of(loop), "ttg.maxnreg") or 0
