@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.dialects.arith import Constant, Division
+from tilewright.dialects.arith import Constant, Division, NumberExtreme
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Reshape, Splat
@@ -23,6 +23,9 @@ from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.op_builder import OpBuilder
+
+MAX_DEPTH = 16
+"""Max number of cheap ops in a chain that both of a pair compute."""
 
 
 def exchange_pairs(module: Op) -> bool:
@@ -51,10 +54,14 @@ def _reduction_of(op: Reshape) -> Reduce | None:
 
 
 def _combination(reduce: Reduce) -> Op | None:
-    """The op that a reduction consists of, if it does not matter which of two elements comes first."""
+    """The op that a reduction consists of, if it does not matter which of two elements comes first.
+
+    It does to the larger number of 0 and -0, which is either of them: both of a pair have to get the same one.
+    """
     block = reduce.regions[0].block
     combine, *rest = block
-    if not combine.definition.commutative or len(rest) != 1 or {*combine.operands} != {*block.args}:
+    is_any_order = combine.definition.commutative and not isinstance(combine, NumberExtreme)
+    if not is_any_order or len(rest) != 1 or {*combine.operands} != {*block.args}:
         return None
     return combine if [*rest[0].operands] == [*combine.results] else None
 
@@ -82,17 +89,23 @@ class Rows:
 
     Attributes:
         at: where ops go.
+        depth: the length of the chain of arithmetic that is followed.
     """
 
     at: OpBuilder
 
     def __init__(self, length: int, distance: int) -> None:
-        self.length, self.distance = length, distance
-        self.made: dict[tuple[Value, bool], Value | None] = {}
+        self.length, self.distance, self.depth = length, distance, 0
+        self.made: dict[tuple[Value, int, bool], Value | None] = {}
 
     def of(self, value: Value, axis: int, *, is_partner: bool) -> Value | None:
-        """The elements of `value`, or their partners along `axis`, as a row; None where that takes other ops."""
-        key = value, is_partner
+        """The elements of `value`, or their partners along `axis`, as a row; None where that takes other ops.
+
+        A number is the same for all.
+        """
+        if not isinstance(value.type, TensorType):
+            return value
+        key = value, axis, is_partner
         if key not in self.made:
             self.made[key] = self.row(value, axis, is_partner=is_partner)
         return self.made[key]
@@ -113,15 +126,21 @@ class Rows:
             case MakeRange():
                 if axis == 0 and (op.start, op.end) == (0, 2):
                     found = self.side(is_partner=is_partner)
-            case Op() if op.name.startswith("arith.") and not isinstance(op, Division):
+            case Op() if self.is_cheap(op):
                 found = self.computed(op, axis, is_partner=is_partner)
             case _:
                 found = self.whole(value, is_partner=is_partner)
         return found
 
+    def is_cheap(self, op: Op) -> bool:
+        """Whether both of a pair had better compute the result of `op` than ask for it."""
+        return op.name.startswith("arith.") and not isinstance(op, Division) and self.depth < MAX_DEPTH
+
     def computed(self, op: Op, axis: int, *, is_partner: bool) -> Value | None:
         """The result of cheap arithmetic, which both of a pair compute."""
+        self.depth += 1
         operands = [self.of(operand, axis, is_partner=is_partner) for operand in op.operands]
+        self.depth -= 1
         known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands) or len(op.results) != 1:
             return None
