@@ -128,7 +128,7 @@ def _written(function: Func) -> list[_Written] | None:
             if place is None:
                 return None
             found.append(place)
-        elif isinstance(op, While) or (isinstance(op, Load) and op.is_volatile) or not _is_local(op):
+        elif not _is_local(op):
             return None
     return found
 
@@ -137,7 +137,10 @@ def _is_local(op: Op) -> bool:
     """Whether `op` writes no memory but buffers, and no result of it says what others did."""
     if isinstance(op, (Write, Clip, Matmul, Alloc)) or op.definition.terminator or op.definition.symbol:
         return True
-    return op.definition.effect_of is None and op.definition.effect in (Effect.NONE, Effect.READ, Effect.RECURSIVE)
+    if isinstance(op, Load):
+        return not op.is_volatile
+    is_known = op.definition.effect_of is None and not isinstance(op, While)
+    return is_known and op.definition.effect in (Effect.NONE, Effect.READ, Effect.RECURSIVE)
 
 
 def _range(store: Store | GuardedStore, accesses: MemoryAccesses) -> _Written | None:
@@ -190,7 +193,7 @@ class _Keeper:
         b = LoopBuilder(Block(), entry=self.function.body)
         b.location = self.product.op.location
         state, panels = self._buffers(b)
-        for store in dict.fromkeys(written):
+        for store in written:
             self._forget_what_is_written(b, state, store)
         self._turn(b, state, panels)
 
@@ -248,8 +251,8 @@ class _Keeper:
             kept = here
             for place, word in enumerate(words):
                 kept = b.and_(kept, b.compare("eq", b.load(i64, key, KEYS + 8 * place, align=8), word))
+            op.keep(b.offset(panels, b.mul(slot, size)), kept)
             op.block.splice(b.block, op)
-        op.keep(b.offset(panels, b.mul(slot, size)), kept)
         with b.into(Block()):
             self._note(b, state, key, words, (here, kept, misses))
             op.block.splice(b.block, op.next)
