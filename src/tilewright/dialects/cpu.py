@@ -237,7 +237,7 @@ def _verify_matmul(op: Matmul) -> None:
     require(len(op.shape) == 3, op, "has three extents: m, n and k")
     require(all(value.type is i64 for value in op.operands[3:10]), op, "strides, steps and counts are i64")
     require(op.zero_init.type is i1, op, "whether sums begin at zero is an i1")
-    kept = [value.type for value in op.operands[11 : 11 + 2 * op.keeps]]
+    kept = [value.type for value in op.further[: 2 * op.keeps]]
     is_told = not op.keeps or (len(kept) == 2 and isinstance(kept[0], PointerType) and kept[1] is i1)
     require(is_told, op, "is told where B is kept, and by an i1 whether it is there")
     pairs = [value.type for value in op.soon]
@@ -253,6 +253,7 @@ class Matmul(Op):
         a_stride, b_stride: the distance of the rows, as they lie in memory, in elements; those of `sums` are n apart.
         a_step, b_step: the distance of neighbours in a row.
         depth, rows, columns: how many of k, m and n count; beyond, `sums` may hold anything, and the operands end.
+        further: `panels` and `kept`, if there are these, and `soon`.
         soon: an address for each matrix that will be read next, and the distance of its rows in bytes.
         soon_extents: the rows of each such matrix, and their bytes.
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
@@ -266,21 +267,21 @@ class Matmul(Op):
     a, b, sums = Operand(0), Operand(1), Operand(2)
     a_stride, a_step, b_stride, b_step = Operand(3), Operand(4), Operand(5), Operand(6)
     depth, rows, columns = Operand(7), Operand(8), Operand(9)
-    zero_init = Operand(10)
+    zero_init, further = Operand(10), Operands(11)
     shape, soon_extents = Integers("shape"), Integers("soon_extents")
     a_transposed, b_transposed, keeps = Flag("a_transposed"), Flag("b_transposed"), Flag("keeps")
 
     @property
     def panels(self) -> Value | None:
-        return self.operands[11] if self.keeps else None
+        return self.further[0] if self.keeps else None
 
     @property
     def kept(self) -> Value | None:
-        return self.operands[12] if self.keeps else None
+        return self.further[1] if self.keeps else None
 
     @property
     def soon(self) -> list[Value]:
-        return self.operands[13 if self.keeps else 11 :]
+        return self.further[2 * self.keeps :]
 
     def keep(self, panels: Value, kept: Value) -> None:
         """Let B be kept at `panels`, where it is already if `kept` holds."""

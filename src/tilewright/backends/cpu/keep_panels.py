@@ -46,8 +46,10 @@ LOW, HIGH, MISSES, KEYS = 0, 8, 16, 64
 """Places in the state of a product, in bytes: the range that panels come from, turns without a key, the first key."""
 KEY_BYTES = 64
 """Distance of keys: an address and up to five numbers."""
-MIN_SLOTS = 2
-"""Min turns whose panels are worth a key."""
+MIN_SLOTS, MAX_SLOTS = 2, 64
+"""The least and the greatest number of turns that have a slot."""
+MIN_BYTES = 4096
+"""Min size of packed panels, in bytes: to pack less takes hardly longer than to look for the key."""
 
 
 class _Product(NamedTuple):
@@ -87,7 +89,7 @@ def keep_panels(module: Op, target: Target) -> bool:
     room = target.costs.near_caches // len(products)
     kept = [product for product in products if room // product.bytes >= MIN_SLOTS]
     for product in kept:
-        _Keeper(function, product, room // product.bytes, arena_bytes(module)).keep(written)
+        _Keeper(function, product, min(room // product.bytes, MAX_SLOTS), arena_bytes(module)).keep(written)
     return bool(kept)
 
 
@@ -95,7 +97,7 @@ def _products(function: Func, target: Target) -> Iterator[_Product]:
     """The products whose B can be kept."""
     for op in function.ops_of(Matmul):
         loop, size = op.parent, kept_bytes(spec_of_matmul(op)[0], target)
-        if isinstance(loop, For) and (known(loop.step) or 0) > 0 and size:
+        if isinstance(loop, For) and (known(loop.step) or 0) > 0 and size >= MIN_BYTES:
             place = _place(op.b, function)
             if place is not None:
                 yield _Product(loop, op, *place, size)
