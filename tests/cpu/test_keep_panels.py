@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
+from tilewright.transforms.functions import functions_of
 
 TARGET = host_target()
 RNG = np.random.default_rng(7)
@@ -102,35 +102,41 @@ def choosing(rows: int, columns: int) -> np.ndarray:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Whether each product that `run_ir` executes finds its panels."""
-    found, execute = list[bool](), EXECUTORS["cpu.matmul"]
+def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """For each product that `run_ir` executes, the address of its panels, and whether they are there."""
+    found, execute = list[tuple[int, bool]](), EXECUTORS["cpu.matmul"]
 
     def note(machine: Any, op: Any, *operands: Any) -> Any:
-        found.append(bool(operands[12]))
+        found.append((int(operands[11]), bool(operands[12])))
         return execute(machine, op, *operands)
 
     monkeypatch.setitem(EXECUTORS, "cpu.matmul", note)
     return found
 
 
-def test_programs_that_share_b_find_its_panels(kept: list[bool]) -> None:
-    a, b, c = matrix(192, 64), matrix(128, 64).T, np.zeros((192, 128), np.float32)
-    module = lowered(launch(a, b, c))
+def run(a: Any, b: Any, way: str) -> None:
+    """Execute the products of all programs by `run_ir`; B lies by columns."""
+    (m, k), n = a.shape, b.shape[1]
+    out, programs = np.zeros((m, n), np.float32), (m // 64) * (n // 64)
+    module = lowered(launch(a, b, np.zeros_like(out), way=way))
     assert keep_panels(module, TARGET)
-    out = np.zeros_like(c)
-    run_ir(module, {"a": a, "b": b.T, "c": out, "M": 192, "N": 128, "K": 64, **numbers(module)}, (6,))
+    given = {"a": a, "b": b.T, "c": out, "M": m, "N": n, "K": k, "b_column": k, "c_row": n, "shorter": 0}
+    parameters = functions_of(module)[0].body.args
+    run_ir(module, [given[parameter.name or ""] for parameter in parameters], (programs,))
     assert (out == a @ b).all()
-    assert (c == out).all()
-    assert kept == 2 * ([False] * 2 + [True] * 4)
 
 
-def numbers(module: Op) -> dict[str, int]:
-    """The other arguments of `launch` for a B of 64 × 128 that lies by columns; 1 is a constant."""
-    given = {"b_column": 64, "c_row": 128, "shorter": 0}
-    kernel = next(op for op in module.walk() if op.name == "tt.func")
-    names = {argument.name for argument in kernel.regions[0].blocks[0].args}
-    return {name: number for name, number in given.items() if name in names}
+def test_programs_that_share_b_find_its_panels(found: list[tuple[int, bool]]) -> None:
+    run(matrix(192, 64), matrix(128, 64).T, "down")
+    assert [kept for _, kept in found] == 2 * ([False] * 2 + [True] * 4)
+
+
+def test_programs_that_share_nothing_use_one_slot_in_the_end(found: list[tuple[int, bool]]) -> None:
+    run(matrix(64, 64), matrix(64 * (MAX_SLOTS + 8), 64).T, "row")
+    places, searched = [place for place, _ in found], 2 * MAX_SLOTS + 1
+    assert len(set(places[:searched])) == 2
+    assert len(set(places[searched:])) == 1
+    assert places[-1] > max(places[:searched])
 
 
 @pytest.mark.parametrize("way", ["down", "up", "row"])
@@ -209,3 +215,5 @@ def test_programs_that_end_elsewhere_along_k(way: str, transposed: bool) -> None
     for tile in range(3):
         rows, end = slice(128 * tile, 128 * tile + 128), 64 - 12 * (2 - tile)
         assert (c[rows] == a[rows, :end] @ b[:end]).all(), tile
+
+

@@ -51,7 +51,7 @@ SCRATCH = 5
 
 @declares("cpu.alloc")
 class Alloc(Op):
-    """A buffer in the thread's scratch arena; with `outlives` the next program of the thread finds in it what it held."""
+    """A buffer in the thread's scratch arena; with `outlives` the thread's next program finds there what it held."""
 
     __slots__ = ()
     outlives = Flag("outlives")

@@ -1,10 +1,10 @@
 """The packed B of a loop of products stays where it is for the next programs that multiply by the same matrix.
 
-    scf.for %k = … {                                scf.for %k = … {
-      "cpu.matmul"(%a, %b, %c, …)            →        %kept = scf.if %in_place { … the key of this turn is %b, %stride, … }
-    }                                                 "cpu.matmul"(%a, %b, %c, …, %panels, %kept) <{keeps = true}>
-                                                      scf.if not %kept { … the key becomes %b, %stride, … }
-                                                    }
+    scf.for %k = … {                          scf.for %k = … {
+      "cpu.matmul"(%a, %b, %c, …)        →      %kept = … the key of this turn is %b, %stride, …
+    }                                           "cpu.matmul"(%a, %b, %c, …, %panels, %kept) <{keeps = true}>
+                                                scf.if not %kept { … the key becomes %b, %stride, … }
+                                              }
 
 Each turn has a slot for its panels, and a key beside it: the address of B, and all numbers that packing depends on. A
 turn whose key is the same packs nothing. Turns behind the last slot, and those whose B was copied, have a slot
@@ -12,8 +12,8 @@ without a key. What the function stores is compared with the range of addresses 
 bytes in common, no key counts any more, and so it is before the first program that a thread runs of a launch. The pass
 leaves functions alone that write memory in any other way, or read what others may have written meanwhile.
 
-The last turns are cheap only if programs share B: once twice as many turns as there are slots found no key,
-panels go to the slot without one, which stays in near caches.
+Where programs do not share B, slots only take room in caches: once more turns in a row than twice the slots found no
+key, all panels go to the slot without one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from tilewright.dialects.scf import For, If, While
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import AddPtr, Load, Store
-from tilewright.dialects.tt_program import MakeRange
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
@@ -122,7 +121,7 @@ def _root(pointer: Value) -> Value:
 
 
 def _written(function: Func) -> list[_Written] | None:
-    """What the function stores; None if nobody knows where, or if others may write what it reads."""
+    """The places that the function stores to; None if nobody knows them, or if others may write what it reads."""
     found, accesses = list[_Written](), MemoryAccesses()
     for op in function.walk():
         if isinstance(op, (Store, GuardedStore)):

@@ -201,7 +201,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass(
             "keep_panels",
             partial(keep_panels, target=target),
-            "once products say where they read, and nests still say where they store: a thread's next program may pack less",
+            "once products say where they read, while nests say where they store: the next program packs less",
         ),
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
