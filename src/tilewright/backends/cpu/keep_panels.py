@@ -7,10 +7,12 @@
                                               }
 
 Each turn has a slot for its panels, and a key beside it: the address of B, and all numbers that packing depends on. A
-turn whose key is the same packs nothing. Turns behind the last slot, and those whose B was copied, have a slot
-without a key. What the function stores is compared with the range of addresses that all panels come from: if they have
-bytes in common, no key counts any more, and so it is before the first program that a thread runs of a launch. The pass
-leaves functions alone that write memory in any other way, or read what others may have written meanwhile.
+turn whose key is the same packs nothing, and the slot of the next turn is asked for instead of that turn's B. Turns
+behind the last slot, those whose B was copied, and those behind a turn without a key have a slot without one.
+
+What the function stores is compared with the range of addresses that all panels come from: if they have bytes in
+common, no key counts any more, and so it is before the first program that a thread runs of a launch. The pass leaves
+functions alone that write memory in any other way, or read what others may have written meanwhile.
 
 Where programs do not share B, slots only take room in caches: once more turns in a row than twice the slots found no
 key, all panels go to the slot without one.
@@ -41,8 +43,9 @@ from tilewright.ir.declare import Effect
 from tilewright.ir.types import TensorType, i1, i8, i64
 from tilewright.transforms.functions import functions_of
 
-LOW, HIGH, MISSES, KEYS = 0, 8, 16, 64
-"""Places in the state of a product, in bytes: the range that panels come from, turns without a key, the first key."""
+LOW, HIGH, TURNS, MISSES, KEYS = 0, 8, 16, 24, 64
+"""Places in the state of a product, in bytes: the ends of the range that panels come from, the number of turns that
+have keys, that of turns in a row that found none, and the first key."""
 KEY_BYTES = 64
 """Distance of keys: an address and up to five numbers."""
 MIN_SLOTS, MAX_SLOTS = 2, 64
@@ -205,7 +208,7 @@ class _Keeper:
         with b.into(Block()):
             state, panels = self._buffer(b, self.offset, size), self._buffer(b, self.offset + size, self._bytes)
             with b.branch(b.emit("cpu.is_first", (), i1), unlikely=True) as branch, branch.then():
-                self._forget(b, state)
+                _forget(b, state)
                 b.store(b.constant(0, i64), state, MISSES, align=8)
             self.function.body.splice(b.block, start)
         return state, panels
@@ -218,13 +221,6 @@ class _Keeper:
         attributes = {"offset": Number(offset, i64), "outlives": True}
         return b.pointing(b.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)), attributes), i8)
 
-    def _forget(self, b: LoopBuilder, state: Value) -> None:
-        """Let no key count any more."""
-        b.store(b.constant((1 << 63) - 1, i64), state, LOW, align=8)
-        b.store(b.constant(0, i64), state, HIGH, align=8)
-        with b.loop(0, self.slots, nonempty=True) as loop:
-            b.store(b.constant(0, i64), b.offset(state, b.mul(loop.index, KEY_BYTES)), KEYS, align=8)
-
     def _forget_what_is_written(self, b: LoopBuilder, state: Value, written: _Written) -> None:
         """In front of a nest that stores, compare where with the range that panels come from."""
         writer = GuardOps(written.nest, {})
@@ -234,7 +230,7 @@ class _Keeper:
             ends_behind = b.compare("slt", b.load(i64, state, LOW, align=8), high)
             begins_before = b.compare("slt", low, b.load(i64, state, HIGH, align=8))
             with b.branch(b.and_(ends_behind, begins_before), unlikely=True) as branch, branch.then():
-                self._forget(b, state)
+                _forget(b, state)
             written.nest.block.splice(b.block, written.nest)
 
     def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
@@ -244,32 +240,52 @@ class _Keeper:
         with b.into(Block()):
             count = b.sub(loop.induction_variable, loop.low)
             turn = b.extend(b.udiv(count, loop.step), i64, signed=False)
-            misses = b.load(i64, state, MISSES, align=8)
-            here = b.and_(b.compare("slt", turn, self.slots), b.compare("sle", misses, 2 * self.slots))
+            turns, misses = b.load(i64, state, TURNS, align=8), b.load(i64, state, MISSES, align=8)
+            follows = b.compare("sle", turn, b.smin(turns, self.slots - 1))
+            here = b.and_(follows, b.compare("sle", misses, 2 * self.slots))
             here = here if in_place is None else b.and_(here, in_place)
             slot = b.select(here, turn, self.slots)
             key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), _key(b, op)
-            kept = here
+            kept = b.and_(here, b.compare("slt", turn, turns))
             for place, word in enumerate(words):
                 kept = b.and_(kept, b.compare("eq", b.load(i64, key, KEYS + 8 * place, align=8), word))
             op.keep(b.offset(panels, b.mul(slot, size)), kept)
+            self._ask_for_panels(b, b.offset(panels, b.mul(b.add(slot, 1), size)), kept)
             op.block.splice(b.block, op)
         with b.into(Block()):
-            self._note(b, state, key, words, (here, kept, misses))
+            self._note(b, state, key, words, (turn, here, kept))
             op.block.splice(b.block, op.next)
+
+    def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
+        """Let a product that asks for the next A and B ask for the panels that follow, where it finds its own."""
+        op = self.product.op
+        if len(op.soon) == 4:
+            *others, place, stride = op.operands
+            row = b.number(op.soon_extents[-1])
+            op.set_operands([*others, b.select(kept, following, place), b.select(kept, row, stride)])
 
     def _note(
         self, b: LoopBuilder, state: Value, key: Value, words: list[Value], found: tuple[Value, Value, Value]
     ) -> None:
         """Write down what a turn left in its slot."""
-        here, kept, misses = found
-        b.store(b.select(kept, 0, b.add(misses, 1)), state, MISSES, align=8)
+        turn, here, kept = found
+        misses = b.add(b.load(i64, state, MISSES, align=8), 1)
+        b.store(b.select(kept, 0, misses), state, MISSES, align=8)
         with b.branch(b.and_(here, b.xor(kept, 1))) as branch, branch.then():
+            turns = b.smax(b.load(i64, state, TURNS, align=8), b.add(turn, 1))
+            b.store(turns, state, TURNS, align=8)
             for place, word in enumerate(words):
                 b.store(word, key, KEYS + 8 * place, align=8)
             low, high = _ends(b, self.product.op, words[0])
             b.store(b.smin(b.load(i64, state, LOW, align=8), low), state, LOW, align=8)
             b.store(b.smax(b.load(i64, state, HIGH, align=8), high), state, HIGH, align=8)
+
+
+def _forget(b: LoopBuilder, state: Value) -> None:
+    """Let no key count any more."""
+    b.store(b.constant((1 << 63) - 1, i64), state, LOW, align=8)
+    b.store(b.constant(0, i64), state, HIGH, align=8)
+    b.store(b.constant(0, i64), state, TURNS, align=8)
 
 
 def _key(b: LoopBuilder, op: Matmul) -> list[Value]:

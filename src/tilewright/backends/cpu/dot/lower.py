@@ -115,9 +115,13 @@ def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Val
 
 
 def kept_bytes(spec: DotSpec, target: Target) -> int:
-    """Bytes that the packed B of a product takes; 0 where B is never packed."""
+    """Bytes that the packed B of a product takes; 0 where it is not worth keeping.
+
+    Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache.
+    """
     plan = plan_of(spec, target)
-    return plan.panels * plan.panel_step if plan and plan.packs_b else 0
+    is_slow = plan is not None and plan.packs_b and (spec.b_transposed or plan.by.group == 1)
+    return plan.panels * plan.panel_step if plan and is_slow else 0
 
 
 def _panels(
@@ -150,10 +154,10 @@ def _panels(
     pays_off = _packing_pays_off(ops, plan) if plan.reads_vectors else None
     if pays_off is None:
         with _unless(ops, is_there):
-            _pack(ops, target, plan, b, into)
+            _pack(ops, target, plan, b, into, stride)
     else:
         with ops.branch(pays_off) as branch, branch.then(), _unless(ops, is_there):
-            _pack(ops, target, plan, b, into)
+            _pack(ops, target, plan, b, into, stride)
         places = zip(place[1:], (shape.columns * by.element_bytes, stride), strict=True)
         between, step = (branch.join(ops.number(packed), ops.number(there)) for packed, there in places)
         place = branch.join(space, b), between, step
@@ -177,10 +181,9 @@ def _unless(ops: LoopBuilder, condition: Value | None) -> Iterator[None]:
             yield
 
 
-def _pack(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed) -> None:
-    """Bring B into the order of the micro-kernel."""
+def _pack(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, stride: Offset) -> None:
+    """Bring B, whose rows lie `stride` bytes apart, into the order of the micro-kernel."""
     spec, by = plan.spec, plan.by
-    stride = times(ops, spec.b_stride, by.element_bytes)
     if spec.b_transposed:
         transpose_words(ops, by, b, into, target=target, row_bytes=stride)
     elif by.group > 1:
