@@ -394,6 +394,13 @@ PRODUCTS_IN_TURN = """
   }
 """
 
+ROWS_BY_ROWS_IN_TURN = PRODUCTS_IN_TURN.replace(
+    "%next = tt.dot %a, %a",
+    """%rows_of_b = tt.load %p : tensor<16x16x!tt.ptr<f32>>
+      %b = tt.trans %rows_of_b {order = array<i32: 1, 0>} : tensor<16x16xf32> -> tensor<16x16xf32>
+      %next = tt.dot %a, %b""",
+).replace("16", "32")
+
 PART_OF_A_PRODUCT = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %out: !tt.ptr<f32>, %stride: i32, %rows: i32,
                          %depth: i32) {
@@ -656,6 +663,7 @@ INPUTS = {
     "seen_lanes": PART_OF_A_PRODUCT,
     "first_turn": PRODUCTS_IN_TURN,
     "copy_elision": PART_OF_A_PRODUCT,
+    "keep_panels": ROWS_BY_ROWS_IN_TURN,
     "redirect_stores": ROWS,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,

@@ -23,6 +23,7 @@
     %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
     "cpu.take"(%k) <{axis = x}>                                     this program does what the k - 1 after it would do
     %a = "cpu.runs_alone"()                                         no other thread runs programs of this launch
+    %a = "cpu.is_first"()                                           no program of this claim has run yet
 
 A buffer is a pointer to a tile in address space 5. Ops inside a nest keep their meaning on whole tiles, so a nest
 computes what its ops would compute one after the other; the lowering may only interleave them.
@@ -50,9 +51,10 @@ SCRATCH = 5
 
 @declares("cpu.alloc")
 class Alloc(Op):
-    """A buffer in the thread's scratch arena."""
+    """A buffer in the thread's scratch arena; with `outlives` the thread's next program finds there what it held."""
 
     __slots__ = ()
+    outlives = Flag("outlives")
 
     @property
     def offset(self) -> int | None:
@@ -235,6 +237,9 @@ def _verify_matmul(op: Matmul) -> None:
     require(len(op.shape) == 3, op, "has three extents: m, n and k")
     require(all(value.type is i64 for value in op.operands[3:10]), op, "strides, steps and counts are i64")
     require(op.zero_init.type is i1, op, "whether sums begin at zero is an i1")
+    kept = [value.type for value in op.further[: 2 * op.keeps]]
+    is_told = not op.keeps or (len(kept) == 2 and isinstance(kept[0], PointerType) and kept[1] is i1)
+    require(is_told, op, "is told where B is kept, and by an i1 whether it is there")
     pairs = [value.type for value in op.soon]
     fits = all(isinstance(type, PointerType) for type in pairs[::2]) and all(type is i64 for type in pairs[1::2])
     require(fits and len(pairs) == len(op.soon_extents), op, "what is read soon is addresses, with strides and extents")
@@ -248,19 +253,40 @@ class Matmul(Op):
         a_stride, b_stride: the distance of the rows, as they lie in memory, in elements; those of `sums` are n apart.
         a_step, b_step: the distance of neighbours in a row.
         depth, rows, columns: how many of k, m and n count; beyond, `sums` may hold anything, and the operands end.
+        further: `panels` and `kept`, if there are these, and `soon`.
         soon: an address for each matrix that will be read next, and the distance of its rows in bytes.
         soon_extents: the rows of each such matrix, and their bytes.
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
         zero_init: an i1, whether what `sums` held before is not read.
+        keeps: there are `panels` and `kept`.
+        panels: an address; B is left there in the order in which the product reads it, if it reads it in another one.
+        kept: an i1, whether B is there already, left by a product of the same shape that was told the same numbers.
     """
 
     __slots__ = ()
     a, b, sums = Operand(0), Operand(1), Operand(2)
     a_stride, a_step, b_stride, b_step = Operand(3), Operand(4), Operand(5), Operand(6)
     depth, rows, columns = Operand(7), Operand(8), Operand(9)
-    zero_init, soon = Operand(10), Operands(11)
+    zero_init, further = Operand(10), Operands(11)
     shape, soon_extents = Integers("shape"), Integers("soon_extents")
-    a_transposed, b_transposed = Flag("a_transposed"), Flag("b_transposed")
+    a_transposed, b_transposed, keeps = Flag("a_transposed"), Flag("b_transposed"), Flag("keeps")
+
+    @property
+    def panels(self) -> Value | None:
+        return self.further[0] if self.keeps else None
+
+    @property
+    def kept(self) -> Value | None:
+        return self.further[1] if self.keeps else None
+
+    @property
+    def soon(self) -> list[Value]:
+        return self.further[2 * self.keeps :]
+
+    def keep(self, panels: Value, kept: Value) -> None:
+        """Let B be kept at `panels`, where it is already if `kept` holds."""
+        self.set_operands([*self.operands[:11], panels, kept, *self.soon])
+        self.attributes["keeps"] = True
 
 
 def _verify_network(op: Network) -> None:
@@ -372,6 +398,7 @@ def _verify_runs_alone(op: Op) -> None:
 
 
 declare("cpu.runs_alone", verify=_verify_runs_alone)
+declare("cpu.is_first", verify=_verify_runs_alone)
 
 
 def buffer_type(tile: TensorType) -> PointerType:

@@ -45,11 +45,13 @@ UNWRITTEN = 0x7B
 def _alloc(machine: Interpreter, op: Alloc, *_: Any) -> Any:
     tile = tile_of(op.results[0].type)
     dtype = numpy_dtype(tile)
-    offset = _offset(op)
+    offset, size = _offset(op), tile.numel * dtype.itemsize
     if offset is None:
-        memory = np.full(tile.numel * dtype.itemsize, UNWRITTEN, np.uint8)
+        memory = np.full(size, UNWRITTEN, np.uint8)
+    elif op.outlives:
+        memory = machine.lasting.setdefault(offset, np.full(size, UNWRITTEN, np.uint8))
     else:
-        memory = _arena(machine, op)[offset : offset + tile.numel * dtype.itemsize]
+        memory = _arena(machine, op)[offset : offset + size]
     return memory.view(dtype).reshape(tile.shape)
 
 
@@ -135,6 +137,11 @@ def _runs_alone(machine: Interpreter, op: Op, *_: Any) -> Any:
     return np.bool_(machine.grid == (1, 1, 1))
 
 
+@executes("cpu.is_first")
+def _is_first(machine: Interpreter, op: Op, *_: Any) -> Any:
+    return np.bool_(machine.is_first)
+
+
 @executes("cpu.take")
 def _take(machine: Interpreter, op: Take, count: Any) -> Any:
     axis, (x, y, z) = op.axis, machine.program
@@ -189,13 +196,15 @@ def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: 
         row, column = np.ogrid[: shape[0], : shape[1]]
         return np.int64(first) + (row * steps[0] + column * steps[1]) * dtype.itemsize, dtype
 
-    left, right = (
-        machine.memory.read(*places(value, first, shape, steps), None, op)
-        for value, first, shape, steps in (
-            (op.a, a, (rows, depth), steps_of_a),
-            (op.b, b, (depth, columns), steps_of_b),
-        )
-    )
+    left = machine.memory.read(*places(op.a, a, (rows, depth), steps_of_a), None, op)
+    there = places(op.b, b, (depth, columns), steps_of_b)
+    if op.keeps:
+        panels, kept = numbers[8:10]
+        packed = places(op.b, panels, (depth, columns), (columns, 1))
+        if not kept:
+            machine.memory.write(packed[0], machine.memory.read(*there, None, op), None, op)
+        there = packed
+    right = machine.memory.read(*there, None, op)
     where, dtype = places(op.sums, c, (rows, columns), (op.shape[1], 1))
     start = np.zeros(where.shape, dtype) if zero_init else machine.memory.read(where, dtype, None, op)
     machine.memory.write(where, multiply_add(left, right, start), None, op)

@@ -64,6 +64,8 @@ class Interpreter:
         functions: what `tt.call` may call, by symbol.
         environment: the values of the function that runs.
         arena: the program's scratch memory, for `cpu.alloc`; made when it is first needed.
+        lasting: the scratch memory that programs leave to the next one, by its place in the arena.
+        is_first: no program has run yet that leaves memory to this one.
         rows: the tiles that went, row by row, through buffers of one row.
         left_out: programs whose work this one has done.
     """
@@ -75,6 +77,8 @@ class Interpreter:
         self.functions = functions
         self.environment: Environment = {}
         self.arena: Array | None = None
+        self.lasting: dict[int, Array] = {}
+        self.is_first = True
         self.rows: dict[Value, Array] = {}
         self.left_out: list[Extents] = []
         self._states: dict[str, Any] = {}

@@ -27,7 +27,7 @@ from tilewright.interpreter import (
     vectors,
 )
 from tilewright.interpreter.machine import Extents, Interpreter
-from tilewright.interpreter.memory import HostBuffer, Memory, buffer_of
+from tilewright.interpreter.memory import Array, HostBuffer, Memory, buffer_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
@@ -62,12 +62,15 @@ def run_ir(
     values = [arguments[p.name or ""] for p in parameters] if isinstance(arguments, Mapping) else list(arguments)
     memory = Memory([_buffer(p, v) for p, v in zip(parameters, values, strict=True) if hasattr(v, "shape") and v.shape])
     concrete = [_argument(p, v) for p, v in zip(parameters, values, strict=True)]
-    extents, done = full_grid(grid), set[Extents]()
+    extents, done, lasting = full_grid(grid), set[Extents](), dict[int, Array]()
     for program in programs(extents):
         if program not in done:
             own = memory if memory_of is None else memory_of(program)
             machine = Interpreter(own, program=program, grid=extents, functions=functions)
+            if memory_of is None:
+                machine.lasting, machine.is_first = lasting, not done
             machine.call(kernel, concrete)
+            done.add(program)
             done.update(machine.left_out)
 
 

@@ -43,6 +43,7 @@ SECTIONS = {
     "seen_lanes": "dot-micro-kernel.md#rows-and-columns-that-nobody-sees",
     "first_turn": "dot-micro-kernel.md#sums-that-begin-with-zeros",
     "copy_elision": "dot-micro-kernel.md#packing-and-when-it-is-left-out",
+    "keep_panels": "dot-micro-kernel.md#panels-that-the-next-program-needs-again",
     "choose_widths": "vector-loops.md#how-wide-a-nest-goes",
     "join_rows": "vector-loops.md#how-wide-a-nest-goes",
     "redirect_stores": "memory-dependences.md#where-the-test-fails-buffers",

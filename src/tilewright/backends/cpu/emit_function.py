@@ -250,6 +250,10 @@ class FunctionEmitter(LoopEmitter):
         has_all = w.emit(f"icmp eq i64 %end, {total}")
         self.names[op.result] = w.emit(f"and i1 {w.emit('icmp eq i64 %begin, 0')}, {has_all}")
 
+    def _is_first(self, op: Op) -> None:
+        """Whether the program is the first one of those that the thread has claimed."""
+        self.names[op.result] = self.w.emit(f"icmp eq i64 {self.number}, %begin")
+
     # ------------------------------------------------------------------ control flow
 
     def _for(self, op: For) -> None:
@@ -330,6 +334,7 @@ class FunctionEmitter(LoopEmitter):
         **dict.fromkeys(SCALARS, _scalar),
         "cpu.alloc": _nothing,
         "cpu.assert": _assert_at,
+        "cpu.is_first": _is_first,
         "cpu.print": _print,
         "cpu.programs_ahead": _programs_ahead,
         "cpu.runs_alone": _runs_alone,

@@ -31,7 +31,9 @@ def expand_dots(module: Op, target: Target) -> bool:
             with b.in_place_of(op):
                 spec, soon = spec_of_matmul(op)
                 left, right, sums = (b.pointing(value, i8) for value in (op.a, op.b, op.sums))
-                lower_dot(b, target, spec, left, right, sums, _workspace(b, spec, target, sums), prefetch=soon)
+                space = _workspace(b, spec, target, sums)
+                kept = None if op.panels is None or op.kept is None else (b.pointing(op.panels, i8), op.kept)
+                lower_dot(b, target, spec, left, right, sums, space, kept=kept, prefetch=soon)
         found |= bool(products)
     return found
 

@@ -40,6 +40,12 @@ class GuardOps:
         failing = list(dict.fromkeys(map(self.fails, condition.of)))
         return self._joined("arith.ori" if is_every else "arith.andi", failing, not is_every, i1)
 
+    def value(self, sum: Sum) -> Value:
+        """The sum, an i64."""
+        above, below = self._sides(sum)
+        value = self._total(above)
+        return self._op("arith.subi", value, self._total(below)) if below else value
+
     def _sides(self, sum: Sum) -> tuple[list[Term], list[Term]]:
         """Two lists of terms whose difference the sum is, all with positive factors."""
         sides: tuple[list[Term], list[Term]] = ([], [])
@@ -50,11 +56,6 @@ class GuardOps:
             sides[factor < 0].append((abs(factor), part))
         return sides
 
-    def _value(self, sum: Sum) -> Value:
-        above, below = self._sides(sum)
-        value = self._total(above)
-        return self._op("arith.subi", value, self._total(below)) if below else value
-
     def _total(self, terms: list[Term]) -> Value:
         return self._joined("arith.addi", [self._times(*term) for term in terms], 0)
 
@@ -63,11 +64,11 @@ class GuardOps:
             return self._constant(factor)
         if isinstance(part, Extreme):
             a, b = part.among
-            value = self._op("arith.minsi" if part.sign < 0 else "arith.maxsi", self._value(a), self._value(b))
+            value = self._op("arith.minsi" if part.sign < 0 else "arith.maxsi", self.value(a), self.value(b))
         elif isinstance(part, Remainder):
-            value = self._remainder(self._value(part.of), part.divisor)
+            value = self._remainder(self.value(part.of), part.divisor)
         else:
-            factors = map(self._value, part) if isinstance(part, Scaled) else map(self._symbol, part)
+            factors = map(self.value, part) if isinstance(part, Scaled) else map(self._symbol, part)
             value = self._joined("arith.muli", list(factors), 1)
         return value if factor == 1 else self._op("arith.muli", value, self._constant(factor))
 

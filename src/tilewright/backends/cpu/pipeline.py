@@ -36,6 +36,7 @@ from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
 from tilewright.backends.cpu.join_rows import join_rows
 from tilewright.backends.cpu.keep_lanes import keep_lanes
+from tilewright.backends.cpu.keep_panels import keep_panels
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
@@ -98,6 +99,7 @@ def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target:
         debug_info=options.debug_info,
         polled=LOOPS if options.interruptible else UNBOUNDED_LOOPS,
     )
+    metadata["scratch_bytes"] = max(metadata["scratch_bytes"], arena_bytes(module))  # passes on loops have buffers, too
     return launch_facts.text_of(metadata) + text
 
 
@@ -195,6 +197,11 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
             "copy_elision",
             partial(copy_elision, target=target),
             "once it is known how much of its operands a product reads",
+        ),
+        Pass(
+            "keep_panels",
+            partial(keep_panels, target=target),
+            "once products say where they read, while nests say where they store: the next program packs less",
         ),
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),

@@ -13,9 +13,11 @@ apart share one set of the L1 cache, which holds 8 of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
@@ -31,6 +33,10 @@ from tilewright.ir.types import FloatType, Type
 
 WAYS = 8
 """Rows of B on one set of the L1 cache from which on they push each other out of it."""
+
+
+Kept: TypeAlias = tuple[Value, Value]
+"""An address at which a packed B is kept, and an i1 that says whether it is there."""
 
 
 def dot_workspace_bytes(spec: DotSpec, target: Target) -> int:
@@ -52,6 +58,7 @@ def lower_dot(
     c: Value,
     workspace: Value,
     *,
+    kept: Kept | None = None,
     prefetch: Sequence[Prefetch] = (),
 ) -> None:
     """Build the loops for C (+)= A·B.
@@ -65,6 +72,7 @@ def lower_dot(
         spec: extents, types and order of the tiles.
         a, b, c: addresses of the tiles, as pointers to bytes.
         workspace: address of `dot_workspace_bytes` bytes; not used when those are 0.
+        kept: where the packed B goes instead, and whether it is there already, from a product with the same numbers.
         prefetch: memory that will be read next, fetched little by little along the way.
 
     Raises:
@@ -75,7 +83,7 @@ def lower_dot(
         _number_by_number(ops, spec, a, b, c, fused=target.has_fma)
         return
     rows = _rows(ops, target, plan, a, workspace)
-    panels = _panels(ops, target, plan, b, workspace)
+    panels = _panels(ops, target, plan, b, (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept)
     if spec.rows is None or not plan.expects_few_rows:
         _blocks(ops, plan, rows, panels, c, prefetch)
         return
@@ -106,8 +114,24 @@ def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Val
     return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
 
 
-def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: Value) -> Callable[[Offset], Panel]:
-    """B in the order of the micro-kernel, packed if need be: where panel number … lies."""
+def kept_bytes(spec: DotSpec, target: Target) -> int:
+    """Bytes that the packed B of a product takes; 0 where it is not worth keeping.
+
+    Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache.
+    """
+    plan = plan_of(spec, target)
+    is_slow = plan is not None and plan.packs_b and (spec.b_transposed or plan.by.group == 1)
+    return plan.panels * plan.panel_step if plan and is_slow else 0
+
+
+def _panels(
+    ops: LoopBuilder, target: Target, plan: Plan, b: Value, packed: tuple[Value, Value | None]
+) -> Callable[[Offset], Panel]:
+    """B in the order of the micro-kernel, packed if need be: where panel number … lies.
+
+    Args:
+        packed: where B goes, and an i1 whether it is there already; None: it is not.
+    """
     spec, by, shape = plan.spec, plan.by, plan.shape
     stride = times(ops, spec.b_stride, by.element_bytes)
     along = stride if spec.b_transposed else times(ops, spec.b_step, by.element_bytes)
@@ -115,7 +139,7 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
     if not plan.packs_b:
         return lambda p: Panel(behind(ops, b, p, width), stride)
 
-    space = behind(ops, workspace, plan.a_bytes)
+    space, is_there = packed
     sums_at = plan.panel_bytes if by.biased else None
     into = Packed(
         pointer=space,
@@ -128,15 +152,12 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
     )
     place: tuple[Value, Offset, Offset] = space, plan.panel_step, shape.columns * by.word_bytes
     pays_off = _packing_pays_off(ops, plan) if plan.reads_vectors else None
-    if spec.b_transposed:
-        transpose_words(ops, by, b, into, target=target, row_bytes=stride)
-    elif by.group > 1:
-        interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
-    elif pays_off is None:
-        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+    if pays_off is None:
+        with _unless(ops, is_there):
+            _pack(ops, target, plan, b, into, stride)
     else:
-        with ops.branch(pays_off) as branch, branch.then():
-            copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+        with ops.branch(pays_off) as branch, branch.then(), _unless(ops, is_there):
+            _pack(ops, target, plan, b, into, stride)
         places = zip(place[1:], (shape.columns * by.element_bytes, stride), strict=True)
         between, step = (branch.join(ops.number(packed), ops.number(there)) for packed, there in places)
         place = branch.join(space, b), between, step
@@ -148,6 +169,27 @@ def _panels(ops: LoopBuilder, target: Target, plan: Plan, b: Value, workspace: V
         return Panel(pointer, step_bytes, sums)
 
     return panel
+
+
+@contextmanager
+def _unless(ops: LoopBuilder, condition: Value | None) -> Iterator[None]:
+    """Let ops be executed where `condition` does not hold; None: always."""
+    if condition is None:
+        yield
+    else:
+        with ops.branch(condition) as branch, branch.otherwise():
+            yield
+
+
+def _pack(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, stride: Offset) -> None:
+    """Bring B, whose rows lie `stride` bytes apart, into the order of the micro-kernel."""
+    spec, by = plan.spec, plan.by
+    if spec.b_transposed:
+        transpose_words(ops, by, b, into, target=target, row_bytes=stride)
+    elif by.group > 1:
+        interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
+    else:
+        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:

@@ -1,0 +1,305 @@
+"""The packed B of a loop of products stays where it is for the next programs that multiply by the same matrix.
+
+    scf.for %k = … {                          scf.for %k = … {
+      "cpu.matmul"(%a, %b, %c, …)        →      %kept = … the key of this turn is %b, %stride, …
+    }                                           "cpu.matmul"(%a, %b, %c, …, %panels, %kept) <{keeps = true}>
+                                                scf.if not %kept { … the key becomes %b, %stride, … }
+                                              }
+
+Each turn has a slot for its panels, and a key beside it: the address of B, and all numbers that packing depends on. A
+turn whose key is the same packs nothing, and the slot of the next turn is asked for instead of that turn's B. Turns
+behind the last slot, those whose B was copied, and those behind a turn without a key have a slot without one.
+
+What the function stores is compared with the range of addresses that all panels come from: if they have bytes in
+common, no key counts any more, and so it is before the first program that a thread runs of a launch. The pass leaves
+functions alone that write memory in any other way, or read what others may have written meanwhile.
+
+Where programs do not share B, slots only take room in caches: once more turns in a row than twice the slots found no
+key, all panels go to the slot without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
+from tilewright.analysis.memory_accesses import MemoryAccesses
+from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
+from tilewright.backends.cpu.dot.lower import kept_bytes
+from tilewright.backends.cpu.dot_spec import spec_of_matmul
+from tilewright.backends.cpu.guard_ops import GuardOps
+from tilewright.backends.cpu.loop_builder import LoopBuilder, known
+from tilewright.backends.llvm.machine import Target
+from tilewright.dialects.cpu import Alloc, Clip, GuardedStore, Matmul, Nest, Write, buffer_type
+from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import Effect
+from tilewright.ir.types import TensorType, i1, i8, i64
+from tilewright.transforms.functions import functions_of
+
+LOW, HIGH, TURNS, MISSES, KEYS = 0, 8, 16, 24, 64
+"""Places in the state of a product, in bytes: the ends of the range that panels come from, the number of turns that
+have keys, that of turns in a row that found none, and the first key."""
+KEY_BYTES = 64
+"""Distance of keys: an address and up to five numbers."""
+MIN_SLOTS, MAX_SLOTS = 2, 64
+"""The least and the greatest number of turns that have a slot."""
+MIN_BYTES = 4096
+"""Min size of packed panels, in bytes: to pack less takes hardly longer than to look for the key."""
+
+
+class _Product(NamedTuple):
+    """A product in a loop: the turn that it belongs to is counted, and its B may be read where it lies.
+
+    Attributes:
+        loop: the loop around, whose body the product stands in.
+        op: the product.
+        in_place: an i1, whether B is read where the program's data lies; None: always.
+        bytes: what its packed B takes.
+    """
+
+    loop: For
+    op: Matmul
+    in_place: Value | None
+    bytes: int
+
+
+class _Written(NamedTuple):
+    """A nest that stores, and the addresses between which one of its stores does."""
+
+    nest: Nest
+    low: Sum
+    high: Sum
+
+
+def keep_panels(module: Op, target: Target) -> bool:
+    """Let products of `module` (vector loops) keep their packed B; returns whether one does."""
+    functions = functions_of(module)
+    if len(functions) != 1:
+        return False
+    (function,) = functions
+    products = list(_products(function, target))
+    written = _written(function) if products else None
+    if written is None:
+        return False
+    room = target.costs.near_caches // len(products)
+    kept = [product for product in products if room // product.bytes >= MIN_SLOTS]
+    for product in kept:
+        _Keeper(function, product, min(room // product.bytes, MAX_SLOTS), arena_bytes(module)).keep(written)
+    return bool(kept)
+
+
+def _products(function: Func, target: Target) -> Iterator[_Product]:
+    """The products whose B can be kept."""
+    for op in function.ops_of(Matmul):
+        loop, size = op.parent, kept_bytes(spec_of_matmul(op)[0], target)
+        if isinstance(loop, For) and (known(loop.step) or 0) > 0 and size >= MIN_BYTES:
+            place = _place(op.b, function)
+            if place is not None:
+                yield _Product(loop, op, *place, size)
+
+
+def _place(b: Value, function: Func) -> tuple[Value | None] | None:
+    """Whether B is read where the program's data lies: a condition, or always. None: it never is, or nobody knows."""
+    op = b.op
+    if isinstance(op, If) and len(op.arms) == 2:
+        there, copy = (arm.block.terminator.operands[op.results.index(b)] for arm in op.arms)
+        is_either = _root(there) in function.body.args and isinstance(_root(copy).op, Alloc)
+        return (op.condition,) if is_either else None
+    return (None,) if _root(b) in function.body.args else None
+
+
+def _root(pointer: Value) -> Value:
+    """The pointer that an address was computed from."""
+    op = pointer.op
+    if isinstance(op, AddPtr):
+        return _root(op.pointer)
+    return _root(op.operand) if isinstance(op, Bitcast) else pointer
+
+
+def _written(function: Func) -> list[_Written] | None:
+    """The places that the function stores to; None if nobody knows them, or if others may write what it reads."""
+    found, accesses = list[_Written](), MemoryAccesses()
+    for op in function.walk():
+        if isinstance(op, (Store, GuardedStore)):
+            place = _range(op, accesses)
+            if place is None:
+                return None
+            found.append(place)
+        elif not _is_local(op):
+            return None
+    return found
+
+
+def _is_local(op: Op) -> bool:
+    """Whether `op` writes no memory but buffers, and no result of it says what others did."""
+    if isinstance(op, (Write, Clip, Matmul, Alloc)) or op.definition.terminator or op.definition.symbol:
+        return True
+    if isinstance(op, Load):
+        return not op.is_volatile
+    is_known = op.definition.effect_of is None and not isinstance(op, While)
+    return is_known and op.definition.effect in (Effect.NONE, Effect.READ, Effect.RECURSIVE)
+
+
+def _range(store: Store | GuardedStore, accesses: MemoryAccesses) -> _Written | None:
+    """The addresses between which a store in a nest writes; None if nobody knows them in front of the nest."""
+    nest = store.parent
+    if not isinstance(nest, Nest) or nest.programs is not None:
+        return None
+    access = accesses.of(store)
+    extent = access.lanes.extent
+    if extent is None:
+        return None
+    low, high = plus(access.start, extent.low), plus(access.start, extent.high)
+    sources = [value for sum in (low, high) for value in _sources(sum)]
+    inside = any(value.op is not None and value.op.block is nest.body for value in sources)
+    return None if inside else _Written(nest, low, high)
+
+
+def _sources(sum: Sum) -> Iterator[Value]:
+    """The values that a sum is made of."""
+    for monomial in sum.terms:
+        yield from (symbol.source for symbol in monomial)
+    for _, part in sum.parts:
+        for inner in _inner(part):
+            yield from _sources(inner)
+
+
+def _inner(part: Part) -> tuple[Sum, ...]:
+    """The sums that a part of a sum is made of."""
+    if isinstance(part, Extreme):
+        return part.among
+    return (part.left, part.right) if isinstance(part, Scaled) else (part.of,)
+
+
+@dataclass(frozen=True)
+class _Keeper:
+    """Writes what keeps the B of a product.
+
+    Attributes:
+        slots: the turns that have a key.
+        offset: where the arena is free.
+    """
+
+    function: Func
+    product: _Product
+    slots: int
+    offset: int
+
+    def keep(self, written: list[_Written]) -> None:
+        """Give the product its slots and keys, and let none count any more where it might not be true."""
+        b = LoopBuilder(Block(), entry=self.function.body)
+        b.location = self.product.op.location
+        state, panels = self._buffers(b)
+        for store in written:
+            self._forget_what_is_written(b, state, store)
+        self._turn(b, state, panels)
+
+    def _buffers(self, b: LoopBuilder) -> tuple[Value, Value]:
+        """The state and the panels, at the start of the function; the first program begins without keys."""
+        size = KEYS + self.slots * KEY_BYTES
+        start = next(op for op in self.function.body if not op.definition.constant)
+        with b.into(Block()):
+            state, panels = self._buffer(b, self.offset, size), self._buffer(b, self.offset + size, self._bytes)
+            with b.branch(b.emit("cpu.is_first", (), i1), unlikely=True) as branch, branch.then():
+                _forget(b, state)
+                b.store(b.constant(0, i64), state, MISSES, align=8)
+            self.function.body.splice(b.block, start)
+        return state, panels
+
+    @property
+    def _bytes(self) -> int:
+        return (self.slots + 1) * self.product.bytes
+
+    def _buffer(self, b: LoopBuilder, offset: int, size: int) -> Value:
+        attributes = {"offset": Number(offset, i64), "outlives": True}
+        return b.pointing(b.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)), attributes), i8)
+
+    def _forget_what_is_written(self, b: LoopBuilder, state: Value, written: _Written) -> None:
+        """In front of a nest that stores, compare where with the range that panels come from."""
+        writer = GuardOps(written.nest, {})
+        low, high = writer.value(written.low), writer.value(written.high)
+        assert written.nest.block is not None, "it stands in the function"
+        with b.into(Block()):
+            ends_behind = b.compare("slt", b.load(i64, state, LOW, align=8), high)
+            begins_before = b.compare("slt", low, b.load(i64, state, HIGH, align=8))
+            with b.branch(b.and_(ends_behind, begins_before), unlikely=True) as branch, branch.then():
+                _forget(b, state)
+            written.nest.block.splice(b.block, written.nest)
+
+    def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
+        """Look for the key of this turn in front of the product, and write it behind."""
+        loop, op, in_place, size = self.product
+        assert op.block is not None, "it stands in the loop"
+        with b.into(Block()):
+            count = b.sub(loop.induction_variable, loop.low)
+            turn = b.extend(b.udiv(count, loop.step), i64, signed=False)
+            turns, misses = b.load(i64, state, TURNS, align=8), b.load(i64, state, MISSES, align=8)
+            follows = b.compare("sle", turn, b.smin(turns, self.slots - 1))
+            here = b.and_(follows, b.compare("sle", misses, 2 * self.slots))
+            here = here if in_place is None else b.and_(here, in_place)
+            slot = b.select(here, turn, self.slots)
+            key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), _key(b, op)
+            kept = b.and_(here, b.compare("slt", turn, turns))
+            for place, word in enumerate(words):
+                kept = b.and_(kept, b.compare("eq", b.load(i64, key, KEYS + 8 * place, align=8), word))
+            op.keep(b.offset(panels, b.mul(slot, size)), kept)
+            self._ask_for_panels(b, b.offset(panels, b.mul(b.add(slot, 1), size)), kept)
+            op.block.splice(b.block, op)
+        with b.into(Block()):
+            self._note(b, state, key, words, (turn, here, kept))
+            op.block.splice(b.block, op.next)
+
+    def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
+        """Let a product that asks for the next A and B ask for the panels that follow, where it finds its own."""
+        op = self.product.op
+        if len(op.soon) == 4:
+            *others, place, stride = op.operands
+            row = b.number(op.soon_extents[-1])
+            op.set_operands([*others, b.select(kept, following, place), b.select(kept, row, stride)])
+
+    def _note(
+        self, b: LoopBuilder, state: Value, key: Value, words: list[Value], found: tuple[Value, Value, Value]
+    ) -> None:
+        """Write down what a turn left in its slot."""
+        turn, here, kept = found
+        misses = b.add(b.load(i64, state, MISSES, align=8), 1)
+        b.store(b.select(kept, 0, misses), state, MISSES, align=8)
+        with b.branch(b.and_(here, b.xor(kept, 1))) as branch, branch.then():
+            turns = b.smax(b.load(i64, state, TURNS, align=8), b.add(turn, 1))
+            b.store(turns, state, TURNS, align=8)
+            for place, word in enumerate(words):
+                b.store(word, key, KEYS + 8 * place, align=8)
+            low, high = _ends(b, self.product.op, words[0])
+            b.store(b.smin(b.load(i64, state, LOW, align=8), low), state, LOW, align=8)
+            b.store(b.smax(b.load(i64, state, HIGH, align=8), high), state, HIGH, align=8)
+
+
+def _forget(b: LoopBuilder, state: Value) -> None:
+    """Let no key count any more."""
+    b.store(b.constant((1 << 63) - 1, i64), state, LOW, align=8)
+    b.store(b.constant(0, i64), state, HIGH, align=8)
+    b.store(b.constant(0, i64), state, TURNS, align=8)
+
+
+def _key(b: LoopBuilder, op: Matmul) -> list[Value]:
+    """All that the panels depend on, apart from memory, and that may differ from turn to turn."""
+    numbers = (op.b_stride, op.b_step, op.depth, op.rows, op.columns)
+    return [b.address(op.b), *(number for number in numbers if known(number) is None)]
+
+
+def _ends(b: LoopBuilder, op: Matmul, address: Value) -> tuple[Value, Value]:
+    """The addresses between which B lies."""
+    (_, n, k), size = op.shape, bytes_of(spec_of_matmul(op)[0].b_type)
+    rows, columns = (n, k) if op.b_transposed else (k, n)
+    spans = [b.mul(op.b_stride, (rows - 1) * size), b.mul(op.b_step, (columns - 1) * size)]
+    zero, low, high = b.number(0), address, b.add(address, size)
+    for span in spans:
+        low, high = b.add(low, b.smin(span, zero)), b.add(high, b.smax(span, zero))
+    return low, high

@@ -1,0 +1,219 @@
+"""Packed panels are kept for the next program only while B is what it was, and programs ask for the same of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.cpu.keep_panels import MAX_SLOTS, keep_panels
+from tilewright.backends.cpu.pipeline import loop_passes
+from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects.cpu import Matmul
+from tilewright.interpreter.machine import EXECUTORS
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.core import Op
+from tilewright.ir.parser import parse_module
+from tilewright.ir.pass_manager import run_passes
+from tilewright.transforms.functions import functions_of
+
+TARGET = host_target()
+RNG = np.random.default_rng(7)
+
+
+@tw.jit
+def tile_product(a, b, m, n, limit, K, b_row, b_column, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The sums of a tile of the product of A and B, both of which end at `limit` along K."""
+    k = tl.arange(0, BK)
+    a_places, b_places = a + m[:, None] * K + k[None, :], b + k[:, None] * b_row + n[None, :] * b_column
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, K, BK):
+        left = tl.load(a_places, mask=k[None, :] < limit - first, other=0)
+        total = tl.dot(left, tl.load(b_places, mask=k[:, None] < limit - first, other=0), total, "ieee")
+        a_places += BK
+        b_places += BK * b_row
+    return total
+
+
+@tw.jit
+def product(
+    a, b, c, M, N, K, b_row, b_column, c_row, shorter, WAY: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
+):
+    """`WAY`: which tiles follow one another, those of a column ("down" or "up") or those of a row.
+
+    Along K the product ends `shorter` numbers earlier for each tile of rows behind.
+    """
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    program = tl.program_id(0)
+    tile_m, tile_n = program % tiles_m, program // tiles_m
+    if WAY == "up":
+        tile_m = tiles_m - 1 - tile_m
+    if WAY == "row":
+        tile_m, tile_n = program // tiles_n, program % tiles_n
+    m, n = tile_m * BM + tl.arange(0, BM), tile_n * BN + tl.arange(0, BN)
+    limit = K - shorter * (tiles_m - 1 - tile_m)
+    total = tile_product(a, b, m, n, limit, K, b_row, b_column, BM, BN, 32)
+    tl.store(c + m[:, None] * c_row + n[None, :], total, mask=(m < M)[:, None] & (n < N)[None, :])
+
+
+@tw.jit
+def counting(a, b, c, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, HOW: tl.constexpr):
+    """Before it multiplies, each program adds 1 to B, which lies by columns."""
+    m, n, k = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, K)
+    places = b + n[:, None] * K + k[None, :]
+    if HOW == "store":
+        tl.store(places, tl.load(places) + 1)
+    if HOW == "atomic":
+        tl.atomic_add(places, 1.0)
+    if HOW == "anywhere":
+        tl.store(b + tl.load(places).to(tl.int32), 1.0)
+    total = tile_product(a, b, m, n, K, K, 1, K, BM, BN, 32)
+    if HOW == "volatile":
+        total += tl.load(a, volatile=True)
+    tl.store(c + m[:, None] * BN + n[None, :], total)
+
+
+def lowered(kernel: Any) -> Op:
+    """The loops of a compiled kernel in front of the pass."""
+    module = parse_module(kernel.asm["ttcir"])
+    names = [step.name for step in loop_passes(TARGET)]
+    run_passes(module, loop_passes(TARGET)[: names.index("keep_panels")])
+    return module
+
+
+def launch(a: Any, b: Any, c: Any, *, shorter: int = 0, way: str = "down", tile: tuple[int, int] = (64, 64)) -> Any:
+    """Launch `product` on one thread; the arrays are matrices with any strides."""
+    (m, k), n = a.shape, b.shape[1]
+    strides = [step // 4 for step in (*b.strides, c.strides[0])]
+    programs = -(-m // tile[0]) * -(-n // tile[1])
+    return product[(programs,)](a, b, c, m, n, k, *strides, shorter, way, *tile, num_threads=1)
+
+
+def matrix(rows: int, columns: int) -> np.ndarray:
+    return RNG.integers(-9, 9, (rows, columns)).astype(np.float32)
+
+
+def choosing(rows: int, columns: int) -> np.ndarray:
+    """A matrix by which a product takes rows of the other one: numbers do not grow when products are multiplied."""
+    return np.eye(columns, dtype=np.float32)[RNG.integers(0, columns, rows)]
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """For each product that `run_ir` executes, the address of its panels, and whether they are there."""
+    found, execute = list[tuple[int, bool]](), EXECUTORS["cpu.matmul"]
+
+    def note(machine: Any, op: Any, *operands: Any) -> Any:
+        found.append((int(operands[11]), bool(operands[12])))
+        return execute(machine, op, *operands)
+
+    monkeypatch.setitem(EXECUTORS, "cpu.matmul", note)
+    return found
+
+
+def run(a: Any, b: Any, way: str) -> None:
+    """Execute the products of all programs by `run_ir`; B lies by columns."""
+    (m, k), n = a.shape, b.shape[1]
+    out, programs = np.zeros((m, n), np.float32), (m // 64) * (n // 64)
+    module = lowered(launch(a, b, np.zeros_like(out), way=way))
+    assert keep_panels(module, TARGET)
+    given = {"a": a, "b": b.T, "c": out, "M": m, "N": n, "K": k, "b_column": k, "c_row": n, "shorter": 0}
+    parameters = functions_of(module)[0].body.args
+    run_ir(module, [given[parameter.name or ""] for parameter in parameters], (programs,))
+    assert (out == a @ b).all()
+
+
+def test_programs_that_share_b_find_its_panels(found: list[tuple[int, bool]]) -> None:
+    run(matrix(192, 64), matrix(128, 64).T, "down")
+    assert [kept for _, kept in found] == 2 * ([False] * 2 + [True] * 4)
+
+
+def test_programs_that_share_nothing_use_one_slot_in_the_end(found: list[tuple[int, bool]]) -> None:
+    run(matrix(64, 64), matrix(64 * (MAX_SLOTS + 8), 64).T, "row")
+    places, searched = [place for place, _ in found], 2 * MAX_SLOTS + 1
+    assert len(set(places[:searched])) == 2
+    assert len(set(places[searched:])) == 1
+    assert places[-1] > max(places[:searched])
+
+
+@pytest.mark.parametrize("way", ["down", "up", "row"])
+def test_every_order_of_programs(way: str) -> None:
+    """By rows no program finds panels, until it is not worth to look for them."""
+    a, b = matrix(200, 32 * 12), matrix(64 * 12 - 3, 32 * 12).T
+    c = np.zeros((200, b.shape[1]), np.float32)
+    launch(a, b, c, way=way)
+    assert (c == a @ b).all()
+
+
+def test_more_turns_than_slots() -> None:
+    a, b = matrix(192, 32 * (MAX_SLOTS + 5)), matrix(64, 32 * (MAX_SLOTS + 5)).T
+    c = np.zeros((192, 64), np.float32)
+    launch(a, b, c)
+    assert (c == a @ b).all()
+
+
+@pytest.mark.parametrize("forwards", [True, False])
+@pytest.mark.parametrize("start", [0, 100, 64 * 64, 64 * 64 + 60, 2 * 64 * 64 - 10])
+def test_a_product_that_is_stored_over_b(start: int, forwards: bool) -> None:
+    """Each program sees what the programs before it left of B, be its columns in ascending or descending order."""
+    memory = RNG.integers(-9, 9, 5 * 64 * 64).astype(np.float32)
+    expected, a = memory.copy(), choosing(256, 64)
+
+    def arrays(of: Any) -> tuple[Any, Any]:
+        columns = of[start : start + 64 * 64].reshape(64, 64)
+        return columns[:: 1 if forwards else -1].T, of[: 256 * 64].reshape(256, 64)
+
+    kernel = launch(a, *arrays(memory))
+    b, c = arrays(expected)
+    for first in range(0, 256, 64):
+        c[first : first + 64] = a[first : first + 64] @ b.copy()
+    assert (memory == expected).all()
+    assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
+
+
+def test_programs_that_change_b_before_they_read_it() -> None:
+    a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
+    expected = [a[64 * p : 64 * p + 64] @ (b.T + p + 1) for p in range(3)]
+    kernel = counting[(3,)](a, b, c, 64, 64, 64, "store", num_threads=1)
+    assert (c == np.concatenate(expected)).all()
+    assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
+
+
+@pytest.mark.parametrize("how", ["atomic", "anywhere", "volatile"])
+def test_what_others_may_write_is_read_anew(how: str) -> None:
+    a, b, c = matrix(64, 64), abs(matrix(64, 64)), np.zeros((64, 64), np.float32)
+    module = lowered(counting.warmup(a, b, c, 64, 64, 64, how, grid=(1,)))
+    assert not keep_panels(module, TARGET)
+    assert not any(op.keeps for op in module.ops_of(Matmul))
+
+
+def test_the_next_launch_reads_b_anew() -> None:
+    a, b, c = matrix(128, 64), matrix(64, 64).T, np.zeros((128, 64), np.float32)
+    for _ in range(3):
+        launch(a, b, c)
+        assert (c == a @ b).all()
+        b += 1
+
+
+def test_programs_with_few_rows_leave_nothing() -> None:
+    """Where only three rows count B is not packed, even if its rows collide in the cache."""
+    a, b = matrix(128 * 2 + 3, 64), matrix(64, 1024)
+    c = np.zeros((len(a), 1024), np.float32)
+    launch(a, b, c, way="up", tile=(128, 64))
+    assert (c == a @ b).all()
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_programs_that_end_elsewhere_along_k(way: str, transposed: bool) -> None:
+    a, b = matrix(128 * 3, 64), matrix(128, 64).T if transposed else matrix(64, 1024)[:, :128]
+    c = np.zeros((len(a), 128), np.float32)
+    launch(a, b, c, way=way, shorter=12, tile=(128, 64))
+    for tile in range(3):
+        rows, end = slice(128 * tile, 128 * tile + 128), 64 - 12 * (2 - tile)
+        assert (c[rows] == a[rows, :end] @ b[:end]).all(), tile
+
+
