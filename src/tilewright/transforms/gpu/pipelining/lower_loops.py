@@ -383,14 +383,13 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
 
 
 def _users(load: Load | DescriptorRead) -> set[Op | None]:
-    """The users of the tile of `load` in its block; a buffer that only takes it does not count, but its users do."""
-    block = load.block
+    """The ops of the block of `load` that use its tile; a buffer that only takes it does not count, but its users do."""
+    block, tile = load.block, load.result
     assert block is not None, "a load is in a loop"
     if not must_be_in_registers(load):
         (alloc,) = load.result.uses
-        if alloc.block is block:
-            return set(alloc.result.uses)
-    return {ancestor_in(user, block) for user in load.result.uses}
+        tile = alloc.results[0] if alloc.block is block else tile
+    return {ancestor_in(user, block) for user in tile.uses}
 
 
 def _allocate_barriers(loop: For, count: int) -> Value:
