@@ -383,7 +383,7 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
 
 
 def _users(load: Load | DescriptorRead) -> set[Op | None]:
-    """The ops of the block of `load` that use its tile; a buffer that only takes it does not count, but its users do."""
+    """The ops of the block of `load` that use its tile; a buffer that only takes it does not count, its users do."""
     block, tile = load.block, load.result
     assert block is not None, "a load is in a loop"
     if not must_be_in_registers(load):
