@@ -182,6 +182,55 @@ def test_a_scan_reads_the_totals_of_other_warps_when_it_needs_them() -> None:
 
 
 @tilewright.jit
+def with_more(mean, square, weight, other_mean, other_square, other_weight):
+    total = weight + other_weight
+    share = tl.where(total == 0, 0.0, other_weight / total)
+    step = other_mean - mean
+    return mean + step * share, square + other_square + step * step * weight * share, total
+
+
+@tilewright.jit
+def mean_and_variance(out, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    v = tl.load(x + rows[:, None] * COLUMNS + columns)
+    mean, square, weight = tl.reduce((v, tl.zeros_like(v), tl.full((ROWS, COLUMNS), 1, tl.float32)), 1, with_more)
+    tl.store(out + rows, mean)
+    tl.store(out + ROWS + rows, square / weight)
+
+
+@pytest.mark.parametrize("shape", [(1, 1024), (8, 256)])
+def test_lanes_agree_on_means_whose_roundings_depend_on_the_order(shape: tuple[int, int]) -> None:
+    """Each lane stores for the other warps what it has: the simulator reports values that differ."""
+    x = draw(shape, "f4")
+    out, _ = run(mean_and_variance, (1,), np.zeros((2, shape[0]), "f4"), x, ROWS=shape[0], COLUMNS=shape[1])
+    np.testing.assert_allclose(out, [x.mean(1), x.var(1)], rtol=1e-5, atol=1e-6)
+
+
+@tilewright.jit
+def places_of_largest(out, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.arange(0, ROWS)
+    v = tl.load(x + rows[:, None] * COLUMNS + tl.arange(0, COLUMNS))
+    tl.store(out + rows, tl.argmax(v, 1))
+
+
+def test_lanes_agree_on_the_place_of_the_largest_where_there_are_nans() -> None:
+    x = draw((4, 512), "f4")
+    x[1:, ::3] = np.nan
+    out, _ = run(places_of_largest, (1,), np.zeros(4, "i4"), x, ROWS=4, COLUMNS=512)
+    assert out[0] == x[0].argmax()
+
+
+def test_integers_are_compared_without_a_further_shuffle() -> None:
+    def shuffles(dtype: str) -> int:
+        x = np.zeros((4, 512), dtype)
+        kernel = compiled(places_of_largest, [np.zeros(4, "i4"), x], ROWS=4, COLUMNS=512, num_warps=1)
+        return count(kernel.asm["ptx"], "shfl.sync.idx")
+
+    assert shuffles("i4") == 0
+    assert shuffles("f4") > 0
+
+
+@tilewright.jit
 def bins(out, masked, x, BLOCK: tl.constexpr, COUNT: tl.constexpr):
     v = tl.load(x + tl.arange(0, BLOCK))
     tl.store(out + tl.arange(0, COUNT), tl.histogram(v, COUNT))

@@ -100,6 +100,35 @@ def test_pipelined_products(capability: int, block: tuple[int, int, int], warps:
     np.testing.assert_allclose(found, a.astype("f4") @ b.astype("f4"), atol=0.03)
 
 
+@tilewright.jit
+def product_with_odd_steps_twice(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        x = left.load([0, k])
+        if k // BK % 2 == 1:
+            total = tl.dot(x, right.load([0, k]).T, total)
+        total = tl.dot(x, right.load([0, k]).T, total)
+    out.store([0, 0], total)
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_branch_that_reads_a_copy_waits_for_it(stages: int, capability: int) -> None:
+    """The copy behind the branch has a barrier of its own: one for both would be waited for behind the branch."""
+    m, n, k, block = 64, 64, 320, 64
+    random = np.random.default_rng(5)
+    a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k)))
+    arguments = [a, b, np.zeros((m, n), np.float32), m, n, k]
+    constants = {"BM": m, "BN": n, "BK": block, "num_stages": stages}
+    kernel = compiled(product_with_odd_steps_twice, arguments, capability=capability, **constants)
+    left, right = (x.astype(np.float32).reshape(64, k // block, block) for x in (a, b))
+    left[:, 1::2] *= 2
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], np.einsum("isk,jsk->ij", left, right))
+
+
 @slow
 @pytest.mark.parametrize("capability", [90, 100])
 def test_products_whose_factors_other_blocks_have_are_refused(capability: int) -> None:

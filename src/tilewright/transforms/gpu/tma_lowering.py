@@ -150,21 +150,21 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
     Returns:
         the `ttg.local_load`, if there is one.
     """
-    read = None
-    users, layout = load.result.uses, buffer_type(buffer).encoding
-    allocs = [user for user in users if isinstance(user, LocalAlloc)]
+    read, layout = None, buffer_type(buffer).encoding
+    allocs = [user for user in load.result.uses if isinstance(user, LocalAlloc)]
     copies = [alloc for alloc in allocs if buffer_type(alloc.result).encoding == layout]
-    for copy in copies:
-        if len(copies) == 1 or not buffer_type(copy.result).mutable:
-            copy.replace([buffer])
-    if load.result.uses:
+    copies = [copy for copy in copies if len(copies) == 1 or not buffer_type(copy.result).mutable]
+    if any(user not in copies for user in load.result.uses):
         operands = [buffer] if token is None else [buffer, token]
         at = OpBuilder(before or load)
         at.location = load.location
         read = at.op("ttg.local_load", operands, (load.result.type,))
-        load.replace(read.results)
-    else:
+    for copy in copies:
+        copy.replace([buffer])
+    if read is None:
         load.erase()
+    else:
+        load.replace(read.results)
     retype_views(buffer)
     return read
 

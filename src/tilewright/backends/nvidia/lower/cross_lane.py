@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tilewright.analysis.reduction_plan import only_op
+from tilewright.analysis.order_of_elements import ordered_results
+from tilewright.analysis.reduction_plan import WARP, only_op
 from tilewright.backends.llvm.spelling import bits_of
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.backends.nvidia.lower.access_plan import diagonals
@@ -114,13 +115,14 @@ class Combination:
     def __init__(self, lowerer: Lowerer, op: Fold) -> None:
         self.lowerer, self.op = lowerer, op
         self.elements = [lowerer.element(value.type) for value in op.operands]
+        self._ordered = ordered_results(op)
 
     def __call__(self, first: Row, second: Row) -> Row:
         """`first` combined with `second`, in this order."""
         return self.lowerer.region_values(self.op.regions[0], [*first, *second])
 
     def between_lanes(self, own: Row, others: Row) -> Row:
-        """The combined row, the same in every lane, whichever of the two it had itself.
+        """The combined row, the same in every lane, whichever of the two it had itself (see also `agreed`).
 
         So nothing is fused: a product of this lane would lose its rounding, that of the other lane has it behind it.
         """
@@ -129,6 +131,17 @@ class Combination:
         found = self(own, others)
         w.fusion = fusion
         return found
+
+    def agreed(self, row: Row, masks: Sequence[int]) -> Row:
+        """The row of the first lane of those that differ in the bits `masks`, where the order of elements matters."""
+        if not masks or not self._ordered:
+            return row
+        lowerer, others = self.lowerer, WARP - 1 - sum(masks)
+        first = lowerer.once(("first lane", others), lambda: lowerer.w.emit(f"and i32 {lowerer.lane()}, {others}"))
+        return [
+            shuffled(lowerer, "idx", element, value, first) if number in self._ordered else value
+            for number, (element, value) in enumerate(zip(self.elements, row, strict=True))
+        ]
 
     def shuffled(self, row: Row, kind: str, lane: str | int) -> Row:
         """Another lane's row; see the function `shuffled`."""

@@ -4,6 +4,7 @@
 
 %v1 = fadd …                                     registers, neighbours first
 %v9 = llvm.nvvm.shfl.sync.bfly.i32 … 16          lanes, the highest bit first; or all at once by redux.sync
+%v21 = llvm.nvvm.shfl.sync.idx.i32 … %first      what depends on the order of two elements: the first lane's, for all
 store float …, ptr addrspace(3) …                one part of each warp
 barrier
 load <4 x i32> …                                 some parts, folded here; the others lanes fold: the shortest mix
@@ -154,7 +155,7 @@ def _folded_lanes(combine: Combination, rows: list[Row], fold: Fold) -> list[Row
     for place, row in found.items():
         for mask in fold.lanes:
             row = combine.between_lanes(row, combine.shuffled(row, "bfly", mask))
-        found[place] = row
+        found[place] = combine.agreed(row, fold.lanes)
     for register, lane in reversed(fold.halves) if fold.is_gathered else ():
         found = _gathered(combine, found, register, lane)
     return [found[place] for place in sorted(found)]

@@ -119,20 +119,22 @@ def _layout(load: Load) -> Encoding:
 
 
 def stages_ahead(op: Op, loop: For, schedule: Schedule) -> int:
-    """The number of steps between `op` and the first that uses its result."""
+    """The number of steps between `op` and the first that uses its result; and the last that reads its buffer."""
     users = dict.fromkeys(users_in(op, loop))
     for user in list(users):
         if isinstance(user, LocalAlloc):  # it will not be there any more
             users.update(dict.fromkeys(users_in(user, loop)))
     own = schedule.slots[op]
-    distances, waits = [], []
-    for user in users:
+
+    def distance(user: Op) -> int:
         slot = schedule.slots[user]
         # A user that comes later in the step reads after the next copy began.
-        distances.append(slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster))
-        if isinstance(user, WaitBarrier):
-            waits.append(slot.stage - own.stage)
-    return max(min(distances, default=0), *waits, 0)
+        return slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster)
+
+    waits = [schedule.slots[user].stage - own.stage for user in users if isinstance(user, WaitBarrier)]
+    kept = _kept_buffers(op) if isinstance(op, LOADS) else []
+    readers = [distance(user) for alloc in kept for user in users_in(alloc, loop)]
+    return max(min(map(distance, users), default=0), *readers, *waits, 0)
 
 
 def users_in(op: Op, loop: For) -> Iterator[Op]:
@@ -157,24 +159,24 @@ def users_in(op: Op, loop: For) -> Iterator[Op]:
 
 def must_be_in_registers(load: Load | DescriptorRead) -> bool:
     """Whether the users of `load` want more than a buffer that is as it was copied."""
+    return not has_one_use(load.result) or not _kept_buffers(load)
+
+
+def _kept_buffers(load: Load | DescriptorRead) -> list[LocalAlloc]:
+    """The buffers with the tile of `load` that may be as it was copied."""
     if isinstance(load, Load) and load.other is not None and not is_zero(load.other):
-        return True
-    if not has_one_use(load.result):
-        return True
-    (user,) = load.result.uses
-    if not isinstance(user, LocalAlloc):
-        return True
+        return []
+    allocs = [user for user in load.result.uses if isinstance(user, LocalAlloc)]
     if not isinstance(load, DescriptorRead) or not isinstance(load.result.type, TensorType):
-        return False
-    return buffer_layout(load.descriptor, load.result.type) is not encoding(buffer_type(user.result).encoding)
+        return allocs
+    layout = buffer_layout(load.descriptor, load.result.type)
+    return [alloc for alloc in allocs if encoding(buffer_type(alloc.result).encoding) is layout]
 
 
 def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
     """Whether a product that runs on reads the tile: it may still do so when the next step begins."""
-    if must_be_in_registers(load):
-        return False
-    (alloc,) = load.result.uses
-    return any(isinstance(user, WarpGroupDot) or runs_on(user) for user in users_through_views(alloc.result))
+    readers = (user for alloc in _kept_buffers(load) for user in users_through_views(alloc.result))
+    return any(isinstance(user, WarpGroupDot) or runs_on(user) for user in readers)
 
 
 def lower_loops(module: Op) -> bool:
@@ -385,14 +387,13 @@ def _groups(loads: Sequence[AsyncLoad], schedule: Schedule) -> list[list[AsyncLo
 
 
 def _users(load: Load | DescriptorRead) -> set[Op | None]:
-    """The users of the tile of `load` in its block; a buffer that only takes it does not count, but its users do."""
-    block = load.block
+    """The ops of the block of `load` that use its tile; a buffer that only takes it does not count, its users do."""
+    block, tile = load.block, load.result
     assert block is not None, "a load is in a loop"
     if not must_be_in_registers(load):
         (alloc,) = load.result.uses
-        if alloc.block is block:
-            return set(alloc.result.uses)
-    return {ancestor_in(user, block) for user in load.result.uses}
+        tile = alloc.results[0] if alloc.block is block else tile
+    return {ancestor_in(user, block) for user in tile.uses}
 
 
 def _copy_by_descriptor(

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.dialects.scf import For, If, Yield
+from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_shape import Reshape, Trans
 from tilewright.dialects.ttg_memory import MemDescIndex, MemDescReshape, MemDescSubslice, MemDescTrans
 from tilewright.dialects.ttg_program import ConvertLayout
@@ -34,6 +34,7 @@ from tilewright.layouts.encodings import NvidiaMma
 from tilewright.layouts.inference import split
 from tilewright.layouts.movement import Movement, movement
 from tilewright.transforms.carried_values import add_result
+from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.schedule import body_of
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_as
 from tilewright.transforms.matching import is_behind, is_inside, uses_of
@@ -152,10 +153,11 @@ def _wait_behind(op: Op, values: Sequence[Value], pendings: int) -> None:
     wait_for(OpBuilder.behind(op), values, pendings)
 
 
-def wait_for(writer: OpBuilder, values: Sequence[Value], pendings: int) -> None:
-    """Wait until at most `pendings` products run; the users behind the wait of `values` get what it gives."""
-    wait = writer.op("ttng.warp_group_dot_wait", (), (), {"pendings": Number(pendings, i32)})
-    _thread(typed(wait, WarpGroupDotWait), values)
+def wait_for(writer: OpBuilder, values: Sequence[Value], pendings: int) -> WarpGroupDotWait:
+    """Wait until at most `pendings` products run; the users behind the wait of `values` get what it gives, in order."""
+    wait = typed(writer.op("ttng.warp_group_dot_wait", (), (), {"pendings": Number(pendings, i32)}), WarpGroupDotWait)
+    _thread(wait, values)
+    return wait
 
 
 def _thread(wait: WarpGroupDotWait, values: Sequence[Value]) -> None:
@@ -200,15 +202,37 @@ def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
 
 
 def _wait_in_front_of_users(product: WarpGroupDot) -> None:
-    """Wait in every block in front of the first op that uses the result other than by adding to it."""
-    users: dict[Block, list[Op]] = {}
-    for user, index in uses_of(product.result):
-        accumulates = isinstance(user, WarpGroupDot) and index == 2
-        if user.block is not None and not isinstance(user, Yield) and not accumulates:
-            users.setdefault(user.block, []).append(user)
-    for block, others in users.items():
-        first = next(op for op in block if op in others)
-        wait_for(OpBuilder(first), [product.result], 0)
+    """Wait in every branch in front of the first op that uses the result other than by adding to it."""
+    assert product.block is not None, "the product is in a loop"
+    _wait_in_block(product.result, product.block)
+
+
+def _wait_in_block(value: Value, block: Block) -> Value:
+    """Wait in `block` for what `value` is the sum of; returns what it is at the end of the block."""
+    for op in block:
+        if isinstance(op, If):
+            value = _wait_in_arms(value, op)
+        elif not op.definition.terminator and any(_needs_end(inner, value) for inner in op.walk()):
+            return wait_for(OpBuilder(op), [value], 0).results[0]
+    return value
+
+
+def _needs_end(op: Op, value: Value) -> bool:
+    accumulated = (2,) if isinstance(op, WarpGroupDot) else ()
+    return any(operand is value and number not in accumulated for number, operand in enumerate(op.operands))
+
+
+def _wait_in_arms(value: Value, branch: If) -> Value:
+    """Wait in the arms of `branch`; behind it there is one value: nobody copies registers of running products."""
+    first, *others = [arm.block for arm in branch.arms]
+    ends = [_wait_in_block(value, block) for block in (first, *others)]
+    if all(end is value for end in ends):
+        return value
+    users = [user for user in value.uses if is_behind(user, branch)]
+    found = with_result(branch, first, ends[0], ends[1] if others else value)
+    for user in users:
+        user.set_operands([found if operand is value else operand for operand in user.operands])
+    return found
 
 
 def _overwrites_registers(product: WarpGroupDot, loop: For) -> bool:
