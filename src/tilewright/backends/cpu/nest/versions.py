@@ -1,0 +1,69 @@
+"""What the versions of loops rely on: lanes that a pass has named, told in front of the loop from the kernel's numbers.
+
+    "cpu.assume"(%on)        %on is `range < n`             n >= 64
+    "cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number
+    "cpu.assume"(%x)         %x is `a / s`                  2⁻¹²⁵ < |s| < 2¹²⁵, and it is a · (1 / s)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate, has_reciprocal
+from tilewright.backends.cpu.nest.integers import facts_of, new_period
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
+from tilewright.backends.cpu.nest.loads import is_on
+from tilewright.dialects.arith import Division
+from tilewright.dialects.cpu import Assume
+from tilewright.ir.core import Block, Value
+from tilewright.ir.types import f32
+
+Asked = tuple[Value, Index]
+
+
+def asked_by(assumed: Iterable[Assume], outer: Index) -> list[Asked]:
+    """What is assumed of a loop along lanes, and at which index; `outer` is that along the axes around."""
+    return [(op.value, at((*outer, LANE), op.axes)) for op in assumed]
+
+
+def at(index: Index, axes: Sequence[int | None]) -> Index:
+    """The index of a value that is asked for by these axes; None and -1 are axes of one element."""
+    return tuple(ZERO if axis is None or axis < 0 else index[axis] for axis in axes)
+
+
+def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
+    """Let the version `c.fast` rely on what is assumed, as far as that is known in front of it; returns the conditions.
+
+    Args:
+        c: the context, in front of the version.
+        assumed: masks, quotients and the like in program order, and the index of each.
+    """
+    assert c.fast is not None, "a version is being built"
+    b, extent, depth = c.b, c.extent, c.depth
+    c.depth = max(depth, c.fast.level)
+    with b.into(Block()):
+        for value, index in assumed:
+            along = [n for n, lane in zip(value.type.shape or (), index, strict=True) if lane is LANE]
+            c.extent = max(along, default=extent)
+            c.fast = c.fast._replace(facts=tuple(dict.fromkeys((*c.fast.facts, *_conditions(c, value, index)))))
+        for left in reversed(list(b.block)):
+            left.erase()
+    c.forget(c.depth)
+    c.extent, c.depth = extent, depth
+    return c.fast.facts
+
+
+def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
+    """The conditions under which lanes of `value` are as it is assumed; none where they cannot be told."""
+    op = value.op
+    if not isinstance(op, Division):
+        found = is_on(c, evaluate(c, value, index))
+        return [] if found is None else [found]
+    dividend, divisor = [evaluate(c, v, index) for v in op.operands]
+    if value.type.scalar is f32:
+        found = has_reciprocal(c, divisor)
+        return [] if found is None else [found]
+    is_cut = c.fast is not None and c.fast.period is not None
+    period = None if is_cut else new_period(c, dividend, divisor, value.type.scalar)
+    return [] if period is None else facts_of(c, period)
