@@ -38,7 +38,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import is_on, single_address
 from tilewright.backends.cpu.nest.versions import at, rely
 from tilewright.backends.cpu.next_turn import NextTurn
-from tilewright.backends.cpu.version_loops import quotients_of
+from tilewright.backends.cpu.version_loops import assumable_in
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
 from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
@@ -290,11 +290,12 @@ class _Tile:
         """The place of the tile in memory up to its end at `depth`, and the conditions; None if no condition helps."""
         c, place, mask = self.c, self.source.load.pointer, self.source.load.mask
         lines, conditions = list[tuple[Address, Affine]](), dict[Value, None]()
-        quotients = quotients_of(place)
+        assumable = assumable_in(place)
         for axis in (0, 1):
             index = self.source.line(axis)
-            c.extent, c.fast = self.extents[axis], Guarded(c.lane_level)
-            conditions |= dict.fromkeys(rely(c, [(v, at(index, tags)) for v, tags in quotients]))
+            c.extent = self.extents[axis]
+            c.begin(Guarded(c.lane_level))
+            conditions |= dict.fromkeys(rely(c, [(v, at(index, tags)) for v, tags in assumable]))
             lane = evaluate(c, place, index)
             if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
                 return None

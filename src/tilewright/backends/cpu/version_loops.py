@@ -88,12 +88,11 @@ def _named(nest: Nest, sinks: Sequence[Op], body: Block) -> list[Asked]:
     return sorted((key for key in found if key[0].op in place), key=lambda key: place[key[0].op])
 
 
-def quotients_of(value: Value) -> list[Asked]:
-    """The quotients and remainders that the tile `value` is computed from, in program order, by axes of the tile."""
+def assumable_in(value: Value) -> list[Asked]:
+    """Masks, quotients and the like that the tile `value` is computed from, in program order, by axes of the tile."""
     tags: Tags = tuple(range(len(value.type.shape or ())))
     assert value.op is not None, "it is computed"
-    asked = [(v, by) for op, by in _asked_from([(value.op, tags)]) if isinstance(op, Division) for v in _named_by(op)]
-    return asked[::-1]
+    return [(v, by) for op, by in _asked_from([(value.op, tags)]) for v in _named_by(op) if ELSEWHERE not in by][::-1]
 
 
 def operand_tags_of(op: Op, value: Value, tags: Tags) -> Tags:

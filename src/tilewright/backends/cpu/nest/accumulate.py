@@ -96,12 +96,12 @@ class AccumulateLoop:
         assumed = [op for op in self.op.body if isinstance(op, Assume)]
         if not assumed:
             return self._turn(carried)
-        outer, fast = c.fast, Block()
-        c.fast = Guarded(level + 1)
+        outer, fast = (c.fast, c.facts), Block()
+        c.begin(Guarded(level + 1))
         conditions = self._rely(assumed)
         with b.into(fast):
             values = self._turn(carried)
-        c.fast = outer
+        c.fast, c.facts = outer
         if not conditions:
             b.splice(fast)
             return values

@@ -63,16 +63,10 @@ class Period(NamedTuple):
 class Guarded(NamedTuple):
     """A version that relies on conditions: what is at `level` or deeper runs where they hold, and only there.
 
-    With a period, it is for its lanes, up to the least of some bounds.
-
-    Attributes:
-        level: the level at which the version begins.
-        facts: the conditions, each an i1; of lanes of a period also bounds, each an i64.
-        period: the period whose lanes the version is for.
+    With a period, it is for its lanes.
     """
 
     level: int
-    facts: tuple[Value, ...] = ()
     period: Period | None = None
 
 
@@ -92,7 +86,8 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
-        fast: the fast version that is being built, and what it relies on; None while a general version is built.
+        fast: the fast version that is being built; None while a general version is built.
+        facts: the conditions that it relies on, each an i1; of lanes of a period also bounds, each an i64.
         cut: the lanes of the chunk that count, where a fast version covers few of them.
         programs: the nest is for so many programs, whose rows continue one another.
         runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
@@ -117,6 +112,7 @@ class Context:
         self.depth = 0
         self.blocks: list[Block] = [builder.block]
         self.fast: Guarded | None = None
+        self.facts: tuple[Value, ...] = ()
         self.cut: ActiveLaneBound | None = None
         self.position: Scalar = 0
         self.active_lane_bound: Scalar | None = None
@@ -201,6 +197,12 @@ class Context:
     def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
         level = min(level_of(lane), self.depth)
         self._memos.setdefault((self.fast, self.lanes), {}).setdefault(level, {})[key] = lane
+
+    def begin(self, version: Guarded) -> None:
+        """Build a version, about which nothing is known yet."""
+        self.fast, self.facts = version, ()
+        for key in [key for key in self._memos if key[0] == version]:
+            del self._memos[key]
 
     def forget(self, level: int) -> None:
         """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""

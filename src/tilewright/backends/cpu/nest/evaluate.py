@@ -109,10 +109,10 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
 
     Triton's `/` on fp32 allows 2 ulp; `div_rn` is another op. A division takes five times as long as a product.
     """
-    if c.fast is None or not c.fast.facts or op.name != "arith.divf":
+    if c.fast is None or not c.facts or op.name != "arith.divf":
         return None
     dividend, divisor = operands
-    if has_reciprocal(c, divisor) not in c.fast.facts:
+    if has_reciprocal(c, divisor) not in c.facts:
         return None
     number, level = uniform(divisor)
     inverse = c.as_vector(Uniform(c.binary("arith.divf", c.b.constant(1.0, f32), number, f32, level), level), f32)

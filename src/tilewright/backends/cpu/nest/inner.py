@@ -62,7 +62,8 @@ class InnerLoop:
         """if <conditions>: fast loop, else: general loop; the general one alone where there are no conditions."""
         c, b = self.c, self.c.b
         fast, guarded = Block(), c.depth + 1
-        c.fast, c.depth, c.lane_level = Guarded(guarded), guarded, guarded + 1
+        c.depth, c.lane_level = guarded, guarded + 1
+        c.begin(Guarded(guarded))
         c.blocks.append(fast)
         conditions = rely(c, asked_by(self.assumed, self.outer))
         with b.into(fast):

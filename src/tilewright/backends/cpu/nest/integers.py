@@ -103,7 +103,7 @@ def facts_of(c: Context, period: Period) -> tuple[Value, Value]:
 
 def _period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
     """Where a range lies, if the version relies on that."""
-    if c.fast is None or not c.fast.facts or not isinstance(a, Affine) or not isinstance(b, Uniform):
+    if c.fast is None or not c.facts or not isinstance(a, Affine) or not isinstance(b, Uniform):
         return None
     found = c.fast.period
     if found is not None:
@@ -112,7 +112,7 @@ def _period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
     if max(a.level, b.level) >= c.fast.level:
         return None
     found = new_period(c, a, b, type)
-    return found if found is not None and set(facts_of(c, found)) <= set(c.fast.facts) else None
+    return found if found is not None and set(facts_of(c, found)) <= set(c.facts) else None
 
 
 def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:

@@ -43,7 +43,8 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    relies = c.fast is not None and (bool(rest and mask is None) or _is_told_by_facts(op.pointer))
+    may_rely = c.fast is not None and _is_single(place)
+    relies = may_rely and (bool(rest and mask is None) or _is_told_by_facts(op.pointer))
     in_runs = goes_in_runs(c, place, op.pointer)
     return read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, relies=relies)
 
@@ -71,7 +72,7 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
     """The mask; None when all lanes are on, or the version relies on that."""
     if c.fast is None:
         return mask
-    is_known = (isinstance(mask, Uniform) and mask.value == 1) or (c.fast.facts and is_on(c, mask) in c.fast.facts)
+    is_known = (isinstance(mask, Uniform) and mask.value == 1) or (c.facts and is_on(c, mask) in c.facts)
     return None if is_known else mask
 
 

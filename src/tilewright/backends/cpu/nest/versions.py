@@ -33,7 +33,7 @@ def at(index: Index, axes: Sequence[int | None]) -> Index:
 
 
 def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
-    """Let the version `c.fast` rely on what is assumed, as far as that is known in front of it; returns the conditions.
+    """Let the version that has begun rely on what is assumed, as far as that is known in front of it; returns the conditions.
 
     Args:
         c: the context, in front of the version.
@@ -46,12 +46,12 @@ def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
         for value, index in assumed:
             along = [n for n, lane in zip(value.type.shape or (), index, strict=True) if lane is LANE]
             c.extent = max(along, default=extent)
-            c.fast = c.fast._replace(facts=tuple(dict.fromkeys((*c.fast.facts, *_conditions(c, value, index)))))
+            c.facts = tuple(dict.fromkeys((*c.facts, *_conditions(c, value, index))))
         for left in reversed(list(b.block)):
             left.erase()
     c.forget(c.depth)
     c.extent, c.depth = extent, depth
-    return c.fast.facts
+    return c.facts
 
 
 def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
