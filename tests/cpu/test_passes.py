@@ -657,6 +657,7 @@ INPUTS = {
     "first_turn": PRODUCTS_IN_TURN,
     "copy_elision": PART_OF_A_PRODUCT,
     "redirect_stores": ROWS,
+    "version_loops": MASKED_SUM,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "expand_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),

@@ -290,7 +290,7 @@ class _Tile:
         """The place of the tile in memory up to its end at `depth`, and the conditions; None if no condition helps."""
         c, place, mask = self.c, self.source.load.pointer, self.source.load.mask
         lines, conditions = list[tuple[Address, Affine]](), dict[Value, None]()
-        assumable = assumable_in(place)
+        assumable = assumable_in(place, self.nest.body)
         for axis in (0, 1):
             index = self.source.line(axis)
             c.extent = self.extents[axis]

@@ -15,7 +15,7 @@ what depends on lanes that are loaded. A turn of a cpu.accumulate has two versio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tilewright.backends.cpu.alignment import ELSEWHERE, Tags, least_lanes, operand_tags
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, SINKS, is_tile
@@ -35,27 +35,29 @@ Asked = tuple[Value, Tags]
 """A value, and by which axes of the nest it is asked for."""
 
 _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui")
+"""Divisions of integers that take a range between two multiples to one number, or to another range."""
 
 
 def version_loops(module: Op) -> bool:
     """Say in the nests of `module` (ttcir) what versions of their loops rely on; returns whether there is anything."""
     nests = [op for op in module.ops_of(NestOp) if not op.optimize_size and not op.square]
-    return sum(_assumptions_of(Nest(nest)) for nest in nests if _may_assume(nest)) > 0
+    return sum(_assume_in(Nest(nest)) for nest in nests if any(_named_by(op) for op in _ops_of(nest))) > 0
 
 
-def _may_assume(nest: NestOp) -> bool:
-    return any(_named_by(op) for op in (*nest.body, *(op for a in nest.ops_of(Accumulate) for op in a.body)))
+def _ops_of(nest: NestOp) -> list[Op]:
+    """The ops of a nest, and those of its loops behind them."""
+    return [*nest.body, *(op for loop in nest.ops_of(Accumulate) for op in loop.body)]
 
 
-def _assumptions_of(nest: Nest) -> int:
+def _assume_in(nest: Nest) -> int:
+    """Put a cpu.assume into `nest` for all that its loops may rely on; returns their number."""
     count = 0
-    if nest.mode == "rows":
-        for phase, extent, sinks in nest.every_loop():
-            if not _is_one_shuffled(nest, extent) and not any(isinstance(sink, (Scan, *ATOMICS)) for sink in sinks):
-                count += _assume(nest.body, phase, extent, _named(nest, sinks, nest.body))
-    for op in nest.op.ops_of(Accumulate):
-        (sink,) = [v for v in op.results if is_tile(v)][:1]
-        count += _assume(op.body, 0, tile_type(sink).shape[-1], _named(nest, [op.body.terminator], op.body))
+    for phase, extent, sinks in nest.every_loop() if nest.mode == "rows" else ():
+        if not _is_one_shuffled(nest, extent) and not any(isinstance(sink, (Scan, *ATOMICS)) for sink in sinks):
+            count += _put(nest.body, phase, extent, _assumable(nest, sinks))
+    for loop in nest.op.ops_of(Accumulate):
+        tile = next(filter(is_tile, loop.results))
+        count += _put(loop.body, 0, tile_type(tile).shape[-1], _assumable(nest, [loop.body.terminator]))
     return count
 
 
@@ -64,40 +66,36 @@ def _is_one_shuffled(nest: Nest, extent: int) -> bool:
     return extent <= nest.op.lanes and least_lanes(nest.body) > 1
 
 
-def _assume(body: Block, phase: int, extent: int, named: Sequence[Asked]) -> int:
+def _put(body: Block, phase: int, extent: int, asked: Sequence[Asked]) -> int:
     """Put a cpu.assume at the end of `body` for each value; returns their number."""
-    for value, tags in named:
+    for value, tags in asked:
         axes = DenseArray(i64, tuple(-1 if tag is None else tag for tag in tags))
         attributes: dict[str, Attribute] = {"extent": Number(extent, i64), "phase": Number(phase, i64), "axes": axes}
-        assert value.op is not None
+        assert value.op is not None, "it is computed"
         body.insert(Op.create("cpu.assume", (value,), (), attributes, location=value.op.location), body.terminator)
-    return len(named)
+    return len(asked)
 
 
-def _named(nest: Nest, sinks: Sequence[Op], body: Block) -> list[Asked]:
-    """The values that a loop for `sinks` may rely on, in program order."""
-    lane = len(nest.outer)
-    found = dict.fromkeys(
-        (value, by)
-        for op, tags in _asked_by(sinks)
-        for value in _named_by(op)
-        for by in [tags if value in op.results else operand_tags_of(op, value, tags)]
-        if ELSEWHERE not in by and value.op is not None and _may_rely_on(value, by, lane)
-    )
-    place = {op: number for number, op in enumerate((*nest.body, *body))}
+def _assumable(nest: Nest, sinks: Sequence[Op]) -> list[Asked]:
+    """What a loop for `sinks` may rely on, in program order."""
+    lane, asked = len(nest.outer), list[tuple[Op, Tags]]()
+    for sink in sinks:
+        tags: Tags = tuple(range(max(len(v.type.shape or ()) for v in sink.operands)))
+        asked.append((sink, tags))
+        asked += _asked_by((v, tags) for v in sink.operands)
+    return [key for key in _in_order(asked, _ops_of(nest.op)) if _is_told(*key, lane)]
+
+
+def assumable_in(value: Value, ops: Iterable[Op]) -> list[Asked]:
+    """What may be assumed of how the tile `value` is computed by `ops`, in their order, by axes of the tile."""
+    return _in_order(_asked_by([(value, tuple(range(len(value.type.shape or ()))))]), ops)
+
+
+def _in_order(asked: Iterable[tuple[Op, Tags]], ops: Iterable[Op]) -> list[Asked]:
+    """The masks, quotients and the like that are named by ops which are asked for, in the order of `ops`."""
+    found = dict.fromkeys((v, tags) for op, tags in asked if ELSEWHERE not in tags for v in _named_by(op))
+    place: dict[Op | None, int] = {op: number for number, op in enumerate(ops)}
     return sorted((key for key in found if key[0].op in place), key=lambda key: place[key[0].op])
-
-
-def assumable_in(value: Value) -> list[Asked]:
-    """Masks, quotients and the like that the tile `value` is computed from, in program order, by axes of the tile."""
-    tags: Tags = tuple(range(len(value.type.shape or ())))
-    assert value.op is not None, "it is computed"
-    return [(v, by) for op, by in _asked_from([(value.op, tags)]) for v in _named_by(op) if ELSEWHERE not in by][::-1]
-
-
-def operand_tags_of(op: Op, value: Value, tags: Tags) -> Tags:
-    """By which axes `op` asks for its operand `value`."""
-    return tags if is_tile(value) else ()
 
 
 def _named_by(op: Op) -> list[Value]:
@@ -110,24 +108,16 @@ def _named_by(op: Op) -> list[Value]:
     return [op.result] if is_quotient and is_tile(op.result) else []
 
 
-def _asked_by(sinks: Sequence[Op]) -> Iterator[tuple[Op, Tags]]:
-    """The sinks and all ops that they are computed from, down to other sinks, and by which axes each is asked for."""
-    stack: list[tuple[Op, Tags]] = []
-    for sink in sinks:
-        tags = tuple(range(max(len(v.type.shape or ()) for v in sink.operands)))
-        yield sink, tags
-        stack += [(v.op, tags) for v in sink.operands if is_tile(v) and v.op is not None]
-    yield from _asked_from(stack)
-
-
-def _asked_from(stack: list[tuple[Op, Tags]]) -> Iterator[tuple[Op, Tags]]:
-    seen = set[tuple[Op, Tags]]()
+def _asked_by(asked: Iterable[Asked]) -> Iterator[tuple[Op, Tags]]:
+    """The ops that these values are computed from, down to sinks, and by which axes each is asked for."""
+    stack, seen = list(asked), set[Asked]()
     while stack:
-        key = op, tags = stack.pop()
-        if key not in seen and not isinstance(op, (*SINKS, Accumulate)):
+        key = value, tags = stack.pop()
+        op = value.op
+        if key not in seen and is_tile(value) and op is not None and not isinstance(op, (*SINKS, Accumulate)):
             seen.add(key)
-            yield key
-            stack += [(v.op, by) for v, by in _operands(op, tags) if is_tile(v) and v.op is not None]
+            yield op, tags
+            stack += _operands(op, tags)
 
 
 def _operands(op: Op, tags: Tags) -> list[Asked]:
@@ -141,25 +131,25 @@ def _operands(op: Op, tags: Tags) -> list[Asked]:
     return operand_tags(op, tags)
 
 
-def _may_rely_on(value: Value, tags: Tags, lane: int) -> bool:
-    """Whether numbers in front of the loop may tell what is assumed of `value`."""
+def _is_told(value: Value, tags: Tags, lane: int) -> bool:
+    """Whether numbers in front of the loop may tell what is assumed of `value`: no lane of it is loaded."""
     op = value.op
     if not isinstance(op, Division):
-        return _is_told(value, tags, lane)
-    told = op.operands if isinstance(value.type.scalar, IntType) else [op.rhs]
-    return lane in tags and all(_is_told(v, tags, lane) for v in told)
+        return not _is_loaded([(value, tags)], lane)
+    known = op.operands if isinstance(value.type.scalar, IntType) else [op.rhs]
+    return lane in tags and not _is_loaded([(v, tags) for v in known], lane)
 
 
-def _is_told(value: Value, tags: Tags, lane: int) -> bool:
-    """Whether no lane of `value` depends on lanes that are loaded."""
-    stack, seen = [(value, tags)], set[Asked]()
+def _is_loaded(asked: Iterable[Asked], lane: int) -> bool:
+    """Whether lanes of these values depend on lanes in memory, or on ones that are summed up."""
+    memory = (Load, Read, *SINKS, Accumulate)
+    stack, seen = list(asked), set[Asked]()
     while stack:
-        key = stack.pop()
-        op = key[0].op
-        if key in seen or op is None or not is_tile(key[0]) or lane not in key[1]:
-            continue
-        seen.add(key)
-        if isinstance(op, (Load, Read, *SINKS, Accumulate)):
-            return False
-        stack += operand_tags(op, key[1])
-    return True
+        key = value, tags = stack.pop()
+        op = value.op
+        if key not in seen and op is not None and is_tile(value) and lane in tags:
+            seen.add(key)
+            if isinstance(op, memory):
+                return True
+            stack += operand_tags(op, tags)
+    return False

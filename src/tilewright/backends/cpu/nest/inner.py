@@ -1,7 +1,7 @@
 """The inner loops of one phase: chunks of lanes (rows) or steps along the reduced axis (columns).
 
-Rows with masks come in two versions: a fast one for rows where all lanes are on, ranges do not wrap and so on, chosen
-by one scalar test in front of the loop, and a general one.
+A loop of which something is assumed comes in two versions: one that relies on that, chosen by a scalar test in front
+of the loop, and a general one.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def at(index: Index, axes: Sequence[int | None]) -> Index:
 
 
 def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
-    """Let the version that has begun rely on what is assumed, as far as that is known in front of it; returns the conditions.
+    """Let the version that has begun rely on what can be told in front of it; returns the conditions.
 
     Args:
         c: the context, in front of the version.
