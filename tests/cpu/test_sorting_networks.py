@@ -138,6 +138,26 @@ def test_buffers_of_loops_are_filled_anew() -> None:
     np.testing.assert_array_equal(out, expected + expected[::-1])
 
 
+@tw.jit
+def sorted_anew(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    rising = tl.sort(tl.load(x + i))
+    falling = tl.sort(rising, descending=True)
+    tl.store(out + i, rising)
+    tl.store(out + N + i, falling)
+    tl.store(out + 2 * N + i, tl.sort(falling + i * 3))
+
+
+def test_what_one_network_orders_another_orders_anew() -> None:
+    """The second network reads what the first one leaves, not the steps that it stands for."""
+    x = np.random.default_rng(3).permutation(64).astype(np.int32)
+    out = np.zeros(3 * 64, np.int32)
+    kernel = sorted_anew[(1,)](x, out, 64)
+    falling = np.sort(x)[::-1]
+    np.testing.assert_array_equal(out, [*np.sort(x), *falling, *np.sort(falling + np.arange(64) * 3)])
+    assert networks_of(kernel) == 3
+
+
 @pytest.mark.parametrize("lane_bits", [1, 2, 4, 6])
 @pytest.mark.parametrize("vector_bits", [2, 3, 5])
 def test_any_steps_in_any_order(lane_bits: int, vector_bits: int) -> None:

@@ -35,15 +35,20 @@ LESS = {"ogt": "olt", "sgt": "slt", "ugt": "ult"}
 
 
 class Exchange(NamedTuple):
-    """One step: `source` before it, `result` behind it, and the ops between."""
+    """One step: `partner` looks up what lies at the distance, `result` is behind the step, and its ops."""
 
-    source: Value
+    partner: Gather
     result: Value
     ops: tuple[Op, ...]
     distance: int
     turn: int
     is_descending: bool
     predicate: str
+
+    @property
+    def source(self) -> Value:
+        """The value before the step; another one, when the chain in front of it was replaced."""
+        return self.partner.source
 
 
 def find_networks(module: Op, target: Target) -> bool:
@@ -117,7 +122,7 @@ def _exchange(op: Select, partner: Gather, predicates: Sequence[str], made: Sequ
     is_row = axis == len(tile_type(source).shape) - 1 and source.type is op.result.type
     if not is_row or not is_power(distance) or turn & distance or (turn and not is_power(turn)):
         return None
-    return Exchange(source, op.result, tuple(made), distance, turn, is_descending, predicates[0])
+    return Exchange(partner, op.result, tuple(made), distance, turn, is_descending, predicates[0])
 
 
 def _bits(condition: Value, axis: int) -> tuple[int, bool] | None:
