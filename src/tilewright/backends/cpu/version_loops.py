@@ -34,9 +34,6 @@ from tilewright.ir.types import IntType, f32, i64
 Asked = tuple[Value, Tags]
 """A value, and by which axes of the nest it is asked for."""
 
-_DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui")
-"""Divisions of integers that take a range between two multiples to one number, or to another range."""
-
 
 def version_loops(module: Op) -> bool:
     """Say in the nests of `module` (ttcir) what versions of their loops rely on; returns whether there is anything."""
@@ -77,7 +74,7 @@ def _put(body: Block, phase: int, extent: int, asked: Sequence[Asked]) -> int:
 
 
 def _assumable(nest: Nest, sinks: Sequence[Op]) -> list[Asked]:
-    """What a loop for `sinks` may rely on, in program order."""
+    """The values that a loop for `sinks` may rely on, in program order."""
     lane, asked = len(nest.outer), list[tuple[Op, Tags]]()
     for sink in sinks:
         tags: Tags = tuple(range(max(len(v.type.shape or ()) for v in sink.operands)))
@@ -87,7 +84,7 @@ def _assumable(nest: Nest, sinks: Sequence[Op]) -> list[Asked]:
 
 
 def assumable_in(value: Value, ops: Iterable[Op]) -> list[Asked]:
-    """What may be assumed of how the tile `value` is computed by `ops`, in their order, by axes of the tile."""
+    """The values that a version may rely on where `ops` compute the tile `value`, in their order, by its axes."""
     return _in_order(_asked_by([(value, tuple(range(len(value.type.shape or ()))))]), ops)
 
 
@@ -104,8 +101,10 @@ def _named_by(op: Op) -> list[Value]:
         return [op.mask] if op.mask is not None and is_tile(op.mask) else []
     if isinstance(op, Select):
         return [op.condition] if is_tile(op.condition) and masks_memory(op.condition) else []
-    is_quotient = op.name in _DIVISIONS or (op.name == "arith.divf" and op.result.type.scalar is f32)
-    return [op.result] if is_quotient and is_tile(op.result) else []
+    if not isinstance(op, Division) or not is_tile(op.result):
+        return []
+    type = op.result.type.scalar
+    return [op.result] if isinstance(type, IntType) or (op.name == "arith.divf" and type is f32) else []
 
 
 def _asked_by(asked: Iterable[Asked]) -> Iterator[tuple[Op, Tags]]:

@@ -93,7 +93,7 @@ def new_period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
 
 
 def facts_of(c: Context, period: Period) -> tuple[Value, Value]:
-    """Under what conditions the whole tile lies in `period`: start % n + lanes ≤ n.
+    """The conditions under which the whole tile lies in `period`: start % n + lanes ≤ n.
 
     With `c.wraps`, all of it may lie in two, and lanes ≤ n.
     """

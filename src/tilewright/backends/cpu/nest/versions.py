@@ -1,4 +1,4 @@
-"""What the versions of loops rely on: lanes that a pass has named, told in front of the loop from the kernel's numbers.
+"""The conditions that versions of loops rely on: numbers in front of a loop tell lanes that a pass has named.
 
     "cpu.assume"(%on)        %on is `range < n`             n >= 64
     "cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number
@@ -20,10 +20,11 @@ from tilewright.ir.core import Block, Value
 from tilewright.ir.types import f32
 
 Asked = tuple[Value, Index]
+"""A value, and the index at which it is asked for."""
 
 
 def asked_by(assumed: Iterable[Assume], outer: Index) -> list[Asked]:
-    """What is assumed of a loop along lanes, and at which index; `outer` is that along the axes around."""
+    """The values of which a loop along lanes assumes something, with their indices; `outer` is that of axes around."""
     return [(op.value, at((*outer, LANE), op.axes)) for op in assumed]
 
 
