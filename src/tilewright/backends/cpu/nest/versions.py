@@ -65,6 +65,7 @@ def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
     if value.type.scalar is f32:
         found = has_reciprocal(c, divisor)
         return [] if found is None else [found]
-    is_cut = c.fast is not None and c.fast.period is not None
-    period = None if is_cut else new_period(c, dividend, divisor, value.type.scalar)
-    return [] if period is None else facts_of(c, period)
+    if c.fast is None or c.fast.period is not None:
+        return []
+    period = new_period(c, dividend, divisor, value.type.scalar)
+    return [] if period is None or period.level >= c.fast.level else facts_of(c, period)
