@@ -1,19 +1,22 @@
 """Models of torch: `backend="tilewright"` beside eager and beside Inductor's C++ back end, as ratios in one run.
 
     python bench/torch_models.py --threads 1 --only REGEX
-    python bench/torch_models.py --compile      # seconds from empty caches instead, a process for each figure
+    python bench/torch_models.py --compile      # CPU seconds of first steps instead, with empty caches and from them
     python bench/torch_models.py --launches     # microseconds of a launch in a graph, beside those of a call in C++
 
 A ratio is the other's time over ours: above 1, ours is faster. The three run in turns, and the tenth part of them that
 is fastest counts up to its slowest: on a machine with other work, medians tell how often that came between. With one
-thread, it is its CPU time that counts.
+thread, it is its CPU time that counts. Each first step has a process of its own, whose CPU time counts with that of the
+compilers and other programs that it starts; torch's imports before it do not count.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -21,11 +24,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch_networks import NETWORKS, SMALL, result
+
+import tilewright
 
 Step = Callable[[], Any]
 Made = tuple[nn.Module, tuple[torch.Tensor, ...], bool]
@@ -92,11 +98,13 @@ class ByPosition(nn.Module):
 
 def network(name: str, *, trained: bool) -> Made:
     """One of `torch_networks.py`; those of transformers need that package."""
-    size = replace(SMALL, length=16) if name == "lstm" else SMALL  # which is unrolled
+    size = replace(SMALL, length=16) if name == "lstm" else SMALL  # which may be unrolled
     model, inputs, _ = NETWORKS[name](size)
     return ByPosition(model.train(trained), tuple(inputs)), tuple(inputs.values()), trained
 
 
+UNROLLED = "unrolled"
+"""The end of the names of models that are compiled with `allow_rnn`; else torch leaves LSTMs out of graphs."""
 MODELS: dict[str, Callable[[], Made]] = {
     "layer norm, gelu": lambda: (nn.Sequential(nn.LayerNorm(1024), nn.GELU()), (normal(1024, 1024),), False),
     "rms norm, rope": lambda: (Rotary(), (normal(4, 256, 512),), False),
@@ -114,6 +122,8 @@ MODELS: dict[str, Callable[[], Made]] = {
     "pointwise chain": lambda: (Chain(), (normal(1 << 20), normal(1 << 20)), False),
     **{name: partial(network, name, trained=False) for name in NETWORKS},
     **{f"{name}, trained": partial(network, name, trained=True) for name in NETWORKS},
+    f"lstm, {UNROLLED}": partial(network, "lstm", trained=False),
+    f"lstm, trained, {UNROLLED}": partial(network, "lstm", trained=True),
 }
 
 
@@ -123,6 +133,12 @@ class Chain(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = torch.sigmoid(x) * y + torch.exp(-y.abs())
         return torch.where(z > 0.5, z * x, z - y).tanh()
+
+
+def model(name: str) -> Made:
+    """A model by its name, with torch set to compile it."""
+    torch._dynamo.config.allow_rnn = name.endswith(UNROLLED)
+    return MODELS[name]()
 
 
 def step_of(made: Made, backend: str) -> Step:
@@ -147,9 +163,13 @@ BACKENDS = ("eager", "inductor", "tilewright")
 def ratios(name: str) -> tuple[float, float, float]:
     """The times of eager and of the C++ back end over ours, and ours in microseconds."""
     torch.compiler.reset()
-    made = MODELS[name]()
+    made = model(name)
     eager, cpp, ours = times({backend: step_of(made, backend) for backend in BACKENDS})
     return eager / ours, cpp / ours, ours * 1e6
+
+
+SECONDS = 2.5
+"""Duration of the turns of one model."""
 
 
 def times(steps: dict[str, Step]) -> list[float]:
@@ -159,8 +179,8 @@ def times(steps: dict[str, Step]) -> list[float]:
     for step in steps.values():
         for _ in range(3):
             step()
-    start = time.perf_counter()
-    while time.perf_counter() - start < 2.5:
+    start = clock()
+    while clock() - start < SECONDS:
         for backend, step in steps.items():
             begin = clock()
             step()
@@ -183,19 +203,30 @@ def launch_microseconds(count: int = 32) -> float:
 
 
 def compile_seconds(name: str, backend: str, folder: str) -> float:
-    """The time of a first step in a process of its own, less torch's imports."""
+    """The CPU seconds of a first step in a process of its own."""
     command = [sys.executable, __file__, "--first-step", name, "--backend", backend]
-    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": folder}
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": folder, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
 def first_step(name: str, backend: str) -> None:
-    made = MODELS[name]()
+    made = model(name)
     torch.compile(lambda x: x, backend="eager")(torch.ones(1))  # imports Dynamo
-    start = time.perf_counter()
+    start = cpu_seconds()
     step_of(made, backend)()
-    print(time.perf_counter() - start)
+    print(cpu_seconds() - start)
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process and of those that it has started and waited for."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def write_bytecode() -> None:
+    """Let a checkout have what an installed package has: processes that find no bytecode compile all modules."""
+    compileall.compile_dir(Path(tilewright.__file__).parent, quiet=2)
 
 
 def main() -> None:
@@ -208,15 +239,15 @@ def main() -> None:
     parser.add_argument("--backend", default="tilewright", choices=BACKENDS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    torch._dynamo.config.allow_rnn = True  # an LSTM is compiled, too, unrolled
     if options.first_step:
         first_step(options.first_step, options.backend)
         return
     if options.launches:
         print(f"a launch: {launch_microseconds():.2f} us longer than in C++")
         return
+    write_bytecode()
     names = [name for name in MODELS if re.search(options.only, name)]
-    columns = "C++ empty, warm; ours empty, warm (s)" if options.compile else "eager, C++ over ours; us"
+    columns = "C++ empty, warm; ours empty, warm (CPU s)" if options.compile else "eager, C++ over ours; us"
     print(f"{'model':24s}{columns}")
     for name in names:
         if options.compile:

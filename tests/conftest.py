@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import difflib
 import gc
+import importlib
 import os
 import shutil
 import sys
@@ -120,6 +121,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         generators_of(module)
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(params=["numpy", pytest.param("torch", marks=pytest.mark.needs_torch)])
+def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
+    """Turns a NumPy array into an argument of a kernel: itself, or a torch tensor of the same memory."""
+    return np.asarray if request.param == "numpy" else importlib.import_module("torch").from_numpy
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ def check_all_passes(text: str, target: Target, trial: Trial) -> None:
     expected = trial.run(module)
     for step in trial.passes(target):
         step.function(module)
+    verify(module)
     difference = trial.differ(expected, trial.run(module))
     if difference:
         check_every_pass(text, target, trial)

@@ -87,7 +87,7 @@ def tilewright(
         set_num_threads(torch().get_num_threads())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
-    with whole_gradients(torch()) if on_cpus and has_fixed_sizes(inputs) else nullcontext():
+    with whole_gradients() if on_cpus and has_fixed_sizes(inputs) else nullcontext():
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
 

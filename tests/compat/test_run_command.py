@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.tools.main import main
 from tilewright.tools.run_command import PACKAGE_PATH, interpreter_flags
 
 KERNEL = """
@@ -73,9 +74,7 @@ def test_module_is_found_in_the_current_folder(tmp_path: Path) -> None:
     ("program", "status"),
     [
         ("raise SystemExit(3)", 3),
-        ("raise SystemExit('no')", 1),
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
-        ("pass", 0),
     ],
 )
 def test_exit_status_is_that_of_the_program(program: str, status: int, tmp_path: Path) -> None:
@@ -160,12 +159,18 @@ def test_earlier_entries_of_the_path_stay(tmp_path: Path) -> None:
     assert output(tmp_path, "program.py", PYTHONPATH="/some/folder") == ["/some/folder"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("-m",)])
-def test_nothing_to_run(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = run(tmp_path, *arguments)
+def test_nothing_to_run(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *arguments]) == 1
+    assert capsys.readouterr().err == "tilewright run needs a script, or -m and a module\n"
 
-    assert (done.returncode, done.stderr) == (1, "tilewright run needs a script, or -m and a module\n")
+
+@pytest.mark.spared
+def test_the_command_does_not_import_the_compiler() -> None:
+    code = "import sys; from tilewright.tools.main import main; main(['run']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "tilewright.tools.run_command" in done.stdout.split()
+    assert not {"tilewright.tools.explain", "tilewright.transforms.pipeline"} & set(done.stdout.split())
 
 
 @pytest.mark.slow

@@ -57,6 +57,47 @@ for backend in ("tilewright", "inductor"):
 """
 
 
+IN_THREADS = """
+import torch
+from threading import Event, Thread
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch._dispatch.python import enable_python_dispatcher
+import tilewright.torch_compile, torch._inductor.compile_fx
+from tilewright.compat.torch_layouts import whole_gradients
+
+def traced():
+    def gradient(x):
+        found = torch.nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
+        return torch.autograd.grad(found.sum(), x)
+    with enable_python_dispatcher():
+        text = make_fx(gradient)(torch.randn(2, 3, 8, 8, requires_grad=True)).code
+    return "upsample_bilinear2d_backward" in text
+
+inside, done = Event(), Event()
+found = []
+def other():
+    with whole_gradients():
+        inside.set()
+        done.wait()
+        found.append(traced())
+before = traced()
+thread = Thread(target=other)
+thread.start()
+inside.wait()
+print(before, traced())
+with whole_gradients():
+    done.set()
+    thread.join()
+    print(*found, traced())
+print(traced())
+"""
+
+
+def test_a_thread_that_traces_changes_nothing_for_another(run: Run) -> None:
+    """torch's table of operators changed while a graph was compiled: other threads' graphs came out otherwise, too."""
+    assert run(IN_THREADS) == ["False False", "True True", "False"]
+
+
 RELOADED = "from importlib import reload; reload(tilewright.torch_compile)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,9 +15,9 @@ import tilewright as tw
 import tilewright.language as tl
 from long_runs import LONG
 
-SIZES = (100, 200, 400, 800)
+SIZES = (100, 400, 800)
 MAX_GROWTH = 1.15
-"""Max growth of the work per op from one size to the next one, which has twice as many ops."""
+"""Max growth of the work per op when there are twice as many ops."""
 
 
 @tw.jit
@@ -138,7 +139,7 @@ def calls_during(work: Callable[[], Any]) -> tuple[int, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [SIZES[:3], pytest.param(SIZES, marks=LONG)], ids=str)
+@pytest.mark.parametrize("sizes", [SIZES[:2], pytest.param(SIZES, marks=LONG)], ids=str)
 @pytest.mark.parametrize("kernel", SHAPES, ids=lambda kernel: kernel.__name__)
 def test_work_per_op_does_not_grow(kernel: Any, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
@@ -149,5 +150,6 @@ def test_work_per_op_does_not_grow(kernel: Any, sizes: tuple[int, ...], monkeypa
         calls, compiled = calls_during(lambda size=size: kernel.warmup(x, x, 5, size, grid=(1,)))
         work[size] = [calls / size, compiled.asm["llir"].count("\n") / size]
     for small, large in pairwise(sizes):
+        growth = MAX_GROWTH ** math.log2(large / small)
         for before, after in zip(work[small], work[large], strict=True):
-            assert after <= MAX_GROWTH * before, f"calls and lines per op: {work}"
+            assert after <= growth * before, f"calls and lines per op: {work}"

@@ -24,3 +24,10 @@ def between_guards(count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     whole = np.frombuffer(memory, np.uint8, size, PAGE)
     whole[:] = np.random.default_rng(count).integers(0, 100, size)
     return whole[: count * dtype.itemsize].view(dtype), whole[size - count * dtype.itemsize :].view(dtype)
+
+
+def small_integers(rows: int, columns: int, dtype: Any, end: int) -> np.ndarray:
+    """A matrix of small integers that begins (`end` = 0) or ends (1) at a page that must not be touched."""
+    flat = between_guards(rows * columns, dtype)[end]
+    flat[:] = np.random.default_rng((rows, columns)).integers(-4, 5, flat.size)
+    return flat.reshape(rows, columns)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guarded_memory import between_guards
+from guarded_memory import between_guards, small_integers
 
 import tilewright as tw
 import tilewright.language as tl
@@ -74,13 +74,6 @@ def seen_otherwise(a, b, c, d, N, HOW: tl.constexpr, BN: tl.constexpr):
     tl.store(c + at, total, mask=(n < N)[None, :])
 
 
-def numbers(rows: int, columns: int, dtype: Any, end: int) -> np.ndarray:
-    """Small integers; the array begins (`end` = 0) or ends (1) at a page that must not be touched."""
-    flat = between_guards(rows * columns, dtype)[end]
-    flat[:] = np.random.default_rng(columns).integers(-4, 5, flat.size)
-    return flat.reshape(rows, columns)
-
-
 def run(a: np.ndarray, b: np.ndarray, width: int, **how: Any) -> np.ndarray:
     (rows, depth), columns = a.shape, b.shape[1]
     programs = columns // width + 1  # the last one may have no column at all
@@ -95,7 +88,7 @@ def run(a: np.ndarray, b: np.ndarray, width: int, **how: Any) -> np.ndarray:
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("columns", [1, 7, 15, 16, 17, 31, 32, 33, 48, 49, 63])
 def test_every_number_of_columns(columns: int, width: int, dtype: Any, end: int) -> None:
-    a, b = numbers(16, 32, dtype, end), numbers(32, columns, dtype, end)
+    a, b = small_integers(16, 32, dtype, end), small_integers(32, columns, dtype, end)
     found = run(a, b, width)
     np.testing.assert_array_equal(found[:, :columns], 2 * (a.astype(np.float64) @ b.astype(np.float64)))
     assert (found[:, columns:] == WHOLE).all()
@@ -105,7 +98,7 @@ def test_every_number_of_columns(columns: int, width: int, dtype: Any, end: int)
 @pytest.mark.parametrize("columns", [3, 16, 37])
 @pytest.mark.parametrize("order", ["F", "every other one"])
 def test_columns_that_lie_apart(rows: int, columns: int, order: str) -> None:
-    a, b = numbers(rows, 21, np.float32, 1), numbers(columns, 21, np.float32, 1).T
+    a, b = small_integers(rows, 21, np.float32, 1), small_integers(columns, 21, np.float32, 1).T
     if order == "every other one":
         b = between_guards(2 * 21 * columns - 1, np.float32)[1]
         b[:] = np.arange(b.size) % 7
@@ -117,7 +110,7 @@ def test_columns_that_lie_apart(rows: int, columns: int, order: str) -> None:
 
 @pytest.mark.parametrize("how", ["shown", "gap", "no zeros"])
 def test_columns_that_are_stored_hold_what_they_should(how: str) -> None:
-    a, b = numbers(16, 32, np.float32, 1), numbers(32, 13, np.float32, 1)
+    a, b = small_integers(16, 32, np.float32, 1), small_integers(32, 13, np.float32, 1)
     wanted = np.full((16, 32), 6 * a.sum(1, keepdims=True) if how == "no zeros" else 0.0)
     wanted[:, :13] = 2 * (a @ b)
     if how == "gap":
@@ -128,7 +121,7 @@ def test_columns_that_are_stored_hold_what_they_should(how: str) -> None:
 @pytest.mark.parametrize("how", ["sum", "transposed", "rows", "both", "turned"])
 @pytest.mark.parametrize("columns", [0, 1, 9, 17])
 def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
-    a, b = numbers(32, 32, np.float32, 1), numbers(32, 32, np.float32, 1)
+    a, b = small_integers(32, 32, np.float32, 1), small_integers(32, 32, np.float32, 1)
     c, d = np.zeros((2, 32, 32), np.float32)
     for seen in (0, 32):  # one of them leaves NaN in all of the scratch memory
         seen_otherwise[(1,)](np.full_like(a, np.nan), b, c, d, seen, HOW=how, BN=32)
@@ -155,7 +148,7 @@ def test_columns_that_are_seen_in_another_way(how: str, columns: int) -> None:
 )
 @pytest.mark.parametrize("is_across", [False, True])
 def test_few_rows(rows: int, block: int, columns: int, is_across: bool) -> None:
-    a, b = numbers(rows or 1, 21, np.float32, 1), numbers(21, columns, np.float32, 1)
+    a, b = small_integers(rows or 1, 21, np.float32, 1), small_integers(21, columns, np.float32, 1)
     b = np.copy(b, "F") if is_across else b
     c = np.full((block, columns), WHOLE, np.float32)
     steps = (stride // b.itemsize for stride in b.strides)
@@ -199,7 +192,7 @@ def test_b_is_packed_only_where_it_is_read_often_from_rows_that_collide(rows: in
 @pytest.mark.parametrize("apart", [128, 500, 512, 1024])
 @pytest.mark.parametrize("columns", [13, 32])
 def test_rows_collide_or_not(apart: int, columns: int) -> None:
-    a, wide = numbers(128, 21, np.float32, 1), numbers(21, apart, np.float32, 0)
+    a, wide = small_integers(128, 21, np.float32, 1), small_integers(21, apart, np.float32, 0)
     out = np.full((128, 32), WHOLE, np.float32)
     product[(1,)](a, wide, out, columns, 21, apart, 1, M=128, BN=32, BK=16)
     np.testing.assert_array_equal(out[:, :columns], 2 * (a @ wide[:, :columns]))
@@ -229,7 +222,7 @@ def test_half_a_block_needs_rows_that_end_early() -> None:
 def test_loops_of_half_a_block(rows: int) -> None:
     """The interpreter runs what the micro-kernel becomes."""
     module = parse_module(loops_of(32, "", few_rows, BM=32))
-    a, b = numbers(rows or 1, 16, np.float32, 1), numbers(16, 20, np.float32, 1)
+    a, b = small_integers(rows or 1, 16, np.float32, 1), small_integers(16, 20, np.float32, 1)
     c = np.full((32, 20), WHOLE, np.float32)
     run_ir(module, [a.reshape(-1), b.reshape(-1), c.reshape(-1), rows, 20, 16, 20], (1,))
     np.testing.assert_array_equal(c[:rows], (a @ b)[:rows])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guarded_memory import between_guards
+from guarded_memory import small_integers
 
 import tilewright as tw
 import tilewright.language as tl
@@ -38,18 +38,11 @@ def gathered(
     tl.store(c + m[:, None] * N + n[None, :], total)
 
 
-def guarded(rows: int, columns: int, end: int) -> np.ndarray:
-    """Small integers; the array begins (`end` = 0) or ends (1) at a page that must not be touched."""
-    flat = between_guards(rows * columns, np.float32)[end]
-    flat[:] = np.random.default_rng(rows).integers(-4, 5, flat.size)
-    return flat.reshape(rows, columns)
-
-
 def run(depth: int, *, is_far: bool, end: int = 1, **how: Any) -> tuple[np.ndarray, ...]:
     """A as the product sees it, B, and what the kernel stores of C and A; `is_far`: A has its columns far apart."""
     places = np.random.default_rng(depth).integers(-1, 20, 32).astype(np.int32)
-    a = guarded(depth, 20, end).T if is_far else guarded(20, depth, end)
-    b, c, d = guarded(depth, 32, end), np.zeros((32, 32), np.float32), np.zeros((32, 16), np.float32)
+    a = small_integers(depth, 20, np.float32, end).T if is_far else small_integers(20, depth, np.float32, end)
+    b, c, d = small_integers(depth, 32, np.float32, end), np.zeros((32, 32), np.float32), np.zeros((32, 16), np.float32)
     steps = (stride // a.itemsize for stride in a.strides)
     gathered[(1,)](places, a, b, c, d, depth, *steps, M=32, N=32, BK=16, **how)
     return np.where((places >= 0)[:, None], a[places], np.float32(0)), b, c, d

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guarded_memory import between_guards
+from guarded_memory import small_integers
 
 import tilewright as tw
 import tilewright.language as tl
@@ -43,18 +43,11 @@ def one_end(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr):
     tl.store(c + m[:, None] * N + n[None, :], total)
 
 
-def whole_numbers(rows: int, columns: int, dtype: Any, end: int) -> np.ndarray:
-    """Small integers; the array begins (`end` = 0) or ends (1) at a page that must not be touched."""
-    flat = between_guards(rows * columns, dtype)[end]
-    flat[:] = np.random.default_rng(rows).integers(-4, 5, flat.size)
-    return flat.reshape(rows, columns)
-
-
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("depth", [1, 2, 15, 16, 17, 31, 32, 33, 47])
 def test_every_depth(depth: int, dtype: Any, end: int) -> None:
-    a, b = whole_numbers(16, depth, dtype, end), whole_numbers(depth, 64, dtype, end)
+    a, b = small_integers(16, depth, dtype, end), small_integers(depth, 64, dtype, end)
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     if dtype is not np.int8:
         found = np.zeros((16, 64), np.float32)
@@ -68,7 +61,7 @@ def test_every_depth(depth: int, dtype: Any, end: int) -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 64), (3, 64), (16, 5), (3, 5)])
 def test_depth_and_edges(rows: int, columns: int) -> None:
-    a, b = whole_numbers(rows, 21, np.float32, 1), whole_numbers(21, columns, np.float32, 1)
+    a, b = small_integers(rows, 21, np.float32, 1), small_integers(21, columns, np.float32, 1)
     found = np.zeros((rows, columns), np.float32)
     product[(1,)](a, b, found, rows, columns, 21, 21, BM=16, BN=64, BK=16)
     np.testing.assert_array_equal(found, a @ b)

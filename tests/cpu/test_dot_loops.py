@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -35,8 +35,9 @@ TYPES = {
 }
 
 
+@cache
 def loops_of(spec: DotSpec, target: Target) -> Op:
-    """The loops; strides and the depth that are known at run time only are parameters."""
+    """The loops, which nobody changes; strides and the depth that are known at run time only are parameters."""
 
     def build(ops: LoopBuilder, a: Value, b: Value, c: Value, workspace: Value, *numbers: Value) -> None:
         names = ("a_stride", "b_stride", "depth", "rows", "columns")

@@ -91,14 +91,16 @@ def test_all_extents(types: str, order: str, cpu: str | None, turn: int) -> None
 @pytest.mark.parametrize("cpu", TARGETS[1:])
 @pytest.mark.parametrize("types", TYPES | PLAIN_INTEGERS)
 def test_other_targets(types: str, cpu: str) -> None:
+    """Shapes take turns: one in the orders `plain` and `both`, the next one in the two others."""
     target = runnable(cpu)
     operand, acc = (TYPES | PLAIN_INTEGERS)[types]
     stored = operand_element_type(operand, target)
     shapes = [(64, 64, 32), (16, 16, 16), (128, 32, 8), (8, 8, 64), (32, 128, 1), (2, 4, 2)]
     found = [
         make_spec(shape, stored, acc, a_transposed=a, b_transposed=b)
-        for shape in shapes
+        for number, shape in enumerate(shapes)
         for a, b in product((False, True), repeat=2)
+        if (number + a + b) % 2 == 0
     ]
     check_all(found, target)
 

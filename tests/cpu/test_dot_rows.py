@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guarded_memory import between_guards
+from guarded_memory import small_integers
 
 import tilewright as tw
 import tilewright.language as tl
@@ -72,13 +72,6 @@ def seen_otherwise(a, b, c, d, M, HOW: tl.constexpr, N: tl.constexpr):
     tl.store(c + at, total, mask=inside)
 
 
-def numbers(rows: int, columns: int, dtype: Any, end: int) -> np.ndarray:
-    """Small integers; the array begins (`end` = 0) or ends (1) at a page that must not be touched."""
-    flat = between_guards(rows * columns, dtype)[end]
-    flat[:] = np.random.default_rng(rows).integers(-4, 5, flat.size)
-    return flat.reshape(rows, columns)
-
-
 def run(a: np.ndarray, b: np.ndarray, **how: Any) -> np.ndarray:
     rows, depth = a.shape
     block = how.pop("BM", 16)
@@ -94,7 +87,7 @@ def run(a: np.ndarray, b: np.ndarray, **how: Any) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 15, 16, 17, 33])
 def test_every_number_of_rows(rows: int, dtype: Any, end: int, transposed: bool) -> None:
-    a, b = numbers(rows, 32, dtype, end), numbers(32, 64, dtype, end)
+    a, b = small_integers(rows, 32, dtype, end), small_integers(32, 64, dtype, end)
     found = run(a, b, TRANSPOSED=transposed)
     np.testing.assert_array_equal(found[:rows], 2 * (a.astype(np.float64) @ b.astype(np.float64)))
     assert (found[rows:] == WHOLE).all()
@@ -104,14 +97,14 @@ def test_every_number_of_rows(rows: int, dtype: Any, end: int, transposed: bool)
 @pytest.mark.parametrize("depth", [1, 16, 21])
 def test_blocks_of_rows(block: int, depth: int) -> None:
     for rows in (1, 3, block, block + 1):
-        a, b = numbers(rows, depth, np.float32, 1), numbers(depth, 64, np.float32, 1)
+        a, b = small_integers(rows, depth, np.float32, 1), small_integers(depth, 64, np.float32, 1)
         found = run(a, b, BM=block)
         np.testing.assert_array_equal(found[:rows], 2 * (a @ b))
         assert (found[rows:] == WHOLE).all()
 
 
 def test_infinities_and_nans_in_rows_that_are_seen() -> None:
-    a, b = numbers(5, 32, np.float32, 1), numbers(32, 64, np.float32, 1)
+    a, b = small_integers(5, 32, np.float32, 1), small_integers(32, 64, np.float32, 1)
     a[4, 3], a[0, 1], b[7, 9], b[8, 10] = np.inf, np.nan, -np.inf, np.nan
     with np.errstate(invalid="ignore"):
         wanted = 2 * np.einsum("mk,kn->mn", a, b)
@@ -119,7 +112,7 @@ def test_infinities_and_nans_in_rows_that_are_seen() -> None:
 
 
 def test_rows_that_are_stored_hold_zero_times_infinity() -> None:
-    a, b = numbers(5, 32, np.float32, 1), numbers(32, 64, np.float32, 1)
+    a, b = small_integers(5, 32, np.float32, 1), small_integers(32, 64, np.float32, 1)
     b[7, 9] = np.inf
     found = run(a, b, IS_SHOWN=True)
     assert np.isnan(found[5:, 9]).all()
@@ -127,13 +120,14 @@ def test_rows_that_are_stored_hold_zero_times_infinity() -> None:
 
 
 def test_rows_that_are_stored_hold_what_stands_for_them() -> None:
-    a, b = numbers(5, 32, np.float32, 1), numbers(32, 64, np.float32, 1)
+    a, b = small_integers(5, 32, np.float32, 1), small_integers(32, 64, np.float32, 1)
     found = run(a, b, IS_SHOWN=True, OTHER=3)
     np.testing.assert_array_equal(found[5:], np.broadcast_to(6 * b.sum(0), (11, 64)))
 
 
 def test_a_mask_that_changes_while_the_sum_lives() -> None:
-    a, b, c = numbers(64, 64, np.float32, 1), numbers(64, 64, np.float32, 1), np.zeros((64, 64), np.float32)
+    a, b = small_integers(64, 64, np.float32, 1), small_integers(64, 64, np.float32, 1)
+    c = np.zeros((64, 64), np.float32)
     changing_mask[(1,)](a, b, c, N=64)  # more rows than a block has
     np.testing.assert_array_equal(c, 64 * (a @ b))
 
@@ -141,7 +135,7 @@ def test_a_mask_that_changes_while_the_sum_lives() -> None:
 @pytest.mark.parametrize("how", ["gap", "behind", "sixteens", "product", "sum", "twice", "transposed"])
 @pytest.mark.parametrize("rows", [0, 1, 9])
 def test_rows_that_are_seen_in_another_way(how: str, rows: int) -> None:
-    a, b = numbers(64, 64, np.float32, 1), numbers(64, 64, np.float32, 1)
+    a, b = small_integers(64, 64, np.float32, 1), small_integers(64, 64, np.float32, 1)
     c, d = np.zeros((2, 64, 64), np.float32)
     for seen in (0, 64):  # one of them leaves NaN in all of the scratch memory
         seen_otherwise[(1,)](np.full_like(a, np.nan), b, c, d, seen, HOW=how, N=64)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_shared_object import row_products
 
 import tilewright as tw
 import tilewright.language as tl
@@ -75,14 +76,6 @@ def test_a_grid_of_three_axes_with_numbers_of_every_kind(tmp_path: Path) -> None
     z, y, x = np.indices((2, 3, 4))
     np.testing.assert_array_equal(out[..., 0], x + 10 * y + 100 * z)
     assert (out[..., 1:] == [195, -(1 << 40), 0.5, 0.1, 7]).all()
-
-
-@tw.jit
-def row_products(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
-    rows, columns = tl.arange(0, N)[:, None] * N, tl.arange(0, N)[None, :]
-    start = tl.program_id(0) * N * N
-    x, y = tl.load(x_ptr + start + rows + columns), tl.load(y_ptr + start + rows + columns)
-    tl.store(out_ptr + start + rows + columns, tl.dot(x, tl.trans(y)))
 
 
 @pytest.mark.parametrize("size", [64, 256])

@@ -141,6 +141,62 @@ def ordered(draft: Draft, kind: Kind, depth: int) -> str | None:
     return kind.cast(f"tl.topk({plain(draft, longer, depth)}, {kind.shape[-1]})")
 
 
+STEP = """@tw.jit
+def step(x, distance: tl.constexpr, turn: tl.constexpr, descending: tl.constexpr):
+    i = tl.arange(0, x.shape[0])
+    partner = tl.gather(x, i ^ distance, 0)
+    larger, smaller = tl.where(partner > x, partner, x), tl.where(partner < x, partner, x)
+    wants_larger = ((i & distance) != 0) ^ ((i & turn) != 0) ^ descending
+    return tl.where(wants_larger, larger, smaller)
+"""
+SORTED_TWICE = """@tw.jit
+def sorted_twice(x):
+    y = tl.sort(x)
+    return y - tl.sort(y, descending=True)
+"""
+
+
+def with_head(draft: Draft, head: str) -> None:
+    """Put a function in front of the kernel, once."""
+    if head not in draft.heads:
+        draft.heads.append(head)
+
+
+@production(1)
+def steps(draft: Draft, kind: Kind, depth: int) -> str | None:
+    """Some steps of a sort that is written out, each with any two bits; or two sorts that share a tile."""
+    if not kind.shape or kind.dtype == "int1" or kind.size < 4:
+        return None
+    rng, text = draft.rng, plain(draft, kind, depth)
+    if rng.random() < 0.3:
+        with_head(draft, SORTED_TWICE)
+        return kind.cast(f"sorted_twice({text})") + (" + 0.0" if kind.is_float else "")
+    with_head(draft, STEP)
+    text = f"tl.reshape({text}, [{kind.size}])"
+    for _ in range(rng.randint(1, 6)):
+        distance, turn = (1 << rng.randrange(kind.size.bit_length() - 1) for _ in range(2))
+        text = f"step({text}, {distance}, {turn}, {rng.random() < 0.3})"
+    return f"tl.reshape({text}, {list(kind.shape)})"
+
+
+@production(1)
+def paired(draft: Draft, kind: Kind, depth: int) -> str | None:
+    """Pairs of elements are reduced, and both elements get the result."""
+    if not kind.shape or kind.dtype not in INTEGERS or kind.size < 2:
+        return None
+    rng, behind = draft.rng, 1 << draft.rng.randrange(kind.size.bit_length() - 1)
+    shape = [kind.size // 2 // behind, 2, behind]
+    ranges = [
+        f"tl.arange(0, {n})[{place}]"
+        for n, place in zip(shape, (":, None, None", "None, :, None", "None, None, :"), strict=True)
+    ]
+    before, side, after = ranges
+    weight = rng.choice(("", f" * {side}", f" * (1 - {side})", f" * {before}", f" ^ {after} ^ {side}"))
+    form = rng.choice(("sum", "max", "xor_sum"))
+    pair = f"tl.{form}(tl.reshape({expression(draft, kind, depth)}, {shape}){weight}, 1)[:, None, :]"
+    return kind.cast(f"tl.reshape(tl.broadcast_to({pair}, {shape}), {list(kind.shape)})")
+
+
 @production(2)
 def gathered(draft: Draft, kind: Kind, depth: int) -> str | None:
     """Elements of another tile, by indices along an axis."""

@@ -27,8 +27,8 @@ from tilewright.ir.printer import print_op
 from tilewright.transforms.pipeline import PASSES
 
 KERNELS, BLOCKS, FAST = 1000, 100, 8
-STEPWISE = 5
-"""The number of kernels of which one is run behind every pass."""
+STEPWISE = 10
+"""The number of kernels of which the middle one is run behind every pass: some take seconds each time."""
 
 
 def drawn(seed: int, folder: Path) -> tuple[str, Trial]:
@@ -49,10 +49,10 @@ def drawn(seed: int, folder: Path) -> tuple[str, Trial]:
 def check(seed: int, folder: Path) -> None:
     text, trial = drawn(seed, folder)
     target = TARGETS[seed % len(TARGETS)]
-    if seed % STEPWISE:
-        check_all_passes(text, target, trial)
-    else:
+    if seed % STEPWISE == STEPWISE // 2:
         check_every_pass(text, target, trial)
+    else:
+        check_all_passes(text, target, trial)
 
 
 def test_loop_passes_on_some_kernels(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ module attributes {{"ttg.num-warps" = 4 : i32}} {{
 OPS = {
     "count": ("i64", f"ttng.init_barrier %bar, 0 : {BAR}", "counts to 1 or more"),
     "arrivals": ("i64", f"ttng.arrive_barrier %bar, 0 : {BAR}", "counts to 1 or more"),
+    "arrivals of warps": (
+        "i64",
+        f"ttng.arrive_barrier %bar, 8 {{perWarp}} : {BAR}",
+        "count is not the number of warps",
+    ),
+    "arrivals elsewhere": (
+        "i64",
+        f"ttng.arrive_barrier %bar, 4 {{fromCTA = 1 : i32, perWarp}} : {BAR}",
+        "the barrier of their own block",
+    ),
     "barrier": (TILE, f"ttng.wait_barrier %x, %i : {TILE}", "a barrier is a buffer with one axis of i64"),
     "cluster": ("i64", "ttng.cluster_barrier", "needs a cluster of several blocks"),
     "copy to a constant": (

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import LayoutError, encoding
+from tilewright.layouts.conversion import tma_box, to_linear_layout
+from tilewright.layouts.encodings import LayoutError, NvmmaShared, encoding
 from tilewright.layouts.linear_layout import LinearLayout
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -47,6 +47,16 @@ def test_some_layouts_of_every_kind(golden: Callable[[str, str], None]) -> None:
         shape = tuple(map(int, extents.split("x")))
         lines += [line, "    " + figures(to_linear_layout(encoding(text), shape))]
     golden("\n".join(lines) + "\n", "layouts/figures.txt")
+
+
+def test_boxes_of_the_copy_engine() -> None:
+    """A box is as wide as the swizzle, in elements as memory has them: padded nibbles are half as many."""
+    assert tma_box(NvmmaShared(128, transposed=False, element_bit_width=16), (64, 256)) == (64, 64)
+    assert tma_box(NvmmaShared(64, transposed=True, element_bit_width=16), (256, 64)) == (32, 64)
+    assert tma_box(NvmmaShared(128, transposed=False, element_bit_width=8, fp4_padded=True), (64, 128)) == (64, 64)
+    assert tma_box(NvmmaShared(0, transposed=False, element_bit_width=8), (8, 512)) == (8, 256)
+    with pytest.raises(LayoutError, match="needs 64 elements along dimension 1, but a block of the tile has 32"):
+        tma_box(NvmmaShared(128, transposed=False, element_bit_width=16), (64, 32))
 
 
 @pytest.mark.needs_triton_python

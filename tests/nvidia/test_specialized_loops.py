@@ -355,6 +355,15 @@ def test_every_missing_barrier_of_loads_by_the_default_partition_is_reported() -
     assert [line.strip() for line in unnoticed] == [FENCE, WAIT, WAIT]
 
 
+def test_warps_without_registers_for_further_ones_keep_a_loop_whole() -> None:
+    arguments, expected = factors(64, 64, 192)
+    kernels = [compiled(product, arguments, capability=100, num_warps=8, maxnreg=most, **BLOCK) for most in (160, 224)]
+    assert ["ttg.warp_specialize(" in kernel.asm["ttgir"] for kernel in kernels] == [True, False]
+    for kernel in kernels:
+        arguments[2][:] = 7
+        np.testing.assert_array_equal(launch(kernel, (1, 1), arguments)[2], expected)
+
+
 @tw.jit
 def in_some_steps(a, b, c, flags, M, N, K, LOADED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])

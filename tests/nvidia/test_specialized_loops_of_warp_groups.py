@@ -91,8 +91,7 @@ def test_every_missing_barrier_of_a_product_is_reported() -> None:
 def test_every_missing_barrier_of_attention_is_reported() -> None:
     arguments, _ = attention_arguments(320)
     kernel = compiled(attention, arguments, capability=90, SCALED=False, BM=64, BN=64, D=64)
-    # The copy engine wrote the queries that the products read: no fence is needed.
-    assert ["fence" in line for line in unnoticed_mutants(kernel, [arguments])] == [True]
+    assert unnoticed_mutants(kernel, [arguments]) == []
 
 
 def waits_of(kernel: Any) -> list[int]:
@@ -155,7 +154,7 @@ def test_a_place_without_another_one_is_told_free_in_its_own_step() -> None:
 
 @pytest.mark.parametrize("options", [{"num_warps": 8}, {"num_stages": 1}])
 def test_loops_that_stay_whole(options: dict[str, int]) -> None:
-    """As in Triton 3.9: one group of warps multiplies, and copies are to run ahead."""
+    """As in Triton 3.9: the program asks for one group of warps, and copies are to run ahead."""
     arguments, expected = factors(128, 128, 192)
     kernel = compiled(product, arguments, capability=90, **BLOCK, **options)
     np.testing.assert_array_equal(launch(kernel, (2, 2), arguments)[2], expected)

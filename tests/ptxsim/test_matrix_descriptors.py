@@ -14,7 +14,8 @@ from tilewright.backends.ptxsim.matrix_descriptors import (
 )
 
 
-def descriptor(start: int, leading: int, stride: int, swizzle: int) -> int:
+def descriptor(start: int, *, leading: int = 0, stride: int, swizzle: int) -> int:
+    """The word that `wgmma` takes; distances in bytes."""
     mode = next(mode for mode, width in WGMMA_SWIZZLES.items() if width == swizzle)
     return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | mode << 62
 
@@ -23,7 +24,7 @@ def descriptor(start: int, leading: int, stride: int, swizzle: int) -> int:
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_rows_of_the_depth_are_swizzled_rows(width: int, size: int) -> None:
     depth = width // size
-    found = read_descriptor(descriptor(1024, 0, 8 * width, width), WGMMA_SWIZZLES)
+    found = read_descriptor(descriptor(1024, stride=8 * width, swizzle=width), WGMMA_SWIZZLES)
     assert found is not None
     got = byte_addresses(found, rows=64, depth=depth, size=size, transposed=False)
     assert (got == swizzled(1024 + np.arange(64 * width).reshape(64, width), width)).all()
@@ -33,7 +34,7 @@ def test_rows_of_the_depth_are_swizzled_rows(width: int, size: int) -> None:
 def test_transposed_rows_are_swizzled_rows_of_the_depth(width: int) -> None:
     """Two blocks of `width` bytes next to each other, of 16 places of the depth."""
     rows = width  # of two bytes: two blocks
-    found = read_descriptor(descriptor(0, 16 * width, 8 * width, width), WGMMA_SWIZZLES)
+    found = read_descriptor(descriptor(0, leading=16 * width, stride=8 * width, swizzle=width), WGMMA_SWIZZLES)
     assert found is not None
     got = byte_addresses(found, rows=rows, depth=16, size=2, transposed=True).reshape(rows, 16, 2)[..., 0]
     row, place = np.ogrid[:rows, :16]
@@ -42,7 +43,7 @@ def test_transposed_rows_are_swizzled_rows_of_the_depth(width: int) -> None:
 
 
 def test_blocks_without_a_swizzle() -> None:
-    found = read_descriptor(descriptor(0, 128, 4096, 0), WGMMA_SWIZZLES)
+    found = read_descriptor(descriptor(0, leading=128, stride=4096, swizzle=0), WGMMA_SWIZZLES)
     assert found is not None
     straight = byte_addresses(found, rows=16, depth=16, size=2, transposed=False)
     assert [int(straight[row, byte]) for row, byte in ((0, 2), (1, 0), (0, 16), (8, 0))] == [2, 16, 128, 4096]

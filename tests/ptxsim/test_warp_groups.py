@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ptx_programs import REGISTERS
+from test_matrix_descriptors import descriptor
 
 from tilewright.backends.ptxsim import DeviceMemory, Launch, SimulationError, load
 from tilewright.backends.ptxsim.matrix_descriptors import WGMMA_SWIZZLES, byte_addresses, read_descriptor
@@ -16,11 +17,6 @@ B = np.random.default_rng(1).standard_normal((N, K)).astype(np.float16)
 FENCE = "wgmma.fence.sync.aligned;"
 SECOND = 8192
 """The address of the second operand."""
-
-
-def descriptor(start: int, *, leading: int = 0, stride: int, swizzle: int) -> int:
-    mode = next(mode for mode, width in WGMMA_SWIZZLES.items() if width == swizzle)
-    return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | mode << 62
 
 
 def image(first: int, second: int, *, across: tuple[bool, bool]) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -39,11 +38,6 @@ def text_of(error: tw.SanitizerError) -> str:
 
 def floats(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-
-
-@pytest.fixture(params=["numpy", pytest.param("torch", marks=pytest.mark.needs_torch)])
-def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
-    return np.asarray if request.param == "numpy" else importlib.import_module("torch").from_numpy
 
 
 # ---------------------------------------------------------------------------------------------------------- bounds

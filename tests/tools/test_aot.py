@@ -335,6 +335,7 @@ WRONG = {
     "hint of a pointer": ("add", "*fp32:1, *fp32, *fp32, i32, 128", "1", {}),
     "name": ("add", "*fp32, *fp32, *fp32, BLOCK=128", "1", {}),
     "grid": ("add", "*fp32, *fp32, *fp32, i32, 128", "1,,1", {}),
+    "grid of unknown names": ("add", "*fp32, *fp32, *fp32, i32, 128", "m / BLOCK", {}),
     "long grid": ("add", "*fp32, *fp32, *fp32, i32, 128", "1,1,1,1", {}),
     "target": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cpu:x86-64-v3:many"}),
     "CPU": ("add", "*fp32, *fp32, *fp32, i32, 128", "1", {"target": "cpu:pentium:0"}),

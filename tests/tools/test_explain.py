@@ -98,6 +98,12 @@ def test_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "BLOCK" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [("-a", "n=3"), ("--grid", "4"), ("--gpu", "90")])
+def test_what_is_drawn_needs_a_page(option: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", VECTOR_ADD, "-c", "BLOCK=64", "--frontend", "ast", *option]) == 1
+    assert option[0] in capsys.readouterr().err
+
+
 class Page(HTMLParser):
     """Counts lines by their source line, and sees to it that tags are closed."""
 

@@ -139,7 +139,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path, capsys: pytest.Capt
     Path("binary").write_bytes(b"\xff\xfe\x00")
     for name in ("missing.ttir", ".", "binary"):
         assert main(["opt", name]) == 1
-        assert capsys.readouterr().err.startswith(("there is no file", f"{name} cannot be read"))
+        assert capsys.readouterr().err.startswith(("there is no file", ".: Is a directory", "binary cannot be read"))
 
 
 def test_remarks_name_their_place(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,12 +87,59 @@ def test_tuned_kernels_and_named_constants(file: str, capsys: pytest.CaptureFixt
         (["{file}:double", "-s", "i32, i32, i32, 64, 5"], "4 parameters"),
         (["{file}:double", "-c", "SIZE=3"], "SIZE"),
         (["{file}:double", "-c", "BLOCK"], "NAME=VALUE"),
+        (["{file}:double", "-c", "BLOCK=big"], "-c BLOCK=big: expected a number"),
     ],
 )
 def test_mistakes_are_one_message(
     file: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", *(argument.format(file=file) for argument in arguments)]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("import nothing_of_that_name", "ModuleNotFoundError"), ("def f(x:\n", "SyntaxError")]
+)
+def test_a_file_that_cannot_be_executed(
+    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    assert main(["show", f"{path}:f"]) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"{path} cannot be executed:\n")
+    assert message in errors
+    assert "exec_module" not in errors, "frames of the command"
+
+
+def test_no_command_prints_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "print what a kernel becomes at each stage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["link", "nowhere/k.h", "-o", "out"], "nowhere/k.h: No such file"),
+        (["explain", "{file}:double", "--html", "nowhere/p.html"], "nowhere/p.html: No such file"),
+    ],
+)
+def test_files_that_are_not_there(
+    file: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([argument.format(file=file) if argument[0] == "{" else argument for argument in arguments]) == 1
+    assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [("TILEWRIGHT_CPU", "pentium", "'pentium'"), ("TILEWRIGHT_CACHE_SIZE", "large", "'large'")],
+)
+def test_settings_that_are_wrong(
+    file: str, name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert main(["show", f"{file}:double"]) == 1
     assert message in capsys.readouterr().err
 
 

@@ -39,8 +39,9 @@ def nameless(module: Op) -> str:
 
 
 def check(run: Callable[[Op], object], signature: str, before: str, after: str | None) -> None:
-    """Run the pass on `before` and compare with `after`; None: nothing changes."""
+    """Run the pass on `before` and compare with `after`; None: nothing changes, and the pass says so."""
     module = function(signature, before)
-    run(module)
+    changed = run(module)
     verify(module)
+    assert changed in (None, after is not None)
     assert nameless(module) == nameless(function(signature, before if after is None else after))

@@ -24,7 +24,7 @@ from tilewright.dialects.ttg_attributes import SHARED_MEMORY
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpYield
-from tilewright.dialects.ttng_barriers import BarrierExpect, InitBarrier, InvalBarrier
+from tilewright.dialects.ttng_barriers import ArriveBarrier, BarrierExpect, InitBarrier, InvalBarrier
 from tilewright.dialects.ttng_descriptors import AsyncTmaCopyGlobalToLocal, AsyncTmaGather, AsyncTmaStoreWait
 from tilewright.dialects.ttng_mma import AsyncMma
 from tilewright.ir.core import Block, Op, Region, Value
@@ -158,4 +158,4 @@ def synchronizes(op: Op | None) -> bool:
     """Whether all warps have finished with shared memory before anything after `op` begins."""
     if isinstance(op, ScopedBarrier):
         return "local" in op.scopes or "all" in op.scopes
-    return op is not None and op.definition.synchronizes
+    return op is not None and op.definition.synchronizes and not (isinstance(op, ArriveBarrier) and op.by_warps)

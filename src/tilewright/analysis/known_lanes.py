@@ -103,7 +103,7 @@ def _most_favourable(op: Compare) -> list[Array] | None:
     element, is_greater = op.lhs.type.scalar, GREATER.get(op.predicate)
     if is_greater is None:
         return None
-    if isinstance(element, FloatType) and element.bits >= 16:
+    if isinstance(element, FloatType) and element.bits >= 16 and op.predicate.startswith("o"):  # others hold of NaN
         ends: Sequence[int | float] = (-np.inf, np.inf)
     elif isinstance(element, IntType) and element.bits > 1:
         top = 1 << (element.bits - 1)

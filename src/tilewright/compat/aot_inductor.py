@@ -66,6 +66,26 @@ _saved: dict[str, SavedKernel] = {}
 """The kernels by the names that Inductor has given to them."""
 
 
+_unknown: list[str] = []
+"""Names that this torch does not have, whose packages would come out wrong."""
+
+
+def if_known(change: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    """A change of a module, without which programs that package nothing work as well.
+
+    Older torch has no packages of kernels for CPUs. With one that has changed, packaging is refused.
+    """
+
+    @wraps(change)
+    def change_if_known(module: ModuleType) -> None:
+        try:
+            change(module)
+        except (AttributeError, KeyError) as error:
+            _unknown.append(f"{module.__name__}: {error}")
+
+    return change_if_known
+
+
 @cache
 def complete_wrappers() -> None:
     """Let the C++ be right, as soon as torch has imported its writer; asked again, this does nothing."""
@@ -75,12 +95,15 @@ def complete_wrappers() -> None:
     when_imported(PROGRAMS, note_trials)
 
 
+@if_known
 def note_saved(heuristics: ModuleType) -> None:
     """Let the tuner of a module note the facts about each kernel that it saves."""
     tuner = vars(heuristics)["CachingAutotuner"]
     save = tuner.save_cpu_kernel
 
     def save_and_note(self: Any, launcher: Any) -> None:
+        if _unknown:
+            raise PackagingError(f"this torch is not as this version of Tilewright knows it ({', '.join(_unknown)})")
         constants = [one.name for one in launcher.bin.src.fn.params if one.is_constexpr]
         types = self.triton_meta["signature"]
         config = vars(heuristics)["config_to_dict"](launcher.config)
@@ -97,6 +120,7 @@ _trials: list[object] = []
 """One entry for each program that tries kernels at the moment, before torch writes C++ that launches them."""
 
 
+@if_known
 def note_trials(programs: ModuleType) -> None:
     """Let the writer of programs say when it tries kernels."""
     writer = vars(programs)["PythonWrapperCodegen"]
@@ -130,6 +154,7 @@ def forgiving(method: Callable[..., Any], otherwise: object) -> Callable[..., An
     return forgiving_method
 
 
+@if_known
 def type_floats(signatures: ModuleType) -> None:
     """Let the functions of a module that give types take a computed float of a kernel on a CPU for a float.
 
@@ -150,6 +175,7 @@ def type_floats(signatures: ModuleType) -> None:
     vars(signatures)["signature_of"] = signature_of_argument
 
 
+@if_known
 def _complete(wrapper: ModuleType) -> None:
     call = vars(wrapper)["DeferredCpuTritonCallWrapper"]
     generate, resolve, declared = call.generate, call._resolve_arg_names, call._get_cpp_param_type

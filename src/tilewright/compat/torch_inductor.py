@@ -75,7 +75,7 @@ def fuse_untimed(scheduler: Any) -> None:
     times, undecided = scheduler.Scheduler.speedup_by_fusion, scheduler.ir.MultiTemplateBuffer
 
     def speedup_by_fusion(self: Any, first: Any, second: Any) -> Any:
-        if first.get_nodes()[0].get_device().type != "cpu":
+        if first.get_nodes()[0].get_device().type != "cpu" or scheduler.config.cpu_backend != "triton":
             return times(self, first, second)
         if any(node.is_template() and isinstance(node.get_template_node(), undecided) for node in (first, second)):
             return scheduler.FusionResult.fuse(False)
@@ -137,7 +137,8 @@ def own_sums(kernels: Any) -> None:
         original(self, name, index, value, mode)
         if mode == "atomic_add" and kernels.V.graph.get_current_device_or_throw().type == "cpu":
             written = self.stores._lines[-1]
-            written.line = written.line.replace(RELAXED, OWN)
+            if hasattr(written, "line"):
+                written.line = written.line.replace(RELAXED, OWN)
 
     kernels.TritonKernel.store = store
 

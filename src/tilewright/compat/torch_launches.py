@@ -29,12 +29,12 @@ def launch_directly(heuristics: Any) -> None:
 
     def _gen_launcher_code(self: Any, scope: dict[str, Any], def_args: Names, runner_args: Names) -> Any:
         by_run = original(self, scope, def_args, runner_args)
-        kernel, chains = scope["bin"], [scope[name] for name in HOOKS]
+        kernel = scope.get("bin")
         found = kernel.launches() if isinstance(kernel, CompiledKernel) else None
-        if found is None or HOOKS[-1] not in runner_args:
+        if found is None or not scope.keys() >= set(HOOKS) or HOOKS[-1] not in runner_args:
             return by_run
         launches, listener = found
-        entering, leaving = (() if chain is None else chain.calls for chain in chains)
+        entering, leaving = (() if scope[name] is None else scope[name].calls for name in HOOKS)
         scope.update(by_run=by_run, launches=launches, entering=entering, leaving=leaving)
         if listener is not None:
             scope.update(free=allocate_lock(), failures=listener.failures, finish=listener.finish)

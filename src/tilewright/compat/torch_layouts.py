@@ -17,9 +17,10 @@ batch, convolved in a graph for any size, ended in an error. The C++ back end re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from contextvars import ContextVar
+from functools import reduce, wraps
 from math import prod
 from typing import Any
 
@@ -78,35 +79,45 @@ def has_fixed_sizes(inputs: Sequence[Any]) -> bool:
 
 
 def keep_upsampling(graph: Any) -> None:
-    """Let the module `GRAPH` call torch for `UPSAMPLED`, also where `CI` is set: torch refuses it there by itself.
+    """Let the module `GRAPH` call torch for `UPSAMPLED`, and graphs keep it whole within `whole_gradients`.
 
-    Its own back ends never come here, since they have taken these operators apart before.
+    torch refuses such a call by itself where `CI` is set. Its own back ends never come here, since they have taken
+    these operators apart before.
     """
-    for operator in _upsampled(graph.torch):
-        graph.make_fallback(operator, override_decomp=True)
+    torch = graph.torch
+    keys = torch._C.DispatchKey
+    for operator in [getattr(torch.ops.aten, name) for name in UPSAMPLED]:
+        for overload in (operator.default, operator.vec):
+            graph.make_fallback(overload, override_decomp=True)
+            native = keys.Autograd if overload is operator.default else keys.CompositeImplicitAutograd
+            for key in (keys.Autograd, keys.CompositeImplicitAutograd):
+                if key in overload.py_kernels:
+                    overload.py_kernels[key] = _whole_if_wanted(overload.py_kernels[key], overload, native)
+            overload._dispatch_cache.clear()
 
 
-def _upsampled(torch: Any) -> list[Any]:
-    packets = [getattr(torch.ops.aten, name) for name in UPSAMPLED]
-    return [operator for packet in packets for operator in (packet.default, packet.vec)]
+def _whole_if_wanted(apart: Callable[..., Any], overload: Any, native: Any) -> Callable[..., Any]:
+    """A function that takes an operator apart, and within `whole_gradients` is torch's own for the key `native`."""
+
+    @wraps(apart)
+    def whole_or_apart(*args: Any, **kwargs: Any) -> Any:
+        return overload._op_dk(native, *args, **kwargs) if _is_whole.get() else apart(*args, **kwargs)
+
+    return whole_or_apart
+
+
+_is_whole = ContextVar("_is_whole", default=False)
+"""Whether graphs that this thread traces keep the gradients of `UPSAMPLED`."""
 
 
 @contextmanager
-def whole_gradients(torch: Any) -> Iterator[None]:
-    """Let graphs that are traced meanwhile keep the gradients of `UPSAMPLED` whole."""
-    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
-    operators = _upsampled(torch)
-    kept = [dict(operator.py_kernels) for operator in operators]
-    for operator in operators:
-        for key in keys:
-            operator.py_kernels.pop(key, None)
-        operator._dispatch_cache.clear()
+def whole_gradients() -> Iterator[None]:
+    """Let graphs that this thread traces meanwhile keep the gradients of `UPSAMPLED` whole."""
+    before = _is_whole.set(True)
     try:
         yield
     finally:
-        for operator, kernels in zip(operators, kept, strict=True):
-            operator.py_kernels.update(kernels)
-            operator._dispatch_cache.clear()
+        _is_whole.reset(before)
 
 
 def order_symbols(nodes: Any) -> None:

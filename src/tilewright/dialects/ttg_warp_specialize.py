@@ -20,7 +20,7 @@ from tilewright.dialects.assembly import assembly
 from tilewright.dialects.formats import VALUES
 from tilewright.dialects.rules import types_match, types_of
 from tilewright.ir.attributes import Attribute, DenseArray
-from tilewright.ir.core import Block, Op, Region
+from tilewright.ir.core import Block, Op, Region, integer_in
 from tilewright.ir.declare import OPS, Effect, OpDefinition, declare, declares
 from tilewright.ir.errors import VerificationError, require
 from tilewright.ir.fields import Body, Integers, Operands
@@ -160,3 +160,17 @@ class WarpYield(Op):
 
 
 declare("ttg.warp_return", terminator=True, **assembly("{}"))
+
+
+def warps_of(op: Op) -> int:
+    """The number of warps that execute `op`: those of its partition, or all."""
+    inner, parent = op, op.parent
+    while parent is not None:
+        if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
+            index = next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)
+            return parent.parent.partition_warps[index]
+        own = integer_in(parent, "ttg.num-warps")
+        if own is not None:
+            return own
+        inner, parent = parent, parent.parent
+    return integer_in(inner, "ttg.num-warps") or 4

@@ -22,6 +22,8 @@ from tilewright.ir.types import i1, i32
 _ORDER = {"effect": Effect.READ_WRITE}
 ITSELF = -1
 """The mask of all bits, with which each CTA tells its own barrier."""
+BY_WARPS = "perWarp"
+"""The attribute of an arrival of each warp."""
 
 
 class MemoryBarrier(Op):
@@ -113,12 +115,17 @@ class WaitBarrier(MemoryBarrier):
     ),
 )
 class ArriveBarrier(MemoryBarrier):
-    """Counts `count` arrivals, if `predicate` holds; `from_cta` as in `BarrierExpect`."""
+    """Counts `count` arrivals, if `predicate` holds; `from_cta` as in `BarrierExpect`.
+
+    One thread arrives when all warps have come. With `by_warps` each of the `count` warps arrives when it has come
+    itself, and what it has waited for before is not completed once more without that arrival.
+    """
 
     __slots__ = ()
     predicate = OptionalOperand(1)
     count = Integer("count")
     from_cta = Integer("fromCTA", ITSELF)
+    by_warps = Marker(BY_WARPS)
 
 
 @declares(

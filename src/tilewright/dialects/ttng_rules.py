@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilewright.dialects.layout_rules import layout_of
 from tilewright.dialects.rules import memdesc, mutable_memdesc, number
 from tilewright.dialects.tt_descriptors import verify_block
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Op
 from tilewright.ir.errors import require
@@ -40,6 +41,9 @@ def verify_barriers(op: Op) -> None:
             require(fits, op, f"a barrier is a buffer with one axis of i64, not {type}")
     if "count" in op.attributes:
         require(number(op, "count") > 0, op, "a barrier counts to 1 or more")
+    if "perWarp" in op.attributes:
+        require(number(op, "count") == warps_of(op), op, "each warp arrives once: count is not the number of warps")
+        require("fromCTA" not in op.attributes, op, "warps arrive at the barrier of their own block")
     if "fromCTA" in op.attributes:
         require(number(op, "fromCTA") >= 0, op, "fromCTA is a mask of bits of the number of a CTA")
 

@@ -37,7 +37,7 @@ from tilewright.support.diagnostics import CompilationError, TilewrightError
 from tilewright.support.source import syntax_tree
 from tilewright.tools import show
 from tilewright.tools.explain_page import Explained, page
-from tilewright.tools.kernels import UsageError
+from tilewright.tools.kernels import UsageError, named_value
 from tilewright.tools.memory_map import Access, accesses
 from tilewright.transforms.pipeline import optimize_ttir
 
@@ -64,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.html:
         if options.grid or options.gpu:
             raise UsageError("--grid and --gpu draw on the page that --html FILE writes")
+        if options.argument:
+            raise UsageError("-a NAME=VALUE is a number for --grid")
         print("\n".join(text(explained, shutil.get_terminal_size((160, 24)).columns)))
         return 0
     if options.gpu:
@@ -84,7 +86,7 @@ def memory_pictures(
         raise UsageError(f"--grid {grid}: expected one to three numbers: 4 or 4,2") from None
     module = _module(kernel.fn, specs, kernel.frontend if kernel.frontend in FRONTENDS else "ast")
     optimize_ttir(module)
-    numbers = dict(show.named_value("-a", text) for text in arguments)
+    numbers = dict(named_value("-a", text) for text in arguments)
     return accesses(module, extents, numbers, Place.of(kernel.fn))
 
 

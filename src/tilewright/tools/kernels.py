@@ -13,6 +13,7 @@ import ast
 import importlib.util
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from tilewright.compiler.signature import CONSTEXPR, ArgumentSpec
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.parameters import KernelParam
+from tilewright.support.diagnostics import TilewrightError
 
 _TYPE = re.compile(r"(?P<type>(\*k?)?(i1|[iu](8|16|32|64)|u1|fp(16|32|64)|bf16|fp8\w+))(:(?P<hint>\w*))?")
 _HINTS = {None: 0, "1": 1, "16": 16}
@@ -43,7 +45,11 @@ class Argument(NamedTuple):
 
 
 def find_kernel(file: str, name: str = "") -> JITFunction:
-    """The kernel `name` in a file, or its only one; the file is executed for it. Kernels of autotuners count, too."""
+    """The kernel `name` in a file, or its only one; the file is executed for it. Kernels of autotuners count, too.
+
+    Raises:
+        UsageError: there is no such file or kernel, or the file cannot be executed.
+    """
     if not Path(file).is_file():
         raise UsageError(f"there is no file {file}")
     module = _module(Path(file))
@@ -95,12 +101,20 @@ def split_signature(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")] if text.strip() else []
 
 
-def value_of(text: str) -> Any:
-    """The constant that a text stands for."""
+def named_value(option: str, text: str) -> tuple[str, Any]:
+    """The name and the value that `NAME=VALUE` gives, behind an option of the command line."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{option} {text}: expected NAME=VALUE")
+    return name, _value_of(value, f"{option} {text}: expected a number or another constant of Python, not {value!r}")
+
+
+def _value_of(text: str, error: str) -> Any:
+    """The constant that a text stands for; `error` is said if it stands for none."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise UsageError(f"{text!r} is neither a type (*fp32:16, i32, …) nor a constant") from None
+        raise UsageError(error) from None
 
 
 def _argument(
@@ -126,7 +140,8 @@ def _parsed(name: str, entry: str) -> Argument:
         raise UsageError(f"{entry!r} stands where the parameter {name!r} is")
     match = _TYPE.fullmatch(text.strip())
     if match is None:
-        return Argument(ArgumentSpec(name, CONSTEXPR, constant=value_of(text.strip())))
+        error = f"{text!r} is neither a type (*fp32:16, i32, …) nor a constant"
+        return Argument(ArgumentSpec(name, CONSTEXPR, constant=_value_of(text.strip(), error)))
     kind, hint = match["type"], match["hint"]
     if hint not in _HINTS or (hint == "1" and kind[0] not in "iu"):
         raise UsageError(f"{entry!r}: hints are 16 (a multiple of it) and, for integers, 1 (that number)")
@@ -144,5 +159,18 @@ def _module(path: Path) -> Any:
     folder = str(path.parent.resolve())
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except TilewrightError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a program of the user, which may fail in any way
+        raise UsageError(f"{path} cannot be executed:\n{_traceback_in(path, error)}") from None
     return module
+
+
+def _traceback_in(path: Path, error: Exception) -> str:
+    """The traceback of an error from the frame of a file on."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename != str(path):
+        frame = frame.tb_next
+    return "".join(traceback.format_exception(type(error), error, frame)).rstrip()

@@ -58,10 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.svg:
         print(text)
         return 0
-    try:
-        Path(options.svg).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {options.svg}: {error.strerror}") from None
+    Path(options.svg).write_text(text, encoding="utf-8")
     return 0
 
 

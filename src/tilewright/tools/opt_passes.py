@@ -69,6 +69,7 @@ from tilewright.transforms.gpu.tensor_memory_barriers import tensor_memory_barri
 from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, remove_tensor_memory_tokens
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
+from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
@@ -177,6 +178,7 @@ PASSES: tuple[Row, ...] = (
     _row(convert_scf_to_cf, "convert-scf-to-cf"),
     _row(convert_to_ttgir, "convert-triton-to-tritongpu", options=ConvertOptions),
     _row(cse, "cse"),
+    _row(data_partitioning, level="TTGIR"),
     _row(f32_dot_tc, "tritongpu-F32DotTC", options=F32DotOptions),
     _row(fence_insertion, "triton-nvidia-gpu-fence-insertion", "TTGIR", FenceOptions),
     _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),

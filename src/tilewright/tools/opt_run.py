@@ -209,7 +209,7 @@ def _read(file: str | None) -> tuple[str, str]:
         return file, Path(file).read_text()
     except FileNotFoundError:
         raise UsageError(f"there is no file {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime.build import build, current_backend
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.sources import ASTSource
-from tilewright.tools.kernels import UsageError, find_kernel, parse_signature, split_signature, value_of
+from tilewright.tools.kernels import UsageError, find_kernel, named_value, parse_signature, split_signature
 
 STAGES = ("source", "ttir", "ttcir", "loops", "llir", "asm")
 GPU_STAGES = ("ttgir", "ptx", "sass")
@@ -74,11 +73,3 @@ def _guess(param: KernelParam) -> ArgumentSpec:
     is_pointer = param.name.lower().endswith(("ptr", "ptrs", "pointer"))
     guessed = ArgumentSpec(param.name, "*fp32", 16) if is_pointer else ArgumentSpec(param.name, "i32")
     return ArgumentSpec(param.name, param.annotation_type) if param.annotation_type else guessed
-
-
-def named_value(option: str, text: str) -> tuple[str, Any]:
-    """The name and the value that `NAME=VALUE` gives, behind an option of the command line."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"{option} {text}: expected NAME=VALUE")
-    return name, value_of(value)

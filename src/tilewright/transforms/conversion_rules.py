@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.dialects.tt_shape import Cat, Gather, Histogram, Reshape, Split, Trans
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import ConvertLayout
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import operand
@@ -31,7 +32,6 @@ from tilewright.transforms.gpu.layout_transfer import (
     moves_data,
     tile_layout,
 )
-from tilewright.transforms.gpu.tile_ops import warps_of
 from tilewright.transforms.matching import number_of
 
 # --- conversions of results ---------------------------------------------------------------------------------------

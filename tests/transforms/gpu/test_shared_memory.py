@@ -288,3 +288,30 @@ def test_who_has_acquired_a_tensor_map_has_waited(between: str, barriers: int) -
     module = parse(f"{create}\n{between}\n{create}", "%m: !tt.ptr<i8>, %p: !tt.ptr<f16>, %n: i32, %w: i64")
     membar(module)
     assert shape_of(module).count("barrier") == barriers
+
+
+BARRIER = (
+    "!ttg.memdesc<1xi64, #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>, #smem, mutable>"
+)
+ALL_WARPS, EACH_WARP = (f"ttng.arrive_barrier %empty, 4 {kind}: {BARRIER}" for kind in ("", "{perWarp} "))
+
+
+@pytest.mark.parametrize(("answer", "barriers"), [("", 1), (ALL_WARPS, 0), (EACH_WARP, 0)])
+def test_warps_meet_between_two_waits_unless_they_arrive_between(answer: str, barriers: int) -> None:
+    assert barriers_of_a_loop(answer) == barriers
+
+
+@pytest.mark.parametrize(("answer", "barriers"), [(ALL_WARPS, 1), (EACH_WARP, 2)])
+def test_warps_that_arrive_one_by_one_do_not_wait_for_each_other(answer: str, barriers: int) -> None:
+    tile = f"ttg.local_store %x, %a : {TILE} -> {BUFFER}", f"%y = ttg.local_load %a : {LOADED}"
+    assert barriers_of_a_loop("\n".join((tile[0], answer, tile[1]))) == barriers
+
+
+def barriers_of_a_loop(body: str) -> int:
+    """How often all warps meet in a loop that waits for the barrier `%full` first."""
+    made = "\n".join(f"%{name} = ttg.local_alloc : () -> {BARRIER}" for name in ("full", "empty"))
+    limits = "%c0 = arith.constant 0 : i32\n%c1 = arith.constant 1 : i32"
+    loop = f"scf.for %i = %c0 to %n step %c1 : i32 {{\nttng.wait_barrier %full, %i : {BARRIER}\n{body}\n}}"
+    module = parse(f"%a = {NEW}\n{made}\n{limits}\n{loop}", "%n: i32")
+    membar(module)
+    return shape_of(module).count("barrier")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.dialects.arith import Constant, Division
+from tilewright.dialects.arith import Constant, Division, NumberExtreme
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Reshape, Splat
@@ -24,8 +24,6 @@ from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.op_builder import OpBuilder
 
-ORDERED = ("arith.maxnumf", "arith.minnumf")
-"""Ops that give either of two zeros with different signs, by their order: both of a pair have to get the same one."""
 MAX_DEPTH = 16
 """Max number of cheap ops in a chain that both of a pair compute."""
 
@@ -56,10 +54,13 @@ def _reduction_of(op: Reshape) -> Reduce | None:
 
 
 def _combination(reduce: Reduce) -> Op | None:
-    """The op that a reduction consists of, if it does not matter which of two elements comes first."""
+    """The op that a reduction consists of, if it does not matter which of two elements comes first.
+
+    It does to the larger number of 0 and -0, which is either of them: both of a pair have to get the same one.
+    """
     block = reduce.regions[0].block
     combine, *rest = block
-    is_any_order = combine.definition.commutative and combine.name not in ORDERED
+    is_any_order = combine.definition.commutative and not isinstance(combine, NumberExtreme)
     if not is_any_order or len(rest) != 1 or {*combine.operands} != {*block.args}:
         return None
     return combine if [*rest[0].operands] == [*combine.results] else None

@@ -22,6 +22,7 @@ import numpy as np
 
 from tilewright.backends.llvm import cpu_costs
 from tilewright.backends.llvm.host_cpu import X86_BITS, HostCpu, host_arm, host_x86
+from tilewright.support.diagnostics import TilewrightError
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.system import SYSTEM, architecture
@@ -49,7 +50,7 @@ class LlvmError(Exception):
         self.line = line
 
 
-class UnknownCpuError(Exception):
+class UnknownCpuError(TilewrightError):
     """There is no code generation for the CPU that was asked for, or for this host."""
 
 

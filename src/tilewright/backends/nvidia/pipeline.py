@@ -91,7 +91,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
     target = Target(
         capability=device.capability,
         ptx=_ptx_version(options, device),
-        num_warps=options.num_warps,
+        num_warps=integer_in(module, "ttg.num-warps") or options.num_warps,
         num_ctas=options.num_ctas,
         fuse=options.enable_fp_fusion,
     )

@@ -34,6 +34,7 @@ from tilewright.support.hashing import hash_of
 from tilewright.tools.aot.c_text import Stub, header_text, parameter, source_text
 from tilewright.tools.kernels import Argument, UsageError, find_kernel, parse_signature, split_signature
 
+_IN_C = {"char", "int", "long", "short", "signed", "sizeof", "unsigned"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -216,6 +217,7 @@ def _stub(
     grid = [part.strip() for part in args.grid.split(",")]
     if not 1 <= len(grid) <= 3 or not all(grid):
         raise UsageError(f"--grid {args.grid!r}: expected one to three C expressions")
+    _check_names(args.grid, {*in_c, *(name for name, value in constants.items() if isinstance(value, int))})
     return Stub(
         kernel=args.kernel_name,
         name=name,
@@ -239,6 +241,13 @@ def _algorithm(constants: dict[str, Any], args: CompileArgs) -> str:
     """A word for the constants: specialisations that share it differ in hints only."""
     values = "x".join(re.sub(r"\W", "_", str(value)) for value in constants.values())
     return f"{values}_warps{args.num_warps}xstages{args.num_stages}"
+
+
+def _check_names(grid: str, known: set[str]) -> None:
+    """Refuse a grid with a name that the C function does not know; C knows names such as `int64_t`."""
+    for name in re.findall(r"\b[A-Za-z_]\w*", grid):
+        if name not in known and name not in _IN_C and not name.endswith("_t"):
+            raise UsageError(f"--grid {grid!r}: there is no parameter and no whole-number constant {name!r}")
 
 
 def _is_in(name: str, value: Any, grid: Sequence[str]) -> bool:

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from tilewright.analysis.value_flow import forward_slice
 from tilewright.dialects.traits import DotLike
 from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type, bf16, f16, i8, i32
@@ -42,7 +43,7 @@ from tilewright.transforms.gpu.matrix_instructions import (
 )
 from tilewright.transforms.gpu.scaled_dot import decompose_scaled, scaled_dot, turn_around
 from tilewright.transforms.gpu.shared_operands import comes_from_load, in_shared_memory, is_turned
-from tilewright.transforms.gpu.tile_ops import TileOps, capability_of, layout_of, warps_of, with_layout
+from tilewright.transforms.gpu.tile_ops import TileOps, capability_of, layout_of, with_layout
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 """Numbers of the input precisions in attributes of `ttng` ops."""

@@ -26,11 +26,14 @@ from tilewright.dialects.tt_function import Call, Return, called_function
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescIndex, MemDescSubslice, MemDescView
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
-from tilewright.dialects.ttng_barriers import WaitBarrier
+from tilewright.dialects.ttng_barriers import ArriveBarrier, WaitBarrier
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.matching import integer_of
+
+COUNTING = (WaitBarrier, ArriveBarrier)
+"""Ops on what a barrier counts."""
 
 
 class Slice(NamedTuple):
@@ -103,6 +106,13 @@ class State:
         self.reads.clear()
         self.writes.clear()
         self.from_start = False
+
+    def settle_waits(self) -> None:
+        """Each warp has told that it is through with the barriers that it waited for."""
+        for held in (self.reads, self.writes):
+            left = {where: frozenset(op for op in ops if not isinstance(op, COUNTING)) for where, ops in held.items()}
+            held.clear()
+            held.update((where, ops) for where, ops in left.items() if ops)
 
     def copy(self) -> State:
         return State(dict(self.reads), dict(self.writes), self.from_start)
@@ -212,6 +222,8 @@ class Membar:
         """Put a barrier in front of `op` if it needs one, and add what it does to `state`."""
         if synchronizes(op):
             state.settle()
+        elif isinstance(op, ArriveBarrier):
+            state.settle_waits()
         if isinstance(op, WAITS) and not synchronizes(op.next):
             self.put_barrier(op, before=op.next)
             state.settle()

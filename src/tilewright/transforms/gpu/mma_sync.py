@@ -10,6 +10,7 @@ from tilewright.analysis.value_flow import backward_slice, connected_ops
 from tilewright.dialects.tt_dot import Dot, DotScaled
 from tilewright.dialects.tt_shape import Broadcast, Cat, ExpandDims, Join, Reshape, Split, Trans
 from tilewright.dialects.ttg_program import ConvertLayout, Fp4ToFp
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.effects import is_pure
@@ -28,7 +29,7 @@ from tilewright.transforms.gpu.matrix_instructions import (
 )
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.tile_ops import TileOps, layout_as, layout_of, warps_of, with_layout, workers_of
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_as, layout_of, with_layout, workers_of
 
 VIEWS = (ExpandDims, Reshape, Trans, Join, Split, Cat, Broadcast, ConvertLayout)
 ORIGINS = (*LOADS, *VIEWS, Fp4ToFp)

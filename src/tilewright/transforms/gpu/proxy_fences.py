@@ -16,7 +16,7 @@ from tilewright.analysis.buffer_aliases import shared_accesses
 from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import ScratchSize
 from tilewright.dialects.tt_function import Call, called_function
-from tilewright.dialects.ttng_barriers import FenceAsyncShared
+from tilewright.dialects.ttng_barriers import FenceAsyncShared, MemoryBarrier
 from tilewright.dialects.ttng_descriptors import DescriptorCopy, DescriptorCopyOut
 from tilewright.dialects.ttng_mma import AsyncMma
 from tilewright.dialects.ttng_tensor_memory import TmemCopy
@@ -26,8 +26,8 @@ from tilewright.transforms.gpu.membar import Calls, Membar, State, run_on_functi
 
 READERS = (AsyncMma, TmemCopy, DescriptorCopyOut)
 """Ops whose engines read shared memory."""
-ENGINES = (*READERS, DescriptorCopy)
-"""Ops that have shared memory read or written by an engine."""
+NO_STORES = (*READERS, DescriptorCopy, MemoryBarrier)
+"""Ops that store nothing an engine reads: engines themselves write, or what is written is a barrier."""
 
 
 def proxy_fences(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
@@ -66,6 +66,6 @@ class _ProxyFences(Membar):
             for buffer in self.allocation.named_by(value) if not is_barrier else ():
                 if isinstance(op, READERS) and not is_write:
                     reads.add(slice_of(value, buffer), op, is_write=False)
-                elif is_write and not isinstance(op, ENGINES):
+                elif is_write and not isinstance(op, NO_STORES):
                     stores.add(slice_of(value, buffer), op, is_write=True)
         return Calls(reads, stores)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.dialects.tt_dot import Dot, DotScaled
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.operands import SEGMENTS
@@ -35,7 +36,7 @@ from tilewright.layouts.walk import Walk, shape_of_block
 from tilewright.transforms.gpu.matrix_instructions import NEWEST, MatmulOptions, instruction_shape, result_per_cta
 from tilewright.transforms.gpu.scaled_dot import ScaledDot
 from tilewright.transforms.gpu.shared_operands import in_shared_memory, with_stop_in_shared_memory
-from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, warps_of, with_layout
+from tilewright.transforms.gpu.tile_ops import TileOps, layout_of, with_layout
 
 Shape = tuple[int, ...]
 

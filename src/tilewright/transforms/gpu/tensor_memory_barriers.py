@@ -20,13 +20,13 @@ from tilewright.analysis.scratch_memory import scratch_bytes
 from tilewright.analysis.shared_memory import Allocation, ScratchSize
 from tilewright.analysis.value_flow import Edge, propagate
 from tilewright.dialects.ttg_attributes import TENSOR_MEMORY
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemCopy, TmemLoad, TmemStore, TmemSubslice
 from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.transforms.gpu.membar import Calls, Membar, Slice, State, run_on_functions
-from tilewright.transforms.gpu.tile_ops import warps_of
 
 EVERYWHERE = Interval(0, 1 << 16)
 WARPS_WITH_OWN_ROWS = 4

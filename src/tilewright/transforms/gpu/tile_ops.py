@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tilewright.dialects.ttg_attributes import TWO_CTAS
-from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
+from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op, Value, integer_in, tile_type
 from tilewright.ir.declare import OPS
@@ -35,20 +35,6 @@ def module_of(op: Op) -> Op:
 def works_in_pairs(op: Op) -> bool:
     """Whether products of the op's module are those of pairs of CTAs."""
     return bool(module_of(op).attributes.get(TWO_CTAS))
-
-
-def warps_of(op: Op) -> int:
-    """The number of warps that execute `op`: those of its partition, or all."""
-    inner, parent = op, op.parent
-    while parent is not None:
-        if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
-            index = next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)
-            return parent.parent.partition_warps[index]
-        own = integer_in(parent, "ttg.num-warps")
-        if own is not None:
-            return own
-        inner, parent = parent, parent.parent
-    return integer_in(inner, "ttg.num-warps") or 4
 
 
 def workers_of(op: Op) -> Workers:

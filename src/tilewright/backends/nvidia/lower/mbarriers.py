@@ -140,6 +140,12 @@ def _expect(lowerer: Lowerer, op: BarrierExpect) -> None:
 
 
 def _arrive(lowerer: Lowerer, op: ArriveBarrier) -> None:
+    """Arrive once for each warp when its lanes have come here, or else for all warps at once."""
+    if op.by_warps:
+        lowerer.w.call_void("llvm.nvvm.bar.warp.sync", [("i32", "-1")])
+        condition = on_condition(lowerer, elected(lowerer, lowerer.target.num_warps), op.predicate)
+        _by_one(lowerer, op, condition, f"mbarrier.arrive.{space_of(op.barrier)}.b64 _, [ $1 ];")
+        return
     _tell(lowerer, op, "arrive", f", {op.count}" if op.count > 1 else "")
 
 

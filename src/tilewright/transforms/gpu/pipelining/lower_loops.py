@@ -53,9 +53,10 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     hand_on,
     loops_of,
 )
+from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers, mark_running, runs_on
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of, workers_of
-from tilewright.transforms.gpu.tma_lowering import barriers_type, buffer_layout, line_of_ctas, read_from, start_reading
+from tilewright.transforms.gpu.tma_lowering import buffer_layout, line_of_ctas, read_from, start_reading
 from tilewright.transforms.matching import following, has_one_use, is_zero
 
 
@@ -83,7 +84,6 @@ def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
         if isinstance(op, LOADS) and (distance := stages_ahead(op, loop, schedule)) > 0:
             load = async_load_of(op, distance, facts)
             if load is not None:
-                load.buffers += _is_read_by_next_step(op)
                 found.append(load)
     return found
 
@@ -174,7 +174,7 @@ def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
     if must_be_in_registers(load):
         return False
     (alloc,) = load.result.uses
-    return any(isinstance(user, WarpGroupDot) for user in users_through_views(alloc.result))
+    return any(isinstance(user, WarpGroupDot) or runs_on(user) for user in users_through_views(alloc.result))
 
 
 def lower_loops(module: Op) -> bool:
@@ -210,7 +210,9 @@ def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return
+    mark_running(loop, schedule, {load.load for load in loads if not must_be_in_registers(load.load)})
     for load in loads:
+        load.buffers += _is_read_by_next_step(load.load)
         if isinstance(load.load, Load) and not isinstance(load.load.result.type, TensorType):
             _make_tile(load.load, loop, schedule)
     memory = {load.load: _allocate(load, loop) for load in loads}
@@ -337,7 +339,7 @@ def _create_barriers(
         first, last = group[0].load, group[-1].load
         ring = rings[group[0].buffers]
         assert ring.phase is not None, "rings of barriers have phases"
-        barriers = _allocate_barriers(loop, group[0].buffers)
+        barriers = allocate_barriers(loop, group[0].buffers)
         at = Writer(first, schedule, schedule.slots[first])
         barrier = at.view(barriers, ring.insert)
         size = Number(sum(copied_bytes(load.load) for load in group), i32)
@@ -391,19 +393,6 @@ def _users(load: Load | DescriptorRead) -> set[Op | None]:
         if alloc.block is block:
             return set(alloc.result.uses)
     return {ancestor_in(user, block) for user in load.result.uses}
-
-
-def _allocate_barriers(loop: For, count: int) -> Value:
-    """Barriers that are ready in front of the loop and given up behind it."""
-    front, behind = Writer(loop), Writer.behind(loop)
-    barriers = front.emit("ttg.local_alloc", (), barriers_type(loop, count))
-    for index in range(count):
-        barrier = front.view(barriers, front.constant(index, i32))
-        front.op("ttng.init_barrier", (barrier,), (), {"count": Number(1, i32)})
-    for index in range(count):
-        behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(index, i32)),))
-    behind.op("ttg.local_dealloc", (barriers,))
-    return barriers
 
 
 def _copy_by_descriptor(

@@ -1,6 +1,7 @@
 """Automatic warp specialization: loops with `warp_specialize=True` are divided among groups of warps.
 
 partition_scheduling        each op gets a partition: copies, products, all else
+data_partitioning           two groups of warps share products of warp groups that have rows enough
 insert_channels             what partitions share gets places in memory and barriers
 partition_loops             each partition gets its part of the loop
 optimize_partition_warps    partitions get as many warps and registers as they need
@@ -13,6 +14,7 @@ from __future__ import annotations
 from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions
 from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
+from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
@@ -23,6 +25,7 @@ def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_ST
     """Divide the loops of `module` that ask for it among groups of warps."""
     if not partition_scheduling(module, options):
         return False
+    data_partitioning(module)
     remove_tensor_memory_tokens(module)  # barriers order accesses from now on
     insert_channels(module, options)
     partition_loops(module)

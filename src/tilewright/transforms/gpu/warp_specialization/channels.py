@@ -109,6 +109,11 @@ def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
     return list(found)
 
 
+def has_group_products(loop: For) -> bool:
+    """Whether groups of warps multiply in `loop` what lies in shared memory."""
+    return any(isinstance(op, WarpGroupDot) for op in loop.walk())
+
+
 def _origin(value: Value) -> LocalAlloc | TmemAlloc:
     while isinstance(op := value.op, MemDescView):
         value = op.source

@@ -27,6 +27,7 @@ from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttng_barriers import BY_WARPS
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.attributes import UNIT, Attribute, Number
@@ -38,12 +39,14 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.schedule import Writer
+from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers
 from tilewright.transforms.gpu.tile_ops import workers_of
-from tilewright.transforms.gpu.tma_lowering import barriers_type, read_from, retype_views, start_reading
+from tilewright.transforms.gpu.tma_lowering import read_from, retype_views, start_reading
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
     Segment,
     channels_of,
+    has_group_products,
     load_of,
     product_buffers,
 )
@@ -87,6 +90,7 @@ class _Inserter:
     def __init__(self, loop: For, stages: int, facts: Mapping[Value, AxisInfo]) -> None:
         self.loop, self.stages, self.facts = loop, stages, facts
         self.places: dict[tuple[Block, int], Place] = {}
+        self.arriving_warps = workers_of(loop).warps if has_group_products(loop) else 0
 
     def insert(self) -> None:
         for alloc in product_buffers(self.loop):
@@ -119,8 +123,10 @@ class _Inserter:
         segments = channel.segments
         place, phase = self._place(channel.block, count)
         by_threads = channel.is_loaded_by_threads
-        first_arrivals = _threads(self.loop) if by_threads else 1
-        barriers = [self._barriers(count, 1 if number else first_arrivals) for number in range(len(segments))]
+        arrivals = [self._arrivals(segment) for segment in segments]
+        if by_threads:
+            arrivals[0] = _threads(self.loop)
+        barriers = [allocate_barriers(self.loop, count, number) for number in arrivals]
         whole_turn = segments[0].partition == segments[-1].partition
         for number, segment in enumerate(segments):
             first = number == 0
@@ -141,16 +147,9 @@ class _Inserter:
 
     # Barriers
 
-    def _barriers(self, count: int, arrivals: int) -> Value:
-        front, behind = Writer(self.loop), Writer.behind(self.loop)
-        barriers = front.emit("ttg.local_alloc", (), barriers_type(self.loop, count))
-        for number in range(count):
-            one = front.view(barriers, front.constant(number, i32))
-            front.op("ttng.init_barrier", (one,), (), {"count": Number(arrivals, i32)})
-        for number in range(count):
-            behind.op("ttng.inval_barrier", (behind.view(barriers, behind.constant(number, i32)),))
-        behind.op("ttg.local_dealloc", (barriers,))
-        return barriers
+    def _arrivals(self, segment: Segment) -> int:
+        """How often the partition of `segment` arrives behind it: groups that multiply do not wait for each other."""
+        return max(1, self.arriving_warps) if segment.partition == DEFAULT else 1
 
     def _wait(self, segment: Segment, barriers: Value, place: Value, phase: Value, *, other_round: bool) -> None:
         at = _Marker(segment.first, segment.partition)
@@ -165,7 +164,8 @@ class _Inserter:
         if segment.partition == MMA:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
         else:
-            at.marked("ttng.arrive_barrier", [barrier, []], count=Number(1, i32))
+            each: dict[str, Attribute] = {BY_WARPS: UNIT} if self.arriving_warps else {}
+            at.marked("ttng.arrive_barrier", [barrier, []], count=Number(self._arrivals(segment), i32), **each)
 
     # Buffers
 

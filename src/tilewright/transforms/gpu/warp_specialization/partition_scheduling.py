@@ -28,16 +28,17 @@ from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
-from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
-from tilewright.ir.core import Op, Value
+from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.ir.core import Op, Value, integer_in
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
-from tilewright.transforms.gpu.tile_ops import workers_of
+from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
     UnknownAccessError,
     channels_of,
+    has_group_products,
     load_of,
     product_buffers,
     source_of,
@@ -60,6 +61,8 @@ FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
 WARP_GROUP = 4
 """The number of warps that multiply together."""
+WARP, REGISTERS = 32, 65536
+"""The number of threads of a warp, and of registers that a block may have."""
 MAX_WARPS = 32
 """Max number of warps of a block."""
 
@@ -75,7 +78,7 @@ def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> 
 def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
     """Mark the ops of `loop`, with copies by threads if it can be, and else without."""
     copies = _copies_by_threads(loop, facts)
-    if copies and _has_groups_products(loop):
+    if copies and has_group_products(loop):
         return False
     return (bool(copies) and _schedule(loop, copies)) or _schedule(loop, ())
 
@@ -96,9 +99,11 @@ def _can_be_divided(loop: For, options: StageOptions) -> bool:
     """Whether a block has room for further warps, and all inside of `loop` can be done by some warps alone."""
     workers = workers_of(loop)
     is_usual = workers.warps == WARP_GROUP and stages_of(loop, options.num_stages) > 1
-    if _has_groups_products(loop) and not is_usual:
+    if has_group_products(loop) and not is_usual:
         return False
-    if workers.ctas > 1 or workers.warps + FURTHER_WARPS > MAX_WARPS or not is_public(function_around(loop)):
+    limit = integer_in(module_of(loop), "ttg.maxnreg") or 0
+    too_many = workers.warps + FURTHER_WARPS > MAX_WARPS or (workers.warps + WARP_GROUP) * WARP * limit > REGISTERS
+    if workers.ctas > 1 or too_many or not is_public(function_around(loop)):
         return False
     parent = loop.parent
     while parent is not None:
@@ -106,11 +111,6 @@ def _can_be_divided(loop: For, options: StageOptions) -> bool:
             return False
         parent = parent.parent
     return not any(_concerns_all(op) for op in loop.walk())
-
-
-def _has_groups_products(loop: For) -> bool:
-    """Whether groups of warps multiply in `loop` what lies in shared memory."""
-    return any(isinstance(op, WarpGroupDot) for op in loop.walk())
 
 
 def _concerns_all(op: Op) -> bool:

@@ -25,7 +25,6 @@ from tilewright.dialects.ttg_memory import MemDescIndex
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.dialects.ttng_barriers import ArriveBarrier
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
-from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import i32
 from tilewright.transforms.carried_values import add_carried
@@ -115,15 +114,16 @@ def _tell_in_next_step(loop: For, told: ArriveBarrier) -> None:
     loop.body.terminator.set_operands([*loop.yielded, view.index])
     wait = next(_ends(body_of(loop)))
     at = Writer.behind(wait)
-    _tell(at, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
+    _tell(at, told, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
     told.erase()
     if isinstance(loop.parent, WarpSpecialize):
         return  # nobody copies to the place any more
     assert loop.next is not None, "the last products are waited for behind the loop"
     at = Writer.behind(loop.next)
     less = "ult" if "unsignedCmp" in loop.attributes else "slt"
-    _tell(at, at.view(view.source, loop.results[-1]), at.compare(less, loop.low, loop.high))
+    _tell(at, told, at.view(view.source, loop.results[-1]), at.compare(less, loop.low, loop.high))
 
 
-def _tell(at: Writer, barrier: Value, predicate: Value) -> None:
-    at.op("ttng.arrive_barrier", [barrier, [predicate]], (), {"count": Number(1, i32)})
+def _tell(at: Writer, told: ArriveBarrier, barrier: Value, predicate: Value) -> None:
+    """Arrive at `barrier` if `predicate` holds, as `told` does at its own."""
+    at.op(told.name, [barrier, [predicate]], (), dict(told.attributes))
