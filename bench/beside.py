@@ -1,6 +1,7 @@
 """Another tree of this project beside this one, row by row: `python bench/beside.py ../old`.
 
     python bench/beside.py ../old --only 'matmul|flash' --threads 2 --json beside.json
+    python bench/beside.py ../old --threads 1 2 --cpus znver4 x86-64-v3 x86-64-v2 --seconds 0.5
 
 Each tree has a process of its own with its own package and its own `launch.py`, which asks the package for more than
 is public; the other rows are those of this tree. The two take turns of a few milliseconds, in the order old new new
@@ -29,12 +30,14 @@ TURN = 4e-3
 """Seconds that a turn takes at least: shorter calls are repeated."""
 LEAST = 12
 """Min number of turns of each tree per row."""
+SLOWER = 1.03
+"""The ratio above which rows are counted at the end of a table."""
 
 
 class Tree:
-    """A process that runs rows of one tree."""
+    """A process that runs rows of one tree, compiled for a CPU; "": this one."""
 
-    def __init__(self, root: Path, threads: int) -> None:
+    def __init__(self, root: Path, threads: int, cpu: str) -> None:
         self.caches = tempfile.TemporaryDirectory()
         folders = (root / "src", root / "bench", root / "examples")
         environment = {
@@ -43,6 +46,7 @@ class Tree:
             "PYTHONDONTWRITEBYTECODE": "",
             "TRITON_CACHE_DIR": self.caches.name,
             "TRITON_ALWAYS_COMPILE": "1",
+            "TILEWRIGHT_CPU": cpu,
         }
         command = [sys.executable, str(HERE / "beside.py"), str(root), "--threads", str(threads), "--serve"]
         self.process = subprocess.Popen(
@@ -224,29 +228,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, help="the other tree")
     parser.add_argument("--only", default="", metavar="PATTERN", help="rows whose name matches this regular expression")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], metavar="N", help="1 by default")
+    parser.add_argument("--cpus", nargs="+", default=[""], metavar="CPU", help="to compile for; by default this one")
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per row")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(arguments.threads)
+        serve(*arguments.threads)
         return
-    old, new = (Tree(root.resolve(), arguments.threads) for root in (arguments.old, HERE.parent))
+    rows = []
+    for cpu in arguments.cpus:
+        for threads in arguments.threads:
+            print(f"\n{cpu or 'this CPU'}, threads: {threads}")
+            rows += table(arguments, threads, cpu)
+            if arguments.json:
+                arguments.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False))
+
+
+def table(arguments: argparse.Namespace, threads: int, cpu: str) -> list[dict[str, Any]]:
+    """All rows that are asked for, printed as they are measured."""
+    old, new = (Tree(root.resolve(), threads, cpu) for root in (arguments.old, HERE.parent))
     shared = set(old.ask("names"))
     rows = []
     print(f"{'row':52} ratio (quartiles)              old, least")
     for name in new.ask("names"):
         if name in shared and re.search(arguments.only, name):
-            rows.append(compared(old, new, name, arguments.seconds))
+            rows.append(compared(old, new, name, arguments.seconds) | {"threads": threads, "cpu": cpu})
             print(line(rows[-1]), flush=True)
     for tree in (old, new):
         tree.close()
     found = [row["ratio"] for row in rows if "ratio" in row]
     if found:
-        print(f"\nmedian {statistics.median(found):.3f}, greatest {max(found):.3f}, of {len(found)} rows")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False))
+        slower = f"{sum(ratio > SLOWER for ratio in found)} of {len(found)} above {SLOWER}"
+        print(f"\nmedian {statistics.median(found):.3f}, greatest {max(found):.3f}, {slower}")
+    return rows
 
 
 if __name__ == "__main__":

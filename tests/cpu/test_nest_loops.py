@@ -16,6 +16,7 @@ from tilewright.backends.cpu.loop_builder import BYTES
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.cpu.redirect_stores import redirect_stores
+from tilewright.backends.cpu.version_loops import version_loops
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.dialects.cpu import Alloc, Nest, tile_of
 from tilewright.dialects.tt_program import ProgramId
@@ -173,6 +174,7 @@ def lowered(kernel: Any, target: Target) -> Op:
         op.attributes["runs"] = Keyword("program")
     choose_widths(module, target)
     redirect_stores(module)
+    version_loops(module)
     lower_nests(module)
     for op in [op for op in body if isinstance(op, Alloc)]:
         tile = tile_of(op.result.type)

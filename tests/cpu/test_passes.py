@@ -665,6 +665,7 @@ INPUTS = {
     "copy_elision": PART_OF_A_PRODUCT,
     "keep_panels": ROWS_BY_ROWS_IN_TURN,
     "redirect_stores": ROWS,
+    "version_loops": MASKED_SUM,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,
     "expand_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),

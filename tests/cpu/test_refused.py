@@ -92,7 +92,10 @@ NOT_LOWERED_DIALECTS = {
 }
 ROOT_NAMES = {name for name, definition in OPS.items() if issubclass(definition.kind or Op, SINKS)}
 IN_EVALUATE = {"tt.split"}
-IN_LOOP_PASSES = {"cpu.accumulate", "cpu.clip", "cpu.nest", "cpu.dot", "cpu.matmul", "scf.parallel", "scf.reduce"}
+IN_LOOP_PASSES = {
+    *("cpu.accumulate", "cpu.assume", "cpu.clip", "cpu.nest", "cpu.dot", "cpu.matmul"),
+    *("scf.parallel", "scf.reduce"),
+}
 OF_VECTORIZED_FUNCTIONS = {"tt.assert"}
 EMITTED = FUNCTION_RULES.keys() - OF_VECTORIZED_FUNCTIONS
 LOWERED = (LOWERINGS, MOVES, LANE_RULES, ROOT_NAMES, SCALARS, EMITTED, IN_EVALUATE, IN_LOOP_PASSES)

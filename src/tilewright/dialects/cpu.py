@@ -13,6 +13,7 @@
       "cpu.yield"(%next)
     })
     "cpu.clip"(%on) <{extent = 64, phase = 0, …}>                   a loop of its nest ends where this mask is off
+    "cpu.assume"(%on) <{extent = 64, phase = 0, …}>                 the loop has a version in which this mask is on
     "cpu.dot"(%a, %b, %c)                                           c += a · b, all three in scratch
     "cpu.matmul"(%p, %q, %c, %n, …) <{shape = array<i64: 64, 64, 32>}>    the same, of matrices anywhere in memory
     "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>        puts the rows of a tile in order, step by step
@@ -212,6 +213,28 @@ class Clip(Op):
 
     __slots__ = ()
     mask = Operand(0)
+    extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
+
+
+def _verify_assume(op: Assume) -> None:
+    require(isinstance(op.parent, (Nest, Accumulate)), op, "says what a loop of a nest may rely on")
+    shape = op.value.type.shape or ()
+    require(len(shape) == len(op.axes), op, "has a loop for each axis of its value")
+
+
+@declares("cpu.assume", effect=Effect.WRITE, results=0, verify=_verify_assume)
+class Assume(Op):
+    """Says that a loop of the nest around has a version that relies on how `value` is made, and tests that in front.
+
+    A mask is on everywhere, quotients by a number are one number, a division of floats is a product with a reciprocal.
+
+    Attributes:
+        extent, phase: the extent of the loop, and the phase of the nest that it is in.
+        axes: for each axis of the value, which of the nest's loops runs along it, -1 where it has one element.
+    """
+
+    __slots__ = ()
+    value = Operand(0)
     extent, phase, axes = Integer("extent"), Integer("phase"), Integers("axes")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.dialects.cpu import (
     ALL_PHASES,
     Alloc,
+    Assume,
     Clip,
     CpuDot,
     Matmul,
@@ -121,6 +122,11 @@ def _clip(machine: Interpreter, op: Clip, mask: Any) -> Any:
     lanes = np.moveaxis(mask, op.axes.index(0 if op.phase == ALL_PHASES else max(op.axes)), -1)
     on_again = lanes[..., 1:] & ~lanes[..., :-1]
     require(not on_again.any(), op, "the mask that ends a loop is on again behind the end")
+
+
+@executes("cpu.assume")
+def _assume(machine: Interpreter, op: Assume, value: Any) -> Any:
+    """Nothing: whether it holds is tested."""
 
 
 @executes("cpu.programs_ahead")

@@ -51,6 +51,7 @@ ON_CPUS = (FunctionEmitter.OWN, SCALARS, evaluate.RULES, sinks.PREPARE, MOVES, e
 """The tables of lowerings for CPUs."""
 CPU_PASSES = {
     "cpu.accumulate": "`lower_nests`",
+    "cpu.assume": "`lower_nests`",
     "cpu.clip": "`lower_nests`",
     "cpu.dot": "`copy_elision`",
     "cpu.matmul": "`expand_dots`",

@@ -47,6 +47,7 @@ SECTIONS = {
     "choose_widths": "vector-loops.md#how-wide-a-nest-goes",
     "join_rows": "vector-loops.md#how-wide-a-nest-goes",
     "redirect_stores": "memory-dependences.md#where-the-test-fails-buffers",
+    "version_loops": "loop-versions.md#what-is-true-nearly-always-a-loop-is-written-twice",
     "lower_nests": "vector-loops.md#from-a-nest-to-a-loop",
     "expand_dots": "vector-loops.md#a-product-of-tiles",
     "expand_networks": "sorting-networks.md#a-network-as-loops-over-vectors",

@@ -16,6 +16,7 @@ from typing import Any
 from tilewright.analysis.guard_conditions import range_of_product
 from tilewright.backends.cpu.costs import is_tile, makers
 from tilewright.dialects.arith import Binary, CompareIntegers, Constant, Division, ModularArithmetic, Unary
+from tilewright.dialects.cpu import Assume
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import MakeRange
@@ -33,6 +34,8 @@ FARTHEST = 50
 
 _OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
 """Arithmetic of offsets, besides sign extensions and divisions with signs."""
+_READERS = (Assume, CompareIntegers)
+"""Ops that make no address and no number of an offset."""
 
 
 def is_affine(value: Value) -> bool:
@@ -153,7 +156,7 @@ def _is_place(value: Value) -> bool:
         for user in value.uses:
             if isinstance(user, _OF_PLACES) or user.name == "arith.extsi" or _divides_with_sign(user):
                 stack.append(user.result)
-            elif not isinstance(user, CompareIntegers) and not (isinstance(user, AddPtr) and user.pointer is not value):
+            elif not isinstance(user, _READERS) and not (isinstance(user, AddPtr) and user.pointer is not value):
                 return False
     return True
 

@@ -35,8 +35,10 @@ from tilewright.backends.cpu.nest.lane_values import (
     Uniform,
     pointer,
 )
-from tilewright.backends.cpu.nest.loads import needed_mask, single_address
+from tilewright.backends.cpu.nest.loads import is_on, single_address
+from tilewright.backends.cpu.nest.versions import at, rely
 from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.cpu.version_loops import assumable_in
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
 from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
@@ -225,11 +227,11 @@ class _Tile:
         """Build the test and the copy; returns where the tile lies then."""
         c, b, (_, columns) = self.c, self.b, self.extents
         depth = self._depth()
-        found = self._in_place(depth)
-        if found is None:
+        in_place = self._in_place(depth)
+        if in_place is None:
             return self._copied(depth)
+        found, conditions = in_place
         buffer = pointer(c.buffer(self.write.buffer))
-        conditions = c.assumed()
         if not conditions:
             return found
         with b.branch(c.all_of(conditions)) as branch, branch.otherwise():
@@ -284,13 +286,16 @@ class _Tile:
         copy.attributes["outer"] = DenseArray(i64, (columns,))
         return copy
 
-    def _in_place(self, depth: Scalar | None) -> Matrix | None:
-        """The place of the tile in memory up to its end at `depth`, if the guards hold; None if no guard helps."""
+    def _in_place(self, depth: Scalar | None) -> tuple[Matrix, Sequence[Value]] | None:
+        """The place of the tile in memory up to its end at `depth`, and the conditions; None if no condition helps."""
         c, place, mask = self.c, self.source.load.pointer, self.source.load.mask
-        lines = list[tuple[Address, Affine]]()
+        lines, conditions = list[tuple[Address, Affine]](), dict[Value, None]()
+        assumable = assumable_in(place, self.nest.body)
         for axis in (0, 1):
             index = self.source.line(axis)
-            c.extent, c.fast = self.extents[axis], Guarded(c.lane_level)
+            c.extent = self.extents[axis]
+            c.begin(Guarded(c.lane_level))
+            conditions |= dict.fromkeys(rely(c, [(v, at(index, tags)) for v, tags in assumable]))
             lane = evaluate(c, place, index)
             if not isinstance(lane, Address) or not isinstance(lane.offset, Affine) or lane.offset.local:
                 return None
@@ -301,16 +306,20 @@ class _Tile:
                 return None
             on = evaluate(c, mask, index)
             if depth is not None and self.end is not None and axis == self.end.axis and isinstance(on, ActiveLaneBound):
-                c.assume(c.compare("sge", on.below, depth, i64, on.level))
+                conditions[c.compare("sge", on.below, depth, i64, on.level)] = None
             elif self.needed is not None and axis == self.needed[0] and isinstance(on, ActiveLaneBound):
-                c.assume(c.compare("sge", on.below, self._least(lane.offset, on.level), i64, on.level))
-            elif needed_mask(c, on) is not None:
-                return None
+                conditions[c.compare("sge", on.below, self._least(lane.offset, on.level), i64, on.level)] = None
+            elif not isinstance(on, Uniform) or on.value != 1:
+                condition = is_on(c, on)
+                if condition is None:
+                    return None
+                conditions[condition] = None
         (row, along_rows), (column, along_columns) = lines
         if (along_columns.stride != 1 and not self.may_step) or row.base != column.base:
             return None
         first = single_address(c, row._replace(offset=Uniform(along_rows.base, along_rows.level)))
-        return Matrix(pointer(first), along_rows.stride, along_columns.stride, along_rows.stride, depth)
+        found = Matrix(pointer(first), along_rows.stride, along_columns.stride, along_rows.stride, depth)
+        return found, list(conditions)
 
     def _least(self, along: Affine, level: int) -> Scalar:
         """How many rows or columns have to be there, where only those that are needed are read."""

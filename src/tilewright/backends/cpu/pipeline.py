@@ -56,6 +56,7 @@ from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.cpu.version_atomics import version_atomics
+from tilewright.backends.cpu.version_loops import version_loops
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -206,6 +207,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
         Pass("redirect_stores", redirect_stores, "behind versions, some of which redirect none, and widths"),
+        Pass("version_loops", version_loops, "once nothing changes any more: what is true nearly always is told apart"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),
         Pass("expand_networks", partial(expand_networks, target=target), "sorts are minima and maxima of vectors"),

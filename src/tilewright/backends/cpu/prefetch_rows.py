@@ -46,12 +46,6 @@ FROM_NEAR = 3
 FROM_MEMORY = 2
 """The locality of a prefetch into L2: rows of a tile are often pages apart, and L1 keeps few such lines."""
 
-LONGEST_ROW = 2048
-"""Max bytes of a row of a tile that is asked for: processors find the rest of longer ones."""
-
-LONGEST = 8192
-"""Max bytes of a row; two such rows fit into L1 together with what is stored."""
-
 
 def prefetch_rows(module: Op, target: Target) -> bool:
     """Ask in the parallel loops of `module` for what the next run loads; returns whether any does."""
@@ -106,7 +100,8 @@ class _Rows:
         length, b = lanes_of_row(self.loop) * op.result.type.scalar.bits // 8, self.b
         around = self._row_loop() or self.turning
         is_one_of_many = around is None or is_inside(row, around)
-        if length > (LONGEST_ROW if self.is_tile else LONGEST) or (self.is_tile and not is_one_of_many):
+        longest = self.costs.asked_tile_row if self.is_tile else self.costs.asked_row
+        if length > longest or (self.is_tile and not is_one_of_many):
             return None
         step = self._step(row, FARTHEST)
         if step is None or step == 0 or self.is_tile:

@@ -50,17 +50,8 @@ ALIGNMENT = 16
 SHORT_ROW = 128
 """Max bytes of a row of a tile of which all lines have to be whole: longer ones have enough lines that are."""
 
-STREAMED = 128
-"""Bytes in a step of a loop that stores past the caches: shorter steps wait for each other."""
-
-STREAMED_TILE = 64
-"""Bytes of a tile from which on its stores may bypass the caches: a cache line."""
-
 ORDERED_TILE = 1024
 """Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
-
-NEAR = 320
-"""Bytes behind a store after which it does not delay loads any more."""
 
 MAX_PAIRS = 8
 """Max pairs of addresses compared; more cost more than the wrong order."""
@@ -102,7 +93,7 @@ class _Choice:
         is_loop = not lanes or self.turns * width_of(loop) < lanes
         may_wait = is_loop and self.bytes >= ORDERED_TILE and (self.rereads or not self.moves)
         ahead = self._ahead() if may_wait and b.turning() is None else None
-        may_stream = (is_loop or is_short) and self.moves and self.bytes >= STREAMED_TILE and costs.streams_from > 0
+        may_stream = (is_loop or is_short) and self.moves and self.bytes >= CACHE_LINE and costs.streams_from > 0
         if may_stream and any(_passes(loop, op) for op in loop.body):
             self._stream(CACHE_LINE if is_short else ALIGNMENT, ahead)
         if ahead is not None:
@@ -126,7 +117,7 @@ class _Choice:
         lengths = [lanes_of(op.value.type) * _bytes(op.value) for op in stores]
         for op, length in zip(stores, lengths, strict=True):
             op.attributes |= {"alignment": Number(min(alignment, length), i64), "nontemporal": UNIT}
-        copy.attributes[UNROLL] = Number(min(self.turns, max(1, STREAMED // lengths[0])), i64)
+        copy.attributes[UNROLL] = Number(min(self.turns, max(1, self.costs.streamed // lengths[0])), i64)
         if ahead is not None:
             copy.set_operands([*copy.bounds, ahead])
         after = loop.next
@@ -147,12 +138,13 @@ class _Choice:
             wanted = b.and_(wanted, b.compare("eq", b.and_(b.address(store), alignment - 1), 0))
         if not self.rereads:
             return wanted
-        behind = self._any(lambda distance: b.compare("ugt", distance, PAGE - NEAR))
+        behind = self._any(lambda distance: b.compare("ugt", distance, PAGE - self.costs.stored_before))
         return b.select(b.and_(self._ahead(), behind), b.constant(0, i1), wanted)
 
     def _ahead(self) -> Value:
         """Whether a store is a little ahead of a load, modulo PAGE."""
-        return self._any(lambda distance: self.b.compare("ult", self.b.add(distance, -1), NEAR))
+        near = self.costs.stored_before
+        return self._any(lambda distance: self.b.compare("ult", self.b.add(distance, -1), near))
 
     def _any(self, condition: Callable[[Value], Value]) -> Value:
         pairs = [(store, load) for store in self.stores for load in self.loads][:MAX_PAIRS]

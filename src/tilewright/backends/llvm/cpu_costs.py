@@ -14,6 +14,13 @@ CACHE_LINE = 64
 PAGE = 4096
 """Bytes after which places in memory look alike to a load that waits for stores, and to the L1 cache."""
 
+WAYS = 8
+"""Lines on one set of the L1 cache from which on they push each other out of it."""
+
+SINGLE_ROW = 4
+"""Rows of a block of a product that take as long as a single row, whose multiply-adds wait for its loads and for each
+other."""
+
 
 class CpuCosts(NamedTuple):
     """The resources of a kind of CPU, and the sizes from which on something pays off.
@@ -35,9 +42,13 @@ class CpuCosts(NamedTuple):
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
         near_caches: bytes up to which arrays that are used again and again are in near caches.
+        asked_row: max bytes of a row that is asked for ahead; two such rows fit into L1 together with what is stored.
+        asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
             memory they come faster by themselves.
         streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
+        streamed: bytes in a step of a loop that stores past the caches: shorter steps wait for each other.
+        stored_before: bytes behind a store after which it does not delay loads any more.
     """
 
     registers: int
@@ -51,8 +62,12 @@ class CpuCosts(NamedTuple):
     in_place_blocks: int
     transposed_pieces: int
     near_caches: int
+    asked_row: int
+    asked_tile_row: int
     asks_ahead: int
     streams_from: int
+    streamed: int
+    stored_before: int
 
 
 X86 = CpuCosts(
@@ -67,8 +82,12 @@ X86 = CpuCosts(
     in_place_blocks=4,
     transposed_pieces=2,
     near_caches=512 << 10,
+    asked_row=8192,
+    asked_tile_row=2048,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
+    streamed=128,
+    stored_before=320,
 )
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
 ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8)

@@ -21,18 +21,15 @@ from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
-from tilewright.backends.cpu.dot.plan import SINGLE_ROW, Plan, plan_of
+from tilewright.backends.cpu.dot.plan import Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import prefetch_shares
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE, PAGE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, PAGE, SINGLE_ROW, WAYS
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
-
-WAYS = 8
-"""Rows of B on one set of the L1 cache from which on they push each other out of it."""
 
 
 Kept: TypeAlias = tuple[Value, Value]

@@ -8,7 +8,7 @@ from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, sele
 from tilewright.backends.cpu.dot.micro import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SINGLE_ROW
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 
@@ -17,8 +17,6 @@ MANY_PANELS = 4
 
 FEW_PANELS = 2
 """Max panels of a tile in which the columns of a last one may be computed vector by vector."""
-SINGLE_ROW = 4
-"""The rows of a block that take as long as a single row, whose multiply-adds wait for its loads and for each other."""
 
 
 @dataclass(frozen=True)

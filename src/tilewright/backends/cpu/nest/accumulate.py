@@ -15,7 +15,8 @@ from tilewright.backends.cpu.loop_structure import LoopFrame
 from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Scalar, Uniform, Vector, uniform
-from tilewright.dialects.cpu import Accumulate
+from tilewright.backends.cpu.nest.versions import asked_by, rely
+from tilewright.dialects.cpu import Accumulate, Assume
 from tilewright.ir.core import Block, Value
 from tilewright.ir.types import i64
 
@@ -92,14 +93,15 @@ class AccumulateLoop:
         """The values that a turn hands on: computed without masks where that gives the same, which one test tells."""
         c, b, level = self.c, self.c.b, self.depth + 1
         c.lane_level = level + 1
-        if c.optimize_size:
+        assumed = [op for op in self.op.body if isinstance(op, Assume)]
+        if not assumed:
             return self._turn(carried)
-        outer, fast = (c.fast, c.guards), Block()
-        c.fast, c.guards = Guarded(level + 1), 0
+        outer, fast = (c.fast, c.facts), Block()
+        c.begin(Guarded(level + 1))
+        conditions = self._rely(assumed)
         with b.into(fast):
             values = self._turn(carried)
-        conditions = c.assumed()
-        c.fast, c.guards = outer
+        c.fast, c.facts = outer
         if not conditions:
             b.splice(fast)
             return values
@@ -110,6 +112,12 @@ class AccumulateLoop:
                 c.blocks[level] = b.block
                 others = self._turn(carried)
         return list(map(branch.join, values, others))
+
+    def _rely(self, assumed: Sequence[Assume]) -> Sequence[Value]:
+        """Let a turn rely on what is assumed, at all places; returns the conditions."""
+        for *_, where in self.places:
+            conditions = rely(self.c, asked_by(assumed, where[:-1]))
+        return conditions
 
     def _turn(self, carried: Sequence[Lane]) -> list[Value]:
         """One turn at each place, here and now."""

@@ -48,6 +48,7 @@ class Period(NamedTuple):
         quotient: start + lane divided by the divisor.
         rest: the remainder is this much more than the lane.
         level: of the loop over pieces.
+        is_one: whether 0 < divisor and 0 ≤ start, and nothing wraps in the tile; an i1.
     """
 
     start: Scalar
@@ -56,6 +57,7 @@ class Period(NamedTuple):
     quotient: Scalar
     rest: Scalar
     level: int
+    is_one: Value
 
 
 class Guarded(NamedTuple):
@@ -84,12 +86,9 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
-        fast: the fast version that is being built, which may rely on conditions that it assumes; None while a general
-            version is built.
+        fast: the fast version that is being built; None while a general version is built.
+        facts: the conditions that it relies on, each an i1; of lanes of a period also bounds, each an i64.
         cut: the lanes of the chunk that count, where a fast version covers few of them.
-        guards: the conditions that what is being built relies on, a bit for each in `conditions`.
-        memoised_guards: the guards that each memoised value requires.
-        conditions: every condition that was ever assumed, and its bit.
         programs: the nest is for so many programs, whose rows continue one another.
         runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.
         wraps: fast versions of ranges modulo something allow for one wrap.
@@ -113,10 +112,8 @@ class Context:
         self.depth = 0
         self.blocks: list[Block] = [builder.block]
         self.fast: Guarded | None = None
+        self.facts: tuple[Value, ...] = ()
         self.cut: ActiveLaneBound | None = None
-        self.guards = 0
-        self.memoised_guards: dict[tuple[Guarded | None, tuple[Value, Index]], int] = {}
-        self.conditions: dict[Value, int] = {}
         self.position: Scalar = 0
         self.active_lane_bound: Scalar | None = None
         self.hoisted: Hoisted | None = None
@@ -164,14 +161,16 @@ class Context:
         return found
 
     def copy(self, level: int, op: Op, operands: Sequence[Value], lanes: int = 1) -> Value:
-        """The result of an op at `level` that does to these operands what `op` does to its own."""
-        b = self.b
-        here = b.block
-        if level < self.depth:
-            b.block = self.blocks[level]
-        made = b.copy(op, operands, lanes)
-        b.block = here
-        return made.results[0]
+        """The result of an op at `level` that does to these operands what `op` does to its own; it is built once."""
+        values, key = self._values.setdefault(level, {}), (op, lanes, *operands)
+        if key not in values:
+            b = self.b
+            here = b.block
+            if level < self.depth:
+                b.block = self.blocks[level]
+            values[key] = b.copy(op, operands, lanes).results[0]
+            b.block = here
+        return values[key]
 
     @contextmanager
     def narrowed(self, count: int) -> Iterator[None]:
@@ -199,6 +198,12 @@ class Context:
         level = min(level_of(lane), self.depth)
         self._memos.setdefault((self.fast, self.lanes), {}).setdefault(level, {})[key] = lane
 
+    def begin(self, version: Guarded) -> None:
+        """Build a version, about which nothing is known yet."""
+        self.fast, self.facts = version, ()
+        for key in [key for key in self._memos if key[0] == version]:
+            del self._memos[key]
+
     def forget(self, level: int) -> None:
         """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""
         for memos in self._memos.values():
@@ -206,16 +211,6 @@ class Context:
                 del memos[deeper]
         for deeper in [known for known in self._values if known >= level]:
             del self._values[deeper]
-
-    # ---- what the fast version relies on ----
-
-    def assume(self, condition: Value) -> None:
-        """Rely on an i1 that is known in front of the loop; pieces of a tile also on lanes below an i64."""
-        self.guards |= self.conditions.setdefault(condition, 1 << len(self.conditions))
-
-    def assumed(self) -> list[Value]:
-        """The conditions among the guards."""
-        return [condition for condition, bit in self.conditions.items() if self.guards & bit]
 
     def all_of(self, conditions: Sequence[Value]) -> Value:
         """Whether all of these i1 hold, of which there is one at least; here and now."""

@@ -24,7 +24,6 @@ from tilewright.backends.cpu.nest.lane_values import (
     Uniform,
     Vector,
     affine_address,
-    is_chunked,
     level_of,
     pointer,
     size_of,
@@ -54,14 +53,8 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     key = (value, index)
     lane = c.known(key)
     if lane is None:
-        others, c.guards = c.guards, 0
         lane = _compute(c, value, index)
         c.remember(key, lane)
-        if c.conditions:
-            c.memoised_guards[c.fast, key] = c.guards
-        c.guards |= others
-    elif c.conditions:
-        c.guards |= c.memoised_guards.get((c.fast, key), 0)
     return lane
 
 
@@ -116,24 +109,29 @@ def _scaled_by_reciprocal(c: Context, op: Op, operands: list[Lane]) -> Lane | No
 
     Triton's `/` on fp32 allows 2 ulp; `div_rn` is another op. A division takes five times as long as a product.
     """
-    if c.fast is None or op.name != "arith.divf" or op.result.type.scalar is not f32:
+    if c.fast is None or not c.facts or op.name != "arith.divf":
         return None
     dividend, divisor = operands
-    if not isinstance(divisor, Uniform) or not isinstance(divisor.value, Value):
+    if has_reciprocal(c, divisor) not in c.facts:
         return None
-    if divisor.level >= c.fast.level or is_chunked(divisor):
-        return None
-    level = divisor.level
-    size = c.emit(level, "math.absf", f32, divisor.value)
-    small = c.compare("ogt", size, c.b.constant(2.0**-125, f32), f32, level)
-    large = c.compare("olt", size, c.b.constant(2.0**125, f32), f32, level)
-    c.assume(c.binary("arith.andi", small, large, i1, level))
-    inverse = c.as_vector(
-        Uniform(c.binary("arith.divf", c.b.constant(1.0, f32), divisor.value, f32, level), level), f32
-    )
+    number, level = uniform(divisor)
+    inverse = c.as_vector(Uniform(c.binary("arith.divf", c.b.constant(1.0, f32), number, f32, level), level), f32)
     value = c.as_vector(dividend, f32)
     deep = max(inverse.level, value.level)
     return Vector(c.emit(deep, "arith.mulf", c.wide(f32), value.value, inverse.value, attributes=ROUNDED), deep)
+
+
+def has_reciprocal(c: Context, divisor: Lane) -> Value | None:
+    """Whether 1 / `divisor` is a normal number; None where that is not known in front of the version."""
+    if c.fast is None or not isinstance(divisor, Uniform) or not isinstance(divisor.value, Value):
+        return None
+    level = divisor.level
+    if level >= c.fast.level or divisor.value.type is not f32:
+        return None
+    size = c.emit(level, "math.absf", f32, divisor.value)
+    small = c.compare("ogt", size, c.b.constant(2.0**-125, f32), f32, level)
+    large = c.compare("olt", size, c.b.constant(2.0**125, f32), f32, level)
+    return c.binary("arith.andi", small, large, i1, level)
 
 
 def _constant(c: Context, op: Constant, index: Index) -> Lane:

@@ -1,7 +1,7 @@
 """The inner loops of one phase: chunks of lanes (rows) or steps along the reduced axis (columns).
 
-Rows with masks come in two versions: a fast one for rows where all lanes are on, ranges do not wrap and so on, chosen
-by one scalar test in front of the loop, and a general one.
+A loop of which something is assumed comes in two versions: one that relies on that, chosen by a scalar test in front
+of the loop, and a general one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tilewright.backends.cpu.alignment import least_lanes
-from tilewright.backends.cpu.costs import ACCESSES, ATOMICS
+from tilewright.backends.cpu.costs import ATOMICS
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.combine import Combine
@@ -18,12 +17,11 @@ from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
-from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
+from tilewright.backends.cpu.nest.versions import asked_by, rely
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
-from tilewright.dialects.arith import Division, Select
-from tilewright.dialects.cpu import Accumulate, Read
+from tilewright.dialects.cpu import Accumulate, Assume, Read
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
@@ -50,8 +48,9 @@ class InnerLoop:
 
     def build(self, step: int) -> None:
         """Build the loop, `step` chunks a turn; afterwards `c.reduced` has the results of its reductions."""
-        c = self.c
-        if self.by_rows and self._has_conditions() and not c.optimize_size and not self._is_one_shuffled():
+        c, own = self.c, (self.nest.phases[self.sinks[0]], self.extent)
+        self.assumed = [op for op in self.nest.body if isinstance(op, Assume) and (op.phase, op.extent) == own]
+        if self.assumed:
             self._versions(step)
         else:
             self._loop(step, self._facts())
@@ -59,34 +58,19 @@ class InnerLoop:
             self._finish(sink, values)
         c.forget(c.depth + 1)
 
-    def _is_one_shuffled(self) -> bool:
-        """Whether there is one chunk, whose elements trade places: computing outweighs the masks at both ends."""
-        return self.extent == self.c.lanes and least_lanes(self.nest.body) > 1
-
-    def _has_conditions(self) -> bool:
-        """Whether there is anything that a fast version could leave out."""
-        for sink in self.sinks:
-            ops = [sink, *self.nest.closures[sink]]
-            if isinstance(sink, ATOMICS):
-                return False
-            if any(_is_masked(op) or isinstance(op, Division) for op in ops):
-                return True
-            if any(isinstance(op, Select) and masks_memory(op.condition) for op in ops):
-                return True
-        return False
-
     def _versions(self, step: int) -> None:
-        """if <guards>: fast loop, else: general loop; the fast one alone where it relies on nothing."""
+        """if <conditions>: fast loop, else: general loop; the general one alone where there are no conditions."""
         c, b = self.c, self.c.b
         fast, guarded = Block(), c.depth + 1
-        c.fast, c.depth, c.lane_level = Guarded(guarded), guarded, guarded + 1
+        c.depth, c.lane_level = guarded, guarded + 1
+        c.begin(Guarded(guarded))
         c.blocks.append(fast)
+        conditions = rely(c, asked_by(self.assumed, self.outer))
         with b.into(fast):
             self._loop(step, self._facts())
         c.blocks.pop()
-        c.depth, c.lane_level = guarded - 1, guarded
+        c.depth, c.lane_level, c.fast = guarded - 1, guarded, None
         c.forget(guarded)
-        c.fast, conditions, c.guards = None, c.assumed(), 0
         if not conditions:
             b.splice(fast)
             return
@@ -191,7 +175,7 @@ class InnerLoop:
         if c.wraps or c.lanes == self.extent or self.reductions or any(isinstance(r, ATOMICS) for r in self.sinks):
             return 0
         ops = dict.fromkeys(op for sink in self.sinks for op in self.nest.closures[sink])
-        return lower_pieces(c, list(ops), self.outer, self._act)
+        return lower_pieces(c, list(ops), self.assumed, self.outer, self._act)
 
     def _act(self) -> None:
         """All sinks, none of which is a reduction, on the chunk at hand."""
@@ -217,7 +201,3 @@ class InnerLoop:
 
 def _bytes(store: Store) -> int:
     return tile_type(store.value).numel * size_of(store.value.type)
-
-
-def _is_masked(op: Op) -> bool:
-    return isinstance(op, ACCESSES) and op.mask is not None

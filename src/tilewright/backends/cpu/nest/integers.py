@@ -19,7 +19,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     Vector,
 )
 from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IntType, Type, i1, i64
 
 
@@ -78,10 +78,7 @@ def multiply(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
 
 
 def new_period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
-    """The period that lane 0 of a range divided by a number is in; where it is none, `Context.assume`d.
-
-    It is one for 0 < n and 0 ≤ start, where nothing wraps in the tile.
-    """
+    """The period that lane 0 of a range divided by a number is in."""
     if not (isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
         return None
     level, last = max(a.level, b.level), (1 << (type.bits - 1)) - c.extent
@@ -90,17 +87,23 @@ def new_period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
     positive = c.compare("sgt", b.value, 0, type, level)
     divisor = c.select(positive, b.value, 1, type, level)
     inside = c.compare("ule", a.base, last, type, level)
-    c.assume(c.binary("arith.andi", positive, inside, i1, level))
+    is_one = c.binary("arith.andi", positive, inside, i1, level)
     quotient, rest = (c.binary(name, a.base, divisor, type, level) for name in ("arith.divui", "arith.remui"))
-    return Period(a.base, b.value, type, quotient, rest, level)
+    return Period(a.base, b.value, type, quotient, rest, level, is_one)
+
+
+def facts_of(c: Context, period: Period) -> tuple[Value, Value]:
+    """The conditions under which the whole tile lies in `period`: start % n + lanes ≤ n.
+
+    With `c.wraps`, all of it may lie in two, and lanes ≤ n.
+    """
+    room = c.subtract(period.divisor, c.extent, period.type, period.level)
+    return period.is_one, c.compare("sle", 0 if c.wraps else period.rest, room, period.type, period.level)
 
 
 def _period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
-    """Where a range lies under the guard that it lies between two multiples: start % n + lanes ≤ n.
-
-    With `c.wraps`, the guard is lanes ≤ n.
-    """
-    if c.fast is None or not isinstance(a, Affine) or not isinstance(b, Uniform):
+    """Where a range lies, if the version relies on that."""
+    if c.fast is None or not c.facts or not isinstance(a, Affine) or not isinstance(b, Uniform):
         return None
     found = c.fast.period
     if found is not None:
@@ -109,10 +112,7 @@ def _period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
     if max(a.level, b.level) >= c.fast.level:
         return None
     found = new_period(c, a, b, type)
-    if found is not None:
-        room = c.subtract(b.value, c.extent, type, found.level)
-        c.assume(c.compare("sle", 0 if c.wraps else found.rest, room, type, found.level))
-    return found
+    return found if found is not None and set(facts_of(c, found)) <= set(c.facts) else None
 
 
 def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tilewright.backends.cpu.costs import ACCESSES, lazy_closure
+from tilewright.backends.cpu.costs import ACCESSES, lazy_closure, makers
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import both
 from tilewright.backends.cpu.nest.lane_values import (
@@ -26,6 +26,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     size_of,
     uniform,
 )
+from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.tt_memory import Load
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
@@ -42,7 +43,15 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    return read(c, place, op.result.type.scalar, mask, other, in_runs=goes_in_runs(c, place, op.pointer))
+    may_rely = c.fast is not None and _is_single(place)
+    relies = may_rely and (bool(rest and mask is None) or _is_told_by_facts(op.pointer))
+    in_runs = goes_in_runs(c, place, op.pointer)
+    return read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, relies=relies)
+
+
+def _is_told_by_facts(pointer: Value) -> bool:
+    """Whether a version may compute these addresses in another way, which gives none where its facts do not hold."""
+    return any(isinstance(op, (Division, Select)) for op in makers(pointer))
 
 
 def goes_in_runs(c: Context, place: Lane, pointer: Value) -> bool:
@@ -60,18 +69,26 @@ def is_computed(value: Value) -> bool:
 
 
 def needed_mask(c: Context, mask: Lane) -> Lane | None:
-    """The mask; None when all lanes are on, or the fast version may rely on that: the condition joins the guards."""
-    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
+    """The mask; None when all lanes are on, or the version relies on that."""
+    if c.fast is None:
         return mask
+    is_known = (isinstance(mask, Uniform) and mask.value == 1) or (c.facts and is_on(c, mask) in c.facts)
+    return None if is_known else mask
+
+
+def is_on(c: Context, mask: Lane) -> Value | None:
+    """The condition under which a mask is on for the whole tile; None where that is not known in front of the version.
+
+    In a version for lanes of a period, the bound that a mask gives.
+    """
+    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
+        return None
     if isinstance(mask, Uniform):
-        if mask.value != 1:
-            c.assume(c.value(mask.value, i1))
+        return None if mask.value == 1 else c.value(mask.value, i1)
+    if not isinstance(mask, ActiveLaneBound):
         return None
-    if isinstance(mask, ActiveLaneBound):
-        is_cut = c.fast.period is not None
-        c.assume(c.value(mask.below, i64) if is_cut else c.compare("sge", mask.below, c.extent, i64, mask.level))
-        return None
-    return mask
+    is_cut = c.fast.period is not None
+    return c.value(mask.below, i64) if is_cut else c.compare("sge", mask.below, c.extent, i64, mask.level)
 
 
 def counting(c: Context, mask: Lane | None) -> Lane | None:
@@ -92,7 +109,14 @@ def masks_memory(value: Value) -> bool:
 
 
 def read(
-    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool = False
+    c: Context,
+    place: Lane,
+    element: Type,
+    mask: Lane | None,
+    other: Lane | None,
+    *,
+    in_runs: bool = False,
+    relies: bool = False,
 ) -> Lane:
     """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere.
 
@@ -105,18 +129,19 @@ def read(
         mask: None: all lanes are on.
         other: None: zero.
         in_runs: ask whether lanes are neighbours.
+        relies: there may be no such addresses where facts of the version do not hold.
     """
     if element is i1:
         rest = None if other is None else as_bytes(c, other, element)
-        return _as_truth(c, _read_bytes(c, place, i8, mask, rest, in_runs=in_runs))
-    return _read_bytes(c, place, element, mask, other, in_runs=in_runs)
+        return _as_truth(c, _read_bytes(c, place, i8, mask, rest, in_runs=in_runs, relies=relies))
+    return _read_bytes(c, place, element, mask, other, in_runs=in_runs, relies=relies)
 
 
 def _read_bytes(
-    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool
+    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool, relies: bool
 ) -> Uniform | Vector:
     if _is_single(place) and (mask is None or isinstance(mask, Uniform)):
-        return _read_one(c, place, element, mask, other)
+        return _read_one(c, place, element, mask, other, relies=relies)
     return _read_lanes(c, place, element, mask, other, in_runs=in_runs)
 
 
@@ -135,11 +160,13 @@ def single_address(c: Context, place: Lane) -> Uniform:
     )
 
 
-def _read_one(c: Context, place: Lane, element: Type, mask: Uniform | None, other: Lane | None) -> Uniform | Vector:
+def _read_one(
+    c: Context, place: Lane, element: Type, mask: Uniform | None, other: Lane | None, *, relies: bool
+) -> Uniform | Vector:
     address = single_address(c, place)
     level = max(address.level, mask.level if mask else 0)
-    if c.fast is not None and c.guards:
-        level = max(level, c.fast.level)  # it may be no address where the guards do not hold
+    if relies and c.fast is not None:
+        level = max(level, c.fast.level)
     if mask is None:
         with c.at(level):
             return Uniform(c.b.load(element, pointer(address), align=size_of(element)), level)

@@ -11,14 +11,16 @@ them, or all if the guards do not hold, is left to the general loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from tilewright.backends.cpu.affine import is_affine, is_uniform
 from tilewright.backends.cpu.nest.context import Context, Guarded, Period
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.integers import new_period
 from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar
+from tilewright.backends.cpu.nest.versions import asked_by, rely
 from tilewright.dialects.arith import Division
+from tilewright.dialects.cpu import Assume
 from tilewright.dialects.tt_shape import Cat, Gather, Join, Reshape, Split
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import IntType, i1, i64
@@ -28,16 +30,19 @@ _CUTS_LANES = (Cat, Gather, Join, Reshape, Split)
 """Ops that want chunks of lanes to begin where those of the whole axis do."""
 
 
-def lower_pieces(c: Context, ops: Sequence[Op], outer: Index, act: Callable[[], None]) -> Scalar:
+def lower_pieces(
+    c: Context, ops: Sequence[Op], assumed: Sequence[Assume], outer: Index, act: Callable[[], None]
+) -> Scalar:
     """Build the loops of the pieces; returns the lane behind them, which is a multiple of the lanes of a chunk.
 
     Args:
         c: the context, in front of the inner loop.
         ops: all that the loop computes.
+        assumed: what its versions may rely on.
         outer: the index along the axes around it.
         act: builds what a chunk of lanes does.
     """
-    b, guards = c.b, c.guards
+    b = c.b
     c.depth += 1  # what the pieces depend on stands in front of all versions
     first = _first_period(c, ops, outer)
     if first is None:
@@ -45,8 +50,7 @@ def lower_pieces(c: Context, ops: Sequence[Op], outer: Index, act: Callable[[], 
         return 0
     loops, count, end = Block(), b.later(i64), b.later(i64)
     with b.into(loops), b.loop(0, count) as pieces:
-        _lower_piece(c, first, pieces.index, end, act)
-    relied, c.guards = c.assumed(), guards
+        relied = _lower_piece(c, first, pieces.index, end, partial(rely, c, asked_by(assumed, outer)), act)
     limits, conditions = ([value for value in relied if value.type is type] for type in (i64, i1))
     least = b.smax(reduce(b.smin, limits, b.constant(c.extent, i64)), 0)
     found = b.select(c.all_of(conditions), b.and_(least, -c.lanes), 0)
@@ -63,7 +67,6 @@ def _first_period(c: Context, ops: Sequence[Op], outer: Index) -> Period | None:
     """The period of lane 0 in a range that is cut up; None if there is none, or lanes change places."""
     if any(isinstance(op, _CUTS_LANES) for op in ops):
         return None
-    c.guards = 0
     for op in ops:
         if isinstance(op, Division) and _cuts_up(c, op) and len(op.result.type.shape or ()) == len(outer) + 1:
             start, divisor = (evaluate(c, v, (*outer, LANE)) for v in op.operands)
@@ -80,15 +83,24 @@ def _cuts_up(c: Context, op: Division) -> bool:
     return may and isinstance(op.result.type.scalar, IntType) and is_uniform(op.rhs) and is_affine(op.lhs)
 
 
-def _lower_piece(c: Context, first: Period, number: Value, end: Value, act: Callable[[], None]) -> None:
-    """The chunks of one piece, in the body of the loop over pieces."""
+def _lower_piece(
+    c: Context,
+    first: Period,
+    number: Value,
+    end: Value,
+    relied: Callable[[], Sequence[Value]],
+    act: Callable[[], None],
+) -> Sequence[Value]:
+    """The chunks of one piece, in the body of the loop over pieces; returns what they rely on."""
     b, inner = c.b, c.depth
     c.blocks.append(b.block)
     c.depth, c.lane_level = inner + 1, inner + 1
     back = c.multiply(c.extend(number, i64, first.type, inner), first.divisor, first.type, inner)
     rest = c.subtract(first.rest, back, first.type, inner)
     quotient = c.add(first.quotient, c.extend(number, i64, first.type, inner), first.type, inner)
-    c.fast = Guarded(inner, first._replace(quotient=quotient, rest=rest, level=inner))
+    c.begin(Guarded(inner, first._replace(quotient=quotient, rest=rest, level=inner)))
+    c.facts = (first.is_one,)
+    facts = relied()
     begin = c.subtract(0, c.extend(rest, first.type, i64, inner), i64, inner)
     low = c.binary("arith.maxsi", begin, 0, i64, inner)
     high = c.binary("arith.minui", c.add(begin, _wide(c, first, first.divisor), i64, inner), end, i64, inner)
@@ -105,6 +117,7 @@ def _lower_piece(c: Context, first: Period, number: Value, end: Value, act: Call
     c.blocks.pop()
     c.depth, c.lane_level = inner, inner
     c.forget(inner)
+    return facts
 
 
 def _wide(c: Context, period: Period, number: Scalar) -> Value:

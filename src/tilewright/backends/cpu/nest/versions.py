@@ -1,0 +1,71 @@
+"""The conditions that versions of loops rely on: numbers in front of a loop tell lanes that a pass has named.
+
+    "cpu.assume"(%on)        %on is `range < n`             n >= 64
+    "cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number
+    "cpu.assume"(%x)         %x is `a / s`                  2⁻¹²⁵ < |s| < 2¹²⁵, and it is a · (1 / s)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.evaluate import evaluate, has_reciprocal
+from tilewright.backends.cpu.nest.integers import facts_of, new_period
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
+from tilewright.backends.cpu.nest.loads import is_on
+from tilewright.dialects.arith import Division
+from tilewright.dialects.cpu import Assume
+from tilewright.ir.core import Block, Value
+from tilewright.ir.types import f32
+
+Asked = tuple[Value, Index]
+"""A value, and the index at which it is asked for."""
+
+
+def asked_by(assumed: Iterable[Assume], outer: Index) -> list[Asked]:
+    """The values of which a loop along lanes assumes something, with their indices; `outer` is that of axes around."""
+    return [(op.value, at((*outer, LANE), op.axes)) for op in assumed]
+
+
+def at(index: Index, axes: Sequence[int | None]) -> Index:
+    """The index of a value that is asked for by these axes; None and -1 are axes of one element."""
+    return tuple(ZERO if axis is None or axis < 0 else index[axis] for axis in axes)
+
+
+def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:
+    """Let the version that has begun rely on what can be told in front of it; returns the conditions.
+
+    Args:
+        c: the context, in front of the version.
+        assumed: masks, quotients and the like in program order, and the index of each.
+    """
+    assert c.fast is not None, "a version is being built"
+    b, extent, depth = c.b, c.extent, c.depth
+    c.depth = max(depth, c.fast.level)
+    with b.into(Block()):
+        for value, index in assumed:
+            along = [n for n, lane in zip(value.type.shape or (), index, strict=True) if lane is LANE]
+            c.extent = max(along, default=extent)
+            c.facts = tuple(dict.fromkeys((*c.facts, *_conditions(c, value, index))))
+        for left in reversed(list(b.block)):
+            left.erase()
+    c.forget(c.depth)
+    c.extent, c.depth = extent, depth
+    return c.facts
+
+
+def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
+    """The conditions under which lanes of `value` are as it is assumed; none where they cannot be told."""
+    op = value.op
+    if not isinstance(op, Division):
+        found = is_on(c, evaluate(c, value, index))
+        return [] if found is None else [found]
+    dividend, divisor = [evaluate(c, v, index) for v in op.operands]
+    if value.type.scalar is f32:
+        found = has_reciprocal(c, divisor)
+        return [] if found is None else [found]
+    if c.fast is None or c.fast.period is not None:
+        return []
+    period = new_period(c, dividend, divisor, value.type.scalar)
+    return [] if period is None or period.level >= c.fast.level else facts_of(c, period)
