@@ -12,6 +12,7 @@ from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
+from tilewright.backends.cpu.bound_rows import bound_rows
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
@@ -161,6 +162,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         ),
         single_trips,
         *(() if interruptible else (interchange,)),
+        Pass("bound_rows", bound_rows, "rows that memory chooses lie between two addresses"),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
         Pass("find_networks", partial(find_networks, target=target), "steps of sorts share a buffer"),
         Pass(
