@@ -457,6 +457,39 @@ TRANSPOSED = """
   }
 """
 
+CHOSEN_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %index: !tt.ptr<i32>, %out: !tt.ptr<f32>, %stride: i32) {
+    %c4_i32 = arith.constant 4 : i32
+    %pid = tt.get_program_id x : i32
+    %first = arith.muli %pid, %c4_i32 : i32
+    %firsts = tt.splat %first : i32 -> tensor<4xi32>
+    %range = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %row = arith.addi %firsts, %range : tensor<4xi32>
+    %indices = tt.splat %index : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>>
+    %at = tt.addptr %indices, %row : tensor<4x!tt.ptr<i32>>, tensor<4xi32>
+    %chosen = tt.load %at : tensor<4x!tt.ptr<i32>>
+    %strides = tt.splat %stride : i32 -> tensor<4xi32>
+    %there = arith.muli %chosen, %strides : tensor<4xi32>
+    %from = tt.expand_dims %there {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %here = arith.muli %row, %strides : tensor<4xi32>
+    %to = tt.expand_dims %here {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %columns = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %one = tt.expand_dims %columns {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %column = tt.broadcast %one : tensor<1x16xi32> -> tensor<4x16xi32>
+    %f = tt.broadcast %from : tensor<4x1xi32> -> tensor<4x16xi32>
+    %t = tt.broadcast %to : tensor<4x1xi32> -> tensor<4x16xi32>
+    %i = arith.addi %f, %column : tensor<4x16xi32>
+    %o = arith.addi %t, %column : tensor<4x16xi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<4x16x!tt.ptr<f32>>
+    %p = tt.addptr %xs, %i : tensor<4x16x!tt.ptr<f32>>, tensor<4x16xi32>
+    %v = tt.load %p : tensor<4x16x!tt.ptr<f32>>
+    %outs = tt.splat %out : !tt.ptr<f32> -> tensor<4x16x!tt.ptr<f32>>
+    %q = tt.addptr %outs, %o : tensor<4x16x!tt.ptr<f32>>, tensor<4x16xi32>
+    tt.store %q, %v : tensor<4x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 PIXELS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %width: i32, %pitch: i32, %image: i32) {
     %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
@@ -638,6 +671,7 @@ INPUTS = {
     "pointer_induction": MOVING_POINTERS,
     "version_single_trips": SUMS_OF_ROWS,
     "interchange_loops": SUMS_OF_NEIGHBOURS,
+    "bound_rows": CHOSEN_ROWS,
     "bufferize_carried": TILES_IN_BRANCHES,
     "find_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "fuse_loops": ROWS,

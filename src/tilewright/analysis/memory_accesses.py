@@ -265,14 +265,14 @@ def extent_of(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
     for monomial, table in terms.items():
         if is_shared(monomial) and table.rest is None:
             continue
-        extent = _extent_of_rest(monomial, table)
+        extent = extent_of_rest(monomial, table)
         if extent is None:
             return None
         low, high = plus(low, extent.low), plus(high, extent.high)
     return Extent(low, high)
 
 
-def _extent_of_rest(monomial: Monomial, table: Table) -> Extent | None:
+def extent_of_rest(monomial: Monomial, table: Table) -> Extent | None:
     """The range of what no steps describe: of an enumerated part, or of what each lane has for itself."""
     if is_shared(monomial):
         assert table.rest is not None, "steps are counted elsewhere"

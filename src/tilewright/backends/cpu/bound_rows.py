@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import is_lazy_tile, is_tile, lazy_closure
-from tilewright.dialects.tt_memory import Load, Store
-from tilewright.dialects.tt_shape import Broadcast
+from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import PointerType, TensorType, i64, with_element
 from tilewright.transforms.op_builder import OpBuilder
@@ -25,8 +25,6 @@ SHORTEST_ROW = 16
 
 FARTHEST = 1 << 59
 """A number beyond the elements of any memory: a lane that the mask leaves out may have any address."""
-
-SUMS = ("arith.addi", "arith.extsi", "tt.addptr", "tt.broadcast")
 
 
 def bound_rows(module: Op) -> bool:
@@ -63,18 +61,20 @@ def _chosen_rows(load: Load) -> list[Value]:
         op = value.op
         if is_affine(value):
             continue
-        if op is None or op.name not in SUMS:
-            return []
-        if isinstance(op, Broadcast) and _is_column(op.source) and op.source.type.numel * SHORTEST_ROW <= elements:
+        if isinstance(op, Broadcast) and _is_column(op.source, elements // SHORTEST_ROW):
             found[op.source] = None
-        else:
+        elif isinstance(op, (AddPtr, Broadcast, ExpandDims)) or (op is not None and op.name == "arith.addi"):
             stack += op.operands
+        else:
+            return []
     is_loaded = all(any(isinstance(op, Load) and not op.is_volatile for op in lazy_closure(rows)) for rows in found)
     return list(found) if len(found) == 1 and is_loaded else []
 
 
-def _is_column(tile: Value) -> bool:
-    return tile_type(tile).shape[-1] == 1
+def _is_column(tile: Value, most: int) -> bool:
+    """Whether `tile` has one number for each row, and not more than `most`."""
+    type = tile_type(tile)
+    return type.shape[-1] == 1 and type.numel <= most
 
 
 def _bound(rows: Value) -> None:
