@@ -57,6 +57,7 @@ from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.cpu.version_atomics import version_atomics
 from tilewright.backends.cpu.version_strides import version_strides
+from tilewright.backends.cpu.version_single_vectors import version_single_vectors
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter
@@ -208,6 +209,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
+        Pass("version_single_vectors", version_single_vectors, "once it is known which loops along rows are left"),
     )
 
 
