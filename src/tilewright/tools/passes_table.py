@@ -54,6 +54,7 @@ SECTIONS = {
     "stream_stores": "loop-versions.md#loops-that-store-past-the-caches-and-loops-that-ask-ahead",
     "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",
     "unroll_and_jam": "vector-loops.md#loops-whose-turns-may-run-in-any-order",
+    "version_single_vectors": "loop-versions.md#rows-of-which-one-vector-counts",
 }
 """The sections that show what a pass of the CPU makes of a few lines."""
 TABLES: dict[str, tuple[Row | Report, ...]] = {
