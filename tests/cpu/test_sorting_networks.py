@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,54 @@ def test_buffers_of_loops_are_filled_anew() -> None:
         expected = np.sort(expected * (np.arange(128, dtype=np.int32) + turn))
     np.testing.assert_array_equal(given, expected)
     np.testing.assert_array_equal(out, expected + expected[::-1])
+
+
+@tw.jit
+def sorted_anew(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    rising = tl.sort(tl.load(x + i))
+    falling = tl.sort(rising, descending=True)
+    tl.store(out + i, rising)
+    tl.store(out + N + i, falling)
+    tl.store(out + 2 * N + i, tl.sort(falling + i * 3))
+
+
+def test_what_one_network_orders_another_orders_anew() -> None:
+    """The second network reads what the first one leaves, not the steps that it stands for."""
+    x = np.random.default_rng(3).permutation(64).astype(np.int32)
+    out = np.zeros(3 * 64, np.int32)
+    kernel = sorted_anew[(1,)](x, out, 64)
+    falling = np.sort(x)[::-1]
+    np.testing.assert_array_equal(out, [*np.sort(x), *falling, *np.sort(falling + np.arange(64) * 3)])
+    assert networks_of(kernel) == 3
+
+
+@tw.jit
+def by_sums_of_sums(x, out, N: tl.constexpr, TURNS: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(x + i)
+    before, wants_larger = (i & 1) != 0, (i & 2) != 0
+    first, partners = i, value & 1
+    for _ in tl.static_range(TURNS):
+        before, wants_larger = wants_larger, before ^ wants_larger
+        first, partners = partners, first ^ partners
+    partner = tl.gather(value, i ^ 1, 0)
+    larger, smaller = tl.where(partner > value, partner, value), tl.where(partner < value, partner, value)
+    tl.store(out + i, tl.where(wants_larger, larger, smaller) + tl.gather(value, partners, 0))
+
+
+def test_each_sum_of_two_is_looked_at_few_times() -> None:
+    """XORs of the two before, as Fibonacci's numbers are sums: looking at both of each takes 2 ** 25 looks."""
+    x, turns = np.random.default_rng(4).integers(-99, 99, 64).astype(np.int32), 36
+    out, i = np.zeros_like(x), np.arange(64)
+    start = process_time()
+    by_sums_of_sums[(1,)](x, out, 64, turns)
+    assert process_time() - start < 20
+    before, wants_larger, first, partners = i & 1, i >> 1 & 1, i, x & 1
+    for _ in range(turns):
+        before, wants_larger, first, partners = wants_larger, before ^ wants_larger, partners, first ^ partners
+    ordered = np.where(wants_larger, np.maximum(x, x[i ^ 1]), np.minimum(x, x[i ^ 1]))
+    np.testing.assert_array_equal(out, ordered + x[partners])
 
 
 @pytest.mark.parametrize("lane_bits", [1, 2, 4, 6])

@@ -74,9 +74,10 @@ def _distance(value: Value, axis: int) -> int | None:
 
 def _xor(op: Binary, axis: int) -> int | None:
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        constant, distance = _constant(other), _distance(value, axis)
-        if constant is not None and constant >= 0 and distance is not None:
-            return constant ^ distance
+        constant = _constant(other)
+        if constant is not None:
+            distance = _distance(value, axis) if constant >= 0 else None
+            return None if distance is None else constant ^ distance
     return None
 
 

@@ -34,6 +34,7 @@ class CapturedFunction(KeyedCallable):
     Attributes:
         fn: the Python function; another one after `_unsafe_update_src`.
         used_global_vals: the outer values that it and its callees read: (value, namespace) by (name, namespace id).
+        used_callees: the functions that it calls itself, in the same way.
 
     Raises:
         ValueError: the function has no source, and is to be read from it.
@@ -51,6 +52,7 @@ class CapturedFunction(KeyedCallable):
         super().__init__(fn)
         self.frontend = frontend
         self.used_global_vals: UsedGlobals = {}
+        self.used_callees: UsedGlobals = {}
         self._original = fn
         self._source: FunctionSource | None = None
         self._src: str | None = None
@@ -144,8 +146,29 @@ class CapturedFunction(KeyedCallable):
     @hash.setter
     def hash(self, value: str | None) -> None:
         self._hash = value
-        self.used_global_vals = {}
+        self.used_global_vals, self.used_callees = {}, {}
         self.forget_code()
+
+    def all_callees(self) -> UsedGlobals:
+        """The functions that it and its callees call: (function, namespace) by (name, namespace id)."""
+        found, functions = UsedGlobals(), [self]
+        for function in functions:
+            new = {key: entry for key, entry in function.used_callees.items() if key not in found}
+            found |= new
+            functions += [callee for callee, _ in new.values() if isinstance(callee, CapturedFunction)]
+        return found
+
+    def forget_if_redefined(self) -> None:
+        """Forget the keys of this function and its callees if a name means another function than when they were made.
+
+        A name that was deleted still means what it meant.
+        """
+        callees = self.all_callees()
+        if any(namespace.get(name, callee) is not callee for (name, _), (callee, namespace) in callees.items()):
+            for callee, _ in callees.values():
+                if isinstance(callee, CapturedFunction):
+                    callee.hash = None
+            self.hash = None
 
     def forget_code(self) -> None:
         """The source is not what it was when code was made of it."""
@@ -164,7 +187,7 @@ class CapturedFunction(KeyedCallable):
                     return f"recursive {self._fn_name}"
                 self.check()
                 found = dependencies(self.fn)
-                self.used_global_vals = found.globals
+                self.used_global_vals, self.used_callees = found.globals, found.callees
                 self._hash = found.digest if self.frontend == "auto" else f"{found.digest}-{self.frontend}"
         return self._hash
 

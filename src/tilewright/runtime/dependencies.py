@@ -3,6 +3,7 @@
     found = dependencies(python_function)
     found.digest          # differs when any of that differs
     found.globals         # {("BLOCK", id(module globals)): (128, module globals)}: to notice later changes
+    found.callees         # {("helper", id(module globals)): (helper, module globals)}: to notice that it is redefined
 
 They come from code objects, whose constants, names, bytecode and line table say all that the source says (but for
 comments). A function of Tilewright itself counts by its name: the compiler's identity stands for its content.
@@ -45,10 +46,12 @@ class Dependencies(NamedTuple):
     Attributes:
         digest: 64 hexadecimal digits.
         globals: the outer values read, by name and namespace.
+        callees: the functions called by the program's own functions, by name and namespace.
     """
 
     digest: str
     globals: UsedGlobals
+    callees: UsedGlobals
 
 
 def dependencies(python: FunctionType) -> Dependencies:
@@ -64,7 +67,7 @@ def dependencies(python: FunctionType) -> Dependencies:
             walk.function(python)
         finally:
             _under_way.remove(python)
-    return Dependencies(walk.hasher.hexdigest(), walk.globals)
+    return Dependencies(walk.hasher.hexdigest(), walk.globals, walk.callees)
 
 
 _under_way: list[FunctionType] = []
@@ -220,6 +223,7 @@ class _Walk:
     def __init__(self) -> None:
         self.hasher = hash_of()
         self.globals: UsedGlobals = {}
+        self.callees: UsedGlobals = {}
 
     def function(self, python: FunctionType) -> None:
         defaults = (python.__defaults__, python.__kwdefaults__, annotations_of(python))
@@ -264,6 +268,8 @@ class _Walk:
             return
         if isinstance(value, KeyedCallable):
             self.callee(value)
+            if not is_installed(python.__module__ or ""):
+                self.callees[_key(path[-1], namespace)] = value, namespace
         elif value is python:
             self.add("itself")
         else:
@@ -284,6 +290,7 @@ class _Walk:
         for (name, _), (value, namespace) in found.globals.items():
             if is_immutable(unwrap(value)):
                 self.remember(name, value, namespace, python.__qualname__)
+        self.callees.update(found.callees)
         return f"function({found.digest})"
 
     def callee(self, callee: KeyedCallable) -> None:
@@ -292,7 +299,7 @@ class _Walk:
             self.remember(name, value, namespace, callee.fn.__qualname__)
 
     def remember(self, name: str, value: Any, namespace: Namespace, user: str) -> None:
-        key = name, namespace.identity if isinstance(namespace, Captured) else id(namespace)
+        key = _key(name, namespace)
         before = self.globals.get(key)
         if before is None:
             self.globals[key] = _snapshot(value), namespace
@@ -305,6 +312,10 @@ class _Walk:
     def add(self, *texts: str) -> None:
         for text in texts:
             self.hasher.update(f"{len(text)}:{text}".encode())
+
+
+def _key(name: str, namespace: Namespace) -> tuple[str, int]:
+    return name, namespace.identity if isinstance(namespace, Captured) else id(namespace)
 
 
 def _is_as_given(namespace: Mapping[str, Any], name: str) -> bool:

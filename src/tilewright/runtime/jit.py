@@ -243,7 +243,8 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
     def _install(self, miss: Miss, kernel: CompiledKernel, call: Call) -> None:
         """Make launches like this one run without Python, if they can."""
-        if kernel.reports or kernel.checks or not self._launches().guard(guards_for(self.used_global_vals)):
+        guards = guards_for(self.used_global_vals | self.all_callees())
+        if kernel.reports or kernel.checks or not self._launches().guard(guards):
             return
         specialization = kernel.native_specialization(call.device, call.run_time_values(), call.stream)
         if specialization is not None:
@@ -283,6 +284,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
     def _kernel_for(self, call: Call, *, is_warmup: bool) -> Any:
         """The kernel for a call; None if a hook forbids to compile it, a FutureKernel while it is being compiled."""
+        self.forget_if_redefined()
         key = call.key
         text = self._keys.get(key)
         if text is None:

@@ -24,6 +24,11 @@ from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.op_builder import OpBuilder
 
+ORDERED = ("arith.maxnumf", "arith.minnumf")
+"""Ops that give either of two zeros with different signs, by their order: both of a pair have to get the same one."""
+MAX_DEPTH = 16
+"""Max number of cheap ops in a chain that both of a pair compute."""
+
 
 def exchange_pairs(module: Op) -> bool:
     """Replace reductions of pairs that both get in `module`; returns whether there were any."""
@@ -54,7 +59,8 @@ def _combination(reduce: Reduce) -> Op | None:
     """The op that a reduction consists of, if it does not matter which of two elements comes first."""
     block = reduce.regions[0].block
     combine, *rest = block
-    if not combine.definition.commutative or len(rest) != 1 or {*combine.operands} != {*block.args}:
+    is_any_order = combine.definition.commutative and combine.name not in ORDERED
+    if not is_any_order or len(rest) != 1 or {*combine.operands} != {*block.args}:
         return None
     return combine if [*rest[0].operands] == [*combine.results] else None
 
@@ -82,17 +88,23 @@ class Rows:
 
     Attributes:
         at: where ops go.
+        depth: the length of the chain of arithmetic that is followed.
     """
 
     at: OpBuilder
 
     def __init__(self, length: int, distance: int) -> None:
-        self.length, self.distance = length, distance
-        self.made: dict[tuple[Value, bool], Value | None] = {}
+        self.length, self.distance, self.depth = length, distance, 0
+        self.made: dict[tuple[Value, int, bool], Value | None] = {}
 
     def of(self, value: Value, axis: int, *, is_partner: bool) -> Value | None:
-        """The elements of `value`, or their partners along `axis`, as a row; None where that takes other ops."""
-        key = value, is_partner
+        """The elements of `value`, or their partners along `axis`, as a row; None where that takes other ops.
+
+        A number is the same for all.
+        """
+        if not isinstance(value.type, TensorType):
+            return value
+        key = value, axis, is_partner
         if key not in self.made:
             self.made[key] = self.row(value, axis, is_partner=is_partner)
         return self.made[key]
@@ -113,15 +125,21 @@ class Rows:
             case MakeRange():
                 if axis == 0 and (op.start, op.end) == (0, 2):
                     found = self.side(is_partner=is_partner)
-            case Op() if op.name.startswith("arith.") and not isinstance(op, Division):
+            case Op() if self.is_cheap(op):
                 found = self.computed(op, axis, is_partner=is_partner)
             case _:
                 found = self.whole(value, is_partner=is_partner)
         return found
 
+    def is_cheap(self, op: Op) -> bool:
+        """Whether both of a pair had better compute the result of `op` than ask for it."""
+        return op.name.startswith("arith.") and not isinstance(op, Division) and self.depth < MAX_DEPTH
+
     def computed(self, op: Op, axis: int, *, is_partner: bool) -> Value | None:
         """The result of cheap arithmetic, which both of a pair compute."""
+        self.depth += 1
         operands = [self.of(operand, axis, is_partner=is_partner) for operand in op.operands]
+        self.depth -= 1
         known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands) or len(op.results) != 1:
             return None

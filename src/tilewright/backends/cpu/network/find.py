@@ -28,6 +28,8 @@ MIN_STEPS = 3
 """Min number of steps that a buffer pays off for."""
 MIN_VECTORS = 4
 """Min number of vectors that a tile fills: a step needs a bit for partners and one for directions."""
+MAX_DEPTH = 4
+"""Max depth of XORs of conditions: a step has two bits, that of partners and that of directions."""
 NARROWEST = 128
 """Min bits of vectors, the width that all CPUs have."""
 LESS = {"ogt": "olt", "sgt": "slt", "ugt": "ult"}
@@ -35,15 +37,20 @@ LESS = {"ogt": "olt", "sgt": "slt", "ugt": "ult"}
 
 
 class Exchange(NamedTuple):
-    """One step: `source` before it, `result` behind it, and the ops between."""
+    """One step: `partner` looks up what lies at the distance, `result` is behind the step, and its ops."""
 
-    source: Value
+    partner: Gather
     result: Value
     ops: tuple[Op, ...]
     distance: int
     turn: int
     is_descending: bool
     predicate: str
+
+    @property
+    def source(self) -> Value:
+        """The value before the step; another one, when the chain in front of it was replaced."""
+        return self.partner.source
 
 
 def find_networks(module: Op, target: Target) -> bool:
@@ -117,14 +124,14 @@ def _exchange(op: Select, partner: Gather, predicates: Sequence[str], made: Sequ
     is_row = axis == len(tile_type(source).shape) - 1 and source.type is op.result.type
     if not is_row or not is_power(distance) or turn & distance or (turn and not is_power(turn)):
         return None
-    return Exchange(source, op.result, tuple(made), distance, turn, is_descending, predicates[0])
+    return Exchange(partner, op.result, tuple(made), distance, turn, is_descending, predicates[0])
 
 
-def _bits(condition: Value, axis: int) -> tuple[int, bool] | None:
+def _bits(condition: Value, axis: int, depth: int = 0) -> tuple[int, bool] | None:
     """The bits of places along the axis whose XOR a condition is, and whether it is the opposite of that."""
     op = condition.op
-    if isinstance(op, Binary) and op.name == "arith.xori":
-        sides = [_bits(side, axis) for side in (op.lhs, op.rhs)]
+    if isinstance(op, Binary) and op.name == "arith.xori" and depth < MAX_DEPTH:
+        sides = [_bits(side, axis, depth + 1) for side in (op.lhs, op.rhs)]
         a, b = sides
         return None if a is None or b is None else (a[0] ^ b[0], a[1] != b[1])
     if isinstance(op, Compare) and op.predicate in ("eq", "ne") and is_zero(op.rhs):
@@ -134,9 +141,9 @@ def _bits(condition: Value, axis: int) -> tuple[int, bool] | None:
         return (0, bool(op.value.value)) if isinstance(op.value, Number) else None
     if isinstance(op, Broadcast):
         is_along = tile_type(op.source).shape[axis] == tile_type(op.result).shape[axis]
-        return _bits(op.source, axis) if is_along else None
+        return _bits(op.source, axis, depth) if is_along else None
     if isinstance(op, ExpandDims) and op.axis != axis:
-        return _bits(op.source, axis - (op.axis < axis))
+        return _bits(op.source, axis - (op.axis < axis), depth)
     return None
 
 
@@ -158,7 +165,7 @@ def is_power(number: int) -> bool:
 def _replace(chain: Sequence[Exchange]) -> None:
     """Put a network into the place of the steps."""
     first, last = chain[0], chain[-1]
-    at = first.ops[0]
+    at = first.partner
     assert at.block is not None, "it stands in the function"
     type = tile_type(first.source)
     numbers = {
