@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from guarded_memory import between_guards
-from loop_passes import Trial, check_every_pass, rounded_difference
 
 import tilewright as tw
 import tilewright.language as tl
+from loop_passes import Trial, check_every_pass, rounded_difference
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.cpu.version_single_vectors import version_single_vectors
 from tilewright.backends.llvm.machine import host_target

@@ -56,8 +56,8 @@ from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.cpu.version_atomics import version_atomics
-from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.cpu.version_single_vectors import version_single_vectors
+from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
 from tilewright.backends.llvm.writer import LlvmWriter

@@ -30,7 +30,7 @@ MAX_OPS = 32
 
 
 class _Row(NamedTuple):
-    """What a turn of a loop over rows does: one of two things, the second of which is a loop along the row."""
+    """A turn of a loop over rows: a choice of two things, the second of which is a loop along the row."""
 
     choice: If
     along: For
@@ -50,7 +50,7 @@ def version_single_vectors(module: Op) -> bool:
 
 
 def _row_of(rows: For) -> _Row | None:
-    """What the turns of `rows` do, if they differ in nothing but where their row lies."""
+    """The choice in each turn of `rows`, if the turns differ in nothing but where their row lies."""
     nested = [op for op in rows.body if op.regions and not rows.results]
     choice = nested[0] if len(nested) == 1 else None
     if not isinstance(choice, If) or choice.results or len(choice.arms) != 2 or _is_inside(choice.condition, rows):

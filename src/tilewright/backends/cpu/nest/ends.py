@@ -44,7 +44,7 @@ def parts_of_rows(c: Context, nest: Nest, end: Scalar) -> list[tuple[Scalar, Sca
     Rows behind the first that does not count have a loop of their own, as they are added all the same. Where more than
     one vector of a row counts, `version_single_vectors.py` makes one loop of both again.
     """
-    whole = [(0, end, list[Value]())]
+    whole: list[tuple[Scalar, Scalar, list[Value]]] = [(0, end, [])]
     masks = _masks_of_rows(c, nest) if isinstance(end, int) and end > 1 else []
     lanes, c.extent = c.extent, end if isinstance(end, int) else 1
     bounds = {mask: evaluate(c, mask, (LANE, ZERO)) for mask in masks}
