@@ -464,6 +464,81 @@ TRANSPOSED = """
   }
 """
 
+CHOSEN_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %index: !tt.ptr<i32>, %out: !tt.ptr<f32>, %stride: i32) {
+    %c4_i32 = arith.constant 4 : i32
+    %pid = tt.get_program_id x : i32
+    %first = arith.muli %pid, %c4_i32 : i32
+    %firsts = tt.splat %first : i32 -> tensor<4xi32>
+    %range = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %row = arith.addi %firsts, %range : tensor<4xi32>
+    %indices = tt.splat %index : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>>
+    %at = tt.addptr %indices, %row : tensor<4x!tt.ptr<i32>>, tensor<4xi32>
+    %chosen = tt.load %at : tensor<4x!tt.ptr<i32>>
+    %strides = tt.splat %stride : i32 -> tensor<4xi32>
+    %there = arith.muli %chosen, %strides : tensor<4xi32>
+    %from = tt.expand_dims %there {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %here = arith.muli %row, %strides : tensor<4xi32>
+    %to = tt.expand_dims %here {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %columns = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %one = tt.expand_dims %columns {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %column = tt.broadcast %one : tensor<1x16xi32> -> tensor<4x16xi32>
+    %f = tt.broadcast %from : tensor<4x1xi32> -> tensor<4x16xi32>
+    %t = tt.broadcast %to : tensor<4x1xi32> -> tensor<4x16xi32>
+    %i = arith.addi %f, %column : tensor<4x16xi32>
+    %o = arith.addi %t, %column : tensor<4x16xi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<4x16x!tt.ptr<f32>>
+    %p = tt.addptr %xs, %i : tensor<4x16x!tt.ptr<f32>>, tensor<4x16xi32>
+    %v = tt.load %p : tensor<4x16x!tt.ptr<f32>>
+    %outs = tt.splat %out : !tt.ptr<f32> -> tensor<4x16x!tt.ptr<f32>>
+    %q = tt.addptr %outs, %o : tensor<4x16x!tt.ptr<f32>>, tensor<4x16xi32>
+    tt.store %q, %v : tensor<4x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+SUMS_OF_NARROW_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32, %width: i32) {
+    %c0_i32 = arith.constant 0 : i32
+    %c4_i32 = arith.constant 4 : i32
+    %zero = arith.constant dense<0.0> : tensor<4x32xf32>
+    %rows = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %row = tt.expand_dims %rows {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %range = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %column = tt.expand_dims %range {axis = 0 : i32} : tensor<32xi32> -> tensor<1x32xi32>
+    %columns = tt.broadcast %column : tensor<1x32xi32> -> tensor<4x32xi32>
+    %widths = tt.splat %width : i32 -> tensor<1x32xi32>
+    %shown = arith.cmpi slt, %column, %widths : tensor<1x32xi32>
+    %shown_all = tt.broadcast %shown : tensor<1x32xi1> -> tensor<4x32xi1>
+    %ends = tt.splat %n : i32 -> tensor<4x1xi32>
+    %stride = tt.splat %width : i32 -> tensor<4x1xi32>
+    %sums = scf.for %k = %c0_i32 to %n step %c4_i32 iter_args(%total = %zero) -> (tensor<4x32xf32>) : i32 {
+      %first = tt.splat %k : i32 -> tensor<4x1xi32>
+      %at = arith.addi %first, %row : tensor<4x1xi32>
+      %counts = arith.cmpi slt, %at, %ends : tensor<4x1xi32>
+      %counts_all = tt.broadcast %counts : tensor<4x1xi1> -> tensor<4x32xi1>
+      %mask = arith.andi %counts_all, %shown_all : tensor<4x32xi1>
+      %there = arith.muli %at, %stride : tensor<4x1xi32>
+      %base = tt.splat %x : !tt.ptr<f32> -> tensor<4x1x!tt.ptr<f32>>
+      %begin = tt.addptr %base, %there : tensor<4x1x!tt.ptr<f32>>, tensor<4x1xi32>
+      %begins = tt.broadcast %begin : tensor<4x1x!tt.ptr<f32>> -> tensor<4x32x!tt.ptr<f32>>
+      %p = tt.addptr %begins, %columns : tensor<4x32x!tt.ptr<f32>>, tensor<4x32xi32>
+      %v = tt.load %p, %mask, %zero : tensor<4x32x!tt.ptr<f32>>
+      %next = arith.addf %total, %v : tensor<4x32xf32>
+      scf.yield %next : tensor<4x32xf32>
+    }
+    %sum = "tt.reduce"(%sums) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.addf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<4x32xf32>) -> tensor<32xf32>
+    %outs = tt.splat %out : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+    %q = tt.addptr %outs, %range : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+    tt.store %q, %sum : tensor<32x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 PIXELS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %width: i32, %pitch: i32, %image: i32) {
     %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
@@ -645,6 +720,7 @@ INPUTS = {
     "pointer_induction": MOVING_POINTERS,
     "version_single_trips": SUMS_OF_ROWS,
     "interchange_loops": SUMS_OF_NEIGHBOURS,
+    "bound_rows": CHOSEN_ROWS,
     "bufferize_carried": TILES_IN_BRANCHES,
     "find_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "fuse_loops": ROWS,
@@ -673,6 +749,7 @@ INPUTS = {
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,
+    "version_single_vectors": SUMS_OF_NARROW_ROWS,
 }
 STEPS = (*cpu_passes(TARGET), *loop_passes(TARGET))
 LOOP_PASSES = [step.name for step in loop_passes(TARGET)]

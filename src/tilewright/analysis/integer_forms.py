@@ -30,9 +30,10 @@ class Symbol:
         low, high: its least and its greatest value.
         is_lane: each element of a tile has its own.
         is_bounded: `low` and `high` say more than the type does.
+        between: two symbols that all lanes share, between which those lie that touch memory; None: nothing is known.
     """
 
-    __slots__ = ("high", "is_bounded", "is_lane", "low", "number", "source")
+    __slots__ = ("between", "high", "is_bounded", "is_lane", "low", "number", "source")
 
     def __init__(self, number: int, source: Value, interval: Interval, *, is_bounded: bool = False) -> None:
         self.number = number
@@ -40,6 +41,7 @@ class Symbol:
         self.low, self.high = interval
         self.is_lane = source.type.shape is not None
         self.is_bounded = is_bounded
+        self.between: tuple[Symbol, Symbol] | None = None
 
     def __lt__(self, other: Symbol) -> bool:
         return self.number < other.number

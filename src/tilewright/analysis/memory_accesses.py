@@ -48,6 +48,8 @@ from tilewright.support.cached_property import cached_property
 from tilewright.support.exact_rounding import Array
 
 ONE = whole(1)
+MAX_FACTOR = 8
+"""Max multiple of what a cpu.within bounds: the bytes of an element."""
 
 
 class Ends(NamedTuple):
@@ -87,6 +89,13 @@ class Lanes:
     def are_described(self) -> bool:
         """Whether numbers tell the lanes apart that are known now, or that all lanes share."""
         return all(map(is_shared, self.varying))
+
+    @property
+    def are_bounded(self) -> bool:
+        """Whether those that numbers do not tell apart lie between two that the run tells."""
+        return all(
+            is_shared(monomial) or (len(monomial) == 1 and monomial[0].between is not None) for monomial in self.varying
+        )
 
     @cached_property
     def divisor(self) -> int:
@@ -256,20 +265,23 @@ def extent_of(terms: Terms, ends: tuple[Ends, ...]) -> Extent | None:
     for monomial, table in terms.items():
         if is_shared(monomial) and table.rest is None:
             continue
-        extent = _extent_of_rest(monomial, table)
+        extent = extent_of_rest(monomial, table)
         if extent is None:
             return None
         low, high = plus(low, extent.low), plus(high, extent.high)
     return Extent(low, high)
 
 
-def _extent_of_rest(monomial: Monomial, table: Table) -> Extent | None:
+def extent_of_rest(monomial: Monomial, table: Table) -> Extent | None:
     """The range of what no steps describe: of an enumerated part, or of what each lane has for itself."""
     if is_shared(monomial):
         assert table.rest is not None, "steps are counted elsewhere"
         corners = [Sum({monomial: n} if n else {}) for n in (int(table.rest.min()), int(table.rest.max()))]
         return Extent(least(*corners), greatest(*corners))
     lanes = [symbol for symbol in monomial if symbol.is_lane]
+    if len(monomial) == 1 and table.is_uniform and 0 < table.first <= MAX_FACTOR and lanes[0].between is not None:
+        low, high = (Sum({(bound,): table.first}) for bound in lanes[0].between)
+        return Extent(low, high)
     if len(lanes) > 1 or not lanes[0].is_bounded or not table.is_uniform:
         return None
     others = Sum({tuple(symbol for symbol in monomial if symbol is not lanes[0]): table.first})

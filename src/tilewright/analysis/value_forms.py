@@ -41,11 +41,12 @@ from tilewright.analysis.integer_forms import (
     table_form,
 )
 from tilewright.dialects.arith import Binary, Constant, IntegerCast, Select
+from tilewright.dialects.cpu import Within
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, PointerCast, pointee_type
 from tilewright.dialects.tt_program import MakeRange, ProgramId
-from tilewright.dialects.tt_shape import ExpandDims, Reshape, ShapeOp, Trans
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Reshape, ShapeOp, Splat, Trans
 from tilewright.ir.attributes import Dense, Number
 from tilewright.ir.core import Value
 from tilewright.ir.types import IndexType, IntType, PointerType, TensorType
@@ -98,8 +99,20 @@ class ValueForms:
             scalar, whole = value.type.scalar, _interval_of_type(value)
             is_bounded = interval is not None and isinstance(scalar, IntType) and fits(interval, scalar.bits)
             known = interval if is_bounded and interval is not None else whole
-            self.symbols[value] = Symbol(len(self.symbols), value, known, is_bounded=known != whole)
+            self.symbols[value] = made = Symbol(len(self.symbols), value, known, is_bounded=known != whole)
+            made.between = self._bounds(value)
         return symbol_form(self.symbols[value], value.type.shape or ())
+
+    def _bounds(self, tile: Value) -> tuple[Symbol, Symbol] | None:
+        """The two numbers that a cpu.within puts around the elements of `tile`, if it repeats those of one."""
+        op = tile.op
+        while isinstance(op, (Broadcast, ExpandDims)):
+            op = op.source.op
+        if not isinstance(op, Within):
+            return None
+        numbers = [bound.op.source for bound in (op.low, op.high) if isinstance(bound.op, Splat)]
+        low, high = (next(iter(self.symbol(number).terms))[0] for number in numbers)
+        return low, high
 
     def _new_form(self, value: Value) -> Form:
         op = value.op

@@ -19,6 +19,7 @@
     "cpu.network"(%b) <{distances = array<i64: 1, 2, 1>, …}>        puts the rows of a tile in order, step by step
     "cpu.store"(%p, %tile, %b)                                      a store that may have to go through a buffer
     %q = "cpu.redirect"(%overlaps, %b, %p)                          places in a buffer if the condition holds, else %p
+    %q = "cpu.within"(%p, %low, %high)                              the same, of which nobody uses what is outside
     "cpu.print"(%b) <{text = " x: ", format = "%d", …}>             prints the tile in a buffer
     "cpu.assert"(%holds, %first) <{message = "…", …}>               fails, at element number %first of a tile
     %n = "cpu.programs_ahead"() <{axis = x}>                        programs that run next, along x, with this one
@@ -42,7 +43,7 @@ from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import Effect, declare, declares
 from tilewright.ir.errors import require
 from tilewright.ir.fields import Body, Flag, Integer, Integers, Operand, Operands, OptionalOperand, RegionOf, Word
-from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64
+from tilewright.ir.types import PointerType, TensorType, Type, f32, f64, i1, i32, i64, with_element
 
 ALL_PHASES = -1
 """The phase of a `cpu.clip` that ends the loop over rows, in which all phases are."""
@@ -359,6 +360,23 @@ class Redirect(Indexing):
 
     __slots__ = ()
     condition, buffer, pointer = Operand(0), Operand(1), Operand(2)
+
+
+def _verify_within(op: Within) -> None:
+    low, high = op.low.type, op.high.type
+    bounds = with_element(op.tile.type, i64 if isinstance(op.tile.type.scalar, PointerType) else op.tile.type.scalar)
+    require(op.result.type is op.tile.type and low is high is bounds, op, "has bounds for each element")
+
+
+@declares("cpu.within", elementwise=True, verify=_verify_within, semantics=lambda op, tile, low, high: tile)
+class Within(Op):
+    """The integers or addresses in `tile`. Where one is not from `low` to `high`, nothing is loaded or stored.
+
+    It says what a tile that is loaded reaches: addresses are compared in bytes, up to the first one of an element.
+    """
+
+    __slots__ = ()
+    tile, low, high = Operand(0), Operand(1), Operand(2)
 
 
 class Report(Op):

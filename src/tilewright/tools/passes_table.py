@@ -28,6 +28,7 @@ SECTIONS = {
     "pointer_induction": "tiles-to-nests.md#pointers-that-a-loop-moves",
     "version_single_trips": "loop-versions.md#loops-along-a-row-that-have-one-turn",
     "interchange_loops": "tiles-to-nests.md#loops-inside-the-loops-over-elements",
+    "bound_rows": "memory-dependences.md#rows-that-an-index-chooses-bounds",
     "bufferize_carried": "tiles-to-nests.md#other-tiles-that-cross-loops-and-branches",
     "find_networks": "sorting-networks.md#chains-of-steps-one-op-on-a-buffer",
     "fuse_loops": "tiles-to-nests.md#a-kernel-becomes-nests",
@@ -55,6 +56,7 @@ SECTIONS = {
     "stream_stores": "loop-versions.md#loops-that-store-past-the-caches-and-loops-that-ask-ahead",
     "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",
     "unroll_and_jam": "vector-loops.md#loops-whose-turns-may-run-in-any-order",
+    "version_single_vectors": "loop-versions.md#rows-of-which-one-vector-counts",
 }
 """The sections that show what a pass of the CPU makes of a few lines."""
 TABLES: dict[str, tuple[Row | Report, ...]] = {

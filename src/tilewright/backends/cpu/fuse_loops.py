@@ -217,7 +217,7 @@ class Planner:
 
     def are_ordered(self, load: Load, store: WritesMemory) -> bool:
         access = self.accesses.of(load)
-        if not (isinstance(store, Store) and access.lanes.are_described):
+        if not (isinstance(store, Store) and access.lanes.are_bounded):
             return True
         return isinstance(dependence(access, self.accesses.of(store), self.accesses), Ordered)
 

@@ -39,8 +39,10 @@ from tilewright.analysis.guard_conditions import (
     whole,
 )
 from tilewright.analysis.integer_forms import Form
+from tilewright.analysis.memory_accesses import extent_of_rest, is_shared, start_of
 from tilewright.analysis.value_forms import ValueForms, size_of
-from tilewright.backends.cpu.costs import STORES, is_tile
+from tilewright.backends.cpu.alignment import Tags
+from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest_masks import Part, context_of, holds, parts_of, without_masks
@@ -51,6 +53,7 @@ from tilewright.dialects.cpu import Alloc, GuardedStore, Nest
 from tilewright.dialects.scf import If
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.declare import OPS, Effect
@@ -75,9 +78,9 @@ def merge_programs(module: Op) -> bool:
 
 
 def _runs_one_nest(block: Block) -> bool:
-    """Whether all that a program does from `block` on is to compute scalars and to run one nest."""
-    nested = [op for op in block if isinstance(op, Nest) or op.regions]
-    others = (op for op in block if op not in nested)
+    """Whether all that a program does from `block` on is to compute scalars, by nests, too, and to run one more."""
+    others = [op for op in block if not op.regions or _only_reduces(op)]
+    nested = [op for op in block if op not in others]
     if len(nested) != 1 or not all(_is_pure(op) for op in others):
         return False
     (only,) = nested
@@ -94,8 +97,20 @@ def _conditions_around(nest: Nest) -> Iterator[Value]:
         around = around.parent
 
 
+def _only_reduces(op: Op) -> bool:
+    """Whether `op` is a nest that reads, and has numbers as results."""
+    if not isinstance(op, Nest) or any(load.is_volatile for load in op.ops_of(Load)):
+        return False
+    return all(isinstance(sink, Reduce) for sink in op.body if isinstance(sink, SINKS))
+
+
 def _is_pure(op: Op) -> bool:
-    return op.definition.effect is Effect.NONE or op.definition.terminator or isinstance(op, Alloc)
+    return (
+        op.definition.effect is Effect.NONE
+        or op.definition.terminator
+        or isinstance(op, Alloc)
+        or _only_reduces(op)
+    )
 
 
 class _Merging:
@@ -197,23 +212,29 @@ class _Reach:
     """The memory that an access touches in all programs together.
 
     Attributes:
-        base: the address of the first element.
+        base: the address of the first element, but for what `rows` adds.
+        rows: the least and the greatest number that is added for a row which memory chooses.
         steps: per outer axis how far its elements are apart, in bytes, and how many there are.
         along: the bytes of a row.
         tags: which axes of the nest those of the access are.
     """
 
-    def __init__(self, base: Sum, steps: list[tuple[Sum, int]], along: Sum, tags: object) -> None:
-        self.base, self.steps, self.along, self.tags = base, steps, along, tags
+    def __init__(
+        self, base: Sum, rows: tuple[Sum, Sum], steps: list[tuple[Sum, int]], along: Sum, tags: object
+    ) -> None:
+        self.base, self.rows, self.steps, self.along, self.tags = base, rows, steps, along, tags
 
     def low(self) -> Sum:
-        return plus(self.base, *(least(ZERO, scaled(step, extent - 1)) for step, extent in self.steps))
+        return plus(self.base, self.rows[0], *(least(ZERO, scaled(step, extent - 1)) for step, extent in self.steps))
 
     def behind(self) -> Sum:
-        return plus(self.base, self.along, *(greatest(ZERO, scaled(step, extent - 1)) for step, extent in self.steps))
+        steps = (greatest(ZERO, scaled(step, extent - 1)) for step, extent in self.steps)
+        return plus(self.base, self.rows[1], self.along, *steps)
 
     def is_injective(self) -> Condition:
-        """Whether each axis steps over all that the axes behind it go through."""
+        """Whether each axis steps over all that the axes behind it go through, and memory chooses no rows."""
+        if self.rows != (ZERO, ZERO):
+            return either(())
         conditions, span = list[Condition](), self.along
         for step, extent in reversed(self.steps):
             if extent > 1:
@@ -228,11 +249,10 @@ def _reach(forms: ValueForms, op: Load | Store | GuardedStore, motion: Motion, c
     Nothing depends on a load without tags, such as that of a in b + a - a.
     """
     form, tags = forms.of(op.pointer), motion.tags.get(op)
-    if (
-        tags is None
-        or any(table.rest is not None for table in form.terms.values())
-        or any(symbol.is_lane for monomial in form.terms for symbol in monomial)
-    ):
+    if tags is None or any(table.rest is not None for table in form.terms.values()):
+        return None
+    rows = _rows(form, motion, tags)
+    if rows is None:
         return None
     along, steps, bytes = whole(size_of(op.pointer)), list[tuple[Sum, int]](), size_of(op.pointer)
     for axis, extent in enumerate(form.shape):
@@ -244,8 +264,20 @@ def _reach(forms: ValueForms, op: Load | Store | GuardedStore, motion: Motion, c
             along = plus(scaled(times(count, whole(extent)), number), whole(bytes - number))
         else:
             steps.append((step, extent))
-    base = Sum({monomial: table.first for monomial, table in form.terms.items() if table.first})
-    return _Reach(base, steps, along, (tags, bytes) if is_tile(op.pointer) else None)
+    base, is_tagged = start_of(form.terms), is_tile(op.pointer) and rows == (ZERO, ZERO)
+    return _Reach(base, rows, steps, along, (tags, bytes) if is_tagged else None)
+
+
+def _rows(form: Form, motion: Motion, tags: Tags) -> tuple[Sum, Sum] | None:
+    """The least and the greatest sum of what lanes have for themselves; None where that is not known, or changes."""
+    low = high = ZERO
+    for monomial, table in form.terms.items():
+        if not is_shared(monomial):
+            extent = extent_of_rest(monomial, table)
+            if extent is None or not all(motion.of(symbol.source, tags).stays for symbol in monomial):
+                return None
+            low, high = plus(low, extent.low), plus(high, extent.high)
+    return low, high
 
 
 def _step(form: Form, axis: int) -> Sum:

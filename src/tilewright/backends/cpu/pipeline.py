@@ -12,6 +12,7 @@ from tilewright.backends.cpu import launch_facts
 from tilewright.backends.cpu.add_alias_checks import add_alias_checks
 from tilewright.backends.cpu.allocate_buffers import allocate_buffers, arena_bytes
 from tilewright.backends.cpu.blocked_transpose import blocked_transpose
+from tilewright.backends.cpu.bound_rows import bound_rows
 from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
@@ -57,6 +58,7 @@ from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.cpu.version_atomics import version_atomics
 from tilewright.backends.cpu.version_loops import version_loops
+from tilewright.backends.cpu.version_single_vectors import version_single_vectors
 from tilewright.backends.cpu.version_strides import version_strides
 from tilewright.backends.llvm.debug_writer import DebugWriter
 from tilewright.backends.llvm.machine import Target, compile_object
@@ -164,6 +166,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         ),
         single_trips,
         *(() if interruptible else (interchange,)),
+        Pass("bound_rows", bound_rows, "rows that memory chooses lie between two addresses"),
         Pass("bufferize_carried", bufferize_carried, "other tiles that cross loops and branches go through buffers"),
         Pass("find_networks", partial(find_networks, target=target), "steps of sorts share a buffer"),
         Pass(
@@ -215,6 +218,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
+        Pass("version_single_vectors", version_single_vectors, "once it is known which loops along rows are left"),
     )
 
 

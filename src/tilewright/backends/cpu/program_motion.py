@@ -16,7 +16,7 @@ from tilewright.analysis.value_forms import ValueForms, is_integral
 from tilewright.backends.cpu.alignment import Tags, operand_tags
 from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
 from tilewright.dialects.arith import Constant, Division
-from tilewright.dialects.cpu import Nest
+from tilewright.dialects.cpu import Nest, Within
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_program import MakeRange, ProgramId
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
@@ -105,6 +105,8 @@ class Motion:
 
     def _made(self, op: Op, tags: Tags) -> Moved:
         """How the result of an op in the nest moves, by its operands."""
+        if isinstance(op, Within):
+            return self.of(op.tile, tags)
         if isinstance(op, Load):
             if op.is_volatile or self.tags.setdefault(op, tags) != tags:
                 return UNKNOWN

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from tilewright.backends.cpu.alignment import axis_of_new
 from tilewright.backends.cpu.costs import ACCESSES, LOADS, SINKS, is_tile, makers
 from tilewright.dialects.arith import Binary, Unary
+from tilewright.dialects.cpu import Within
 from tilewright.dialects.traits import PointerAccess
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Trans
@@ -138,6 +139,10 @@ def _cast(op: Unary, known: Known) -> Steps:
     return _steps(op.operand, known)
 
 
+def _within(op: Within, known: Known) -> Steps:
+    return _steps(op.tile, known)
+
+
 def _broadcast(op: Broadcast, known: Known) -> Steps:
     return _steps(op.source, known)
 
@@ -216,6 +221,7 @@ _RULES: dict[str, Callable[[Any, Known], Steps]] = {
     "arith.remui": _remainder,
     "arith.subi": _subtracted,
     "arith.trunci": _cast,
+    "cpu.within": _within,
     "tt.addptr": _summed,
     "tt.bitcast": _cast,
     "tt.broadcast": _broadcast,

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.dialects.cpu import ALL_PHASES, Clip, Write
+from tilewright.dialects.cpu import ALL_PHASES, Clip, Read, Write
+from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i64
+
+SHORT_ROW = 4
+"""Max number of vectors of a row in front of which the question whether it counts would cost more than the row."""
 
 NOWHERE = ActiveLaneBound(0, 0)
 """The bound of a mask that is off everywhere."""
@@ -30,6 +35,42 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
         return extent, []
     on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if len(bounds) == 1 else []
     return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0), on
+
+
+def parts_of_rows(c: Context, nest: Nest, end: Scalar) -> list[tuple[Scalar, Scalar, list[Value]]]:
+    """The loops over the rows of a nest: bounds, i64, and masks that are on in all of these rows.
+
+    Short rows that are added to a buffer would ask for each one whether it counts, which takes longer than to add it.
+    Rows behind the first that does not count have a loop of their own, as they are added all the same. Where more than
+    one vector of a row counts, `version_single_vectors.py` makes one loop of both again.
+    """
+    whole: list[tuple[Scalar, Scalar, list[Value]]] = [(0, end, [])]
+    masks = _masks_of_rows(c, nest) if isinstance(end, int) and end > 1 else []
+    lanes, c.extent = c.extent, end if isinstance(end, int) else 1
+    bounds = {mask: evaluate(c, mask, (LANE, ZERO)) for mask in masks}
+    c.extent = lanes
+    on = [mask for mask, bound in bounds.items() if isinstance(bound, ActiveLaneBound) and bound.level == 0]
+    if not on:
+        return whole
+    rows = [bound.below for bound in dict.fromkeys(bounds[mask] for mask in on) if isinstance(bound, ActiveLaneBound)]
+    least = reduce(lambda a, b: c.binary("arith.minsi", a, b, i64, 0), [end, *rows])
+    count = c.binary("arith.maxsi", least, 0, i64, 0)
+    return [(0, count, on), (count, end, [])]
+
+
+def _masks_of_rows(c: Context, nest: Nest) -> list[Value]:
+    """The conditions that masks of loads have for each row, in a nest that adds short rows to buffers."""
+    is_plain = nest.mode == "rows" and len(nest.outer) == 1 and c.programs == 1 and c.ends is None
+    if not is_plain or c.optimize_size or not all(isinstance(s, Write) and not s.row for s in nest.sinks):
+        return []
+    filled = {sink.buffer for sink in nest.sinks if isinstance(sink, Write)}
+    if not any(isinstance(op, Read) and op.buffer in filled for op in nest.body):
+        return []
+    if not 1 < max(nest.inner_extent(sink) for sink in nest.sinks) // nest.op.lanes <= SHORT_ROW:
+        return []
+    masks = [op.mask for op in nest.body if isinstance(op, Load) and op.mask is not None]
+    parts = dict.fromkeys(part for mask in masks for part in conjuncts(mask))
+    return [part for part in parts if part.type.shape == (*nest.outer, 1)]
 
 
 def end_of_scan(c: Context, nest: Nest, writes: Sequence[Write], extent: int, width: int) -> Scalar:

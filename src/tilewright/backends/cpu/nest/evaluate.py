@@ -33,7 +33,7 @@ from tilewright.backends.cpu.nest.loads import buffer_address, load, masks_memor
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import Constant, ModularArithmetic, Select
-from tilewright.dialects.cpu import Accumulate, Nest, Read, Redirect, tile_of
+from tilewright.dialects.cpu import Accumulate, Nest, Read, Redirect, Within, tile_of
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
 from tilewright.dialects.tt_shape import Split
@@ -179,6 +179,10 @@ def _redirect(c: Context, op: Redirect, index: Index) -> Address:
     return Address(base, Uniform(first, level) if are_numbers else Affine(first, stride, level))
 
 
+def _within(c: Context, op: Within, index: Index) -> Lane:
+    return evaluate(c, op.tile, index)
+
+
 def _line(offset: Offsets) -> tuple[Scalar, Scalar]:
     """The start and the stride of offsets that are a line."""
     return (offset.base, offset.stride) if isinstance(offset, Affine) else (uniform(offset).value, 0)
@@ -265,6 +269,7 @@ RULES: dict[str, Callable[[Context, Any, Index], Lane]] = {
     "arith.select": _select,
     "cpu.read": _read,
     "cpu.redirect": _redirect,
+    "cpu.within": _within,
     "tt.addptr": _add_pointer,
     "tt.bitcast": _bitcast,
     "tt.load": _load,

@@ -20,7 +20,7 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.ends import end_of_rows
+from tilewright.backends.cpu.nest.ends import end_of_rows, parts_of_rows
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.inner import InnerLoop
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Affine, Index, Scalar, Uniform, Vector, uniform
@@ -82,15 +82,17 @@ class NestBuilder:
         together = self.nest.op.together if len(extents) == 1 else 1
         end, on = end_of_rows(self.c, self.nest, extents[0])
         marks = (ROWS,) if len(extents) == together == 1 and asks_for_runs(self.nest) else ()
-        with self._level(end, together, marks) as counter:
-            c = self.c
-            if together == 1:
-                row = Uniform(counter, c.depth)
-                c.certain = {(mask, (row, ZERO)): Uniform(1, 0) for mask in on}
-                self._outer(extents[1:], (*index, row))
-                return
-            numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
-            self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
+        parts = [(0, end, on)] if on or together > 1 else parts_of_rows(self.c, self.nest, end)
+        for low, high, on in parts:
+            with self._level(high, together, marks, low) as counter:
+                c = self.c
+                if together == 1:
+                    row = Uniform(counter, c.depth)
+                    c.certain = {(mask, (row, ZERO)): Uniform(1, 0) for mask in on}
+                    self._outer(extents[1:], (*index, row))
+                else:
+                    numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]
+                    self._phases([(*index, Uniform(number, c.depth)) for number in numbers])
 
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
@@ -105,13 +107,13 @@ class NestBuilder:
         return [found[number :: len(rows)] for number in range(len(rows))]
 
     @contextmanager
-    def _level(self, extent: Scalar, step: int, marks: Sequence[str] = ()) -> Iterator[Scalar]:
-        """One loop level deeper; yields the counter."""
-        if extent == step:
+    def _level(self, extent: Scalar, step: int, marks: Sequence[str] = (), low: Scalar = 0) -> Iterator[Scalar]:
+        """One loop level deeper, from `low` to `extent`; yields the counter."""
+        if (low, extent) == (0, step):
             with self._deeper():
                 yield 0
         else:
-            with self.c.b.loop(0, extent, step, marks=marks) as loop, self._deeper():
+            with self.c.b.loop(low, extent, step, marks=marks) as loop, self._deeper():
                 yield loop.index
 
     @contextmanager
