@@ -31,7 +31,6 @@ from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 from tilewright.ir.types import FloatType, Type
 
-
 Kept: TypeAlias = tuple[Value, Value]
 """An address at which a packed B is kept, and an i1 that says whether it is there."""
 
