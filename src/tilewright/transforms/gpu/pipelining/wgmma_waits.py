@@ -21,6 +21,7 @@ While the second half runs, the registers of the first may be written again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_shape import Reshape, Trans
@@ -37,7 +38,7 @@ from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.schedule import body_of
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_as
-from tilewright.transforms.matching import is_behind, is_inside, uses_of
+from tilewright.transforms.matching import following, is_behind, is_inside, uses_of
 from tilewright.transforms.op_builder import OpBuilder
 
 BUFFER_VIEWS = (ConvertLayout, MemDescTrans, MemDescReshape, MemDescSubslice)
@@ -184,21 +185,36 @@ def _collect_products(op: Op | None, block: Block | None, found: dict[WarpGroupD
     if isinstance(op, WarpGroupDot):
         found[op] = None
     elif op.block is block:
-        for value in op.operands:
+        arms = (value for arm in (op.arms if isinstance(op, If) else ()) for value in arm.block.terminator.operands)
+        for value in (*op.operands, *(value for value in arms if value.op is not None and value.op.block is block)):
             _collect_products(value.op, block, found, seen)
 
 
 def _wait_in_loop(loop: For, running: Sequence[WarpGroupDot]) -> None:
-    """Wait for the products of the step before."""
-    if _full_waits(loop):
-        return  # never more than the products behind that wait run
+    """Wait for the products of this step in front of what uses them in it, and for those of the step before."""
+    waits_for_all = bool(_full_waits(loop))
     for product in running:
         _wait_in_front_of_users(product)
+    if waits_for_all:
+        return  # never more than the products behind that wait run
     for product in running:
         if _overwrites_registers(product, loop):
             _wait_behind(product, product.results, len(running) - 1)
     if not _overwrites_registers(running[-1], loop):
-        _wait_behind(running[-1], [product.result for product in running], len(running))
+        _wait_behind(running[-1], [_named_at(running[-1], product.result) for product in running], len(running))
+
+
+def _named_at(end: Op, value: Value) -> Value:
+    """The value in front of `end` that has the registers of `value`, the result of a product in the same block."""
+    assert value.op is not None, "a product has a result"
+    for op in takewhile(lambda op: op is not end, following(value.op)) if value.op is not end else ():
+        if isinstance(op, If):
+            ends = [arm.block.terminator.operands for arm in op.arms]
+            named = (result for result, *ways in zip(op.results, *ends, strict=True) if value in ways)
+        else:
+            named = (op.results[0] for source in op.operands if source is value and _is_free(op))
+        value = next(named, value)
+    return value
 
 
 def _wait_in_front_of_users(product: WarpGroupDot) -> None:
