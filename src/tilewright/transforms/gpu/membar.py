@@ -27,6 +27,7 @@ from tilewright.dialects.ttg_memory import LocalAlloc, MemDescIndex, MemDescSubs
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
 from tilewright.dialects.ttng_barriers import ArriveBarrier, WaitBarrier
+from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import MemDescType
@@ -82,11 +83,13 @@ class State:
     Attributes:
         reads: accesses that read.
         writes: accesses that write.
+        running: what products of warp groups read that no wait has ended; a barrier does not settle it.
         from_start: there may have been no barrier since the function began.
     """
 
     reads: Pending = field(default_factory=dict)
     writes: Pending = field(default_factory=dict)
+    running: Pending = field(default_factory=dict)
     from_start: bool = False
 
     def add(self, where: Slice, op: Op, *, is_write: bool) -> None:
@@ -97,7 +100,8 @@ class State:
     def join(self, other: State) -> None:
         """Add all accesses of `other`."""
         self.from_start |= other.from_start
-        for mine, theirs in ((self.reads, other.reads), (self.writes, other.writes)):
+        pairs = ((self.reads, other.reads), (self.writes, other.writes), (self.running, other.running))
+        for mine, theirs in pairs:
             for where, ops in theirs.items():
                 mine[where] = mine.get(where, frozenset()) | ops
 
@@ -115,7 +119,12 @@ class State:
             held.update((where, ops) for where, ops in left.items() if ops)
 
     def copy(self) -> State:
-        return State(dict(self.reads), dict(self.writes), self.from_start)
+        return State(dict(self.reads), dict(self.writes), dict(self.running), self.from_start)
+
+    def end_products(self) -> None:
+        """A warp has waited for its own part of all products: what the others read, a barrier settles from now on."""
+        self.join(State(reads=self.running))
+        self.running.clear()
 
     def moved(self, by: int) -> State:
         """The same accesses, `by` bytes higher."""
@@ -242,6 +251,10 @@ class Membar:
         for buffer in scratch:
             left.add(Slice(buffer.span), op, is_write=False)
         state.join(left)
+        if isinstance(op, WarpGroupDot) and op.is_async:
+            state.join(State(running=left.reads))
+        elif isinstance(op, WarpGroupDotWait) and op.pendings == 0:
+            state.end_products()
 
     def accesses(self, op: Op) -> Calls:
         """The accesses of `op` while it runs, and those that may be pending behind it; both may be one and the same."""

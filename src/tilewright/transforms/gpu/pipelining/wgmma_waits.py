@@ -209,8 +209,7 @@ def _named_at(end: Op, value: Value) -> Value:
     assert value.op is not None, "a product has a result"
     for op in takewhile(lambda op: op is not end, following(value.op)) if value.op is not end else ():
         if isinstance(op, If):
-            ends = [arm.block.terminator.operands for arm in op.arms]
-            named = (result for result, *ways in zip(op.results, *ends, strict=True) if value in ways)
+            named = iter(_results_of(op, [value] * len(op.arms)))
         else:
             named = (op.results[0] for source in op.operands if source is value and _is_free(op))
         value = next(named, value)
@@ -226,11 +225,26 @@ def _wait_in_front_of_users(product: WarpGroupDot) -> None:
 def _wait_in_block(value: Value, block: Block) -> Value:
     """Wait in `block` for what `value` is the sum of; returns what it is at the end of the block."""
     for op in block:
-        if isinstance(op, If):
+        if isinstance(op, If) and _names_behind(op, value) <= 1:
             value = _wait_in_arms(value, op)
-        elif not op.definition.terminator and any(_needs_end(inner, value) for inner in op.walk()):
+        elif isinstance(op, If) or (not op.definition.terminator and any(_needs_end(i, value) for i in op.walk())):
             return wait_for(OpBuilder(op), [value], 0).results[0]
     return value
+
+
+def _names_behind(branch: If, value: Value) -> int:
+    """The number of values behind `branch` that may be `value`: each has registers, which running products forbid."""
+    is_used = any(is_behind(user, branch) for user in value.uses)
+    return len(_results_of(branch, [value] * len(branch.arms))) + is_used
+
+
+def _results_of(branch: If, ends: Sequence[Value]) -> list[Value]:
+    """The results of `branch` for which one of the arms gives its value of `ends`."""
+    found = []
+    for arm, end in zip(branch.arms, ends, strict=True):
+        pairs = zip(branch.results, arm.block.terminator.operands, strict=True)
+        found += [result for result, given in pairs if given is end]
+    return list(dict.fromkeys(found))
 
 
 def _needs_end(op: Op, value: Value) -> bool:
@@ -242,6 +256,8 @@ def _wait_in_arms(value: Value, branch: If) -> Value:
     """Wait in the arms of `branch`; behind it there is one value: nobody copies registers of running products."""
     first, *others = [arm.block for arm in branch.arms]
     ends = [_wait_in_block(value, block) for block in (first, *others)]
+    if results := _results_of(branch, ends):
+        return results[0]
     if all(end is value for end in ends):
         return value
     users = [user for user in value.uses if is_behind(user, branch)]
