@@ -27,7 +27,7 @@ from tilewright.dialects.scf import For, If
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.builder import ConstantPool
 from tilewright.ir.core import Block, Op, Region, Value, typed
-from tilewright.ir.types import FloatType, IndexType, IntType, Type, i1, i32
+from tilewright.ir.types import FloatType, IndexType, IntType, MemDescType, Type, i1, i32
 from tilewright.transforms.matching import is_in, is_inside
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -78,8 +78,8 @@ class Place(OpBuilder):
         return self.compute("arith.ceildivsi", self.compute("arith.subi", high, low), step)
 
     def anything(self, type: Type) -> Value:
-        """A don't-care value: zero, which is cheaper than an undefined one."""
-        if isinstance(type.scalar, IntType | FloatType | IndexType):
+        """A don't-care value: zero, which is cheaper than an undefined one, or no memory and no pointer in particular."""
+        if not isinstance(type, MemDescType) and isinstance(type.scalar, IntType | FloatType | IndexType):
             return self.pool.value(0, type)
         return self.emit("ub.poison", (), type)
 

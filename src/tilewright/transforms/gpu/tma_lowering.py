@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.dialects.tt_descriptors import (
     BlockWrite,
     DescriptorGather,
@@ -154,6 +155,8 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
     allocs = [user for user in load.result.uses if isinstance(user, LocalAlloc)]
     copies = [alloc for alloc in allocs if buffer_type(alloc.result).encoding == layout]
     copies = [copy for copy in copies if len(copies) == 1 or not buffer_type(copy.result).mutable]
+    # A branch or loop that gives the tile out has a result of the type of the copy.
+    copies = [copy for copy in copies if not any(user.definition.terminator for user in users_through_views(copy.result))]
     if any(user not in copies for user in load.result.uses):
         operands = [buffer] if token is None else [buffer, token]
         at = OpBuilder(before or load)

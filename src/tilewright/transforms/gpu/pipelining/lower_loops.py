@@ -23,6 +23,7 @@ from math import prod
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.analysis.live_ranges import ancestor_in
+from tilewright.analysis.shared_memory import buffer_bytes
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
@@ -53,7 +54,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     hand_on,
     loops_of,
 )
-from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers, mark_running, runs_on
+from tilewright.transforms.gpu.pipelining.tcgen05_waits import SHARED_MEMORY, allocate_barriers, mark_running, runs_on
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of, workers_of
 from tilewright.transforms.gpu.tma_lowering import buffer_layout, line_of_ctas, read_from, start_reading
@@ -75,6 +76,14 @@ class AsyncLoad:
     buffers: int
     layout: Encoding
     contiguity: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """The size of one buffer."""
+        type = self.load.result.type
+        if not isinstance(type, TensorType):
+            return type.bits // 8
+        return buffer_bytes(MemDescType(type.shape, type.element, self.layout.text), self.layout)
 
 
 def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> list[AsyncLoad]:
@@ -212,7 +221,8 @@ def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return
-    mark_running(loop, schedule, {load.load for load in loads if not must_be_in_registers(load.load)})
+    room = SHARED_MEMORY - sum(load.buffers * load.bytes for load in loads)
+    mark_running(loop, schedule, {load.load: load.bytes for load in loads if not must_be_in_registers(load.load)}, room)
     for load in loads:
         load.buffers += _is_read_by_next_step(load.load)
         if isinstance(load.load, Load) and not isinstance(load.load.result.type, TensorType):

@@ -14,22 +14,25 @@ the places that those have read; rings of such operands have one place more. The
 nobody has told anything, which is in the phase after phase 1.
 
 All products of a loop run on or none: each adds to, or begins, a sum that nobody else accesses in the loop, and its
-operands are copied to rings behind it, or do not change in the loop. CTAs that share tiles wait for each product.
+operands are copied to rings behind it, or do not change in the loop. CTAs that share tiles wait for each product, and so
+do loops for whose further places shared memory has no room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tilewright.analysis.buffer_aliases import is_in_shared_memory, users_through_views
+from tilewright.analysis.shared_memory import buffer_bytes
 from tilewright.dialects.scf import For
 from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttng_mma import TensorCoreMma, TensorCoreMmaScaled
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.attributes import UNIT, Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, buffer_type
 from tilewright.ir.operands import set_operand_groups
 from tilewright.ir.types import i1, i32
+from tilewright.layouts.encodings import encoding
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.gpu.pipelining.schedule import Schedule, Writer, body_of
 from tilewright.transforms.gpu.tile_ops import workers_of
@@ -38,14 +41,36 @@ from tilewright.transforms.matching import constant_of, is_in
 
 RUNS_ON = "tt.self_latency"
 """The attribute of a product that runs on into the next step, until its loop is written anew."""
+SHARED_MEMORY = 232448
+"""The shared memory that a program may have on devices with tensor memory, in bytes."""
+BARRIERS = 256
+"""The shared memory that is left for barriers, in bytes."""
 
 
-def mark_running(loop: For, schedule: Schedule, loads: Collection[Op]) -> None:
-    """Mark the products of `loop` if they may run on; `loads` become copies to rings."""
+def mark_running(loop: For, schedule: Schedule, loads: Mapping[Op, int], room: int) -> None:
+    """Mark the products of `loop` if they may run on.
+
+    Args:
+        loop: the loop.
+        schedule: its schedule.
+        loads: the loads that become copies to rings, and the sizes of their places.
+        room: the bytes of shared memory that rings without further places leave.
+    """
     products = [op for op in loop.walk() if isinstance(op, TensorCoreMma)]
-    if workers_of(loop).ctas == 1 and all(_may_run_on(op, loop, schedule, loads) for op in products):
+    allocs = {_alloc_of(value) for op in products for value in (op.a, op.b)}
+    outside = sum(_bytes(alloc) for alloc in allocs if alloc is not None and not is_in(alloc, loop))
+    if workers_of(loop).ctas > 1 or 0 <= room - outside < sum(loads.values()) + BARRIERS:
+        return
+    may_run_on = all(_may_run_on(op, loop, schedule, loads) for op in products)
+    # One wait is for all products: no copy may stand between them.
+    if may_run_on and len({schedule.slots[op].cluster for op in products}) == 1:
         for op in products:
             op.attributes = {**op.attributes, RUNS_ON: Number(1, i32)}
+
+
+def _bytes(alloc: LocalAlloc) -> int:
+    type = buffer_type(alloc.result)
+    return buffer_bytes(type, encoding(type.encoding))
 
 
 def runs_on(op: Op) -> bool:
@@ -76,19 +101,24 @@ def _stays(operand: Value, product: Op, loop: For, schedule: Schedule, loads: Co
     """Whether `operand` is still there in the next step until that has waited for `product`."""
     if not is_in_shared_memory(operand):
         return False
-    while isinstance(view := operand.op, MemDescView):
-        operand = view.source
-    alloc = operand.op
-    if not isinstance(alloc, LocalAlloc):
+    alloc = _alloc_of(operand)
+    if alloc is None:
         return False
     if not is_in(alloc, loop):
-        return all(isinstance(user, TensorCoreMma) for user in users_through_views(operand) if is_in(user, loop))
+        return all(isinstance(user, TensorCoreMma) for user in users_through_views(alloc.result) if is_in(user, loop))
     load = alloc.source.op if alloc.source is not None else None
     return (
         load is not None
         and load in loads
         and schedule.is_before(schedule.slots[product].cluster, schedule.slots[load].cluster)
     )
+
+
+def _alloc_of(operand: Value) -> LocalAlloc | None:
+    """The op that allocates the memory of `operand`, if it is known."""
+    while isinstance(view := operand.op, MemDescView):
+        operand = view.source
+    return operand.op if isinstance(operand.op, LocalAlloc) else None
 
 
 def launch_products(loop: For) -> None:

@@ -6,13 +6,15 @@
 
 Each group then has 64 rows, and half of the registers for a sum. All tiles of the module are dealt to eight warps:
 blocked layouts get twice as many warps along their slowest dimension. A module stays as it is if a product has fewer
-than 128 rows, if a layout is of another kind, if an op would need another layout than it gets so, or if the program
-limits the registers.
+than 128 rows, if a layout is of another kind, if an op would need another layout than it gets so, if a tile that threads
+reorder would have copies in other threads than its source, or if the program limits the registers.
 """
 
 from __future__ import annotations
 
+from tilewright.analysis.gather_distance import linear_layout_of
 from tilewright.dialects.tt_function import Call
+from tilewright.dialects.tt_shape import Reshape
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.dialects.ttng_mma import WarpGroupDot
 from tilewright.ir.attributes import Attribute, Dense, Number
@@ -51,6 +53,7 @@ def data_partitioning(module: Op) -> bool:
             op.attributes = {name: _doubled_constant(value) for name, value in op.attributes.items()}
         module.attributes = {**module.attributes, NUM_WARPS: Number(GROUPS * WARP_GROUP, i32)}
         verify(module)
+        _check_reordered(module)
     except (_UnknownLayoutError, VerificationError):
         for value, type in zip(values, types, strict=True):
             value.type = type
@@ -74,6 +77,20 @@ def _values(module: Op) -> list[Value]:
     return found + [
         argument for op in module.walk() for region in op.regions for block in region.blocks for argument in block.args
     ]
+
+
+def _check_reordered(module: Op) -> None:
+    """Threads reorder a tile by taking its registers as they come: each must have as many elements of the result.
+
+    Raises:
+        _UnknownLayoutError: a tile that is too small for all warps has copies elsewhere when it is reordered.
+    """
+    for op in module.walk():
+        if isinstance(op, Reshape) and op.allow_reorder:
+            source, result = linear_layout_of(op.source), linear_layout_of(op.result)
+            same_registers = source.in_size("register") == result.in_size("register")
+            if not same_registers or source.free_masks() != result.free_masks():
+                raise _UnknownLayoutError
 
 
 def _doubled(layout: Encoding) -> Distributed:
