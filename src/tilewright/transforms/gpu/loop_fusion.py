@@ -78,7 +78,7 @@ class Place(OpBuilder):
         return self.compute("arith.ceildivsi", self.compute("arith.subi", high, low), step)
 
     def anything(self, type: Type) -> Value:
-        """A don't-care value: zero, which is cheaper than an undefined one, or no memory and no pointer in particular."""
+        """A don't-care value: zero, which is cheaper than an undefined one, or an undefined pointer or buffer."""
         if not isinstance(type, MemDescType) and isinstance(type.scalar, IntType | FloatType | IndexType):
             return self.pool.value(0, type)
         return self.emit("ub.poison", (), type)

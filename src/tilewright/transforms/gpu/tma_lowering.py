@@ -155,8 +155,8 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
     allocs = [user for user in load.result.uses if isinstance(user, LocalAlloc)]
     copies = [alloc for alloc in allocs if buffer_type(alloc.result).encoding == layout]
     copies = [copy for copy in copies if len(copies) == 1 or not buffer_type(copy.result).mutable]
-    # A branch or loop that gives the tile out has a result of the type of the copy.
-    copies = [copy for copy in copies if not any(user.definition.terminator for user in users_through_views(copy.result))]
+    # The result of a branch or a loop keeps the type of the copy.
+    copies = [copy for copy in copies if not _is_given_out(copy)]
     if any(user not in copies for user in load.result.uses):
         operands = [buffer] if token is None else [buffer, token]
         at = OpBuilder(before or load)
@@ -170,6 +170,11 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
         load.replace(read.results)
     retype_views(buffer)
     return read
+
+
+def _is_given_out(copy: LocalAlloc) -> bool:
+    """Whether a branch or a loop has what `copy` allocates as a result."""
+    return any(user.definition.terminator for user in users_through_views(copy.result))
 
 
 def retype_views(buffer: Value) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 
+from tilewright.analysis.buffer_aliases import is_in_shared_memory
 from tilewright.backends.llvm.spelling import in_registers, literal
+from tilewright.backends.nvidia.lower.buffers import SharedBuffer
 from tilewright.backends.nvidia.lower.lowerer import Lowerer, Lowering, llvm_element, shared_results
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.tt_memory import AddPtr, pointee_type
@@ -60,6 +62,9 @@ def _table(lowerer: Lowerer, op: Op, values: Sequence[str]) -> None:
 
 
 def _poison(lowerer: Lowerer, op: Op) -> None:
+    if is_in_shared_memory(op.result):
+        lowerer.bind_buffer(op.result, SharedBuffer("poison"))
+        return
     lowerer.bind(op.result, ["poison"] * registers_of(lowerer, op.result.type))
 
 

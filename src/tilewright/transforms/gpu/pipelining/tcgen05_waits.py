@@ -14,8 +14,8 @@ the places that those have read; rings of such operands have one place more. The
 nobody has told anything, which is in the phase after phase 1.
 
 All products of a loop run on or none: each adds to, or begins, a sum that nobody else accesses in the loop, and its
-operands are copied to rings behind it, or do not change in the loop. CTAs that share tiles wait for each product, and so
-do loops for whose further places shared memory has no room.
+operands are copied to rings behind it, or do not change in the loop. CTAs that share tiles wait for each product,
+and so do loops for whose further places shared memory has no room.
 """
 
 from __future__ import annotations

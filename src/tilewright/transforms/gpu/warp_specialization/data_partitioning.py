@@ -6,8 +6,8 @@
 
 Each group then has 64 rows, and half of the registers for a sum. All tiles of the module are dealt to eight warps:
 blocked layouts get twice as many warps along their slowest dimension. A module stays as it is if a product has fewer
-than 128 rows, if a layout is of another kind, if an op would need another layout than it gets so, if a tile that threads
-reorder would have copies in other threads than its source, or if the program limits the registers.
+than 128 rows, if a layout is of another kind, if an op would need another layout than it gets so, if a tile that
+threads reorder would have copies in other threads than its source, or if the program limits the registers.
 """
 
 from __future__ import annotations
