@@ -165,3 +165,12 @@ def test_a_product_that_the_step_itself_uses_keeps_all_waited_for() -> None:
     np.testing.assert_allclose(launch(kernel, (2,), arguments)[3], attended(q, k, v), atol=2e-3)
     assert "tt.self_latency" not in kernel.asm["ttgir"]
     assert kernel.asm["ttgir"].count("ttng.wait_barrier") >= 2
+
+
+@pytest.mark.parametrize(("stages", "runs_on"), [(4, True), (5, False)])
+def test_products_run_on_where_shared_memory_has_room_for_a_further_place(stages: int, runs_on: bool) -> None:
+    arguments, _ = factors(128, 256, 320)
+    kernel = compiled(by_pointers, arguments, capability=100, num_stages=stages, **{**BLOCK, "BN": 256})
+    assert "memdesc<4x128x64xf16" in kernel.asm["ttgir"]
+    assert kernel.metadata.shared <= 232448
+    assert waits_for_the_step_before(kernel) == runs_on

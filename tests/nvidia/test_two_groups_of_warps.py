@@ -19,6 +19,8 @@ from test_specialized_loops import (
     unnoticed_mutants,
 )
 
+import tilewright as tw
+import tilewright.language as tl
 from tilewright import SimulationError
 
 BLOCK = {"BM": 128, "BN": 64, "BK": 64}
@@ -104,3 +106,25 @@ def test_one_group_has_all_rows(options: dict[str, int]) -> None:
     np.testing.assert_array_equal(launch(kernel, (128 // options.get("BM", 128), 1), arguments)[2], expected)
     assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
     assert '"ttg.num-warps" = 4' in kernel.asm["ttgir"]
+
+
+@tw.jit
+def summed_product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    total, offset = tl.zeros((BM, BN), tl.float32), 0.0
+    for k in tl.range(0, K, BK, warp_specialize=True):
+        y = right.load([0, k]).T
+        total = tl.dot(left.load([0, k]), y, total)
+        offset += tl.sum(y.to(tl.float32))
+    out.store([0, 0], (total + offset).to(tl.float16))
+
+
+@pytest.mark.parametrize("rows", [16, 32, 64])
+def test_a_tile_that_is_too_small_for_all_warps_is_summed(rows: int) -> None:
+    arguments, expected = factors(128, rows, 192)
+    offset = arguments[1].astype(np.float32).sum()
+    kernel = compiled(summed_product, arguments, capability=90, BM=128, BN=rows, BK=32)
+    found = launch(kernel, (1,), arguments)[2]
+    np.testing.assert_array_equal(found, (expected.astype(np.float32) + offset).astype(np.float16))
