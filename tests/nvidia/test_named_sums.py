@@ -27,9 +27,8 @@ def two_sums(a, b, c, K, T, WAY: tl.constexpr, FLAT: tl.constexpr, SPECIAL: tl.c
             y = right.load([0, k]).T
             x = kept if WAY == "kept" else left.load([0, k])
             total = tl.dot(x, y, total)
-            if WAY == "halved":
-                if k % 128 == 0:
-                    total = total * 0.5
+            if WAY == "halved" and k % 128 == 0:
+                total = total * 0.5
             if WAY == "stored":
                 out.store([0, tile * 64], total.to(tl.float16))
             if WAY == "both":

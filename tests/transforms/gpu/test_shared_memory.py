@@ -290,6 +290,29 @@ def test_who_has_acquired_a_tensor_map_has_waited(between: str, barriers: int) -
     assert shape_of(module).count("barrier") == barriers
 
 
+@pytest.mark.parametrize(("wait", "barriers"), [("", 1), ("{pendings = 0 : i32}", 2)])
+def test_a_barrier_does_not_settle_what_a_running_product_reads(wait: str, barriers: int) -> None:
+    """The warps of a group have ended when each has waited: only a barrier behind the wait tells the others so."""
+    mma = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
+    shared = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>"
+    buffer, total = f"!ttg.memdesc<64x64xf16, {shared}, #smem, mutable>", f"tensor<64x64xf32, {mma}>"
+    tile = "tensor<64x64xf16, #blocked>"
+    end = f"%e = ttng.warp_group_dot_wait %d {wait} : {total}" if wait else ""
+    module = parse(
+        f"""
+    %a = ttg.local_alloc : () -> {buffer}
+    %c = arith.constant dense<0.0> : {total}
+    %d = ttng.warp_group_dot %a, %a, %c {{inputPrecision = 0 : i32, isAsync = true}} : {buffer} * {buffer} -> {total}
+    ttg.barrier local
+    {end}
+    ttg.local_store %y, %a : {tile} -> {buffer}
+    """,
+        f"%y: {tile}",
+    )
+    membar(module)
+    assert shape_of(module).count("barrier") == barriers
+
+
 BARRIER = (
     "!ttg.memdesc<1xi64, #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>, #smem, mutable>"
 )
