@@ -24,6 +24,12 @@ TARGET = host_target()
 RNG = np.random.default_rng(7)
 
 
+@pytest.fixture(autouse=True)
+def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels of small tiles are kept, too."""
+    monkeypatch.setattr("tilewright.backends.cpu.keep_panels.MIN_COPIED_BYTES", 4096)
+
+
 @tw.jit
 def tile_product(a, b, m, n, limit, K, b_row, b_column, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """The sums of a tile of the product of A and B, both of which end at `limit` along K."""
