@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import ACCESSES, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import COUNTED, ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_rows, parts_of_rows
@@ -84,7 +84,8 @@ class NestBuilder:
         marks = (ROWS,) if len(extents) == together == 1 and asks_for_runs(self.nest) else ()
         parts = [(0, end, on)] if on or together > 1 else parts_of_rows(self.c, self.nest, end)
         for low, high, on in parts:
-            with self._level(high, together, marks, low) as counter:
+            counted = (COUNTED,) if len(parts) > 1 and low == 0 else ()
+            with self._level(high, together, (*marks, *counted), low) as counter:
                 c = self.c
                 if together == 1:
                     row = Uniform(counter, c.depth)
