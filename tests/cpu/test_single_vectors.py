@@ -97,7 +97,7 @@ def test_no_pass_changes_what_is_summed(s1: int, s2: int) -> None:
 @tw.jit
 def two_loops(x, y, z, n, m, end, way):
     """A program's own loops, the second of which goes on where the first one ends, and does something else."""
-    for i in range(0, n):
+    for i in range(n):
         if way > 0:
             tl.store(x + i, 1.0)
         else:
