@@ -755,6 +755,12 @@ STEPS = (*cpu_passes(TARGET), *loop_passes(TARGET))
 LOOP_PASSES = [step.name for step in loop_passes(TARGET)]
 
 
+@pytest.fixture(autouse=True)
+def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels of small tiles are kept, too."""
+    monkeypatch.setattr("tilewright.backends.cpu.keep_panels.MIN_COPIED_BYTES", 4096)
+
+
 def module_of(text: str) -> Op:
     """The verified module with the function `text`."""
     module = parse_module(f"module {{{text}}}\n")
