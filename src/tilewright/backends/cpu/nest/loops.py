@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import ACCESSES, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import COUNTED, ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_rows, parts_of_rows
@@ -32,7 +32,7 @@ from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import Accumulate, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
-from tilewright.ir.attributes import Attribute, Number
+from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i64
 
@@ -86,8 +86,9 @@ class NestBuilder:
         if len(extents) == together == 1 and asks_for_runs(self.nest):
             marks[ROWS] = Number(self.nest.inner_extent(self.nest.sinks[0]), i64)
         parts = [(0, end, on)] if on or together > 1 else parts_of_rows(self.c, self.nest, end)
-        for low, high, on in parts:
-            with self._level(high, together, marks, low) as counter:
+        for number, (low, high, on) in enumerate(parts):
+            counted = {COUNTED: UNIT} if number + 1 < len(parts) else {}
+            with self._level(high, together, {**marks, **counted}, low) as counter:
                 c = self.c
                 if together == 1:
                     row = Uniform(counter, c.depth)
