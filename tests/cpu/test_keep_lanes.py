@@ -144,8 +144,15 @@ def stacks_of(pixels: int) -> int:
     return stacks(module)
 
 
-def text_of(row: str = "", turn: str = "", mark: str = "{cpu.rows}", work: int = 12) -> Op:
-    """Rows whose lanes do `work` multiplications."""
+def text_of(
+    row: str = "",
+    turn: str = "",
+    mark: str = "{cpu.rows = 64 : i64}",
+    work: int = 12,
+    end: str = "%c64",
+    ends: str = "",
+) -> Op:
+    """Rows whose lanes do `work` multiplications, up to the lane `end`, which `ends` may compute."""
     chain = "\n".join(f"%v{n + 1} = arith.muli %v{n}, %v{n} : vector<8xi32>" for n in range(work))
     module = parse_module(f"""
     tt.func public @kernel(%x: !tt.ptr<i32>, %out: !tt.ptr<i32>, %rows: i64) {{
@@ -153,11 +160,12 @@ def text_of(row: str = "", turn: str = "", mark: str = "{cpu.rows}", work: int =
       %c1 = arith.constant 1 : i64
       %c8 = arith.constant 8 : i64
       %c64 = arith.constant 64 : i64
+      {ends}
       scf.for %r = %c0 to %rows step %c1 : i64 {{
         %shift = arith.muli %r, %c64 : i64
         %to = tt.addptr %out, %shift : !tt.ptr<i32>, i64
         {row}
-        scf.parallel %i = %c0 to %c64 step %c8 : i64 {{
+        scf.parallel %i = %c0 to {end} step %c8 : i64 {{
           %p = tt.addptr %x, %i : !tt.ptr<i32>, i64
           %v0 = vector.load %p[%c0] : !tt.ptr<i32> -> vector<8xi32>
           {chain}
@@ -178,6 +186,8 @@ def text_of(row: str = "", turn: str = "", mark: str = "{cpu.rows}", work: int =
     ({"work": 3}, False),
     ({"row": "vector.store %shift, %to[%c0] : !tt.ptr<i32>, i64"}, False),
     ({"turn": "vector.store %v1, %p[%c0] : !tt.ptr<i32>, vector<8xi32>"}, True),
+    ({"end": "%last", "ends": "%last = arith.minsi %rows, %c64 : i64"}, True),  # the mask of all rows ends there
+    ({"end": "%last", "row": "%last = arith.minsi %r, %c64 : i64"}, False),
 ])
 def test_only_marked_rows_of_one_loop_that_compute_much_are_changed(changes: dict[str, Any], is_kept: bool) -> None:
     module = text_of(**changes)

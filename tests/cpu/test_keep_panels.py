@@ -24,6 +24,12 @@ TARGET = host_target()
 RNG = np.random.default_rng(7)
 
 
+@pytest.fixture(autouse=True)
+def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels of small tiles are kept, too."""
+    monkeypatch.setattr("tilewright.backends.cpu.keep_panels.MIN_COPIED_BYTES", 4096)
+
+
 @tw.jit
 def tile_product(a, b, m, n, limit, K, b_row, b_column, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """The sums of a tile of the product of A and B, both of which end at `limit` along K."""
@@ -139,6 +145,14 @@ def test_programs_that_share_nothing_use_one_slot_in_the_end(found: list[tuple[i
     assert places[-1] > max(places[:searched])
 
 
+@pytest.mark.parametrize("programs", [1, 2])
+def test_a_launch_of_one_program_has_one_slot(found: list[tuple[int, bool]], programs: int) -> None:
+    run(matrix(64 * programs, 128), matrix(64, 128).T, "down")
+    turns = len(found) // programs
+    assert [kept for _, kept in found] == [number >= turns for number in range(len(found))]
+    assert len({place for place, _ in found}) == (1 if programs == 1 else turns)
+
+
 @pytest.mark.parametrize("way", ["down", "up", "row"])
 def test_every_order_of_programs(way: str) -> None:
     """By rows no program finds panels, until it is not worth to look for them."""
@@ -217,3 +231,24 @@ def test_programs_that_end_elsewhere_along_k(way: str, transposed: bool) -> None
         assert (c[rows] == a[rows, :end] @ b[:end]).all(), tile
 
 
+
+
+@tw.jit
+def twice(a, b, c, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SEVERAL: tl.constexpr):
+    """Sums of products by B, and of others by its square."""
+    rows, columns = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, K, 64):
+        k = first + tl.arange(0, 64)
+        tile = tl.load(b + columns[None, :] * K + k[:, None])
+        total = tl.dot(tl.load(a + rows[:, None] * K + k[None, :]), tile, total, "ieee")
+        if SEVERAL:
+            total = tl.dot(total, tile, total, "ieee")
+    tl.store(c + rows[:, None] * BN + columns[None, :], total)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_products_that_share_a_loop_are_left_alone(several: bool) -> None:
+    a, b, c = matrix(64, 128), matrix(64, 128), np.zeros((64, 64), np.float32)
+    module = lowered(twice.warmup(a, b, c, 128, 64, 64, several, grid=(1,)))
+    assert keep_panels(module, TARGET) != several

@@ -92,3 +92,26 @@ def test_no_pass_changes_what_is_summed(s1: int, s2: int) -> None:
     text = middle.warmup(x, x, 7, 7, B1=16, B2=32, grid=(1,)).asm["ttcir"]
     seen = check_every_pass(text, TARGET, Trial(partial(launch, s1, s2), rounded_difference))
     assert "version_single_vectors" in seen
+
+
+@tw.jit
+def two_loops(x, y, z, n, m, end, way):
+    """A program's own loops, the second of which goes on where the first one ends, and does something else."""
+    for i in range(n):
+        if way > 0:
+            tl.store(x + i, 1.0)
+        else:
+            for j in range(0, end, 16):
+                tl.store(y + j, 2.0)
+    for i in range(n, m):
+        tl.store(z + i, 3.0)
+
+
+@pytest.mark.parametrize("way", [0, 2])
+@pytest.mark.parametrize("end", [0, 5, 16, 17])
+def test_loops_of_a_program_are_no_rows_of_a_nest(way: int, end: int) -> None:
+    x, y, z = (np.zeros(64, np.float32) for _ in range(3))
+    two_loops[(1,)](x, y, z, 5, 9, end, way)
+    assert (x == np.where((way > 0) & (np.arange(64) < 5), 1, 0)).all()
+    assert (y == np.where((way == 0) & (np.arange(64) % 16 == 0) & (np.arange(64) < end), 2, 0)).all()
+    assert (z == np.where((np.arange(64) >= 5) & (np.arange(64) < 9), 3, 0)).all()

@@ -18,7 +18,7 @@ places that are asked whether they are neighbours have the mark `cpu.rows`: lane
 from __future__ import annotations
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.loop_facts import ROWS, lanes_of_row, width_of
+from tilewright.backends.cpu.loop_facts import ROWS, number_in, width_of
 from tilewright.dialects.scf import For, Parallel
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.vector import NONEMPTY, UNROLL, lanes_of
@@ -42,9 +42,10 @@ def keep_lanes(module: Op) -> bool:
         builder = LoopBuilder(Block(), entry=function.body) if loops else None
         for rows in loops:
             assert builder is not None, "there are loops"
+            row = number_in(rows, ROWS)
             del rows.attributes[ROWS]
             lanes = _only_loop(rows)
-            plan = None if lanes is None else _Plan(rows, lanes)
+            plan = None if lanes is None else _Plan(rows, lanes, row)
             if plan is not None and plan.pays_off():
                 plan.keep(builder)
         found |= bool(loops)
@@ -52,25 +53,28 @@ def keep_lanes(module: Op) -> bool:
 
 
 def _only_loop(rows: For) -> Parallel | None:
-    """The loop over the lanes of a row, whose length is known, if nothing else is stored there."""
+    """The loop over the lanes of a row, if all rows have as many and nothing else is stored there."""
     loops = [op for op in rows.body if op.regions]
     is_only = len(loops) == 1 and not any(isinstance(op, WritesMemory) for op in rows.body)
     lanes = loops[0] if is_only else None
-    return lanes if isinstance(lanes, Parallel) and not lanes.results and offset_of(lanes.low) == 0 else None
+    if not isinstance(lanes, Parallel) or lanes.results or offset_of(lanes.low) != 0 or _is_in(lanes.high, rows.body):
+        return None
+    return lanes
 
 
 class _Plan:
     """The values that the rows of one loop share.
 
     Attributes:
+        row: the max number of lanes of a row.
         shared: the ops of a turn that do not depend on the row.
         costly: those of them that are more than a number computed from the lane.
         kept: the results of those that the rest of a turn needs.
         factors: the bytes of the stack for each lane of these.
     """
 
-    def __init__(self, rows: For, lanes: Parallel) -> None:
-        self.rows, self.lanes = rows, lanes
+    def __init__(self, rows: For, lanes: Parallel, row: int) -> None:
+        self.rows, self.lanes, self.row = rows, lanes, row
         self.shared = _independent(lanes, rows)
         self.costly = _costly(self.shared)
         rest = [op for user in lanes.body if user not in self.shared for op in user.walk()]
@@ -78,18 +82,18 @@ class _Plan:
         self.factors = [-(-_bytes(value.type) // width_of(lanes)) for value in self.kept]
 
     def pays_off(self) -> bool:
-        """Whether a row is known to be short, and computes much more than it would load."""
-        row = lanes_of_row(self.lanes)
+        """Whether a row is short, and computes much more than it would load."""
         wide = sum(any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results)) for op in self.costly)
         is_gain = bool(self.kept) and wide >= MIN_GAIN + 2 * len(self.kept)
-        return row > 0 and is_gain and row * sum(self.factors) <= MAX_BYTES
+        return is_gain and self.row * sum(self.factors) <= MAX_BYTES
 
     def keep(self, b: LoopBuilder) -> None:
         """Build the loop in front of the rows, and let turns load what it has stored."""
-        row, block = lanes_of_row(self.lanes), self.rows.block
+        block = self.rows.block
         assert block is not None, "it stands in a function"
         self.lanes.attributes.pop(UNROLL, None)  # what is left is short, but for lanes that are read one by one
-        places = [(value, b.stack(row * factor), factor) for value, factor in zip(self.kept, self.factors, strict=True)]
+        kept = zip(self.kept, self.factors, strict=True)
+        places = [(value, b.stack(self.row * factor), factor) for value, factor in kept]
         b.location = self.lanes.location
         with b.into(Block()):
             if NONEMPTY in self.rows.attributes:
@@ -106,7 +110,7 @@ class _Plan:
 
     def _compute(self, b: LoopBuilder, places: list[tuple[Value, Value, int]]) -> None:
         """Build the loop that computes what is kept."""
-        with b.parallel(0, offset_of(self.lanes.high), width_of(self.lanes), unroll=1, facts={}) as loop:
+        with b.parallel(0, self.lanes.high, width_of(self.lanes), unroll=1, facts={}) as loop:
             copies = {self.lanes.induction_variable: loop.index}
             for op in self.shared:
                 b.append(op.clone(copies))

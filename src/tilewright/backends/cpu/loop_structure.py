@@ -153,7 +153,7 @@ class StructureBuilder:
         *,
         carried: Sequence[Value] = (),
         nonempty: bool = False,
-        marks: Sequence[str] = (),
+        marks: Mapping[str, Attribute] | None = None,
     ) -> LoopFrame:
         """`for index in range(low, high, step)` in i64; `nonempty`: low < high. See `LoopFrame`.
 
@@ -161,11 +161,11 @@ class StructureBuilder:
             low, high, step: the range.
             carried: the values that the first turn gets.
             nonempty: there is one turn at least.
-            marks: names of attributes that the loop gets.
+            marks: attributes that the loop gets.
         """
         runs = nonempty or (isinstance(low, int) and isinstance(high, int) and low < high)
         bounds = [self.number(low), self.number(high), self.number(step)]
-        return LoopFrame(self, bounds, carried, dict.fromkeys((*marks, NONEMPTY) if runs else marks, UNIT))
+        return LoopFrame(self, bounds, carried, {**(marks or {}), **({NONEMPTY: UNIT} if runs else {})})
 
     def parallel(
         self, low: Operand, high: Operand, step: Operand, *, unroll: int, facts: Mapping[str, Attribute]

@@ -7,7 +7,7 @@
       } else {                                 →     scf.for %r = (%one ? %count : 0) to 64 { … as before … }
         scf.for %i = 0 to %end step 16 { C(%p, %i) }
       }
-    }
+    } {cpu.counted}
     scf.for %r = %count to 64 { … }
 
 A tile may be wider than what its mask shows of a row: 16 columns in a tile of 32, for each of 64 rows, in each turn of
@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
+from tilewright.backends.cpu.loop_facts import COUNTED
 from tilewright.dialects.scf import For, If
 from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of
@@ -41,7 +42,8 @@ def version_single_vectors(module: Op) -> bool:
     found = False
     for function in functions_of(module):
         builder = LoopBuilder(Block(), entry=function.body)
-        for rows in function.ops_of(For):
+        for rows in [op for op in function.ops_of(For) if COUNTED in op.attributes]:
+            del rows.attributes[COUNTED]
             rest, row = rows.next, _row_of(rows)
             if row is not None and isinstance(rest, For) and rest.low is rows.high and rest.step is rows.step:
                 _add_version(builder, rows, rest, row)

@@ -11,13 +11,13 @@ for 16 rows, for 16 columns:              stores across the loads, which the pas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.costs import ACCESSES, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.cpu.loop_facts import ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
+from tilewright.backends.cpu.loop_facts import COUNTED, ROWS, STORE_IS_OUTER, TRANSPOSED, VALUE_IS_OUTER
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_rows, parts_of_rows
@@ -32,6 +32,7 @@ from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import Accumulate, Write
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
+from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import i64
 
@@ -81,10 +82,13 @@ class NestBuilder:
             return
         together = self.nest.op.together if len(extents) == 1 else 1
         end, on = end_of_rows(self.c, self.nest, extents[0])
-        marks = (ROWS,) if len(extents) == together == 1 and asks_for_runs(self.nest) else ()
+        marks = dict[str, Attribute]()
+        if len(extents) == together == 1 and asks_for_runs(self.nest):
+            marks[ROWS] = Number(self.nest.inner_extent(self.nest.sinks[0]), i64)
         parts = [(0, end, on)] if on or together > 1 else parts_of_rows(self.c, self.nest, end)
-        for low, high, on in parts:
-            with self._level(high, together, marks, low) as counter:
+        for number, (low, high, on) in enumerate(parts):
+            counted = {COUNTED: UNIT} if number + 1 < len(parts) else {}
+            with self._level(high, together, {**marks, **counted}, low) as counter:
                 c = self.c
                 if together == 1:
                     row = Uniform(counter, c.depth)
@@ -107,7 +111,9 @@ class NestBuilder:
         return [found[number :: len(rows)] for number in range(len(rows))]
 
     @contextmanager
-    def _level(self, extent: Scalar, step: int, marks: Sequence[str] = (), low: Scalar = 0) -> Iterator[Scalar]:
+    def _level(
+        self, extent: Scalar, step: int, marks: Mapping[str, Attribute] | None = None, low: Scalar = 0
+    ) -> Iterator[Scalar]:
         """One loop level deeper, from `low` to `extent`; yields the counter."""
         if (low, extent) == (0, step):
             with self._deeper():
