@@ -174,7 +174,8 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
 
 def _is_given_out(copy: LocalAlloc) -> bool:
     """Whether a branch or a loop has what `copy` allocates as a result."""
-    return any(user.definition.terminator for user in users_through_views(copy.result))
+    users = users_through_views(copy.result)
+    return any(user.definition.terminator and not isinstance(user, WarpSpecializePartitions) for user in users)
 
 
 def retype_views(buffer: Value) -> None:
