@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from native_launches import launches
 
 import tilewright as tw
 import tilewright.language as tl
@@ -26,20 +27,6 @@ def values() -> Iterator[None]:
     kept = {name: globals()[name] for name in ("NUMBER", "KIND", "SHARED")}
     yield
     globals().update(kept)
-
-
-def launches(kernel: Any) -> Callable[[], int]:
-    """A launch through an object that was bound before."""
-    out = np.zeros(1, np.int32)
-    bound = kernel[(1,)]
-
-    def launch() -> int:
-        bound(out)
-        return int(out[0])
-
-    for _ in range(3):
-        launch()
-    return launch
 
 
 def test_a_global_that_gets_another_value() -> None:

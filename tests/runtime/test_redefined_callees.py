@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from native_launches import launches
 
 import tilewright as tw
 import tilewright.language as tl
@@ -41,20 +42,6 @@ def _as_given() -> Iterator[None]:
     kept = {name: globals()[name] for name in ("add", "add_twice")}
     yield
     globals().update(kept)
-
-
-def launches(kernel: Any) -> Callable[[], int]:
-    """A launch that runs without Python."""
-    out = np.zeros(1, np.int32)
-    bound = kernel[(1,)]
-
-    def launch() -> int:
-        bound(out)
-        return int(out[0])
-
-    for _ in range(3):
-        launch()
-    return launch
 
 
 def test_a_callee_of_a_callee() -> None:

@@ -55,11 +55,7 @@ OUT, TYPE = "%out = ttg.convert_layout %s : !sum -> !stored", "!stored = tensor<
 
 
 def module_of(*changes: tuple[str, str]) -> Op:
-    text = PRODUCT
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    module = Parser(text_of(text), unregistered=True).module()
+    module = Parser(text_of(PRODUCT, *changes), unregistered=True).module()
     verify(module)
     return module
 

@@ -37,7 +37,11 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 """
 
 
-def text_of(text: str) -> str:
+def text_of(text: str, *changes: tuple[str, str]) -> str:
+    """The text with each first text of `changes`, which it has, replaced by the second, and without names of types."""
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     for name, kind in re.findall(r"^!(\w+) = (.*)$", text, re.M):
         text = re.sub(rf"!{name}\b(?! =)", kind, text)
     return re.sub(r"^!\w+ = .*\n", "", text, flags=re.M)

@@ -56,11 +56,7 @@ ALLOC = "%left = ttg.local_alloc %x : (!tile) -> !left"
 
 
 def scheduled(*changes: tuple[str, str]) -> Op:
-    text = LOOP
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    module = Parser(text_of(text), unregistered=True).module()
+    module = Parser(text_of(LOOP, *changes), unregistered=True).module()
     verify(module)
     assign_latencies(module)
     schedule_loops(module)

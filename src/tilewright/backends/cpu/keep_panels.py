@@ -10,7 +10,7 @@ Each turn has a slot for its panels, and a key beside it: the address of B, and 
 turn whose key is the same packs nothing, and the slot of the next turn is asked for instead of that turn's B. Turns
 behind the last slot, those whose B was copied, and those behind a turn without a key have a slot without one.
 
-What the function stores is compared with the range of addresses that all panels come from: if they have bytes in
+The addresses that the function stores to are compared with the range that all panels come from: if they have bytes in
 common, no key counts any more, and so it is before the first program that a thread runs of a launch. The pass leaves
 functions alone that write memory in any other way, or read what others may have written meanwhile.
 
