@@ -5,6 +5,7 @@ Narrowing rounds to nearest even, once, also from f64; NaN stays NaN. 8-bit floa
 does: beyond the range, infinity included, comes the largest number. Integers from floats saturate, and NaN gives 0.
 
     bf16 from f32:   (bits + 0x7FFF + (bits >> 16 & 1)) >> 16         and a quiet NaN for NaN
+    f32 from f8E5M2: the code is the upper half of the f16, which the processor widens
 
 The processor's own bf16 instructions are not used: they flush denormals.
 """
@@ -112,6 +113,9 @@ def to_single(w: LlvmWriter, value: str, source: str, lanes: int) -> str:
         return (
             single.cast("fpext", half) if w.target.has_f16c else _widened(half_bits(half), SMALL_FLOATS["f16"])
         ).name
+    if source == "f8E5M2" and w.target.has_f16c:
+        bits = LaneType(w, "i16", lanes).cast("zext", LaneType(w, "i8", lanes)(value)) << 8
+        return single.cast("fpext", LaneType(w, "half", lanes).from_bits(bits)).name
     return _widened(LaneType(w, "i8", lanes)(value), SMALL_FLOATS[source]).name
 
 
