@@ -261,6 +261,21 @@ FUNCTIONS_OF_ELEMENTS = """
   }
 """
 
+EIGHT_BITS = """
+  tt.func public @kernel(%x: !tt.ptr<f8E5M2>, %out: !tt.ptr<bf16>) {
+    %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
+    %base = tt.splat %x : !tt.ptr<f8E5M2> -> tensor<32x!tt.ptr<f8E5M2>>
+    %p = tt.addptr %base, %i : tensor<32x!tt.ptr<f8E5M2>>, tensor<32xi32>
+    %code = tt.load %p : tensor<32x!tt.ptr<f8E5M2>>
+    %number = tt.fp_to_fp %code : tensor<32xf8E5M2> -> tensor<32xf32>
+    %y = arith.truncf %number : tensor<32xf32> to tensor<32xbf16>
+    %there = tt.splat %out : !tt.ptr<bf16> -> tensor<32x!tt.ptr<bf16>>
+    %q = tt.addptr %there, %i : tensor<32x!tt.ptr<bf16>>, tensor<32xi32>
+    tt.store %q, %y : tensor<32x!tt.ptr<bf16>>
+    tt.return
+  }
+"""
+
 TILES_OF_A_MATRIX = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %stride: i32) {
     %row = tt.get_program_id x : i32
@@ -714,6 +729,7 @@ INPUTS = {
     "order_programs": TILES_OF_A_MATRIX,
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
+    "narrow_exactly": EIGHT_BITS,
     "exchange_pairs": SUMS_OF_PAIRS,
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
     "expand_unsplat": FUNCTIONS_OF_ELEMENTS,

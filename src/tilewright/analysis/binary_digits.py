@@ -1,4 +1,4 @@
-"""How many binary digits a float has: a product of few digits is exact, and so is its conversion to a type that has room.
+"""How many binary digits a float has: products of few digits are exact, as is what becomes of them in narrow types.
 
     %x = tt.fp_to_fp %code : f8E4M3FN → f32            4 digits, a multiple of 2 ** -9
     %s = tt.bitcast (%e << 23) : i32 → f32             1 digit, a multiple of 2 ** -126
@@ -13,9 +13,10 @@ import math
 import struct
 from typing import NamedTuple
 
-from tilewright.dialects.arith import Constant, FloatCast, Select
+from tilewright.dialects.arith import Bitwise, Constant, FloatCast, Select
 from tilewright.dialects.traits import Indexing
 from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.ir.attributes import Number
 from tilewright.ir.core import Op, Value
 from tilewright.ir.types import IntType
 
@@ -24,9 +25,9 @@ DEPTH = 40
 
 
 class Digits(NamedTuple):
-    """Numbers n · 2 ** e with |n| < 2 ** `count` and e ≥ `unit`."""
+    """Numbers n · 2 ** e with |n| < 2 ** `digits` and e ≥ `unit`."""
 
-    count: int
+    digits: int
     unit: int
 
 
@@ -45,7 +46,7 @@ FORMATS = {
 
 def fits(digits: Digits | None, format: str) -> bool:
     """Whether a format has each of the numbers, apart from those that are too large for it."""
-    return digits is not None and digits.count <= FORMATS[format].count and digits.unit >= FORMATS[format].unit
+    return digits is not None and digits.digits <= FORMATS[format].digits and digits.unit >= FORMATS[format].unit
 
 
 class BinaryDigits:
@@ -64,10 +65,10 @@ class BinaryDigits:
         return self._digits[value]
 
     def _computed(self, value: Value, depth: int) -> Digits | None:
-        """What the op that computes a float says; None: no more than the format does."""
+        """The digits that the op says; None: no more than the format does."""
         op = value.op
         if isinstance(op, Constant):
-            return _of_number(op.value.value)
+            return _of_number(_number(op))
         if isinstance(op, Bitcast):
             return self._of_bits(op.operand, FORMATS[value.type.scalar.text], depth)
         if isinstance(op, (Select, Indexing)):
@@ -81,15 +82,15 @@ class BinaryDigits:
         """A number whose last bits are zero: digits and unit are those of the format, without these bits."""
         if not isinstance(bits.type.scalar, IntType):
             return None
-        zeros = min(self._zeros_of(bits, depth), format.count - 1)
-        return Digits(format.count - zeros, format.unit + zeros)
+        zeros = min(self._zeros_of(bits, depth), format.digits - 1)
+        return Digits(format.digits - zeros, format.unit + zeros)
 
     def _product(self, op: Op, depth: int) -> Digits | None:
         """The digits of a product that is not rounded; None: it may be."""
         a, b = (self.of(operand, depth) for operand in op.operands)
         if a is None or b is None:
             return None
-        found = Digits(a.count + b.count - (1 in (a.count, b.count)), a.unit + b.unit)
+        found = Digits(a.digits + b.digits - (1 in (a.digits, b.digits)), a.unit + b.unit)
         return found if fits(found, op.result.type.scalar.text) else None
 
     def _zeros_of(self, value: Value, depth: int) -> int:
@@ -101,9 +102,9 @@ class BinaryDigits:
     def _counted(self, value: Value, depth: int) -> int:
         op = value.op
         if isinstance(op, Constant):
-            number = op.value.value
+            number = _number(op)
             return _trailing_zeros(number) if isinstance(number, int) and number else 0
-        if op is None or not (isinstance(op, (Select, Indexing)) or op.name in _BITS):
+        if op is None or not (isinstance(op, (Bitwise, Select, Indexing)) or op.name == "arith.shli"):
             return 0
         operands = op.operands[isinstance(op, Select) :]
         if op.name == "arith.shli":
@@ -112,11 +113,13 @@ class BinaryDigits:
         return max(zeros) if op.name == "arith.andi" else min(zeros, default=0)
 
 
-_BITS = ("arith.andi", "arith.ori", "arith.shli", "arith.xori")
+def _number(op: Constant) -> int | float | None:
+    """The number that all elements of a literal are."""
+    return op.value.value if isinstance(op.value, Number) else None
 
 
 def _of_number(number: object) -> Digits | None:
-    """The digits of a literal, which NaN has as well, unless it says no more than that it is one."""
+    """The digits of a literal; a NaN has none, unless its low bits are not zero."""
     if not isinstance(number, float) or math.isnan(number):
         return Digits(0, 0) if isinstance(number, float) and struct.pack("<d", number)[:6] == bytes(6) else None
     numerator, denominator = number.as_integer_ratio() if math.isfinite(number) else (0, 1)
@@ -129,12 +132,12 @@ def _either(several: list[Digits | None]) -> Digits | None:
     known = [digits for digits in several if digits is not None]
     if len(known) < len(several) or not known:
         return None
-    return Digits(max(digits.count for digits in known), min(digits.unit for digits in known))
+    return Digits(max(digits.digits for digits in known), min(digits.unit for digits in known))
 
 
 def _distance(value: Value) -> int:
     """The number by which all elements are shifted; 0 if nobody knows."""
-    number = value.op.value.value if isinstance(value.op, Constant) else 0
+    number = _number(value.op) if isinstance(value.op, Constant) else 0
     return number if isinstance(number, int) and number > 0 else 0
 
 

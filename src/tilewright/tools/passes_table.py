@@ -23,6 +23,7 @@ SECTIONS = {
     "expand_reports": "tiles-to-nests.md#prints-and-assertions",
     "expand_histogram": "tiles-to-nests.md#histograms",
     "expand_unsplat": "tiles-to-nests.md#the-only-element-of-a-tile",
+    "narrow_exactly": "tiles-to-nests.md#numbers-that-a-narrow-type-holds",
     "exchange_pairs": "sorting-networks.md#sums-of-pairs-each-element-asks-its-partner",
     "add_short_tiles": "loop-versions.md#sorts-of-few-elements",
     "pointer_induction": "tiles-to-nests.md#pointers-that-a-loop-moves",
