@@ -1,4 +1,4 @@
-"""Numbers that bf16 holds exactly are cut from f32, and no others: all codes, all scales, and what has to be rounded."""
+"""Numbers that bf16 holds exactly are cut from f32, and no others: all codes and scales, and what has to be rounded."""
 
 from __future__ import annotations
 
