@@ -30,6 +30,7 @@ from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.core import Op, Value, integer_in
+from tilewright.ir.types import TensorType
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
@@ -51,6 +52,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     WARP_SPECIALIZE,
     ForeignValueError,
     Slice,
+    is_made_again,
     mark,
 )
 from tilewright.transforms.matching import is_in
@@ -157,8 +159,17 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     results: list[Value] = [result for result in loop.results if result.uses]
     multiplies = any(isinstance(op, TensorCoreMma) for op in loop.walk())
     slices = {number: Slice(loop, number, given) for number in ((MMA, LOAD) if multiplies else (LOAD,))}
+    for part in slices.values():
+        _check_captures(part)
     slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written])
     for op in loop.walk():
         found = [number for number, part in slices.items() if op in part.ops]
         if found and not op.definition.terminator:
             mark(op, found)
+
+
+def _check_captures(part: Slice) -> None:
+    """Refuse a partition that needs a tile from outside which it would have to be given."""
+    for value in part.captured:
+        if isinstance(value.type, TensorType) and (part.partition == MMA or not is_made_again(value)):
+            raise ForeignValueError(value.op or part.loop, part.partition)
