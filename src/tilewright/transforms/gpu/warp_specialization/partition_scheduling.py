@@ -30,7 +30,8 @@ from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.core import Op, Value, integer_in
-from tilewright.ir.types import TensorType
+from tilewright.ir.declare import OPS
+from tilewright.ir.types import MemDescType, TensorType
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
@@ -52,8 +53,10 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     WARP_SPECIALIZE,
     ForeignValueError,
     Slice,
+    is_cheap,
     is_made_again,
     mark,
+    partitions_of_op,
 )
 from tilewright.transforms.matching import is_in
 
@@ -140,6 +143,7 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
             load = load_of(alloc)
             for op in () if load is None else (load, alloc):
                 mark(op, [LOAD])
+        _mark_undeclared(loop)
         channels = channels_of(loop)
         if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
@@ -149,6 +153,25 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
             op.attributes = {name: value for name, value in op.attributes.items() if name != PARTITION}
         return False
     return True
+
+
+def _mark_undeclared(loop: For) -> None:
+    """Let the partition of copies execute the ops that nobody declared whose numbers copies need.
+
+    Such an op may do anything, so one partition executes it, where it stands; the loop cannot be divided if another
+    partition needs its numbers too.
+    """
+    waiting = [value for op in loop.walk() if partitions_of_op(op) == (LOAD,) for value in op.operands]
+    while waiting:
+        op = waiting.pop().op
+        if op is None or not is_in(op, loop):
+            continue
+        gives_numbers = not any(isinstance(value.type, (TensorType, MemDescType)) for value in op.results)
+        if op.name not in OPS and not op.regions and gives_numbers:
+            mark(op, [LOAD])
+            waiting += op.operands
+        elif is_cheap(op):
+            waiting += op.operands
 
 
 def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
