@@ -178,3 +178,28 @@ def test_refused_groups(change: tuple[str, str], problem: str) -> None:
     module = parse_module(GROUPS.replace(*change))
     with pytest.raises(VerificationError, match=problem):
         verify(module)
+
+
+def test_tiles_of_a_group_are_for_its_warps() -> None:
+    line = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [WARPS], order = [0]}>"
+    tile = f"%t = tt.make_range {{start = 0 : i32, end = 128 : i32}} : tensor<128xi32, {line}>"
+    end = "      nvws.warp_group.return"
+    verify(parse_module(GROUPS.replace(end, f"{tile.replace('WARPS', '2')}\n{end}")))
+    with pytest.raises(VerificationError, match="is for 4 warps, but here are 2"):
+        verify(parse_module(GROUPS.replace(end, f"{tile.replace('WARPS', '4')}\n{end}")))
+
+
+def test_a_number_that_another_partition_has_keeps_a_loop_whole() -> None:
+    """Only tiles go through shared memory."""
+    number = "%k = tt.load %x {isVolatile = true, ttg.partition = array<i32: 1>} : !tt.ptr<i32>\n      "
+    module = module_of(
+        ("%sums:2 = scf", "%sums:3 = scf"),
+        ("%b = %loaded) -> (!line, !line)", "%b = %loaded, %l = %c0) -> (!line, !line, i32)"),
+        (YIELDED, f"{number}{YIELDED}"),
+        ("scf.yield %0, %3 : !line, !line", "scf.yield %0, %3, %k : !line, !line, i32"),
+        ("    tt.return", "    tt.store %y, %sums#2 : !tt.ptr<i32>\n    tt.return"),
+    )
+    assert [text for _, text in needs_of_others(module)] == [
+        "non-root partition #1 has direct SSA consumer: partition #0; the loop stays whole"
+    ]
+    assert not partition_loops(module)

@@ -16,6 +16,8 @@ captured. The first group becomes the default one if it has as many warps as com
 
 from __future__ import annotations
 
+from itertools import chain
+
 from tilewright.dialects.nvws import WarpGroup
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import DenseArray
@@ -46,11 +48,11 @@ def _lower(group: WarpGroup) -> None:
         default.terminator.erase()
     default.append(Op.create("ttg.warp_yield", values, location=group.location))
     captures = Captures(group)
-    for region in further:
-        for value in from_outside(region):
-            captures.need(value)
+    used = [from_outside(region) for region in further]
+    for value in chain.from_iterable(used):
+        captures.need(value)
     holder = Block()
-    partitions = [Region([captures.body(region)]) for region in further]
+    partitions = [Region([captures.body(*each)]) for each in zip(further, used, strict=True)]
     handed = list(captures.handed.values())
     holder.append(Op.create("ttg.warp_specialize.partitions", handed, (), {}, partitions, location=group.location))
     attributes = {name: value for name, value in group.attributes.items() if name != "numWarps"}
@@ -98,12 +100,11 @@ class Captures:
         OpBuilder.behind(self.group).op("ttg.local_dealloc", (buffer,))
         return buffer
 
-    def body(self, region: Region) -> Block:
-        """The code of `region` as that of a partition, which sees nothing but its arguments."""
+    def body(self, region: Region, used: list[Value]) -> Block:
+        """The code of `region`, which uses `used`, as that of a partition, which sees nothing but its arguments."""
         block = Block([value.type for value in self.handed.values()])
         arguments = dict(zip(self.handed, block.args, strict=True))
         mapping: dict[Value, Value] = {}
-        used = from_outside(region)
         block.splice(region.block)
         block.terminator.erase()
         block.append(Op.create("ttg.warp_return", location=self.group.location))

@@ -79,10 +79,13 @@ def _parts(loop: For) -> list[Part]:
     """
     numbers = [DEFAULT, *sorted({number for op in loop.walk() for number in partitions_of_op(op)} - {DEFAULT})]
     _check_marks(loop)
+    used = [result for result in loop.results if result.uses]
+    default = _slice_with(loop, DEFAULT, used)
+    if default is not None:
+        return [Part(default, used), *(Part(Slice(loop, number), []) for number in numbers[1:])]
     given: dict[int, list[Value]] = {number: [] for number in numbers}
-    for result in loop.results:
-        if result.uses:
-            given[_giver(loop, result, numbers)].append(result)
+    for result in used:
+        given[_giver(loop, result, numbers)].append(result)
     return [Part(Slice(loop, number, results=results), results) for number, results in given.items()]
 
 
@@ -96,15 +99,15 @@ def _check_marks(loop: For) -> None:
 def _giver(loop: For, result: Value, numbers: Sequence[int]) -> int:
     """The first partition that can compute `result`; one besides the default one gives nothing but tiles."""
     *others, last = numbers if isinstance(result.type, TensorType) else [DEFAULT]
-    return next((number for number in others if _gives(loop, number, result)), last)
+    return next((number for number in others if _slice_with(loop, number, [result])), last)
 
 
-def _gives(loop: For, number: int, result: Value) -> bool:
+def _slice_with(loop: For, number: int, results: list[Value]) -> Slice | None:
+    """The slice of a partition that gives `results`; None if it cannot."""
     try:
-        Slice(loop, number, results=[result])
+        return Slice(loop, number, results=results)
     except ForeignValueError:
-        return False
-    return True
+        return None
 
 
 def _partition(loop: For) -> bool:
