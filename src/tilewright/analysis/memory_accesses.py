@@ -86,11 +86,6 @@ class Lanes:
         self.mask = mask
 
     @property
-    def are_described(self) -> bool:
-        """Whether numbers tell the lanes apart that are known now, or that all lanes share."""
-        return all(map(is_shared, self.varying))
-
-    @property
     def are_bounded(self) -> bool:
         """Whether those that numbers do not tell apart lie between two that the run tells."""
         return all(
@@ -173,7 +168,7 @@ class MemoryAccesses:
         """The distance from the start of `a` to that of `b`; scalars are looked into where they may be of one array."""
         distance = minus(b.base, a.base) if a.lanes is b.lanes else minus(b.start, a.start)
         symbols = {symbol for monomial in distance.terms for symbol in monomial}
-        roots = {_root(symbol.source) for symbol in symbols if isinstance(symbol.source.type, PointerType)}
+        roots = {root_of(symbol.source) for symbol in symbols if isinstance(symbol.source.type, PointerType)}
         if not symbols or len(roots) > 1:
             return distance
         forms = [(factor, self._seen(monomial)) for monomial, factor in distance.terms.items()]
@@ -193,12 +188,12 @@ class MemoryAccesses:
         return self._lanes[key]
 
 
-def _root(pointer: Value) -> Value:
+def root_of(pointer: Value) -> Value:
     """The pointer that an address was computed from."""
     op = pointer.op
     if isinstance(op, AddPtr):
-        return _root(op.pointer)
-    return _root(op.operand) if isinstance(op, Bitcast) else pointer
+        return root_of(op.pointer)
+    return root_of(op.operand) if isinstance(op, Bitcast) else pointer
 
 
 def start_of(terms: Terms) -> Sum:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
-from tilewright.analysis.memory_accesses import MemoryAccesses
+from tilewright.analysis.memory_accesses import MemoryAccesses, root_of
 from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
 from tilewright.backends.cpu.dot.lower import kept_bytes
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
@@ -34,9 +34,8 @@ from tilewright.backends.cpu.loop_builder import LoopBuilder, known
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Alloc, Clip, GuardedStore, Matmul, Nest, Write, buffer_type
 from tilewright.dialects.scf import For, If, While
-from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_function import Func
-from tilewright.dialects.tt_memory import AddPtr, Load, Store
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
@@ -118,17 +117,9 @@ def _place(b: Value, function: Func) -> tuple[Value | None] | None:
     op = b.op
     if isinstance(op, If) and len(op.arms) == 2:
         there, copy = (arm.block.terminator.operands[op.results.index(b)] for arm in op.arms)
-        is_either = _root(there) in function.body.args and isinstance(_root(copy).op, Alloc)
+        is_either = root_of(there) in function.body.args and isinstance(root_of(copy).op, Alloc)
         return (op.condition,) if is_either else None
-    return (None,) if _root(b) in function.body.args else None
-
-
-def _root(pointer: Value) -> Value:
-    """The pointer that an address was computed from."""
-    op = pointer.op
-    if isinstance(op, AddPtr):
-        return _root(op.pointer)
-    return _root(op.operand) if isinstance(op, Bitcast) else pointer
+    return (None,) if root_of(b) in function.body.args else None
 
 
 def _written(function: Func) -> list[_Written] | None:

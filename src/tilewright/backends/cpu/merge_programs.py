@@ -197,15 +197,15 @@ class _Merging:
                 if a is None or z is None:
                     return None
                 conditions.append(either((_are_apart(a, z), _are_same(a, z))))
-        return list(self._written(every(conditions)))
+        return [self._written(every(conditions))]
 
-    def _written(self, condition: Condition) -> Iterator[Value]:
-        """The condition as ops at the end of the block: an i1, or nothing where it always holds."""
+    def _written(self, condition: Condition) -> Value:
+        """The condition as ops at the end of the block: an i1."""
         b = self.b
         end = b.append(Op.create("arith.constant", (), (i1,), {"value": Number(1, i1)}))
         fails = GuardOps(end, {}).fails(condition)
         end.erase()
-        yield b.xor(fails, 1)
+        return b.xor(fails, 1)
 
 
 class _Reach:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.backends.cpu.affine import extends_as_one, is_affine, keeps_element_size
+from tilewright.backends.cpu.affine import extends_as_one, is_affine
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
@@ -231,13 +231,10 @@ def _number_and_lanes(c: Context, offset: Value, index: Index) -> tuple[Uniform,
 
 def _widen(c: Context, offset: Lane, source: Type) -> Offsets:
     """An offset as i64."""
-    if isinstance(offset, ModuloRange):
+    if isinstance(offset, (Affine, ModuloRange)):
         return widened(c, offset, source, i64)
     if isinstance(offset, Uniform):
         return Uniform(c.extend(offset.value, source, i64, offset.level), offset.level)
-    if isinstance(offset, Affine):
-        base, stride = (c.extend(part, source, i64, offset.level) for part in (offset.base, offset.stride))
-        return Affine(base, stride, offset.level, offset.local)
     found = c.as_vector(offset, source)
     if source is i64:
         return found
@@ -253,7 +250,7 @@ def _bitcast(c: Context, op: Bitcast, index: Index) -> Lane:
     element, source = target.pointee, op.operand.type.scalar
     if isinstance(lane, Uniform):
         return Uniform(c.pointing_at(pointer(lane), element, lane.level), lane.level)
-    if isinstance(lane, Address) and (size_of(element) == lane.size or keeps_element_size(op)):
+    if isinstance(lane, Address) and size_of(element) == lane.size:
         base = c.pointing_at(pointer(lane.base), element, lane.base.level)
         return lane._replace(base=lane.base._replace(value=base))
     if isinstance(lane, Address) and isinstance(lane.offset, Uniform):

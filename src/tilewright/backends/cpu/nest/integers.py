@@ -164,14 +164,14 @@ def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
         return None
-    if isinstance(lane, ModuloRange):
-        return widened(c, lane, source, target)
-    base, stride = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.stride))
-    return Affine(base, stride, lane.level, lane.local)
+    return widened(c, lane, source, target)
 
 
-def widened(c: Context, lane: ModuloRange, source: Type, target: Type) -> ModuloRange:
+def widened(c: Context, lane: Affine | ModuloRange, source: Type, target: Type) -> Affine | ModuloRange:
     """`lane` in a wider or narrower type."""
+    if isinstance(lane, Affine):
+        base, stride = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.stride))
+        return Affine(base, stride, lane.level, lane.local)
     base, modulus = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.modulus))
     return lane._replace(base=base, modulus=modulus)
 

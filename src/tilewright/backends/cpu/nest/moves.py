@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from tilewright.analysis.gather_distance import distance_of_indices
 from tilewright.backends.cpu.alignment import axis_of, axis_of_new
 from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.nest.integers import widened
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
     ZERO,
@@ -73,8 +74,7 @@ def _range(c: Context, op: MakeRange, index: Index, ask: Ask) -> Lane:
     if isinstance(lane, Uniform):
         return Uniform(c.extend(lane.value, i64, element, lane.level), lane.level)
     if isinstance(lane, Affine):
-        base, stride = (c.extend(part, i64, element, lane.level) for part in (lane.base, lane.stride))
-        return Affine(base, stride, lane.level, lane.local)
+        return widened(c, lane, i64, element)
     whole = c.as_vector(lane, i64)
     return Vector(c.emit(whole.level, "arith.trunci", c.wide(element), whole.value), whole.level)
 
