@@ -64,10 +64,14 @@ class Guarded(NamedTuple):
     """A version that relies on conditions: what is at `level` or deeper runs where they hold, and only there.
 
     With a period, it is for its lanes.
+
+    Attributes:
+        side: for the lanes of a split row before (1) or behind (2) the place where it is split; 0: for all lanes.
     """
 
     level: int
     period: Period | None = None
+    side: int = 0
 
 
 Memo = dict[tuple[Value, Index], Lane]

@@ -84,7 +84,7 @@ def is_on(c: Context, mask: Lane) -> Value | None:
     if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
         return None
     if isinstance(mask, Uniform):
-        return None if mask.value == 1 else c.value(mask.value, i1)
+        return mask.value if isinstance(mask.value, Value) else None
     if not isinstance(mask, ActiveLaneBound):
         return None
     is_cut = c.fast.period is not None
