@@ -12,7 +12,7 @@
 Each lane is in one of the two loops, so that neither has the other one's load, nor the selection (index-set splitting:
 J. R. Allen and K. Kennedy, Automatic translation of FORTRAN programs to vector form, TOPLAS 1987). `nest/pieces.py`
 splits the pieces of a row that is cut up by `//` and `%`. Two loops cost code, so they have to save two masked loads:
-a selection between a load and a number stays. Loads that memory has to see, volatile ones, stay as well.
+a selection between a load and a number stays. So does one with a volatile load.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ def _chooses_array(op: Select) -> bool:
 
 
 def conditions_of(op: Select) -> list[CompareIntegers]:
-    """The comparison that the selection is by; none where it is by something else."""
-    parts = [part.op for part in conjuncts(op.condition)]
-    return [part for part in parts if isinstance(part, CompareIntegers)] if len(parts) == 1 else []
+    """The ordering of integers that the selection is by, alone; none where it is by something else."""
+    (part, *others) = (part.op for part in conjuncts(op.condition))
+    is_ordering = not others and isinstance(part, CompareIntegers) and part.predicate in MIRRORED
+    return [part] if is_ordering and isinstance(part, CompareIntegers) else []
 
 
 def _loads_where(value: Value, condition: CompareIntegers, holds: bool) -> bool:
     """Whether `value` is computed from a load that is masked off wherever `condition` does not turn out as `holds`."""
-    loads = [op for op in makers(value) if isinstance(op, Load) and not op.is_volatile]
+    loads = [op for op in makers(value) if isinstance(op, Load)]
     parts = [part.op for op in loads if op.mask is not None for part in conjuncts(op.mask)]
-    return any(says == holds for _, says in truths_of(condition, parts))
+    return not any(op.is_volatile for op in loads) and any(says == holds for _, says in truths_of(condition, parts))
 
 
 def truths_of(condition: CompareIntegers, ops: Iterable[Op | None]) -> list[tuple[Op, bool]]:

@@ -73,6 +73,11 @@ class Guarded(NamedTuple):
     period: Period | None = None
     side: int = 0
 
+    @property
+    def told_at(self) -> int:
+        """The level in front of which its conditions are told: for lanes of a period, that of the loop over pieces."""
+        return self.level if self.period is None else self.period.level
+
 
 Memo = dict[tuple[Value, Index], Lane]
 Hoisted = dict[tuple[object, ...], Value]

@@ -81,7 +81,7 @@ def is_on(c: Context, mask: Lane) -> Value | None:
 
     In a version for lanes of a period, the bound that a mask gives.
     """
-    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
+    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.told_at:
         return None
     if isinstance(mask, Uniform):
         return mask.value if isinstance(mask.value, Value) else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.cpu.affine import is_affine, is_uniform
 from tilewright.backends.cpu.loop_facts import SPLITS
@@ -29,9 +29,12 @@ from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import IntType, i1, i64
 from tilewright.transforms.matching import integer_of
 
+Truths: TypeAlias = Mapping[tuple[Value, Index], Lane]
+"""What is known of masks, by the index at which they are asked for."""
+
 
 class Piece(NamedTuple):
-    """The piece at hand: its period, and its lanes from `low` to `high`."""
+    """A piece, or a part of one: its period, and its lanes from `low` to `high`."""
 
     period: Period
     low: Value
@@ -46,7 +49,7 @@ class Split(NamedTuple):
     """
 
     place: Value | None
-    known: tuple[Mapping[tuple[Value, Index], Lane], Mapping[tuple[Value, Index], Lane]]
+    known: tuple[Truths, Truths]
 
 
 _CUTS_LANES = (tt_shape.Cat, tt_shape.Gather, tt_shape.Join, tt_shape.Reshape, tt_shape.Split)
@@ -130,19 +133,16 @@ def _lower_piece(
     act: Callable[[], None],
 ) -> Sequence[Value]:
     """The chunks of one piece, in the body of the loop over pieces; returns what they rely on."""
-    inner, certain = c.depth - 1, c.certain
-    facts = _begin_side(c, piece, 0, relied)
-    place, sides = splits()
+    inner = c.depth - 1
+    facts = _begin_version(c, piece, 0, relied)
+    place, known = splits()
     if place is None:
         _lower_chunks(c, piece.low, piece.high, act)
     else:
         place = c.binary("arith.maxsi", place, piece.low, i64, inner)
         place = c.binary("arith.minsi", place, piece.high, i64, inner)
-        for side, (low, high) in enumerate(((piece.low, place), (place, piece.high)), 1):
-            c.certain = {**certain, **sides[side - 1]}
-            facts = [*facts, *_begin_side(c, piece, side, relied)]
-            _lower_chunks(c, low, high, act)
-            c.certain = certain
+        for side, part in enumerate((piece._replace(high=place), piece._replace(low=place))):
+            facts = [*facts, *_lower_side(c, part, side + 1, known[side], relied, act)]
     c.fast = None
     c.blocks.pop()
     c.depth, c.lane_level = inner, inner
@@ -150,10 +150,33 @@ def _lower_piece(
     return list(dict.fromkeys(facts))
 
 
-def _begin_side(c: Context, piece: Piece, side: int, relied: Callable[[], Sequence[Value]]) -> Sequence[Value]:
-    """Begin a version for the lanes of a side of `piece`, or for all of its lanes; returns what it relies on."""
-    c.begin(Guarded(c.depth - 1, piece.period, side))
-    c.facts = (piece.period.is_one,)
+def _lower_side(
+    c: Context,
+    part: Piece,
+    side: int,
+    known: Truths,
+    relied: Callable[[], Sequence[Value]],
+    act: Callable[[], None],
+) -> Sequence[Value]:
+    """The chunks on one side of a split piece, if there are any: what is read once for them is read then only."""
+    b, outer, certain = c.b, c.depth, c.certain
+    c.certain = {**certain, **known}
+    with b.branch(c.compare("slt", part.low, part.high, i64, outer - 1)) as branch, branch.then():
+        c.blocks.append(b.block)
+        c.depth, c.lane_level = outer + 1, outer + 1
+        facts = _begin_version(c, part, side, relied)
+        _lower_chunks(c, part.low, part.high, act)
+        c.blocks.pop()
+        c.depth, c.lane_level = outer, outer
+        c.forget(outer)
+    c.certain = certain
+    return facts
+
+
+def _begin_version(c: Context, part: Piece, side: int, relied: Callable[[], Sequence[Value]]) -> Sequence[Value]:
+    """Begin a version for lanes of `part`; returns what it relies on."""
+    c.begin(Guarded(c.depth - 1, part.period, side))
+    c.facts = (part.period.is_one,)
     return relied()
 
 
@@ -189,6 +212,9 @@ def _splits(c: Context, ops: Sequence[Op], outer: Index) -> Split:
 
 def _end_of(c: Context, mask: Value, index: Index) -> Value | None:
     """The lane up to which a mask is on, and from which on it is off, an i64 in front of the chunks; None: no such."""
+    shape = tile_type(mask).shape
+    if len(shape) != len(index) or shape[-1] != c.extent:
+        return None
     with c.b.into(Block()):
         lane = evaluate(c, mask, index)
         for left in reversed(list(c.b.block)):
@@ -200,7 +226,7 @@ def _end_of(c: Context, mask: Value, index: Index) -> Value | None:
 def _index_of(mask: Value, outer: Index) -> Index:
     """The index at which a mask of the rank of the nest is asked for."""
     shape = tile_type(mask).shape
-    return tuple(ZERO if n == 1 else lane for n, lane in zip(shape, (*outer, LANE), strict=True))
+    return tuple(ZERO if n == 1 else lane for n, lane in zip(shape, (*outer, LANE), strict=False))
 
 
 def _wide(c: Context, period: Period, number: Scalar) -> Value:
