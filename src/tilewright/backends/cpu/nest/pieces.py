@@ -30,7 +30,7 @@ from tilewright.ir.types import IntType, i1, i64
 from tilewright.transforms.matching import integer_of
 
 Truths: TypeAlias = Mapping[tuple[Value, Index], Lane]
-"""What is known of masks, by the index at which they are asked for."""
+"""Lanes that are known of masks, by the index at which those are asked for."""
 
 
 class Piece(NamedTuple):
