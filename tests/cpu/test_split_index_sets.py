@@ -67,7 +67,7 @@ def number_behind(x, y, out, n, left, right, B: tl.constexpr):
 
 
 def expected_of(kernel: Any, x: np.ndarray, y: np.ndarray, n: int, left: int, right: int, other: float) -> np.ndarray:
-    """What the kernel stores, in the order of the output."""
+    """The output of the kernel."""
     i = np.arange(n)
     row, column = i // (left + right), i % (left + right)
     is_first = column < left
@@ -81,7 +81,7 @@ def expected_of(kernel: Any, x: np.ndarray, y: np.ndarray, n: int, left: int, ri
 
 
 def arrays(n: int, left: int, right: int, dtype: Any, end: int) -> list[np.ndarray]:
-    """What the rows are put together from, no element more than the kernel reads, next to guarded pages."""
+    """The two inputs, without an element that the kernel does not read, next to guarded pages."""
     whole, rest = divmod(n, left + right)
     sizes = whole * left + min(rest, left), whole * right + max(rest - left, 0)
     return [between_guards(max(size, 1), dtype)[end] for size in sizes]
@@ -93,8 +93,8 @@ def arrays(n: int, left: int, right: int, dtype: Any, end: int) -> list[np.ndarr
 def test_results(kernel: Any, widths: tuple[int, int], level: str) -> None:
     """No element beyond the arrays is touched, wherever the last row ends."""
     rng = np.random.default_rng(widths)
-    for dtype, other in ((np.float32, NAN), (np.int16, 7), (np.float64, -INF)):
-        for n in (1, widths[0], sum(widths), 3 * sum(widths) + widths[0], *rng.integers(1, 1200, 4)):
+    for dtype, other in ((np.float32, NAN), (np.int16, 7)) if kernel is holes else ((np.float64, -INF),):
+        for n in (1, widths[0], sum(widths), 3 * sum(widths) + widths[0], *rng.integers(1, 1200, 3)):
             for end in (0, 1):
                 x, y = arrays(int(n), *widths, dtype, end)
                 out = between_guards(int(n) * (2 if kernel is holes else 1), dtype)[end]
