@@ -33,8 +33,8 @@ Truths: TypeAlias = Mapping[tuple[Value, Index], Lane]
 """Lanes that are known of masks, by the index at which those are asked for."""
 
 
-class Piece(NamedTuple):
-    """A piece, or a part of one: its period, and its lanes from `low` to `high`."""
+class Part(NamedTuple):
+    """One side of a split piece: the piece's period, and the lanes from `low` to `high`."""
 
     period: Period
     low: Value
@@ -76,9 +76,9 @@ def lower_pieces(
         return 0
     loops, count, end = Block(), b.later(i64), b.later(i64)
     with b.into(loops), b.loop(0, count) as pieces:
-        piece = _begin_piece(c, first, pieces.index, end)
+        period = _begin_piece(c, first, pieces.index)
         splits, rely_on = partial(_splits, c, ops, outer), partial(rely, c, asked_by(assumed, outer))
-        relied = _lower_piece(c, piece, splits, rely_on, act)
+        relied = _lower_piece(c, period, end, splits, rely_on, act)
     limits, conditions = ([value for value in relied if value.type is type] for type in (i64, i1))
     least = b.smax(reduce(b.smin, limits, b.constant(c.extent, i64)), 0)
     found = b.select(c.all_of(conditions), b.and_(least, -c.lanes), 0)
@@ -111,37 +111,37 @@ def _cuts_up(c: Context, op: Division) -> bool:
     return may and isinstance(op.result.type.scalar, IntType) and is_uniform(op.rhs) and is_affine(op.lhs)
 
 
-def _begin_piece(c: Context, first: Period, number: Value, end: Value) -> Piece:
-    """Begin the body of the loop over pieces; returns the piece at hand."""
+def _begin_piece(c: Context, first: Period, number: Value) -> Period:
+    """Begin the body of the loop over pieces; returns the period of the piece at hand."""
     b, inner = c.b, c.depth
     c.blocks.append(b.block)
     c.depth, c.lane_level = inner + 1, inner + 1
     back = c.multiply(c.extend(number, i64, first.type, inner), first.divisor, first.type, inner)
     rest = c.subtract(first.rest, back, first.type, inner)
     quotient = c.add(first.quotient, c.extend(number, i64, first.type, inner), first.type, inner)
-    begin = c.subtract(0, c.extend(rest, first.type, i64, inner), i64, inner)
-    low = c.binary("arith.maxsi", begin, 0, i64, inner)
-    high = c.binary("arith.minui", c.add(begin, _wide(c, first, first.divisor), i64, inner), end, i64, inner)
-    return Piece(first._replace(quotient=quotient, rest=rest, level=inner), low, high)
+    return first._replace(quotient=quotient, rest=rest, level=inner)
 
 
 def _lower_piece(
     c: Context,
-    piece: Piece,
+    period: Period,
+    end: Value,
     splits: Callable[[], Split],
     relied: Callable[[], Sequence[Value]],
     act: Callable[[], None],
 ) -> Sequence[Value]:
     """The chunks of one piece, in the body of the loop over pieces; returns what they rely on."""
     inner = c.depth - 1
-    facts = _begin_version(c, piece, 0, relied)
+    facts = _begin_version(c, period, 0, relied)
+    begin = c.subtract(0, c.extend(period.rest, period.type, i64, inner), i64, inner)
+    low = c.binary("arith.maxsi", begin, 0, i64, inner)
+    high = c.binary("arith.minui", c.add(begin, _wide(c, period, period.divisor), i64, inner), end, i64, inner)
     place, known = splits()
     if place is None:
-        _lower_chunks(c, piece.low, piece.high, act)
+        _lower_chunks(c, low, high, act)
     else:
-        place = c.binary("arith.maxsi", place, piece.low, i64, inner)
-        place = c.binary("arith.minsi", place, piece.high, i64, inner)
-        for side, part in enumerate((piece._replace(high=place), piece._replace(low=place))):
+        place = c.binary("arith.minsi", c.binary("arith.maxsi", place, low, i64, inner), high, i64, inner)
+        for side, part in enumerate((Part(period, low, place), Part(period, place, high))):
             facts = [*facts, *_lower_side(c, part, side + 1, known[side], relied, act)]
     c.fast = None
     c.blocks.pop()
@@ -152,7 +152,7 @@ def _lower_piece(
 
 def _lower_side(
     c: Context,
-    part: Piece,
+    part: Part,
     side: int,
     known: Truths,
     relied: Callable[[], Sequence[Value]],
@@ -164,7 +164,7 @@ def _lower_side(
     with b.branch(c.compare("slt", part.low, part.high, i64, outer - 1)) as branch, branch.then():
         c.blocks.append(b.block)
         c.depth, c.lane_level = outer + 1, outer + 1
-        facts = _begin_version(c, part, side, relied)
+        facts = _begin_version(c, part.period, side, relied)
         _lower_chunks(c, part.low, part.high, act)
         c.blocks.pop()
         c.depth, c.lane_level = outer, outer
@@ -173,10 +173,10 @@ def _lower_side(
     return facts
 
 
-def _begin_version(c: Context, part: Piece, side: int, relied: Callable[[], Sequence[Value]]) -> Sequence[Value]:
-    """Begin a version for lanes of `part`; returns what it relies on."""
-    c.begin(Guarded(c.depth - 1, part.period, side))
-    c.facts = (part.period.is_one,)
+def _begin_version(c: Context, period: Period, side: int, relied: Callable[[], Sequence[Value]]) -> Sequence[Value]:
+    """Begin a version for lanes of `period`; returns what it relies on."""
+    c.begin(Guarded(c.depth - 1, period, side))
+    c.facts = (period.is_one,)
     return relied()
 
 
