@@ -76,9 +76,8 @@ def lower_pieces(
         return 0
     loops, count, end = Block(), b.later(i64), b.later(i64)
     with b.into(loops), b.loop(0, count) as pieces:
-        period = _begin_piece(c, first, pieces.index)
         splits, rely_on = partial(_splits, c, ops, outer), partial(rely, c, asked_by(assumed, outer))
-        relied = _lower_piece(c, period, end, splits, rely_on, act)
+        relied = _lower_piece(c, first, (pieces.index, end), splits, rely_on, act)
     limits, conditions = ([value for value in relied if value.type is type] for type in (i64, i1))
     least = b.smax(reduce(b.smin, limits, b.constant(c.extent, i64)), 0)
     found = b.select(c.all_of(conditions), b.and_(least, -c.lanes), 0)
@@ -124,24 +123,35 @@ def _begin_piece(c: Context, first: Period, number: Value) -> Period:
 
 def _lower_piece(
     c: Context,
-    period: Period,
-    end: Value,
+    first: Period,
+    place: tuple[Value, Value],
     splits: Callable[[], Split],
     relied: Callable[[], Sequence[Value]],
     act: Callable[[], None],
 ) -> Sequence[Value]:
-    """The chunks of one piece, in the body of the loop over pieces; returns what they rely on."""
-    inner = c.depth - 1
+    """The chunks of one piece, in the body of the loop over pieces; returns what they rely on.
+
+    Args:
+        c: the context, in front of the body.
+        first: the period of the first piece.
+        place: the number of the piece, and the lane at which the last piece ends.
+        splits: tells where the piece is split.
+        relied: tells what its version relies on.
+        act: builds what a chunk of lanes does.
+    """
+    number, end = place
+    period = _begin_piece(c, first, number)
+    inner = period.level
     facts = _begin_version(c, period, 0, relied)
     begin = c.subtract(0, c.extend(period.rest, period.type, i64, inner), i64, inner)
     low = c.binary("arith.maxsi", begin, 0, i64, inner)
-    high = c.binary("arith.minui", c.add(begin, _wide(c, period, period.divisor), i64, inner), end, i64, inner)
-    place, known = splits()
-    if place is None:
+    high = c.binary("arith.minui", c.add(begin, _wide(c, first, first.divisor), i64, inner), end, i64, inner)
+    split, known = splits()
+    if split is None:
         _lower_chunks(c, low, high, act)
     else:
-        place = c.binary("arith.minsi", c.binary("arith.maxsi", place, low, i64, inner), high, i64, inner)
-        for side, part in enumerate((Part(period, low, place), Part(period, place, high))):
+        split = c.binary("arith.minsi", c.binary("arith.maxsi", split, low, i64, inner), high, i64, inner)
+        for side, part in enumerate((Part(period, low, split), Part(period, split, high))):
             facts = [*facts, *_lower_side(c, part, side + 1, known[side], relied, act)]
     c.fast = None
     c.blocks.pop()
