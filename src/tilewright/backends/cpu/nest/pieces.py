@@ -5,7 +5,8 @@
         the lanes that are left                the same, where few lanes count
 
 So one number is divided per row, and no vectors are. The pieces end where a mask does, at a whole chunk; what is behind
-them, or all if the guards do not hold, is left to the general loop.
+them, or all if the guards do not hold, is left to the general loop. Where `split_index_sets.py` has marked a selection,
+a piece has a loop for the lanes before the place where the condition changes, and one for those behind it.
 """
 
 from __future__ import annotations
