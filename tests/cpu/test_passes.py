@@ -581,6 +581,29 @@ PIXELS = """
   }
 """
 
+SIDE_BY_SIDE = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %out: !tt.ptr<f32>, %few: i32, %width: i32) {
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %w = tt.splat %width : i32 -> tensor<64xi32>
+    %row = arith.divsi %i, %w : tensor<64xi32>
+    %column = arith.remsi %i, %w : tensor<64xi32>
+    %first = tt.splat %few : i32 -> tensor<64xi32>
+    %on = arith.cmpi slt, %column, %first : tensor<64xi32>
+    %off = arith.cmpi sge, %column, %first : tensor<64xi32>
+    %from_x = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from_x, %column : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %p, %on : tensor<64x!tt.ptr<f32>>
+    %from_y = tt.splat %y : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %from_y, %row : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %u = tt.load %q, %off : tensor<64x!tt.ptr<f32>>
+    %z = arith.select %on, %v, %u : tensor<64xi1>, tensor<64xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %at = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %at, %z : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 SHUFFLED_ROWS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %low: i32, %high: i32, %pitch: i32) {
     %i = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32>
@@ -757,6 +780,7 @@ INPUTS = {
     "copy_elision": PART_OF_A_PRODUCT,
     "keep_panels": ROWS_BY_ROWS_IN_TURN,
     "redirect_stores": ROWS,
+    "split_index_sets": SIDE_BY_SIDE,
     "version_loops": MASKED_SUM,
     "lower_nests": ROWS,
     "expand_dots": PRODUCT,

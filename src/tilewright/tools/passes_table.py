@@ -49,6 +49,7 @@ SECTIONS = {
     "choose_widths": "vector-loops.md#how-wide-a-nest-goes",
     "join_rows": "vector-loops.md#how-wide-a-nest-goes",
     "redirect_stores": "memory-dependences.md#where-the-test-fails-buffers",
+    "split_index_sets": "loop-versions.md#rows-of-two-arrays-one-loop-for-each",
     "version_loops": "loop-versions.md#what-is-true-nearly-always-a-loop-is-written-twice",
     "lower_nests": "vector-loops.md#from-a-nest-to-a-loop",
     "expand_dots": "vector-loops.md#a-product-of-tiles",

@@ -39,6 +39,8 @@ VALUE_IS_OUTER, STORE_IS_OUTER = "cpu.value_is_outer", "cpu.store_is_outer"
 """Marks of a store of a nest: the source of its value, or its addresses, has neighbours along the last outer axis."""
 TRANSPOSED = "cpu.transposed"
 """Mark of a load of a nest by squares: its elements are neighbours along the other axis than the value of the store."""
+SPLITS = "cpu.splits"
+"""Mark of a selection of a nest: a row may be split where it goes from one side of the selection to the other."""
 
 
 Access: TypeAlias = Load | MaskedLoad | Store | MaskedStore

@@ -54,6 +54,7 @@ from tilewright.backends.cpu.sanitize.instrument import instrument
 from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
+from tilewright.backends.cpu.split_index_sets import split_index_sets
 from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
@@ -212,6 +213,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),
         Pass("redirect_stores", redirect_stores, "behind versions, some of which redirect none, and widths"),
+        Pass("split_index_sets", split_index_sets, "where a row goes from one array to another, so does its loop"),
         Pass("version_loops", version_loops, "once nothing changes any more: what is true nearly always is told apart"),
         Pass("lower_nests", lower_nests, "nests become loops over memory: this knows nothing of the machine"),
         Pass("expand_dots", partial(expand_dots, target=target), "products are blocks of numbers in registers"),

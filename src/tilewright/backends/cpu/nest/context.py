@@ -64,10 +64,19 @@ class Guarded(NamedTuple):
     """A version that relies on conditions: what is at `level` or deeper runs where they hold, and only there.
 
     With a period, it is for its lanes.
+
+    Attributes:
+        side: for the lanes of a split row before (1) or behind (2) the place where it is split; 0: for all lanes.
     """
 
     level: int
     period: Period | None = None
+    side: int = 0
+
+    @property
+    def told_at(self) -> int:
+        """The level in front of which its conditions are told: for lanes of a period, that of the loop over pieces."""
+        return self.level if self.period is None else self.period.level
 
 
 Memo = dict[tuple[Value, Index], Lane]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends.cpu.affine import extends_as_one, is_affine
+from tilewright.backends.cpu.costs import is_tile
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
@@ -24,6 +25,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     Uniform,
     Vector,
     affine_address,
+    known_truth,
     level_of,
     pointer,
     size_of,
@@ -126,7 +128,7 @@ def has_reciprocal(c: Context, divisor: Lane) -> Value | None:
     if c.fast is None or not isinstance(divisor, Uniform) or not isinstance(divisor.value, Value):
         return None
     level = divisor.level
-    if level >= c.fast.level or divisor.value.type is not f32:
+    if level >= c.fast.told_at or divisor.value.type is not f32:
         return None
     size = c.emit(level, "math.absf", f32, divisor.value)
     small = c.compare("ogt", size, c.b.constant(2.0**-125, f32), f32, level)
@@ -150,9 +152,25 @@ def _load(c: Context, op: Load, index: Index) -> Lane:
 def _select(c: Context, op: Select, index: Index) -> Lane:
     """A selection; in the fast version, one by the mask of a load or a store takes the side for active lanes."""
     condition = op.condition
+    if c.fast and c.fast.side and is_tile(condition):
+        known = known_truth(evaluate(c, condition, index))
+        if known is not None:
+            return evaluate(c, op.chosen if known else op.other, index)
     is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
     if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
         return evaluate(c, op.chosen, index)
+    return _elementwise(c, op, index)
+
+
+def _and(c: Context, op: Op, index: Index) -> Lane:
+    """A conjunction; for the lanes of one side of a split row, some of its parts are known."""
+    if c.fast and c.fast.side and op.result.type.scalar is i1:
+        lanes = [evaluate(c, v, index if is_tile(v) else ()) for v in op.operands]
+        known = [known_truth(lane) for lane in lanes]
+        if 0 in known:
+            return Uniform(0, 0)
+        if 1 in known:
+            return lanes[1 - known.index(1)]
     return _elementwise(c, op, index)
 
 
@@ -262,6 +280,7 @@ def _bitcast(c: Context, op: Bitcast, index: Index) -> Lane:
 
 
 RULES: dict[str, Callable[[Context, Any, Index], Lane]] = {
+    "arith.andi": _and,
     "arith.constant": _constant,
     "arith.select": _select,
     "cpu.read": _read,

@@ -90,6 +90,11 @@ def uniform(lane: Lane | None) -> Uniform:
     return lane
 
 
+def known_truth(lane: Lane) -> int | None:
+    """Whether a mask is on (1) or off (0) on all lanes, as far as that is known now."""
+    return lane.value if isinstance(lane, Uniform) and isinstance(lane.value, int) else None
+
+
 def pointer(lane: Uniform | Vector) -> Value:
     """The address, or the addresses, that `lane` is."""
     assert isinstance(lane.value, Value), f"{lane} is no address"

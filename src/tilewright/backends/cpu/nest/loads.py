@@ -81,10 +81,10 @@ def is_on(c: Context, mask: Lane) -> Value | None:
 
     In a version for lanes of a period, the bound that a mask gives.
     """
-    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.level:
+    if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.told_at:
         return None
     if isinstance(mask, Uniform):
-        return None if mask.value == 1 else c.value(mask.value, i1)
+        return mask.value if isinstance(mask.value, Value) else None
     if not isinstance(mask, ActiveLaneBound):
         return None
     is_cut = c.fast.period is not None

@@ -5,28 +5,55 @@
         the lanes that are left                the same, where few lanes count
 
 So one number is divided per row, and no vectors are. The pieces end where a mask does, at a whole chunk; what is behind
-them, or all if the guards do not hold, is left to the general loop.
+them, or all if the guards do not hold, is left to the general loop. Where `split_index_sets.py` has marked a selection,
+a piece has a loop for the lanes before the place where the condition changes, and one for those behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
+from typing import NamedTuple, TypeAlias
 
 from tilewright.backends.cpu.affine import is_affine, is_uniform
+from tilewright.backends.cpu.loop_facts import SPLITS
 from tilewright.backends.cpu.nest.context import Context, Guarded, Period
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.integers import new_period
-from tilewright.backends.cpu.nest.lane_values import LANE, ActiveLaneBound, Index, Scalar
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar, Uniform
 from tilewright.backends.cpu.nest.versions import asked_by, rely
-from tilewright.dialects.arith import Division
+from tilewright.backends.cpu.split_index_sets import conditions_of, truths_of
+from tilewright.dialects import tt_shape
+from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Assume
-from tilewright.dialects.tt_shape import Cat, Gather, Join, Reshape, Split
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.ir.types import IntType, i1, i64
 from tilewright.transforms.matching import integer_of
 
-_CUTS_LANES = (Cat, Gather, Join, Reshape, Split)
+Truths: TypeAlias = Mapping[tuple[Value, Index], Lane]
+"""Lanes that are known of masks, by the index at which those are asked for."""
+
+
+class Part(NamedTuple):
+    """One side of a split piece: the piece's period, and the lanes from `low` to `high`."""
+
+    period: Period
+    low: Value
+    high: Value
+
+
+class Split(NamedTuple):
+    """The lane `place` at which a piece is split, an i64; None: nowhere.
+
+    Attributes:
+        known: the masks that are on or off on all lanes before it, and behind it.
+    """
+
+    place: Value | None
+    known: tuple[Truths, Truths]
+
+
+_CUTS_LANES = (tt_shape.Cat, tt_shape.Gather, tt_shape.Join, tt_shape.Reshape, tt_shape.Split)
 """Ops that want chunks of lanes to begin where those of the whole axis do."""
 
 
@@ -50,7 +77,8 @@ def lower_pieces(
         return 0
     loops, count, end = Block(), b.later(i64), b.later(i64)
     with b.into(loops), b.loop(0, count) as pieces:
-        relied = _lower_piece(c, first, pieces.index, end, partial(rely, c, asked_by(assumed, outer)), act)
+        splits, rely_on = partial(_splits, c, ops, outer), partial(rely, c, asked_by(assumed, outer))
+        relied = _lower_piece(c, first, (pieces.index, end), splits, rely_on, act)
     limits, conditions = ([value for value in relied if value.type is type] for type in (i64, i1))
     least = b.smax(reduce(b.smin, limits, b.constant(c.extent, i64)), 0)
     found = b.select(c.all_of(conditions), b.and_(least, -c.lanes), 0)
@@ -83,27 +111,89 @@ def _cuts_up(c: Context, op: Division) -> bool:
     return may and isinstance(op.result.type.scalar, IntType) and is_uniform(op.rhs) and is_affine(op.lhs)
 
 
-def _lower_piece(
-    c: Context,
-    first: Period,
-    number: Value,
-    end: Value,
-    relied: Callable[[], Sequence[Value]],
-    act: Callable[[], None],
-) -> Sequence[Value]:
-    """The chunks of one piece, in the body of the loop over pieces; returns what they rely on."""
+def _begin_piece(c: Context, first: Period, number: Value) -> Period:
+    """Begin the body of the loop over pieces; returns the period of the piece at hand."""
     b, inner = c.b, c.depth
     c.blocks.append(b.block)
     c.depth, c.lane_level = inner + 1, inner + 1
     back = c.multiply(c.extend(number, i64, first.type, inner), first.divisor, first.type, inner)
     rest = c.subtract(first.rest, back, first.type, inner)
     quotient = c.add(first.quotient, c.extend(number, i64, first.type, inner), first.type, inner)
-    c.begin(Guarded(inner, first._replace(quotient=quotient, rest=rest, level=inner)))
-    c.facts = (first.is_one,)
-    facts = relied()
-    begin = c.subtract(0, c.extend(rest, first.type, i64, inner), i64, inner)
+    return first._replace(quotient=quotient, rest=rest, level=inner)
+
+
+def _lower_piece(
+    c: Context,
+    first: Period,
+    place: tuple[Value, Value],
+    splits: Callable[[], Split],
+    relied: Callable[[], Sequence[Value]],
+    act: Callable[[], None],
+) -> Sequence[Value]:
+    """The chunks of one piece, in the body of the loop over pieces; returns what they rely on.
+
+    Args:
+        c: the context, in front of the body.
+        first: the period of the first piece.
+        place: the number of the piece, and the lane at which the last piece ends.
+        splits: tells where the piece is split.
+        relied: tells what its version relies on.
+        act: builds what a chunk of lanes does.
+    """
+    number, end = place
+    period = _begin_piece(c, first, number)
+    inner = period.level
+    facts = _begin_version(c, period, 0, relied)
+    begin = c.subtract(0, c.extend(period.rest, period.type, i64, inner), i64, inner)
     low = c.binary("arith.maxsi", begin, 0, i64, inner)
     high = c.binary("arith.minui", c.add(begin, _wide(c, first, first.divisor), i64, inner), end, i64, inner)
+    split, known = splits()
+    if split is None:
+        _lower_chunks(c, low, high, act)
+    else:
+        split = c.binary("arith.minsi", c.binary("arith.maxsi", split, low, i64, inner), high, i64, inner)
+        for side, part in enumerate((Part(period, low, split), Part(period, split, high))):
+            facts = [*facts, *_lower_side(c, part, side + 1, known[side], relied, act)]
+    c.fast = None
+    c.blocks.pop()
+    c.depth, c.lane_level = inner, inner
+    c.forget(inner)
+    return list(dict.fromkeys(facts))
+
+
+def _lower_side(
+    c: Context,
+    part: Part,
+    side: int,
+    known: Truths,
+    relied: Callable[[], Sequence[Value]],
+    act: Callable[[], None],
+) -> Sequence[Value]:
+    """The chunks on one side of a split piece, if there are any: what is read once for them is read then only."""
+    b, outer, certain = c.b, c.depth, c.certain
+    c.certain = {**certain, **known}
+    with b.branch(c.compare("slt", part.low, part.high, i64, outer - 1)) as branch, branch.then():
+        c.blocks.append(b.block)
+        c.depth, c.lane_level = outer + 1, outer + 1
+        facts = _begin_version(c, part.period, side, relied)
+        _lower_chunks(c, part.low, part.high, act)
+        c.blocks.pop()
+        c.depth, c.lane_level = outer, outer
+        c.forget(outer)
+    c.certain = certain
+    return facts
+
+
+def _begin_version(c: Context, period: Period, side: int, relied: Callable[[], Sequence[Value]]) -> Sequence[Value]:
+    """Begin a version for lanes of `period`; returns what it relies on."""
+    c.begin(Guarded(c.depth - 1, period, side))
+    c.facts = (period.is_one,)
+    return relied()
+
+
+def _lower_chunks(c: Context, low: Value, high: Value, act: Callable[[], None]) -> None:
+    """Whole chunks of the lanes from `low` to `high`, and the few lanes that are left."""
+    b, inner = c.b, c.depth - 1
     whole = c.binary("arith.andi", c.subtract(high, low, i64, inner), -c.lanes, i64, inner)
     behind = c.value(c.add(low, whole, i64, inner), i64)
     with b.loop(low, behind, c.lanes) as loop:
@@ -113,11 +203,41 @@ def _lower_piece(
     with b.branch(c.compare("slt", behind, high, i64, inner)) as branch, branch.then():
         c.position, c.cut = behind, ActiveLaneBound(high, inner)
         act()
-    c.fast = c.cut = None
-    c.blocks.pop()
-    c.depth, c.lane_level = inner, inner
-    c.forget(inner)
-    return facts
+    c.cut = None
+    c.forget(inner + 1)
+
+
+def _splits(c: Context, ops: Sequence[Op], outer: Index) -> Split:
+    """The lane at which a piece is split, if at all, and what is known of masks on either side."""
+    for op in ops:
+        for condition in conditions_of(op) if isinstance(op, Select) and SPLITS in op.attributes else ():
+            said = [(mask.results[0], says) for mask, says in truths_of(condition, ops)]
+            for mask, says in said:
+                place = _end_of(c, mask, _index_of(mask, outer))
+                if place is not None:
+                    before = {(v, _index_of(v, outer)): Uniform(int(truth == says), 0) for v, truth in said}
+                    behind = {(v, _index_of(v, outer)): Uniform(int(truth != says), 0) for v, truth in said}
+                    return Split(place, (before, behind))
+    return Split(None, ({}, {}))
+
+
+def _end_of(c: Context, mask: Value, index: Index) -> Value | None:
+    """The lane up to which a mask is on, and from which on it is off, an i64 in front of the chunks; None: no such."""
+    shape = tile_type(mask).shape
+    if len(shape) != len(index) or shape[-1] != c.extent:
+        return None
+    with c.b.into(Block()):
+        lane = evaluate(c, mask, index)
+        for left in reversed(list(c.b.block)):
+            left.erase()
+    c.forget(c.depth)
+    return c.value(lane.below, i64) if isinstance(lane, ActiveLaneBound) and lane.level < c.depth else None
+
+
+def _index_of(mask: Value, outer: Index) -> Index:
+    """The index at which a mask of the rank of the nest is asked for."""
+    shape = tile_type(mask).shape
+    return tuple(ZERO if n == 1 else lane for n, lane in zip(shape, (*outer, LANE), strict=False))
 
 
 def _wide(c: Context, period: Period, number: Scalar) -> Value:
