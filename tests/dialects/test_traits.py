@@ -23,6 +23,7 @@ from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS, Effect
+from tilewright.ir.fields import Operand
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import FunctionType, i1, i32
 
@@ -125,3 +126,9 @@ def test_a_call_of_a_function_that_is_not_there() -> None:
     call = one(Call)
     assert isinstance(call, Call)
     assert (call.callee, call.function) == ("missing", None)
+
+
+def test_names_of_operands_stand_for_places_that_differ() -> None:
+    for kind in {cls for facts in OPS.values() if facts.kind is not None for cls in facts.kind.__mro__}:
+        places = [field.index for field in vars(kind).values() if type(field) is Operand]
+        assert len(places) == len(set(places)), kind
