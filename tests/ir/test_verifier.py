@@ -110,6 +110,17 @@ def test_rows_by_index_have_elements_of_at_most_32_bits(element: str, fits: bool
         verify(module)
 
 
+@pytest.mark.parametrize("result", ["i32", "tensor<256xi32>"])
+def test_rows_by_index_are_a_matrix(result: str) -> None:
+    block, rows = "!tt.tensordesc<tensor<1x32xi32>>", "tensor<8xi32>"
+    module = parse_module(
+        f"tt.func @f(%d: {block}, %r: {rows}, %x: i32) {{\n"
+        f'  %t = "tt.descriptor_gather"(%d, %r, %x) : ({block}, {rows}, i32) -> {result}\n  tt.return\n}}'
+    )
+    with pytest.raises(VerificationError, match="needs a tensor with two axes"):
+        verify(module)
+
+
 def test_use_before_definition() -> None:
     """The op that computes an operand stands behind its user."""
     module = parse_module(
