@@ -30,7 +30,7 @@ def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> M
 @pytest.mark.parametrize("module", ["case_runner"], indirect=True)
 def test_cases_go_on_behind_a_crash_and_a_hang(module: ModuleType, tmp_path: Path) -> None:
     out, command = tmp_path / "out.jsonl", [sys.executable, "-c", CHILD]
-    limits = module.Limits(seconds=3, cases=2)
+    limits = module.Limits(seconds=1.5, cases=2)
     module.run_cases(["a"], command, out, limits)
     first = module.outcomes(out)["a"]
 

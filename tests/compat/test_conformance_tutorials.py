@@ -37,7 +37,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     [
         ("import triton; print(triton.__version__)", 100, "ended", "3.5.1"),
         ("print('first'); raise RuntimeError('no GPU')", 100, "failed", "RuntimeError: no GPU"),
-        ("import time; print('still here'); time.sleep(100)", 5, "stopped", "still here"),
+        ("import time; print('still here'); time.sleep(100)", 2, "stopped", "still here"),
         ("import os; print(os.environ['SETTING'])", 100, "ended", "of the plan"),
     ],
 )

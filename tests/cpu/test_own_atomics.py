@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -85,3 +86,28 @@ def test_halves(num_threads: int, cpu: str) -> None:
     assert out.tolist() == [256, 256]
     for side in (0, 1):
         np.testing.assert_array_equal(np.sort(old[side::2]), np.arange(256))
+
+
+@pytest.mark.parametrize("scope", ["cta", "gpu", "launch"])
+@pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("cpu", [cpu for cpu in ("x86-64-v2", "x86-64-v3", "znver4") if host_target(cpu).runs_here()])
+def test_sums_of_short_floats_are_rounded_once_each(cpu: str, kind: Any, scope: str) -> None:
+    """As the interpreter rounds them, to nearest even; what LLVM makes of an addition of bfloats cuts bits off."""
+    random = np.random.default_rng(5)
+    n, bins, count = 250, 7, 256
+    x = (random.standard_normal(count) * 2.0 ** random.integers(-9, 4, count)).astype(kind)
+    x[[3, 40]], x[41] = np.array([2**-133, 2**-24]).astype(kind), kind(np.inf)
+    places = random.integers(1, bins - 2, count).astype(np.int32)
+    places[[3, 40, 41]], places[[7, 8]] = (0, bins - 2, bins - 2), bins - 1
+    x[[7, 8]] = np.array([np.inf, -np.inf]).astype(kind)
+    out, old = np.zeros((1, bins), kind), np.ones((1, count), kind)
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = cpu
+        tw.jit(update_own.fn)[(1,)](x, places, out, old, n, bins, tl.atomic_add, scope, count)
+    wanted, before = np.zeros((1, bins), kind), np.zeros((1, count), kind)
+    with np.errstate(invalid="ignore"):
+        for lane in range(n):
+            before[0, lane] = wanted[0, places[lane]]
+            wanted[0, places[lane]] = kind(np.float32(wanted[0, places[lane]]) + np.float32(x[lane]))
+    np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(np.float32))
+    np.testing.assert_array_equal(old.astype(np.float32), before.astype(np.float32))

@@ -36,7 +36,7 @@ CASES: dict[str, Example] = {
     "dropout": lambda **options: dropout(normal(3000), 0.3, 1, **options),
     "flash_attention": lambda **options: attention(*normal(3, 2, 90, 32), is_causal=True, **options),
     "gradients": gradients,
-    "histogram": lambda **options: histogram(np.arange(5000, dtype=np.int32) % 70, 64, **options),
+    "histogram": lambda **options: histogram(np.arange(3000, dtype=np.int32) % 70, 64, **options),
     "layer_norm": lambda **options: layer_norm(normal(37, 130), normal(130), normal(130), **options)[0],
     "matmul": lambda **options: matmul(normal(101, 47), normal(47, 83), **options),
     "prefix_sum": lambda **options: prefix_sum(np.arange(9000, dtype=np.int32) % 9, **options),

@@ -409,7 +409,7 @@ def nested_leaves(count: int, kind: str) -> str:
 @pytest.mark.parametrize("kind", ["loop", "function"])
 def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str, frontend: str, tmp_path: Path) -> None:
     sizes = []
-    for count in (4, 8, 12):
+    for count in (3, 5, 7):
         file = tmp_path / f"leaves_{kind}_{count}.py"
         file.write_text(
             f"import tilewright as tw, tilewright.language as tl\n\n{nested_leaves(count, kind)}\n\n"
@@ -429,7 +429,7 @@ def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str,
 
 @pytest.mark.parametrize("frontend", ["ast", "bytecode"])
 def test_a_kernel_that_returns_early_on_many_paths(frontend: str, tmp_path: Path) -> None:
-    text = nested_leaves(12, "function")
+    text = nested_leaves(8, "function")
     stored = re.sub(r"( +)return total", r"\1tl.store(out + p, total)\n\1return", text)
     file = tmp_path / "returning_early.py"
     file.write_text(

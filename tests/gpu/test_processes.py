@@ -44,7 +44,7 @@ def test_a_process_that_says_nothing_costs_one_row() -> None:
 
 
 def test_a_row_may_not_take_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "ROW_SECONDS", 3.0)
+    monkeypatch.setattr(processes, "ROW_SECONDS", 1.5)
     found = rows(what="if number == 2: time.sleep(60)")
     assert found == [*ALL[:2], {"name": "c", "good": False, "problem": "the process ended with status -9"}, ALL[3]]
 

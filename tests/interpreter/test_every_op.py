@@ -24,7 +24,10 @@ UNSUPPORTED = {
     "tt.descriptor_gather": "the language emits loads of tiles of pointers",
     "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
     **dict.fromkeys(
-        ["ttg.warp_specialize", "ttg.warp_id", "ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store"],
+        [
+            *("nvws.warp_group", "ttg.warp_specialize", "ttg.warp_id"),
+            *("ttng.async_copy_mbarrier_arrive", "ttng.async_shared_store"),
+        ],
         "warps that do different things do not run one after the other",
     ),
     **dict.fromkeys(
@@ -37,7 +40,7 @@ UNSUPPORTED = {
     "ttg.local_atomic_scatter_rmw": "no pass makes it",
     "ttg.inline_asm": "PTX of Gluon's programs for whole threads, which only GPUs run",
 }
-DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "cpu", "builtin"}
+DIALECTS = {"arith", "math", "scf", "cf", "tt", "ttg", "ttng", "nvws", "cpu", "builtin"}
 CONTAINERS = {"builtin.module", "tt.func"}
 
 
@@ -50,7 +53,7 @@ def test_every_op_has_semantics_or_an_executor() -> None:
     without = {
         name
         for name in without
-        if name.split(".")[0] in {"arith", "math", "scf", "cf", "tt", "cpu", "builtin", "ttg", "ttng"}
+        if name.split(".")[0] in {"arith", "math", "scf", "cf", "tt", "cpu", "builtin", "nvws", "ttg", "ttng"}
     }
     assert without == CONTAINERS | UNSUPPORTED.keys()
 

@@ -7,12 +7,15 @@ import pytest
 from simulated import run_module
 
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
+from tilewright.dialects.ttng_descriptors import AsyncTmaGather
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
+from tilewright.layouts.conversion import to_linear_layout
 from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
+from tilewright.transforms.gpu.tile_ops import layout_of
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 
 TILES = """
@@ -112,6 +115,40 @@ def test_no_tile_may_take_more_than_64_registers() -> None:
 )
 def test_what_keeps_all_warps(text: str, warps: int) -> None:
     assert found(with_op(text))[0] == (warps,)
+
+
+MEMORY = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>"
+ROWS = "#ttg.slice<{dim = 0, parent = #rows}>"
+GATHERED = (
+    ("#row =", f"#memory = {MEMORY}\n#row ="),
+    ("#row =", "#rows = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [1, 8], "
+     "order = [1, 0]}>\n#row ="),
+    ("%y: !tt.ptr<i32>)", "%y: !tt.ptr<i32>, %f: !source, %u: !target)"),
+    ("(%x, %y, %b)", "(%x, %y, %b, %f, %u)"),
+    ("%m: !barrier)", "%m: !barrier, %f: !source, %u: !target)"),
+    (", !barrier) -> ()", ", !barrier, !source, !target) -> ()"),
+    ("      ttg.warp_return", f"""
+      %true = arith.constant true
+      %k = tt.make_range {{start = 0 : i32, end = 128 : i32}} : tensor<128xi32, {ROWS}>
+      ttng.async_tma_gather %f[%k, %c0] %u, %m, %true : !source, tensor<128xi32, {ROWS}>, i32, !barrier, !target, i1
+      ttg.warp_return"""),
+    ("!source", "!tt.tensordesc<1x64xf16, #memory>"),
+    ("!target", "!ttg.memdesc<128x64xf16, #memory, #ttg.shared_memory, mutable>"),
+)  # fmt: skip
+
+
+def test_two_warps_gather_rows() -> None:
+    """Each thread of a warp still knows four neighbours, as the copy needs it."""
+    text = TILES
+    for old, new in GATHERED:
+        assert old in text
+        text = text.replace(old, new)
+    module = module_of(text)
+    assert found(module)[0] == (2,)
+    (gather,) = module.ops_of(AsyncTmaGather)
+    columns = to_linear_layout(layout_of(gather.rows), (128,)).columns
+    assert columns["register"][:2] == (1, 2)
+    assert not any(columns["lane"])
 
 
 def test_a_module_without_partitions_is_left_alone() -> None:

@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signa
     assert victim.stdout.readline() == "compiling\n"
     heir = claimant(tmp_path, "heir", "3600")
     with pytest.raises(subprocess.TimeoutExpired):  # the other one has the claim
-        heir.wait(2)
+        heir.wait(1)
     victim.send_signal(end)
     victim.wait()
     assert heir.communicate(timeout=240)[0] == "compiling\ndone True\n"
@@ -155,7 +155,7 @@ def test_a_process_that_was_stopped_is_not_waited_for_long(tmp_path: Path) -> No
     assert victim.stdout.readline() == "compiling\n"
     victim.send_signal(signal.SIGSTOP)
     try:
-        heir = claimant(tmp_path, "heir", "2")
+        heir = claimant(tmp_path, "heir", "1")
         assert heir.communicate(timeout=62)[0] == "compiling\ndone True\n"
     finally:
         victim.kill()

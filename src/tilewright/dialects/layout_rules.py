@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
-from tilewright.ir.attributes import DenseArray
+from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Op, Region, integer_in
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.types import MemDescType, TensorType, Type
@@ -112,13 +112,19 @@ def _verify_region(region: Region, warps: int, around: tuple[int, int]) -> None:
                 _verify_inside(op, warps, around)
 
 
+def _warps_of_regions(op: Op) -> Attribute | None:
+    """The numbers of warps that execute each region of `op`, if they are not those around it."""
+    if op.name == "ttg.warp_specialize.partitions" and op.parent is not None:
+        return op.parent.attributes.get("partitionNumWarps")
+    return op.attributes.get("numWarps") if op.name == "nvws.warp_group" else None
+
+
 def _verify_inside(op: Op, warps: int, around: tuple[int, int]) -> None:
-    if op.name == "ttg.warp_specialize.partitions":
-        counts = op.parent.attributes.get("partitionNumWarps") if op.parent is not None else None
-        if isinstance(counts, DenseArray):
-            for region, count in zip(op.regions, counts.values, strict=False):
-                _verify_region(region, count, around)
-            return
+    counts = _warps_of_regions(op)
+    if isinstance(counts, DenseArray):
+        for region, count in zip(op.regions, counts.values, strict=False):
+            _verify_region(region, count, around)
+        return
     own = integer_in(op, "ttg.num-warps") if op.definition.symbol else None
     for region in op.regions:
         _verify_region(region, warps if own is None else own, around)

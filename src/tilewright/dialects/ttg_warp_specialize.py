@@ -18,6 +18,7 @@ import re
 
 from tilewright.dialects.assembly import assembly
 from tilewright.dialects.formats import VALUES
+from tilewright.dialects.nvws import WarpGroup
 from tilewright.dialects.rules import types_match, types_of
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Region, integer_in
@@ -169,6 +170,8 @@ def warps_of(op: Op) -> int:
         if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
             index = next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)
             return parent.parent.partition_warps[index]
+        if isinstance(parent, WarpGroup):
+            return parent.warps[next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)]
         own = integer_in(parent, "ttg.num-warps")
         if own is not None:
             return own

@@ -198,7 +198,7 @@ def _update(
     """Read, compute `new_value(lanes, old)` and write; one lane after the other where addresses meet."""
     memory, dtype = machine.memory, numpy_dtype(op.results[0].type)
     with np.errstate(all="ignore"):
-        if np.unique(pointer).size == np.size(pointer):
+        if np.size(pointer) == 1 or np.unique(pointer).size == np.size(pointer):
             old = memory.read(pointer, dtype, mask, op)[()]
             memory.write(pointer, np.asarray(new_value((), old)).astype(dtype), mask, op)
             return old

@@ -10,6 +10,7 @@ EXECUTORS, which the modules `control`, `accesses`, `products`, `folding`, `buff
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -113,13 +114,14 @@ class Interpreter:
 
     def run_block(self, block: Block, arguments: Sequence[Any]) -> tuple[Op, list[Any]]:
         """Execute `block`; returns its terminator and the values of that one's operands."""
-        self.environment.update(zip(block.args, arguments, strict=True))
+        environment = self.environment
+        environment.update(zip(block.args, arguments, strict=True))
         for op in block:
             operands = self.operands(op)
             if op.definition.terminator:
                 return op, operands
             for value, result in zip(op.results, self.execute(op, operands), strict=True):
-                self.environment[value] = checked(result, value.type, op)
+                environment[value] = checked(result, value.type, op)
         raise AssertionError("the block has no terminator")
 
     def run_region(self, region: Region, arguments: Sequence[Any]) -> tuple[Op, list[Any]]:
@@ -147,14 +149,22 @@ class Interpreter:
 
 def checked(result: Any, type: Type, op: Op) -> Any:
     """`result`, which must be what its type says."""
+    form = _form(type)
+    if form is not None:
+        dtype, shape = form
+        fits = result.dtype == dtype and result.shape == shape
+        assert fits, f"{op.name} gave {result.dtype}{list(result.shape)} for a value of type {type}"
+    return result
+
+
+@cache
+def _form(type: Type) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+    """The dtype and shape of values of `type`; None for those that are no NumPy arrays."""
     if isinstance(type, TensorDescType | AsyncTokenType) or (
         isinstance(type, PointerType) and isinstance(type.pointee, TensorType)
     ):
-        return result
-    dtype, shape = numpy_dtype(type), type.shape or ()
-    fits = result.dtype == dtype and result.shape == shape
-    assert fits, f"{op.name} gave {result.dtype}{list(result.shape)} for a value of type {type}"
-    return result
+        return None
+    return numpy_dtype(type), type.shape or ()
 
 
 def constant_array(value: Number | Dense) -> Array:
@@ -169,7 +179,10 @@ def constant_array(value: Number | Dense) -> Array:
 
 @executes("arith.constant")
 def _constant(machine: Interpreter, op: Constant, *_: Any) -> Any:
-    return constant_array(op.value)
+    known: dict[Op, Array] = machine.state("constants", dict)
+    if op not in known:
+        known[op] = constant_array(op.value)
+    return known[op]
 
 
 @executes("ub.poison")

@@ -24,6 +24,8 @@ Array: TypeAlias = Any
 
 NEAR = 4096
 """The distance that a wrong index is thought to reach behind an argument, beyond the argument's own size, in bytes."""
+EVERY_LANE = slice(None)
+"""The index of all lanes."""
 ADVICE = "; memory that a table of addresses names has to be passed as arguments, too"
 """The end of the message about an address that is near no argument."""
 
@@ -51,11 +53,20 @@ class HostBuffer:
         self.name, self.start, self.low, self.high = name, start, low, high
         self.element, self.writable = element, writable
         self._bytes = np.asarray(_Bytes(low, high - low, writable, owner)) if high > low else np.empty(0, np.uint8)
+        self._typed: dict[tuple[np.dtype[Any], int], np.ndarray[Any, Any]] = {}
+
+    def holds(self, lowest: int, highest: int, size: int) -> bool:
+        """Whether elements of `size` bytes at the addresses from `lowest` to `highest` lie in this memory."""
+        return self.low <= lowest and highest + size <= self.high
 
     def typed(self, dtype: np.dtype[Any], phase: int) -> np.ndarray[Any, Any]:
         """The memory from byte `phase` on, as elements of `dtype`."""
-        count = max(0, (self.high - self.low - phase) // dtype.itemsize)
-        return self._bytes[phase : phase + count * dtype.itemsize].view(dtype)
+        view = self._typed.get((dtype, phase))
+        if view is None:
+            count = max(0, (self.high - self.low - phase) // dtype.itemsize)
+            view = self._bytes[phase : phase + count * dtype.itemsize].view(dtype)
+            self._typed[dtype, phase] = view
+        return view
 
 
 class _Bytes:
@@ -116,7 +127,8 @@ class Memory:
             OutOfBoundsError: an address lies in no buffer.
             ReadOnlyArrayError: the buffer must not be written.
         """
-        flat = np.broadcast_to(values, np.shape(addresses)).reshape(-1)
+        shape = np.shape(addresses)
+        flat = (values if np.shape(values) == shape else np.broadcast_to(values, shape)).reshape(-1)
         for buffer, lanes, phase, indices in self._places(addresses, flat.dtype, mask, op):
             if not buffer.writable:
                 raise ReadOnlyArrayError(f"{op.name} to the read-only argument `{buffer.name}`{place_of(op.location)}")
@@ -127,20 +139,31 @@ class Memory:
     ) -> Iterator[tuple[HostBuffer, Array, int, Array]]:
         """Per buffer and phase: the lanes that point there, and the elements they point at."""
         flat = np.asarray(addresses, np.int64).reshape(-1)
-        lanes = np.arange(flat.size)
+        lanes: Array = EVERY_LANE
         if mask is not None and not np.all(mask):
             lanes = np.flatnonzero(np.broadcast_to(mask, np.shape(addresses)))
-        left = flat[lanes]
+            flat = flat[lanes]
+        if not flat.size:
+            return
+        lowest, highest = (int(flat[0]),) * 2 if flat.size == 1 else (int(flat.min()), int(flat.max()))
         for buffer in self.buffers:
-            if not left.size:
+            if buffer.holds(lowest, highest, dtype.itemsize):
+                yield from _phases(buffer, lanes, flat - buffer.low, dtype.itemsize)
                 return
+        lanes = np.arange(flat.size) if lanes is EVERY_LANE else lanes
+        yield from self._places_by_buffer(flat, lanes, dtype, np.shape(addresses), op)
+
+    def _places_by_buffer(
+        self, left: Array, lanes: Array, dtype: np.dtype[Any], shape: tuple[int, ...], op: Op
+    ) -> Iterator[tuple[HostBuffer, Array, int, Array]]:
+        """The same for addresses `left` of `lanes` that do not all lie in one buffer."""
+        for buffer in self.buffers:
             inside = (left >= buffer.low) & (left <= buffer.high - dtype.itemsize)
-            if not inside.any():
-                continue
-            yield from _phases(buffer, lanes[inside], left[inside] - buffer.low, dtype.itemsize)
-            lanes, left = lanes[~inside], left[~inside]
+            if inside.any():
+                yield from _phases(buffer, lanes[inside], left[inside] - buffer.low, dtype.itemsize)
+                lanes, left = lanes[~inside], left[~inside]
         if left.size:
-            raise OutOfBoundsError(self._explain(int(left[0]), int(lanes[0]), np.shape(addresses), op))
+            raise OutOfBoundsError(self._explain(int(left[0]), int(lanes[0]), shape, op))
 
     def _explain(self, address: int, lane: int, shape: tuple[int, ...], op: Op) -> str:
         where = f" (lane {list(map(int, np.unravel_index(lane, shape)))})" if shape else ""
@@ -157,7 +180,15 @@ def _phases(
     buffer: HostBuffer, lanes: Array, offsets: Array, size: int
 ) -> Iterator[tuple[HostBuffer, Array, int, Array]]:
     """Lanes by where their elements begin, modulo the size of an element; nearly always there is one such group."""
+    first = int(offsets[0]) % size
+    if offsets.size == 1:
+        yield buffer, lanes, first, offsets // size
+        return
     phases = offsets % size
+    if (phases == first).all():
+        yield buffer, lanes, first, offsets // size
+        return
+    lanes = np.arange(offsets.size) if lanes is EVERY_LANE else lanes
     for phase in np.unique(phases):
         chosen = phases == phase
         yield buffer, lanes[chosen], int(phase), offsets[chosen] // size

@@ -74,6 +74,7 @@ CPU_PASSES = {
 """Ops that passes replace, and those that nests handle beside their tables ("yes")."""
 NVIDIA_PASSES = {
     "gluon.set_auto_layout": "`resolve_auto_layouts`",
+    "nvws.warp_group": "`lower_warp_groups`",
     "tt.advance": "`rewrite_tensor_pointer`",
     "tt.descriptor_gather": "`tma_lowering`",
     "tt.descriptor_load": "`tma_lowering`",
@@ -128,7 +129,7 @@ def _on_cpus(definition: OpDefinition) -> str:
         return "yes"
     if name in CPU_PASSES:
         return CPU_PASSES[name]
-    if name.startswith(("ttg.", "ttng.")):
+    if name.startswith(("nvws.", "ttg.", "ttng.")):
         return "**no**: for GPUs"
     if issubclass(kind, FOREIGN):
         return "**no**: the language emits simpler ops"

@@ -71,8 +71,9 @@ from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
+from tilewright.transforms.gpu.warp_specialization.lower_warp_groups import lower_warp_groups
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
-from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
+from tilewright.transforms.gpu.warp_specialization.partition_loops import needs_of_others, partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
 from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.licm import licm, licm_with_loads
@@ -192,6 +193,7 @@ PASSES: tuple[Row, ...] = (
     Row("loop_peeling", peel_marked_loops, ("triton-test-loop-peeling",)),
     _row(loop_unroll, "triton-loop-unroll"),
     _row(lower_loops, "tritongpu-test-pipeline-lower-loop", "TTGIR"),
+    _row(lower_warp_groups, "nvws-lower-warp-group", "TTGIR"),
     _row(membar, "test-print-membar", "TTGIR"),
     _row(mma_lowering, "triton-nvidia-mma-lowering", "TTGIR"),
     _row(nested_selects, level="TTGIR"),
@@ -200,7 +202,7 @@ PASSES: tuple[Row, ...] = (
     _row(optimize_dot_operands, "tritongpu-optimize-dot-operands", "TTGIR"),
     _row(optimize_thread_locality, "tritongpu-optimize-thread-locality", "TTGIR"),
     _row(optimize_partition_warps, "tritongpu-optimize-partition-warps", "TTGIR"),
-    _row(partition_loops, "tritongpu-partition-loops", "TTGIR"),
+    _row(partition_loops, "tritongpu-partition-loops", "TTGIR", warnings=needs_of_others),
     _row(partition_scheduling, "tritongpu-partition-scheduling", "TTGIR"),
     _row(prefetch, "tritongpu-prefetch", "TTGIR"),
     _row(proxy_fences, level="TTGIR"),

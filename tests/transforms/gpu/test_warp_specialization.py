@@ -11,6 +11,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
 from tilewright.ir.verifier import verify
+from tilewright.tools.opt_run import read_module
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions
 from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
@@ -18,6 +19,7 @@ from tilewright.transforms.gpu.warp_specialization.automatic import automatic_wa
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
+from tilewright.transforms.gpu.warp_specialization.slices import LOAD, partitions_of_op
 
 SUMS = """
 #loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -137,6 +139,41 @@ FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true
 )
 def test_left_as_it_is(changes: list[tuple[str, str]]) -> None:
     module = module_of(*changes)
+    before = print_op(module)
+    assert not automatic_warp_specialization(module)
+    assert print_op(module) == before
+
+
+COLUMN = "%column = arith.muli %k, %c64 : i32"
+UNDECLARED = '"column"(%k) : (i32) -> i32'
+
+
+def undeclared(*changes: tuple[str, str]) -> Op:
+    return read_module(text_of(SUMS, *changes), "sums.ttgir", unregistered=True)
+
+
+def test_an_undeclared_op_for_copies_alone_is_executed_with_them() -> None:
+    module = undeclared((COLUMN, f"%column = {UNDECLARED}"))
+    assert partition_scheduling(module)
+    (op,) = (op for op in module.walk() if op.name == "column")
+    assert partitions_of_op(op) == (LOAD,)
+    module = undeclared((COLUMN, f"%column = {UNDECLARED}"))
+    assert automatic_warp_specialization(module)
+    assert print_op(module).count('"column"') == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([(ROW, '%row = "row"(%tile) : (i32) -> i32')], id="another partition stores there too"),
+        pytest.param(
+            [(COLUMN, '%columns, %of = "column"(%k) : (i32) -> (i32, !left)'), ("%column]", "%columns]")],
+            id="it gives a buffer",
+        ),
+    ],
+)
+def test_an_undeclared_op_that_keeps_a_loop_whole(changes: list[tuple[str, str]]) -> None:
+    module = undeclared(*changes)
     before = print_op(module)
     assert not automatic_warp_specialization(module)
     assert print_op(module) == before

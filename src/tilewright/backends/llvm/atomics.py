@@ -57,8 +57,8 @@ def _do(w: LlvmWriter, op: AtomicRmw | AtomicCas, pointer: str, values: Sequence
             return _without_others(w, operation, pointer, values[0], element)
         if operation == "xchg" and not element.startswith("i"):
             return _as_integers(w, element, values, lambda v: f"atomicrmw xchg ptr {pointer}, {v[0]} {ordering}")
-        if operation == "fadd" and element == "half" and not w.target.has_f16c:
-            return _add_half(w, pointer, values[0])
+        if operation == "fadd" and (element == "bfloat" or (element == "half" and not w.target.has_f16c)):
+            return _add_short(w, pointer, values[0], element)
         return w.emit(f"atomicrmw {operation} ptr {pointer}, {element} {values[0]} {ordering}")
     failure = {"acq_rel": "acquire", "release": "monotonic"}.get(ordering, ordering)
 
@@ -76,18 +76,22 @@ def _without_others(w: LlvmWriter, opcode: str, pointer: str, value: str, elemen
     return old
 
 
-def _add_half(w: LlvmWriter, pointer: str, value: str) -> str:
-    """An addition for machines without instructions for halves: LLVM would call functions that are not there."""
-    added = to_single(w, value, "f16", 1)
+def _add_short(w: LlvmWriter, pointer: str, value: str, element: str) -> str:
+    """An addition of floats of 16 bits, rounded once.
+
+    LLVM would call functions: those for halves are not there, and `__truncsfbf2` (see `routines.py`) rounds nothing.
+    """
+    format = "bf16" if element == "bfloat" else "f16"
+    added = to_single(w, value, format, 1)
     first = w.emit(f"load atomic i16, ptr {pointer} monotonic, align 2")
     head, behind = w.fresh_label("add"), w.fresh_label("added")
     entered = w.leave_to(head)
     w.start_block(head)
     phis = w.open_section()
     bits = w.fresh("old")
-    old = w.emit(f"bitcast i16 {bits} to half")
-    total = from_single(w, w.emit(f"fadd float {to_single(w, old, 'f16', 1)}, {added}"), "f16", 1)
-    new = w.emit(f"bitcast half {total} to i16")
+    old = w.emit(f"bitcast i16 {bits} to {element}")
+    total = from_single(w, w.emit(f"fadd float {to_single(w, old, format, 1)}, {added}"), format, 1)
+    new = w.emit(f"bitcast {element} {total} to i16")
     pair = w.emit(f"cmpxchg ptr {pointer}, i16 {bits}, i16 {new} seq_cst seq_cst")
     found, done = (w.emit(f"extractvalue {{ i16, i1 }} {pair}, {part}") for part in (0, 1))
     latch = w.label

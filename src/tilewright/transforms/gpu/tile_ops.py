@@ -18,10 +18,12 @@ from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Op, Value, integer_in, tile_type
 from tilewright.ir.declare import OPS
-from tilewright.ir.types import TensorType, Type, i32
+from tilewright.ir.types import MemDescType, TensorType, Type, i32
 from tilewright.layouts.blocked import Workers
 from tilewright.layouts.encodings import Distributed, Encoding, encoding
 from tilewright.layouts.inference import expanded, permuted, reshaped, transposed
+from tilewright.layouts.queries import cga_layout, memory_order
+from tilewright.layouts.shared import SwizzledShared
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -87,6 +89,13 @@ def with_layout(type: Type, layout: Encoding) -> TensorType:
     """The tile `type` with another layout."""
     assert isinstance(type, TensorType), f"{type} is no tile"
     return TensorType(type.shape, type.element, layout.text)
+
+
+def plain_buffer(value: Value) -> MemDescType:
+    """The type of a buffer in shared memory for the elements of the tile `value`, one after the other."""
+    tile, layout = tile_type(value), distributed_of(value)
+    rows = SwizzledShared(1, 1, 1, memory_order(layout, tile.shape), cga_layout(layout))
+    return MemDescType(tile.shape, tile.element, rows.text, mutable=True)
 
 
 def convert_operand(op: Op, index: int, layout: Encoding) -> None:

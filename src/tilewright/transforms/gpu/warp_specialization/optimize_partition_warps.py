@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.dialects.ttng_barriers import AsyncCopyMbarrierArrive
-from tilewright.dialects.ttng_descriptors import AsyncTmaGather, AsyncTmaScatter, DescriptorCopy
+from tilewright.dialects.ttng_descriptors import DescriptorCopy
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Op, Region, Value
@@ -34,7 +34,7 @@ STEP = 8
 """Threads get multiples of this number of registers."""
 COPYING_WARPS, TENSOR_MEMORY_WARPS = 2, 4
 """The least numbers of warps that issue copies by descriptor, and that read tensor memory."""
-FIXED = (AsyncCopyMbarrierArrive, AsyncTmaGather, AsyncTmaScatter, Call)
+FIXED = (AsyncCopyMbarrierArrive, Call)
 """Ops for which threads or layouts are as they must be."""
 
 

@@ -1,83 +1,149 @@
 """A loop whose ops have partitions becomes one loop for each group of warps.
 
-    scf.for … {                                   ttg.warp_specialize(%d, …)
-      "epilogue"  {ttg.partition = 0}             default { scf.for … { "epilogue" } }
-      "product"   {ttg.partition = 1}     ->      partition0(…) num_warps(1) { scf.for … { "product" } }
-      "copy"      {ttg.partition = 2}             partition1(…) num_warps(2) { scf.for … { "copy" } }
+    scf.for … {                                   nvws.warp_group
+      "epilogue"  {ttg.partition = 0}             partition0 num_warps(4) { scf.for … { "epilogue" } }
+      "product"   {ttg.partition = 1}     ->      partition1 num_warps(4) { scf.for … { "product" } }
+      "copy"      {ttg.partition = 2}             partition2 num_warps(4) { scf.for … { "copy" } }
     }
 
-Each group gets the part of the loop that it needs (`slices.py`); constants are made anew, other values from outside are
-captured. The partition with products ends when the last one is done, so that all buffers are free behind the op.
-Products of warp groups, in the default partition, run on (`run_products_on.py`).
+Each group gets the part of the loop that it needs (`slices.py`). Tiles that a group besides the first one computes for
+what is behind the loop go there through shared memory. The partition with products ends when the last one is done, so
+that all buffers are free behind the op. Products of warp groups, in the first group, run on (`run_products_on.py`).
+Loops of which a group needs what only another one computes stay whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tilewright.dialects.scf import For
 from tilewright.dialects.ttng_mma import TensorCoreMma
-from tilewright.ir.attributes import Attribute, DenseArray, Number
+from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
-from tilewright.ir.types import i32
+from tilewright.ir.effects import is_pure
+from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, LAST_STAGE, STAGE
-from tilewright.transforms.gpu.tile_ops import workers_of
+from tilewright.transforms.gpu.tile_ops import plain_buffer, workers_of
 from tilewright.transforms.gpu.tma_lowering import barriers_type
 from tilewright.transforms.gpu.warp_specialization.run_products_on import run_products_on
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     PARTITION,
+    STAGES,
+    ForeignValueError,
     Slice,
     marked_loops,
     partitions_of_op,
 )
 from tilewright.transforms.op_builder import OpBuilder
 
-SCHEDULING = (PARTITION, STAGE, CLUSTER, LAST_STAGE)
+SCHEDULING = (PARTITION, STAGES, f"{PARTITION}.outputs", STAGE, CLUSTER, LAST_STAGE)
 """Attributes that say when and by whom an op of a loop is executed; the slices are not scheduled again."""
 
 
 def partition_loops(module: Op) -> bool:
     """Give each partition of the loops of `module` a loop of its own."""
-    loops = marked_loops(module)
-    for loop in loops:
-        _partition(loop)
-    return bool(loops)
+    divided = [_partition(loop) for loop in marked_loops(module)]
+    return any(divided)
 
 
-def _partition(loop: For) -> None:
-    at = OpBuilder(loop)
+def needs_of_others(module: Op) -> Iterator[tuple[Op, str]]:
+    """The ops that keep loops of `module` whole, as one partition has them and another one needs them."""
+    for loop in marked_loops(module):
+        try:
+            _parts(loop)
+        except ForeignValueError as error:
+            yield error.op, f"{_reason(error)}; the loop stays whole"
+
+
+def _reason(error: ForeignValueError) -> str:
+    numbers = partitions_of_op(error.op)
+    if not numbers:
+        return "no partition executes the op"
+    return f"non-root partition #{numbers[0]} has direct SSA consumer: partition #{error.partition}"
+
+
+class Part(NamedTuple):
+    """A partition's part of a loop, and the results of the loop that it gives."""
+
+    slice: Slice
+    results: list[Value]
+
+
+def _parts(loop: For) -> list[Part]:
+    """The parts of `loop`, that of the default partition first.
+
+    Raises:
+        ForeignValueError: a partition needs what only another one has.
+    """
+    numbers = [DEFAULT, *sorted({number for op in loop.walk() for number in partitions_of_op(op)} - {DEFAULT})]
+    _check_marks(loop)
     used = [result for result in loop.results if result.uses]
-    numbers = sorted({number for op in loop.walk() for number in partitions_of_op(op)} - {DEFAULT})
-    slices = [Slice(loop, number) for number in numbers]
+    default = _slice_with(loop, DEFAULT, used)
+    if default is not None:
+        return [Part(default, used), *(Part(Slice(loop, number), []) for number in numbers[1:])]
+    given: dict[int, list[Value]] = {number: [] for number in numbers}
+    for result in used:
+        given[_giver(loop, result, numbers)].append(result)
+    return [Part(Slice(loop, number, results=results), results) for number, results in given.items()]
+
+
+def _check_marks(loop: For) -> None:
+    """Refuse an op with an effect that no partition would execute."""
+    for op in loop.walk():
+        if not (op.regions or op.definition.terminator or is_pure(op) or partitions_of_op(op)):
+            raise ForeignValueError(op, DEFAULT)
+
+
+def _giver(loop: For, result: Value, numbers: Sequence[int]) -> int:
+    """The first partition that can compute `result`; one besides the default one gives nothing but tiles."""
+    *others, last = numbers if isinstance(result.type, TensorType) else [DEFAULT]
+    return next((number for number in others if _slice_with(loop, number, [result])), last)
+
+
+def _slice_with(loop: For, number: int, results: list[Value]) -> Slice | None:
+    """The slice of a partition that gives `results`; None if it cannot."""
+    try:
+        return Slice(loop, number, results=results)
+    except ForeignValueError:
+        return None
+
+
+def _partition(loop: For) -> bool:
+    try:
+        parts = _parts(loop)
+    except ForeignValueError:
+        return False
+    if len(parts) == 1:
+        return False
+    barrier = _barrier(loop) if any(map(_multiplies, parts)) else None
+    buffers = {result: _buffer(loop, result) for part in parts[1:] for result in part.results}
     mapping: dict[Value, Value] = {}
     default = Block()
-    Slice(loop, DEFAULT, results=used).write(default, mapping)
-    default.append(Op.create("ttg.warp_yield", [mapping[value] for value in used], location=loop.location))
-    captures = list(dict.fromkeys(value for part in slices for value in part.captured if not _is_constant(value)))
-    operands = [*captures, *([_barrier(loop)] if any(map(_multiplies, slices)) else ())]
-    regions = [Region([_body(part, operands)]) for part in slices]
-    attributes: dict[str, Attribute] = {
-        "partitionNumWarps": DenseArray(i32, (workers_of(loop).warps,) * len(slices))
-    }
-    holder = Block()
-    holder.append(Op.create("ttg.warp_specialize.partitions", operands, (), {}, regions, location=loop.location))
-    types = [value.type for value in used]
-    made = at.op("ttg.warp_specialize", (), types, attributes, [Region([default]), Region([holder])])
+    parts[0].slice.write(default, mapping)
+    values = [mapping[value] for value in parts[0].results]
+    default.append(Op.create("nvws.warp_group.yield", values, location=loop.location))
+    regions = [default, *(_body(part, buffers, barrier) for part in parts[1:])]
+    made = OpBuilder(loop).op(
+        "nvws.warp_group",
+        (),
+        [value.type for value in values],
+        {"numWarps": DenseArray(i32, (workers_of(loop).warps,) * len(parts))},
+        [Region([block]) for block in regions],
+    )
     run_products_on(default)
-    for old, new in zip(used, made.results, strict=True):
+    for old, new in zip(parts[0].results, made.results, strict=True):
         old.replace_by(new)
+    _read_behind(loop, buffers)
     for op in made.walk():
         op.attributes = {name: value for name, value in op.attributes.items() if name not in SCHEDULING}
     loop.erase()
+    return True
 
 
-def _multiplies(part: Slice) -> bool:
-    return any(isinstance(op, TensorCoreMma) for op in part.ops)
-
-
-def _is_constant(value: Value) -> bool:
-    return value.op is not None and value.op.name == "arith.constant"
+def _multiplies(part: Part) -> bool:
+    return part.slice.partition != DEFAULT and any(isinstance(op, TensorCoreMma) for op in part.slice.ops)
 
 
 def _barrier(loop: For) -> Value:
@@ -90,20 +156,28 @@ def _barrier(loop: For) -> Value:
     return barrier
 
 
-def _body(part: Slice, operands: Sequence[Value]) -> Block:
-    """The code of a partition."""
-    block = Block([value.type for value in operands])
-    mapping = dict(zip(operands, block.args, strict=True))
-    constants = (value.op for value in part.captured if value.op is not None and _is_constant(value))
-    for op in (*constants, *part.remade):
-        block.append(op.clone(mapping))
-    end = block.append(Op.create("ttg.warp_return", location=part.loop.location))
-    body = Block()
-    part.write(body, mapping)
-    block.splice(list(body), end)
-    if _multiplies(part):
-        at = OpBuilder(end)
-        *_, barrier = (mapping[operand] for operand in operands)
+def _buffer(loop: For, result: Value) -> Value:
+    """The place in shared memory through which `result` goes."""
+    return OpBuilder(loop).emit("ttg.local_alloc", (), plain_buffer(result))
+
+
+def _read_behind(loop: For, buffers: Mapping[Value, Value]) -> None:
+    """Let what is behind `loop` use its results as they are in `buffers`."""
+    at = OpBuilder.behind(loop)
+    for result, buffer in buffers.items():
+        result.replace_by(at.emit("ttg.local_load", (buffer,), result.type))
+        at.op("ttg.local_dealloc", (buffer,))
+
+
+def _body(part: Part, buffers: Mapping[Value, Value], barrier: Value | None) -> Block:
+    """The code of a partition besides the default one."""
+    block = Block()
+    mapping: dict[Value, Value] = {}
+    part.slice.write(block, mapping)
+    at = OpBuilder(block.append(Op.create("nvws.warp_group.return", location=part.slice.loop.location)))
+    for result in part.results:
+        at.op("ttg.local_store", (mapping[result], buffers[result]))
+    if barrier is not None and _multiplies(part):
         at.op("ttng.tc_gen5_commit", [barrier, [], []])
         at.op("ttng.wait_barrier", [barrier, at.constant(0, i32), [], []])
     return block

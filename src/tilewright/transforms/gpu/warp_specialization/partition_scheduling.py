@@ -30,6 +30,8 @@ from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.core import Op, Value, integer_in
+from tilewright.ir.declare import OPS
+from tilewright.ir.types import MemDescType, TensorType
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
@@ -51,7 +53,10 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     WARP_SPECIALIZE,
     ForeignValueError,
     Slice,
+    is_cheap,
+    is_made_again,
     mark,
+    partitions_of_op,
 )
 from tilewright.transforms.matching import is_in
 
@@ -138,6 +143,7 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
             load = load_of(alloc)
             for op in () if load is None else (load, alloc):
                 mark(op, [LOAD])
+        _mark_undeclared(loop)
         channels = channels_of(loop)
         if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
@@ -149,6 +155,25 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
     return True
 
 
+def _mark_undeclared(loop: For) -> None:
+    """Let the partition of copies execute the ops that nobody declared whose numbers copies need.
+
+    Such an op may do anything, so one partition executes it, where it stands; the loop cannot be divided if another
+    partition needs its numbers too.
+    """
+    waiting = [value for op in loop.walk() if partitions_of_op(op) == (LOAD,) for value in op.operands]
+    while waiting:
+        op = waiting.pop().op
+        if op is None or not is_in(op, loop):
+            continue
+        gives_numbers = not any(isinstance(value.type, (TensorType, MemDescType)) for value in op.results)
+        if op.name not in OPS and not op.regions and gives_numbers:
+            mark(op, [LOAD])
+            waiting += op.operands
+        elif is_cheap(op):
+            waiting += op.operands
+
+
 def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     """Let each op have the numbers of all partitions that need it."""
     buffers = [alloc for channel in channels for alloc in channel.buffers]
@@ -157,8 +182,17 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     results: list[Value] = [result for result in loop.results if result.uses]
     multiplies = any(isinstance(op, TensorCoreMma) for op in loop.walk())
     slices = {number: Slice(loop, number, given) for number in ((MMA, LOAD) if multiplies else (LOAD,))}
+    for part in slices.values():
+        _check_captures(part)
     slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written])
     for op in loop.walk():
         found = [number for number, part in slices.items() if op in part.ops]
         if found and not op.definition.terminator:
             mark(op, found)
+
+
+def _check_captures(part: Slice) -> None:
+    """Refuse a partition that needs a tile from outside which it would have to be given."""
+    for value in part.captured:
+        if isinstance(value.type, TensorType) and (part.partition == MMA or not is_made_again(value)):
+            raise ForeignValueError(value.op or part.loop, part.partition)

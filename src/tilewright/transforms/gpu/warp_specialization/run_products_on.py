@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from tilewright.dialects.nvws import WarpGroup
 from tilewright.dialects.scf import For
 from tilewright.dialects.ttg_memory import MemDescIndex
-from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.dialects.ttng_barriers import ArriveBarrier
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.core import Block, Op, Value, buffer_type, typed
@@ -116,7 +116,7 @@ def _tell_in_next_step(loop: For, told: ArriveBarrier) -> None:
     at = Writer.behind(wait)
     _tell(at, told, at.view(view.source, before), at.compare("ne", loop.induction_variable, loop.low))
     told.erase()
-    if isinstance(loop.parent, WarpSpecialize):
+    if isinstance(loop.parent, WarpGroup):
         return  # nobody copies to the place any more
     assert loop.next is not None, "the last products are waited for behind the loop"
     at = Writer.behind(loop.next)

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import DotLike
-from tilewright.ir.attributes import DenseArray
+from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import TensorType, async_token, i32
@@ -34,14 +34,34 @@ DEFAULT, MMA, LOAD = 0, 1, 2
 """The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
 PARTITION = "ttg.partition"
 """The attribute of an op that has the numbers of its partitions."""
+STAGES = "ttg.partition.stages"
+"""The attribute of a loop that has a number for each of its partitions, which Triton's passes give it."""
 WARP_SPECIALIZE = "tt.warp_specialize"
 """The attribute of a loop that the program asks to be divided."""
+TAG = "ttg.warp_specialize.tag"
+"""The attribute of a loop that has its number among those to be divided, which Triton's passes give it."""
 
 
 def partitions_of_op(op: Op) -> tuple[int, ...]:
     """The numbers of the partitions that execute `op`; none if it has no mark."""
     mark = op.attributes.get(PARTITION)
-    return mark.values if isinstance(mark, DenseArray) else ()
+    if isinstance(mark, DenseArray):
+        return mark.values
+    return (int(mark.value),) if isinstance(mark, Number) else _partitions_around(op)
+
+
+def _partitions_around(op: Op) -> tuple[int, ...]:
+    """All partitions of the loop around `op`, or that `op` is, if its marks are in the spelling of Triton 3.5.
+
+    There each op has the number of one partition at most, and those without are executed by all.
+    """
+    loop: Op | None = op
+    while loop is not None and STAGES not in loop.attributes:
+        loop = loop.parent
+    if loop is None or PARTITION in loop.attributes:
+        return ()
+    stages = loop.attributes[STAGES]
+    return tuple(range(len(stages))) if isinstance(stages, tuple) else ()
 
 
 def mark(op: Op, partitions: Iterable[int]) -> None:
@@ -51,12 +71,36 @@ def mark(op: Op, partitions: Iterable[int]) -> None:
 
 def marked_loops(module: Op) -> list[For]:
     """The loops of `module` whose ops have partitions."""
-    loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
-    return [loop for loop in loops if partitions_of_op(loop)]
+    loops = [op for op in module.walk() if isinstance(op, For) and partitions_of_op(op)]
+    return [loop for loop in loops if WARP_SPECIALIZE in loop.attributes or TAG in loop.attributes]
 
 
 class ForeignValueError(Exception):
-    """A partition needs what only another one has."""
+    """A partition needs what only another one has.
+
+    Attributes:
+        op: what has it.
+        partition: the number of the partition that needs it.
+    """
+
+    def __init__(self, op: Op, partition: int) -> None:
+        super().__init__(f"partition {partition} needs what only another one has: {op.name}")
+        self.op, self.partition = op, partition
+
+
+def is_cheap(op: Op) -> bool:
+    """Whether several groups of warps may compute `op`, each for itself: numbers and addresses."""
+    tiles = any(isinstance(value.type, TensorType) for value in op.results)
+    return is_pure(op) and not (tiles and (op.regions or isinstance(op, DotLike)))
+
+
+def is_made_again(value: Value) -> bool:
+    """Whether a group of warps computes `value`, which is from outside, for itself: a constant, or tiles of numbers."""
+    op = value.op
+    if op is None or not isinstance(value.type, TensorType):
+        return op is not None and op.name == "arith.constant"
+    tiles = (operand for operand in op.operands if isinstance(operand.type, TensorType))
+    return is_cheap(op) and all(map(is_made_again, tiles))
 
 
 class Slice:
@@ -75,7 +119,6 @@ class Slice:
         ops: the ops of the slice.
         carried: the loops and branches with the numbers of their results that the slice needs.
         captured: values from outside of the loop, in order.
-        remade: ops outside of the loop whose tiles the partition computes for itself, in order.
     """
 
     def __init__(
@@ -85,7 +128,6 @@ class Slice:
         self.ops: set[Op] = {loop}
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
-        self.remade: dict[Op, None] = {}
         self._waiting: list[Op | Value] = [*results, *loop.operands[:3]]
         own = (op for op in loop.walk() if partition in partitions_of_op(op))
         self._waiting += (op for op in own if not op.regions and not op.definition.terminator and not is_pure(op))
@@ -115,12 +157,12 @@ class Slice:
         if isinstance(op, (For, If)) or self.partition in partitions_of_op(op):
             return
         if not (is_pure(op) if self.partition == DEFAULT else self._is_computed_again(op)):
-            raise ForeignValueError(op.name)
+            raise ForeignValueError(op, self.partition)
 
     def _is_computed_again(self, op: Op) -> bool:
         """Whether a partition besides the default one computes `op` for itself: addresses, but no products or sums."""
         tiles = any(isinstance(value.type, TensorType) for value in op.results)
-        return is_pure(op) and not (tiles and (self.partition == MMA or op.regions or isinstance(op, DotLike)))
+        return is_cheap(op) and not (tiles and self.partition == MMA)
 
     def _need_value(self, value: Value) -> None:
         if value in self.given or value.type is async_token:
@@ -133,12 +175,12 @@ class Slice:
                 self._need_result(owner, value.index)
             self._waiting.append(owner)
         else:
-            self._capture(value)
+            self.captured[value] = None
 
     def _need_argument(self, value: Value, block: Block) -> None:
         around = block.region.op if block.region is not None else None
         if around is None or not is_in(around, self.loop):
-            self._capture(value)
+            self.captured[value] = None
         elif isinstance(around, For):
             self._waiting.append(around)
             if value.index > 0:
@@ -152,18 +194,6 @@ class Slice:
             self._waiting += (around.inits[number], around.yielded[number])
         else:
             self._waiting += [arm.block.terminator.operands[number] for arm in around.arms]
-
-    def _capture(self, value: Value) -> None:
-        if self.partition == DEFAULT or not isinstance(value.type, TensorType):
-            self.captured[value] = None
-            return
-        op = value.op
-        if op is None or not self._is_computed_again(op):
-            raise ForeignValueError("a tile from outside")
-        if op not in self.remade:
-            for operand in op.operands:
-                self._capture(operand)
-            self.remade[op] = None
 
     def write(self, block: Block, mapping: dict[Value, Value]) -> None:
         """Put a copy of the slice to the end of `block`, with its values in place of those of the loop."""
