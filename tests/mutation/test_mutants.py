@@ -29,6 +29,7 @@ def changes(text: str) -> list[str]:
     [
         ("return a < b", ["None", "a <= b"]),
         ("return a is not b", ["None", "a is b"]),
+        ("return not (a or b)", ["None", "(a or b)", "a and b"]),
         ("return (a) - b", ["None", "(a) + b"]),
         ("return not a", ["None", "a"]),
         ("return a and b", ["None", "a or b"]),
