@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from tilewright.compat import aot_inductor
-from tilewright.compat.torch_inductor import fuse_untimed, own_sums
+from tilewright.compat.torch_inductor import PUT, SCATTER, fuse_untimed, left_to_torch, own_sums
 from tilewright.compat.torch_launches import launch_directly
 
 
@@ -109,3 +109,15 @@ def test_undecided_products_are_fused_as_before_by_other_back_ends(backend: str,
     )
     fuse_untimed(scheduler)
     assert Scheduler().speedup_by_fusion(Template(), Template()) == decides
+
+
+@pytest.mark.parametrize(("size", "is_float", "by_torch"), [(1, False, False), (4, False, True), (2, True, True)])
+def test_narrow_integers_are_left_to_torch_and_all_that_it_keeps(size: int, is_float: bool, by_torch: bool) -> None:
+    choices = SimpleNamespace(config=SimpleNamespace(cpu_backend="triton"))
+    vars(choices).update({PUT: lambda dtype: by_torch, SCATTER: lambda *args: by_torch})
+    dtype = SimpleNamespace(itemsize=size, is_floating_point=is_float)
+    left = left_to_torch(choices)
+    assert left[PUT](dtype)
+    assert left[SCATTER](None, "sum", dtype)
+    choices.config.cpu_backend = "cpp"
+    assert left[PUT](dtype) is by_torch

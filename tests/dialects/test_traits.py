@@ -23,6 +23,8 @@ from tilewright.dialects.tt_function import Call, Func
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.ir.core import Op
 from tilewright.ir.declare import OPS, Effect
+from tilewright.ir.effects import effect_of
+from tilewright.ir.fields import Operand
 from tilewright.ir.parser import parse_module
 from tilewright.ir.types import FunctionType, i1, i32
 
@@ -125,3 +127,18 @@ def test_a_call_of_a_function_that_is_not_there() -> None:
     call = one(Call)
     assert isinstance(call, Call)
     assert (call.callee, call.function) == ("missing", None)
+
+
+def test_names_of_operands_stand_for_places_that_differ() -> None:
+    for kind in {cls for facts in OPS.values() if facts.kind is not None for cls in facts.kind.__mro__}:
+        places = [field.index for field in vars(kind).values() if type(field) is Operand]
+        assert len(places) == len(set(places)), kind
+
+
+def test_assembly_without_pure_may_do_anything() -> None:
+    for pure, effect in (("true", Effect.NONE), ("false", Effect.UNKNOWN)):
+        facts = f'constraints = "=r,r", packed_element = 1 : i32, pure = {pure}'
+        line = f'%r = tt.elementwise_inline_asm "" {{{facts}}} %a : i32 -> i32'
+        module = parse_module(f"tt.func @f(%a: i32) {{\n  {line}\n  tt.return\n}}")
+        (assembly,) = [op for op in module.walk() if op.name == "tt.elementwise_inline_asm"]
+        assert effect_of(assembly) is effect

@@ -27,6 +27,10 @@ SAMPLES = {
     "signs": ("%x = ub.poison : !tt.tensordesc<8xui8>", "%x = ub.poison : !tt.tensordesc<tensor<8xui8>>"),
     "type alias": ("%x = ub.poison : !token", "%x = ub.poison : !ttg.async.token"),
     "other type": ("%x = ub.poison : !llvm.struct<(i32,  i32)>", "%x = ub.poison : !llvm.struct<(i32, i32)>"),
+    "words among attributes": (
+        "%x = tt.reshape %t {allow_reorder, note = 3 : i32} : tensor<8xi8> -> tensor<2x4xi8>",
+        "%x = tt.reshape %t allow_reorder {note = 3 : i32} : tensor<8xi8> -> tensor<2x4xi8>",
+    ),
     "no address spaces": ("ttg.barrier none", "ttg.barrier none"),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
@@ -94,6 +96,28 @@ def test_arguments_are_those_of_the_functions_type(wrong: tuple[Type, ...]) -> N
     function = module.regions[0].block.first
     function.attributes["function_type"] = FunctionType(wrong, ())
     with pytest.raises(VerificationError, match="arguments of the entry block"):
+        verify(module)
+
+
+@pytest.mark.parametrize(("element", "fits"), [("i32", True), ("i64", False)])
+def test_rows_by_index_have_elements_of_at_most_32_bits(element: str, fits: bool) -> None:
+    block, rows = f"!tt.tensordesc<tensor<1x32x{element}>>", "tensor<8xi32>"
+    module = parse_module(
+        f"tt.func @f(%d: {block}, %r: {rows}, %x: i32) {{\n"
+        f"  %t = tt.descriptor_gather %d[%r, %x] : ({block}, {rows}, i32) -> tensor<8x32x{element}>\n  tt.return\n}}"
+    )
+    with nullcontext() if fits else pytest.raises(VerificationError, match="at most 32 bits"):
+        verify(module)
+
+
+@pytest.mark.parametrize("result", ["i32", "tensor<256xi32>"])
+def test_rows_by_index_are_a_matrix(result: str) -> None:
+    block, rows = "!tt.tensordesc<tensor<1x32xi32>>", "tensor<8xi32>"
+    module = parse_module(
+        f"tt.func @f(%d: {block}, %r: {rows}, %x: i32) {{\n"
+        f'  %t = "tt.descriptor_gather"(%d, %r, %x) : ({block}, {rows}, i32) -> {result}\n  tt.return\n}}'
+    )
+    with pytest.raises(VerificationError, match="needs a tensor with two axes"):
         verify(module)
 
 

@@ -49,6 +49,12 @@ def test_on_the_host() -> None:
     assert repr(tl.tuple([1, tl.constexpr("a")]).type) == "[constexpr_type[1],constexpr_type[a]]"
 
 
+def test_logical_operators_of_the_host_give_an_operand_as_those_of_python() -> None:
+    zero, three = tl.constexpr(0), tl.constexpr(3)
+    assert [zero.logical_or(three).value, three.logical_or(4).value] == [3, 3]
+    assert [zero.logical_and(three).value, three.logical_and(4).value] == [0, 4]
+
+
 @pytest.mark.parametrize("options", [{}, {"frontend": "trace"}, {"interpret": True}], ids=["read", "traced", "run"])
 def test_a_condition_that_is_not_boolean(options: dict[str, Any]) -> None:
     def kernel(x):

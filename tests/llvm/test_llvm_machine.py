@@ -8,6 +8,7 @@ import pytest
 from tilewright.backends.llvm import cpu_costs
 from tilewright.backends.llvm.machine import (
     ARM_CPUS,
+    SVE_BITS,
     X86_CPUS,
     LlvmError,
     UnknownCpuError,
@@ -23,6 +24,10 @@ ADD_SEVEN = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 7\n  ret i32 %y\n}"
 @pytest.mark.parametrize("cpu", [*X86_CPUS, *ARM_CPUS])
 def test_every_named_cpu_compiles_to_elf(cpu):
     assert compile_object(ADD_SEVEN, host_target(cpu))[:4] == b"\x7fELF"
+
+
+def test_vectors_of_arm_are_neons_or_sves():
+    assert {bits for _, _, bits in ARM_CPUS.values()} == {128, *SVE_BITS}
 
 
 def test_host_identity_does_not_load_llvmlite():

@@ -6,7 +6,7 @@
     --seconds 40               of quick tests, by what they took when they were recorded, for one mutant
     --late-seconds 240         of tests for one that those do not notice
     --only backends/cpu        a part of the package
-    --record folder/run        where what tests run is kept for the next time
+    --record folder/run        where what tests run is kept for the next time: one that was stopped goes on, too
     --out mutants.jsonl        the outcomes: a run that was stopped goes on where it was
     --again                    tries those again that nobody noticed
 
@@ -41,6 +41,7 @@ from random import Random
 from signal import SIGKILL
 from subprocess import DEVNULL, PIPE
 
+import pytest
 from endless_tests import ENDED
 from forked_trials import ENDLESS, UNKNOWN, Forks
 from mutant_outcomes import Outcome, Outcomes, equivalent_mutants, mutant_of
@@ -66,7 +67,7 @@ def main() -> int:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         place = Path(options.record or f"{folder}/run")
-        if not list(place.parent.glob(f"{place.name}.*.json")):
+        if not Path(f"{place}.complete").exists():
             _record(place, options.workers)
         outcomes = Outcomes(Path(options.out or f"{folder}/outcomes"))
         tests = blocks_run(place)
@@ -93,10 +94,11 @@ def _options() -> argparse.Namespace:
 
 
 def _record(place: Path, workers: int) -> None:
-    """Run the tests of `make test`, and note what they run."""
+    """Run the tests of `make test`, those that are not noted yet, and note what they run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "watched_blocks", "-n", str(workers)]
     environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'src'}", "BLOCKS_RUN": str(place)}
-    subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != pytest.ExitCode.INTERRUPTED:
+        Path(f"{place}.complete").touch()
 
 
 def drawn(part: Path, count: int, seed: int, tests: dict[str, Costs]) -> list[Key]:

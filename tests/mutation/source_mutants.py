@@ -158,8 +158,9 @@ def _edits(source: _Source, node: ast.AST) -> Iterator[Edit]:
         old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         yield from _swapped(source, node, node.values[0], node.values[1], old, new)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        begin, _ = source.span(node)
-        yield Edit(begin, source.span(node.operand)[0], "", node)
+        begin, end = source.span(node)
+        behind = source.bytes[begin + len("not") : end].lstrip()  # a parenthesis is no part of the operand
+        yield Edit(begin, end - len(behind), "", node)
     elif isinstance(node, ast.If | ast.While | ast.IfExp):
         begin, end = source.span(node.test)
         yield Edit(begin, end, f"not ({source.bytes[begin:end].decode()})", node.test)

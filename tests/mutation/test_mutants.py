@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import json
 import os
 import subprocess
 import sys
@@ -28,6 +29,7 @@ def changes(text: str) -> list[str]:
     [
         ("return a < b", ["None", "a <= b"]),
         ("return a is not b", ["None", "a is b"]),
+        ("return not (a or b)", ["None", "(a or b)", "a and b"]),
         ("return (a) - b", ["None", "(a) + b"]),
         ("return not a", ["None", "a"]),
         ("return a and b", ["None", "a or b"]),
@@ -181,6 +183,21 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         first.add(outcome)
     again = Outcomes(file)
     assert list(again.by_key.values()) == [Outcome(RUN.key, "tests/ir/test_parts.py::t", 3), Outcome(FLY.key)]
+
+
+def test_a_stopped_record_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("BLOCKS_RUN", str(tmp_path / "run"))
+    noted = [[request.node.nodeid, 0.5, ["m:f", "m:g#1"]], ["other", 2.0, ["m:f"]]]
+    (tmp_path / "run.7.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in noted))
+    both = {request.node.nodeid: 0.5, "other": 2.0}
+    tests = watched_blocks.blocks_run(tmp_path / "run")
+    assert tests == {"m:f": both, "m:g#1": {request.node.nodeid: 0.5}, watched_blocks.ANY: both}
+    left = [item for item in request.session.items if item is not request.node]
+    items = [request.node, *left]
+    watched_blocks.pytest_collection_modifyitems(items)
+    assert items == left
 
 
 @pytest.mark.spared

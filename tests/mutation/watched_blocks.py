@@ -6,6 +6,8 @@
 Each block says so when it begins, to the set of the test that is under way: the body of a function, each list of
 statements inside it, and what follows such a list, by their order. That costs far less than a tracer. Child processes
 are not heard, nor functions that the language compiles: their source is not ours to change.
+
+Each test that passes is noted at once: a run that was stopped goes on with the tests that are left.
 """
 
 from __future__ import annotations
@@ -32,7 +34,6 @@ ANY = ""
 """Stands for all blocks: what does not run in the process of a test is not heard."""
 
 _running: set[str] = set()
-_found: dict[str, tuple[float, list[str]]] = {}  # by test: seconds, blocks
 _failed: set[str] = set()
 
 
@@ -148,13 +149,22 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     sys.meta_path.insert(0, _Finder())
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out tests that were noted before the run was stopped."""
+    noted = blocks_run(Path(os.environ["BLOCKS_RUN"])).get(ANY, {})
+    items[:] = [item for item in items if item.nodeid not in noted]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     _running.clear()
     begin = os.times()
     result = yield
     end = os.times()
-    _found[item.nodeid] = (end.elapsed - begin.elapsed, sorted(_running))
+    if item.nodeid not in _failed:
+        with Path(f"{os.environ['BLOCKS_RUN']}.{os.getpid()}.jsonl").open("a") as lines:
+            lines.write(json.dumps([item.nodeid, end.elapsed - begin.elapsed, sorted(_running)]) + "\n")
     return result
 
 
@@ -164,13 +174,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _failed.add(report.nodeid)
 
 
-def pytest_unconfigure() -> None:
-    for test in _failed:
-        _found.pop(test, None)
-    if _found:
-        Path(f"{os.environ['BLOCKS_RUN']}.{os.getpid()}.json").write_text(json.dumps(_found))
-
-
 def blocks_run(place: Path) -> dict[str, dict[str, float]]:
     """The tests that run each block, with their seconds; those that passed.
 
@@ -178,8 +181,8 @@ def blocks_run(place: Path) -> dict[str, dict[str, float]]:
         place: what BLOCKS_RUN was.
     """
     tests: dict[str, dict[str, float]] = {}
-    for file in sorted(place.parent.glob(f"{place.name}.*.json")):
-        for test, (seconds, blocks) in json.loads(file.read_text()).items():
+    for file in sorted(place.parent.glob(f"{place.name}.*.jsonl")):
+        for test, seconds, blocks in map(json.loads, file.read_text().splitlines()):
             for block in (*blocks, ANY):
                 tests.setdefault(block, {})[test] = seconds
     return tests

@@ -80,6 +80,12 @@ def test_lines_are_matched(explained: Explained) -> None:
     assert any(made.text.split()[1:2] == ["COMPARE_OP"] and made.source == line for made in _bytecode(explained))
 
 
+def test_a_node_of_the_tree_is_its_kind_and_what_stands_in_it(explained: Explained) -> None:
+    lines = [line.text for line in explained.columns["ast"][0].lines]
+    place = lines.index("  Compare")
+    assert lines[place + 1 : place + 4] == ["    Name id='n'", "    Gt", "    Constant value=3"]
+
+
 def _bytecode(explained: Explained) -> list[Any]:
     return [line for line in explained.columns["bytecode"][0].lines if "COMPARE_OP" in line.text]
 

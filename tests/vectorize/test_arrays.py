@@ -84,6 +84,13 @@ def test_overlap(size: int) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_overlap_with_its_own_transpose() -> None:
+    ours = np.arange(10000.0).reshape(100, 100)
+    expected = plain(ours.T, ours.T)
+    f(ours.T, ours.T, out=ours)
+    np.testing.assert_array_equal(ours, expected)
+
+
 def test_result_lies_in_memory_as_the_inputs_do() -> None:
     x = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     for _ in range(2):

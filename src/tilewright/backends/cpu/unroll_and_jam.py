@@ -82,9 +82,7 @@ class _Unrolled:
         with b.into(Block()):
             results = self._straight() if self.straight else self._loop()
             built = b.block
-        for op in built:
-            op.unlink()
-            loop.block.insert(op, loop)
+        loop.block.splice(built, loop)
         for old, new in zip(loop.results, results, strict=True):
             old.replace_by(new)
         loop.erase()

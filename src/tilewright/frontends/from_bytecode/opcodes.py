@@ -72,7 +72,7 @@ def instructions_of(code: CodeType) -> list[BytecodeInstruction]:
         if found.opname == "KW_NAMES":
             keywords = found.argval if isinstance(found.argval, tuple) else code.co_consts[found.arg or 0]
             continue
-        positions = Positions(*(found.positions or (None,) * 4))
+        positions = Positions(*(found.positions or dis.Positions()))
         target = found.argval if found.opcode in _JUMPS else -1
         for op, arg in _translated(found):
             if op == "call":
