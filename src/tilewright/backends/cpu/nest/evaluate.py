@@ -179,7 +179,10 @@ def _read(c: Context, op: Read, index: Index) -> Lane:
 
 
 def _redirect(c: Context, op: Redirect, index: Index) -> Address:
-    """The place in the buffer, which is dense, where the condition holds, else the other; both are lines."""
+    """The place in the buffer, which is dense, where the condition holds, else the other.
+
+    The offsets are a line, unless those of the other place may wrap: then there is one for each lane.
+    """
     here, condition = evaluate(c, op.pointer, index), c.value(uniform(evaluate(c, op.condition, ())).value, i1)
     buffer, there = buffer_address(c, c.buffer(op.buffer), tile_of(op.buffer.type), index)
     here = affine_address(Address(here, ZERO) if isinstance(here, Uniform) else here)
@@ -191,6 +194,11 @@ def _redirect(c: Context, op: Redirect, index: Index) -> Address:
 
     own = pointer(here.base)
     base = Uniform(c.emit(level, "arith.select", own.type, condition, pointer(buffer), own), level)
+    if not isinstance(here.offset, (Affine, Uniform)):
+        lanes = c.as_vector(there, i64), c.as_vector(here.offset, i64)
+        deepest = max(level, *(lane.level for lane in lanes))
+        on = c.as_vector(Uniform(condition, level), i1).value
+        return Address(base, Vector(c.select(on, lanes[0].value, lanes[1].value, c.wide(i64), deepest), deepest))
     (start, step), (own_start, own_step) = _line(there), _line(here.offset)
     first, stride = choose(start, own_start), choose(step, own_step)
     are_numbers = isinstance(there, Uniform) and isinstance(here.offset, Uniform)
