@@ -39,12 +39,14 @@ from tilewright.compat.torch_inductor import (
 )
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import (
+    BLOCKS,
     GRAPH,
     LOOPS,
     NODES,
     TILED,
     has_fixed_sizes,
     keep_upsampling,
+    match_once,
     order_symbols,
     tile_long_rows,
     weigh_weights,
@@ -100,6 +102,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),
+    (BLOCKS, match_once),
     (NODES, order_symbols),
 )
 """The changes of modules of torch, which wait for these."""

@@ -9,6 +9,7 @@ import pytest
 from tilewright.compat import aot_inductor
 from tilewright.compat.torch_inductor import PUT, SCATTER, fuse_untimed, left_to_torch, own_sums
 from tilewright.compat.torch_launches import launch_directly
+from tilewright.compat.torch_layouts import match_once
 
 
 @pytest.fixture
@@ -59,6 +60,34 @@ def test_stores_that_are_written_otherwise_keep_their_scope() -> None:
     kernel = Kernel()
     kernel.store("sums", 0, "x", "atomic_add")
     assert kernel.stores._lines == ["tl.atomic_add(sums, x, sem='relaxed')"]
+
+
+def test_an_index_is_taken_apart_once_per_graph() -> None:
+    """Callers may change the lists that they get, and another graph, which knows other sizes, is asked anew."""
+    asked: list[tuple[object, ...]] = []
+
+    class BlockPatternMatcher:
+        @classmethod
+        def match_mod_div_block_expr(cls, *what: object) -> tuple[list[object], ...] | None:
+            asked.append(what)
+            return None if what[0] == "none" else ([*what], [cls])
+
+    class Graph:
+        """A graph that knows its sizes."""
+
+    first, second = Graph(), Graph()
+    blocks = SimpleNamespace(BlockPatternMatcher=BlockPatternMatcher, V=SimpleNamespace(graph=first))
+    match_once(blocks)
+    match = BlockPatternMatcher.match_mod_div_block_expr
+    index, none = ("index", "x", 8, 2), ("none", "x", 8, 2)
+    for graph in (first, first, second):
+        blocks.V.graph = graph
+        dims, owner = match(*index) or ([], [])
+        assert (dims, owner) == ([*index], [BlockPatternMatcher])
+        dims.clear()
+        assert match(*none) is None
+    assert asked == [index, none, index, none]
+    assert match("index", "x", 8, 3) == (["index", "x", 8, 3], [BlockPatternMatcher])
 
 
 def test_launchers_with_other_names_are_torchs_own() -> None:

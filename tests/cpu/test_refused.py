@@ -87,6 +87,7 @@ NOT_LOWERED_DIALECTS = {
     "ttng": "what NVIDIA's GPUs have: the CPU pipeline lowers TTIR",
     "amdg": "what AMD's GPUs have: nothing makes it",
     "amdgpu": "what AMD's GPUs have: nothing makes it",
+    "nvws": "groups of warps of NVIDIA's GPUs: the CPU pipeline lowers TTIR",
     "tti": "Triton's sanitizers: nothing makes it",
     "llvm": "nothing makes it",
 }

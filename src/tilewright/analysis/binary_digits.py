@@ -106,10 +106,10 @@ class BinaryDigits:
             return _trailing_zeros(number) if isinstance(number, int) and number else 0
         if op is None or not (isinstance(op, (Bitwise, Select, Indexing)) or op.name == "arith.shli"):
             return 0
-        operands = op.operands[isinstance(op, Select) :]
         if op.name == "arith.shli":
-            return min(value.type.bits, self._zeros_of(operands[0], depth) + _distance(operands[1]))
-        zeros = [self._zeros_of(operand, depth) for operand in operands]
+            shifted, distance = op.operands
+            return min(value.type.bits, self._zeros_of(shifted, depth) + _distance(distance))
+        zeros = [self._zeros_of(operand, depth) for operand in op.operands[isinstance(op, Select) :]]
         return max(zeros) if op.name == "arith.andi" else min(zeros, default=0)
 
 

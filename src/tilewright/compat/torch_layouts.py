@@ -23,8 +23,10 @@ from contextvars import ContextVar
 from functools import reduce, wraps
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 GRAPH, LOOPS, NODES = "torch._inductor.graph", "torch._inductor.codegen.simd", "torch._inductor.ir"
+BLOCKS = "torch._inductor.codegen.block_analysis"
 TILED = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3, "triton.tile_reductions": True}
 """Settings of Inductor."""
 
@@ -52,6 +54,26 @@ def tile_long_rows(loops: Any) -> None:
 
     loops.SIMDScheduling.get_nd_tilings = classmethod(get_nd_tilings)
     _merge_reduced(loops.SIMDScheduling)
+
+
+def match_once(blocks: Any) -> None:
+    """Let the module `BLOCKS` take an index apart once per graph.
+
+    Inductor asks for the axes of all pairs of kernels that it might fuse, each time for every index of both: half of
+    the time in which it compiles a bicubic upsampling and its gradient.
+    """
+    original = blocks.BlockPatternMatcher.match_mod_div_block_expr.__func__
+    answers: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
+
+    def match_mod_div_block_expr(cls: Any, index: Any, index_var: Any, numel: Any, num_dims: int) -> Any:
+        known = answers.setdefault(blocks.V.graph, {})
+        key = (index, index_var, numel, num_dims)
+        if key not in known:
+            known[key] = original(cls, *key)
+        answer = known[key]
+        return answer if answer is None else tuple(map(list, answer))
+
+    blocks.BlockPatternMatcher.match_mod_div_block_expr = classmethod(match_mod_div_block_expr)
 
 
 def _merge_reduced(scheduling: Any) -> None:

@@ -55,8 +55,8 @@ def _lower(group: WarpGroup) -> None:
     partitions = [Region([captures.body(*each)]) for each in zip(further, used, strict=True)]
     handed = list(captures.handed.values())
     holder.append(Op.create("ttg.warp_specialize.partitions", handed, (), {}, partitions, location=group.location))
-    attributes = {name: value for name, value in group.attributes.items() if name != "numWarps"}
-    attributes["partitionNumWarps"] = DenseArray(i32, group.warps[first:])
+    kept = {name: value for name, value in group.attributes.items() if name != "numWarps"}
+    attributes = {**kept, "partitionNumWarps": DenseArray(i32, group.warps[first:])}
     types = [result.type for result in group.results]
     made = OpBuilder(group).op("ttg.warp_specialize", (), types, attributes, [Region([default]), Region([holder])])
     group.replace(made.results)
