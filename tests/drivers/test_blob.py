@@ -179,8 +179,56 @@ def test_scalars_of_bfloat_may_wait_in_a_register() -> None:
     assert struct.unpack("<HHf", memory.raw) == (0xC12F, 0xC12F, -10.9375)
 
 
+ROUNDED = """
+define i64 @rounded(i64 %bits) {
+  %word = trunc i64 %bits to i32
+  %x = bitcast i32 %word to float
+  %y = fptrunc float %x to bfloat
+  %z = bitcast bfloat %y to i16
+  %w = zext i16 %z to i64
+  ret i64 %w
+}
+"""
+
+
+@X86_ONLY
+@pytest.mark.parametrize(
+    ("bits", "rounded"),
+    [
+        (0x3F807FFF, 0x3F80),
+        (0x3F808000, 0x3F80),
+        (0x3F808001, 0x3F81),
+        (0x3F818000, 0x3F82),
+        (0xBF818000, 0xBF82),
+        (0x00000001, 0x0000),
+        (0x00018000, 0x0002),
+        (0x80010000, 0x8001),
+        (0x7F7FFFFF, 0x7F80),
+        (0xFF800000, 0xFF80),
+        (0x7F800001, 0x7FC0),
+        (0xFFFFFFFF, 0xFFFF),
+        (0x7F810000, 0x7F81),
+    ],
+)
+def test_the_routine_rounds_floats_to_bfloat(bits: int, rounded: int) -> None:
+    target = host_target("x86-64-v2")
+    data = compile_object(ROUNDED, target)
+    assert b"__truncsfbf2" in data
+    assert called(link(data), "rounded", bits) == rounded
+
+
+X86_ROUND = """
+movd %xmm0, %eax\ntest %ax, %ax\nje 2f\nucomiss %xmm0, %xmm0\njp 1f
+mov %eax, %ecx\nshr $16, %ecx\nand $1, %ecx\nlea 0x7fff(%rax,%rcx), %eax\njmp 2f
+1: or $0x400000, %eax\n2: shr $16, %eax\nmovd %eax, %xmm0\nret
+"""
+ARM_ROUND = """
+fmov w0, s0\ntst w0, #0xffff\nb.eq 2f\nfcmp s0, s0\nb.vs 1f
+ubfx w1, w0, #16, #1\nadd w0, w0, w1\nmov w1, #0x7fff\nadd w0, w0, w1\nb 2f
+1: orr w0, w0, #0x400000\n2: lsr w0, w0, #16\nfmov s0, w0\nret
+"""
 ARM_ROUTINES = {
-    "__truncsfbf2": "ushr v0.4s, v0.4s, #16\nret",
+    "__truncsfbf2": ARM_ROUND,
     "memcpy": "mov x3, x0\ncbz x2, 2f\n1: ldrb w4, [x1], #1\nstrb w4, [x3], #1\nsubs x2, x2, #1\nb.ne 1b\n2: ret",
     "memset": "mov x3, x0\ncbz x2, 2f\n1: strb w1, [x3], #1\nsubs x2, x2, #1\nb.ne 1b\n2: ret",
 }
@@ -193,6 +241,14 @@ def test_aarch64_routines_are_what_the_assembler_makes(name: str) -> None:
     data = subprocess.run(command, input=ARM_ROUTINES[name].encode(), capture_output=True, check=True).stdout
 
     assert read_object(data).sections[0].content == ROUTINES["aarch64"][name]
+
+
+@pytest.mark.needs_llvm_mc
+def test_the_x86_routine_that_rounds_is_what_the_assembler_makes() -> None:
+    command = ["llvm-mc", "-triple=x86_64-linux-gnu", "-filetype=obj"]
+    data = subprocess.run(command, input=X86_ROUND.encode(), capture_output=True, check=True).stdout
+
+    assert read_object(data).sections[0].content == ROUTINES["x86-64"]["__truncsfbf2"]
 
 
 @X86_ONLY

@@ -1,7 +1,7 @@
 """The routines that LLVM's code calls by itself, and a clock: a few instructions each, by the name of the machine.
 
-`__truncsfbf2`: LLVM keeps a bfloat that several blocks use as a float where the machine has no such type, so what comes
-here has no bits to round.
+`__truncsfbf2`: LLVM keeps a bfloat that several blocks use as a float where the machine has no such type: the upper
+half comes back as it was. Any other float is rounded to nearest even, and a NaN stays one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from tilewright.runtime.drivers.cpu.loader import machine_of
 
 _LINUX_X86 = {
-    "__truncsfbf2": "660f72d010 c3",  # psrld xmm0, 16
+    "__truncsfbf2": "660f7ec0 6685c0 741b 0f2ec0 7a11 89c1 c1e910 83e101 8d8408ff7f0000 eb05 0d00004000"
+    " c1e810 660f6ec0 c3",
     "clock_gettime": "b8e4000000 0f05 c3",  # system call 228
     "memcpy": "4889f8 4889d1 f3a4 c3",  # rep movsb
     "memset": "4989f8 89f0 4889d1 f3aa 4c89c0 c3",  # rep stosb
@@ -32,7 +33,8 @@ _WINDOWS_X86 = {
     "memset": "4989f9 4989ca 4889cf 89d0 4c89c1 f3aa 4c89cf 4c89d0 c3",  # rep stosb
 }
 _ARM = {
-    "__truncsfbf2": "0004306f c0035fd6",  # ushr v0.4s, v0.4s, 16
+    "__truncsfbf2": "0000261e 1f3c0072 20010054 0020201e c6000054 01401053 0000010b e1ff8f52 0000010b 02000014 00000a32"
+    " 007c1053 0000271e c0035fd6",
     "memcpy": "e30300aa a20000b4 24144038 64140038 420400f1 a1ffff54 c0035fd6",  # byte by byte
     "memset": "e30300aa 820000b4 61140038 420400f1 c1ffff54 c0035fd6",
 }
