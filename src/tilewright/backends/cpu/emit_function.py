@@ -118,7 +118,8 @@ class FunctionEmitter(LoopEmitter):
         with w.function(name, [*CONTEXT, *given], result=result, internal=True):
             w.describe(self.function, name)
             self.program = {axis: f"%{axis}" for axis in _AXES}
-            self.names.update((v, received(w, name, v.type)) for v, (_, name) in zip(body.args, given, strict=True))
+            for v, (_, name) in zip(body.args, given, strict=True):
+                self.bind(v, received(w, name, v.type))
             self._buffers()
             self._grid()
             if self.function.symbol in self.shared.leaving:
@@ -144,7 +145,7 @@ class FunctionEmitter(LoopEmitter):
     def _arguments(self) -> None:
         for number, argument in enumerate(self.function.body.args):
             slot = self.w.offset("%launch", "i8", ARGUMENTS_AT + 8 * number)
-            self.names[argument] = self._argument(slot, argument.type)
+            self.bind(argument, self._argument(slot, argument.type))
 
     def _argument(self, slot: str, type: Type) -> str:
         element = element_of(type)
@@ -285,10 +286,11 @@ class FunctionEmitter(LoopEmitter):
         carried = [w.fresh("c") for _ in inits]
         self._enter(before.args, carried)
         turns.next([self.program.get(axis, "0") for axis in _AXES])
-        condition, *passed = (self.names[v] for v in self.run(before))
-        w.do(f"br i1 {condition}, label %{inside}, label %{behind}")
+        condition, *values = self.run(before)
+        passed = [self._leaving(v) for v in values]
+        w.do(f"br i1 {self.names[condition]}, label %{inside}, label %{behind}")
         w.start_block(inside)
-        self.names.update(zip(after.args, passed, strict=True))
+        self._enter(after.args, passed)
         following = [self._leaving(v) for v in self.run(after)]
         latch = w.leave_to(head, flags=w.stays_in_loop() if "tt.disable_licm" in op.attributes else "")
         phis.parts += [
@@ -297,7 +299,7 @@ class FunctionEmitter(LoopEmitter):
         ]
         phis.parts += turns.phis(entered, latch)
         w.start_block(behind)
-        self.names.update(zip(op.results, passed, strict=True))
+        self._enter(op.results, passed)
 
     def _turns(self, op: While) -> Turns:
         """The turns of a `while` loop, in which programs look whether their launch is still wanted."""
@@ -313,7 +315,9 @@ class FunctionEmitter(LoopEmitter):
         callee = op.callee
         operands = [self.names[v] for v in op.arguments]
         program = [self.program[axis] for axis in _AXES]
-        self.names.update(zip(op.results, call(self.w, op, self.shared.names[callee], program, operands), strict=True))
+        results = call(self.w, op, self.shared.names[callee], program, operands)
+        for result, name in zip(op.results, results, strict=True):
+            self.bind(result, name)
         if callee in self.shared.leaving:
             assert self.control is not None, "the caller of a function that may be left may be left"
             self.control.leave_when_stopped()

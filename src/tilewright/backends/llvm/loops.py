@@ -41,6 +41,7 @@ from tilewright.backends.llvm.spelling import (
     element_of,
     in_registers,
     iota,
+    is_kept,
     llvm_type,
     moved_type,
     vector,
@@ -128,6 +129,7 @@ class LoopEmitter:
     def bind(self, value: Value, name: str) -> None:
         """Say what the LLVM value of `value` is."""
         self.names[value] = name
+        self._keep(value)
 
     def placeless(self, value: Value) -> str:
         """The text of an op that needs no line where it stands: it is written where it is first used."""
@@ -150,13 +152,12 @@ class LoopEmitter:
             else:
                 self._described(debug, op, emit)
             for result in op.results:
-                if whole_type(result.type) != llvm_type(result.type):
-                    self._keep(result)
+                self._keep(result)
         return []
 
     def _keep(self, value: Value) -> None:
-        """Let all users of `value`, which may be in other blocks, find it as integers."""
-        name = self.names.pop(value, None)
+        """Let all users of `value`, which may be in other blocks, find it as integers if `is_kept` says so."""
+        name = self.names.pop(value, None) if is_kept(value.type) else None
         if name is not None:
             self.kept[value] = self.w.convert("bitcast", name, llvm_type(value.type), moved_type(value.type))
 
@@ -413,10 +414,10 @@ class LoopEmitter:
         phis, names = w.open_section(), [w.fresh("c") for _ in types]
         self._enter(op.before.args, names)
         condition, *values = self.run(op.before)
-        passed = [self.names[value] for value in values]
+        passed = [self._leaving(value) for value in values]
         w.do(f"br i1 {self.names[condition]}, label %{body}, label %{end}")
         w.start_block(body)
-        self.names.update(zip(op.after.args, passed, strict=True))
+        self._enter(op.after.args, passed)
         following = [self._leaving(value) for value in self.run(op.after)]
         latch = w.leave_to(head)
         phis.parts += [
@@ -424,7 +425,7 @@ class LoopEmitter:
             for name, type, first, next in zip(names, types, initial, following, strict=True)
         ]
         w.start_block(end)
-        self.names.update(zip(op.results, passed, strict=True))
+        self._enter(op.results, passed)
 
     def _leaving(self, value: Value) -> str:
         """A value as it goes to another block."""
@@ -436,7 +437,7 @@ class LoopEmitter:
     def _enter(self, values: Sequence[Value], names: Sequence[str]) -> None:
         """Bind values to what came from other blocks."""
         for value, name in zip(values, names, strict=True):
-            if whole_type(value.type) != llvm_type(value.type):
+            if is_kept(value.type):
                 self.kept[value] = name
             else:
                 self.names[value] = self.w.convert("bitcast", name, moved_type(value.type), llvm_type(value.type))

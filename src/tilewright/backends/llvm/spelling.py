@@ -74,6 +74,16 @@ def comes_apart(element: str, lanes: int) -> bool:
 
 
 @cache
+def is_kept(type: Type) -> bool:
+    """Whether values of a type go to other blocks as integers.
+
+    LLVM makes a float of a bfloat that another block uses. Where the machine has an instruction for the way back, that
+    takes subnormals for 0.
+    """
+    return element_of(type) == "bfloat"
+
+
+@cache
 def whole_type(type: Type) -> str:
     """The LLVM type of a value that stays whole where it only moves."""
     return moved_type(type) if comes_apart(element_of(type), lanes_of(type)) else llvm_type(type)
