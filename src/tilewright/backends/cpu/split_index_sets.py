@@ -42,15 +42,15 @@ def _chooses_array(op: Select) -> bool:
     """Whether either side of the selection is computed from a load under its own half of the condition."""
     if not is_tile(op.condition):
         return False
+    condition = ordering_of(op)
     sides = ((op.chosen, True), (op.other, False))
-    return any(all(_loads_where(v, part, holds) for v, holds in sides) for part in conditions_of(op))
+    return condition is not None and all(_loads_where(value, condition, holds) for value, holds in sides)
 
 
-def conditions_of(op: Select) -> list[CompareIntegers]:
-    """The ordering of integers that the selection is by, alone; none where it is by something else."""
-    (part, *others) = (part.op for part in conjuncts(op.condition))
-    is_ordering = not others and isinstance(part, CompareIntegers) and part.predicate in MIRRORED
-    return [part] if is_ordering and isinstance(part, CompareIntegers) else []
+def ordering_of(op: Select) -> CompareIntegers | None:
+    """The ordering of integers that the selection is by, alone; None where it is by something else."""
+    part, *others = (part.op for part in conjuncts(op.condition))
+    return part if isinstance(part, CompareIntegers) and not others and part.predicate in MIRRORED else None
 
 
 def _loads_where(value: Value, condition: CompareIntegers, holds: bool) -> bool:

@@ -109,7 +109,7 @@ class Context:
         active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
         reduced: results of the reductions that are finished.
-        certain: what the bounds of the loop over rows tell of the row at hand.
+        certain: what the bounds of the loop over rows tell of the row at hand, and a split piece of its side.
     """
 
     def __init__(self, builder: LoopBuilder, scalar: Callable[[Value], Scalar], depth: int) -> None:

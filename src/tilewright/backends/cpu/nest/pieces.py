@@ -22,7 +22,7 @@ from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.integers import new_period
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar, Uniform
 from tilewright.backends.cpu.nest.versions import asked_by, rely
-from tilewright.backends.cpu.split_index_sets import conditions_of, truths_of
+from tilewright.backends.cpu.split_index_sets import ordering_of, truths_of
 from tilewright.dialects import tt_shape
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Assume
@@ -210,14 +210,14 @@ def _lower_chunks(c: Context, low: Value, high: Value, act: Callable[[], None]) 
 def _splits(c: Context, ops: Sequence[Op], outer: Index) -> Split:
     """The lane at which a piece is split, if at all, and what is known of masks on either side."""
     for op in ops:
-        for condition in conditions_of(op) if isinstance(op, Select) and SPLITS in op.attributes else ():
-            said = [(mask.results[0], says) for mask, says in truths_of(condition, ops)]
-            for mask, says in said:
-                place = _end_of(c, mask, _index_of(mask, outer))
-                if place is not None:
-                    before = {(v, _index_of(v, outer)): Uniform(int(truth == says), 0) for v, truth in said}
-                    behind = {(v, _index_of(v, outer)): Uniform(int(truth != says), 0) for v, truth in said}
-                    return Split(place, (before, behind))
+        condition = ordering_of(op) if isinstance(op, Select) and SPLITS in op.attributes else None
+        said = [(mask.results[0], says) for mask, says in truths_of(condition, ops)] if condition is not None else []
+        for mask, says in said:
+            place = _end_of(c, mask, _index_of(mask, outer))
+            if place is not None:
+                before = {(v, _index_of(v, outer)): Uniform(int(truth == says), 0) for v, truth in said}
+                behind = {(v, _index_of(v, outer)): Uniform(int(truth != says), 0) for v, truth in said}
+                return Split(place, (before, behind))
     return Split(None, ({}, {}))
 
 
