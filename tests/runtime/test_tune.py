@@ -144,13 +144,13 @@ class Changed(Elsewhere):
     ("pool", "message"),
     [
         (Broken, "a worker was lost .RuntimeError: no workers are left"),
-        (Silent, "a worker was lost .LostError: no worker answered for 1 s"),
+        (Silent, "a worker was lost .LostError: no worker answered for 0.2 s"),
         (Changed, "did not help with scale: the launch cannot be read: UnpicklingError"),
         (lambda: Elsewhere(lambda report: report._replace(status="not kept", why="no")), "did not help with scale: no"),
     ],
 )
 def test_workers_that_fail(pool: Callable[[], Executor], message: str) -> None:
-    knobs.tilewright.worker_seconds = 1
+    knobs.tilewright.worker_seconds = 0.2
     tuned = Tuned()
     with pytest.warns(RuntimeWarning, match=message):
         tw.tune(tuned.launches(), executor=pool())
@@ -262,7 +262,7 @@ def test_tables_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(table.startswith(b"tilewright-hmac-sha256:") for table in tables(store))
     MEASURED.clear()
     knobs.tilewright.cache_key = "another"
-    knobs.tilewright.worker_seconds = 1
+    knobs.tilewright.worker_seconds = 0.2
     with pytest.warns(RuntimeWarning, match="rank 1 did not tell what it measured of scale"):
         (rank,) = run_ranks(store, range(1), 2, monkeypatch)
     assert len(MEASURED) == 4, "nothing that another key signed is believed"
@@ -284,7 +284,7 @@ def test_garbage_in_the_store(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_rank_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    knobs.tilewright.worker_seconds = 1
+    knobs.tilewright.worker_seconds = 0.2
     (rank,) = run_ranks(Store(), range(1), 3, monkeypatch)
     assert len(MEASURED) == 4, "who never came has no share"
     assert rank.is_right()
