@@ -680,8 +680,6 @@ MASKED_SUM = """
   }
 """
 
-
-
 SUMS_OF_PAIRS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
     %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>

@@ -168,12 +168,16 @@ def warps_of(op: Op) -> int:
     inner, parent = op, op.parent
     while parent is not None:
         if isinstance(parent, WarpSpecializePartitions) and isinstance(parent.parent, WarpSpecialize):
-            index = next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)
-            return parent.parent.partition_warps[index]
+            return parent.parent.partition_warps[_number_of_region(parent, inner)]
         if isinstance(parent, WarpGroup):
-            return parent.warps[next(i for i, region in enumerate(parent.regions) if inner.block in region.blocks)]
+            return parent.warps[_number_of_region(parent, inner)]
         own = integer_in(parent, "ttg.num-warps")
         if own is not None:
             return own
         inner, parent = parent, parent.parent
     return integer_in(inner, "ttg.num-warps") or 4
+
+
+def _number_of_region(op: Op, inner: Op) -> int:
+    """The number of the region of `op` that `inner` is right in."""
+    return next(number for number, region in enumerate(op.regions) if inner.block in region.blocks)

@@ -79,7 +79,8 @@ def _without_others(w: LlvmWriter, opcode: str, pointer: str, value: str, elemen
 def _add_short(w: LlvmWriter, pointer: str, value: str, element: str) -> str:
     """An addition of floats of 16 bits, rounded once.
 
-    LLVM would call functions, those for halves are not there, or take the processor's bf16, which flushes subnormals.
+    LLVM would call functions, of which those for halves are not there, or take the processor's instruction for bf16,
+    which flushes subnormals.
     """
     format = "bf16" if element == "bfloat" else "f16"
     added = to_single(w, value, format, 1)

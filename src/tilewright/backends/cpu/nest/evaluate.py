@@ -181,7 +181,7 @@ def _read(c: Context, op: Read, index: Index) -> Lane:
 def _redirect(c: Context, op: Redirect, index: Index) -> Address:
     """The place in the buffer, which is dense, where the condition holds, else the other.
 
-    The offsets are a line, unless those of the other place may wrap: then there is one for each lane.
+    The offsets are a line, unless the other place has an offset of its own for each lane.
     """
     here, condition = evaluate(c, op.pointer, index), c.value(uniform(evaluate(c, op.condition, ())).value, i1)
     buffer, there = buffer_address(c, c.buffer(op.buffer), tile_of(op.buffer.type), index)
