@@ -95,6 +95,7 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
+        for_places: what is asked for now leads to an address or a mask of memory, whose sums are taken not to wrap.
         fast: the fast version that is being built; None while a general version is built.
         facts: the conditions that it relies on, each an i1; of lanes of a period also bounds, each an i64.
         cut: the lanes of the chunk that count, where a fast version covers few of them.
@@ -120,6 +121,7 @@ class Context:
         self.lane_level = depth
         self.depth = 0
         self.blocks: list[Block] = [builder.block]
+        self.for_places = False
         self.fast: Guarded | None = None
         self.facts: tuple[Value, ...] = ()
         self.cut: ActiveLaneBound | None = None
@@ -135,7 +137,7 @@ class Context:
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: dict[tuple[Value, int], Scalar] = {}
-        self._memos: dict[tuple[Guarded | None, int], dict[int, Memo]] = {}
+        self._memos: dict[tuple[Guarded | None, int, bool], dict[int, Memo]] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----
@@ -198,14 +200,14 @@ class Context:
         if self.certain and key in self.certain:
             return self.certain[key]
         depth = self.depth
-        for level, memo in self._memos.get((self.fast, self.lanes), {}).items():
+        for level, memo in self._memos.get((self.fast, self.lanes, self.for_places), {}).items():
             if level <= depth and (found := memo.get(key)) is not None:
                 return found
         return None
 
     def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
         level = min(level_of(lane), self.depth)
-        self._memos.setdefault((self.fast, self.lanes), {}).setdefault(level, {})[key] = lane
+        self._memos.setdefault((self.fast, self.lanes, self.for_places), {}).setdefault(level, {})[key] = lane
 
     def begin(self, version: Guarded) -> None:
         """Build a version, about which nothing is known yet."""

@@ -7,8 +7,9 @@ from functools import reduce
 
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar
+from tilewright.backends.cpu.nest.loads import only_masks_memory
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import ALL_PHASES, Clip, Read, Write
 from tilewright.dialects.tt_memory import Load
@@ -47,7 +48,7 @@ def parts_of_rows(c: Context, nest: Nest, end: Scalar) -> list[tuple[Scalar, Sca
     whole: list[tuple[Scalar, Scalar, list[Value]]] = [(0, end, [])]
     masks = _masks_of_rows(c, nest) if isinstance(end, int) and end > 1 else []
     lanes, c.extent = c.extent, end if isinstance(end, int) else 1
-    bounds = {mask: evaluate(c, mask, (LANE, ZERO)) for mask in masks}
+    bounds = {mask: evaluate_place(c, mask, (LANE, ZERO)) for mask in masks}
     c.extent = lanes
     on = [mask for mask, bound in bounds.items() if isinstance(bound, ActiveLaneBound) and bound.level == 0]
     if not on:
@@ -149,7 +150,8 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
         return []
     bounds = dict[Lane | None, None]()
     for clip in clips:
-        bounds[evaluate(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
+        ask = evaluate_place if only_masks_memory(clip.mask) else evaluate
+        bounds[ask(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
     for number in (c.seen.get((buffer, index.index(LANE)), extent) for buffer in filled):
         bounds[None if number == extent else ActiveLaneBound(number, 0)] = None
     known = [bound for bound in bounds if isinstance(bound, ActiveLaneBound)]

@@ -1,7 +1,8 @@
 """The lanes of a tile value at an index: the one place where tile ops become vector instructions.
 
 `evaluate(c, value, index)` asks for the elements of `value` at `index`, one entry per axis of its tile. Ops that only
-move elements pass the question on with another index; the others compute.
+move elements pass the question on with another index; the others compute. `evaluate_place` asks for those of an offset
+or a mask of memory, whose sums are taken not to wrap: base + lane < n is lane < n - base there, and nowhere else.
 """
 
 from __future__ import annotations
@@ -34,15 +35,38 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import buffer_address, load, masks_memory, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
-from tilewright.dialects.arith import Constant, ModularArithmetic, Select
+from tilewright.dialects.arith import (
+    Bitwise,
+    CompareIntegers,
+    Constant,
+    Division,
+    IntegerCast,
+    ModularArithmetic,
+    Select,
+)
 from tilewright.dialects.cpu import Accumulate, Nest, Read, Redirect, Within, tile_of
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
-from tilewright.dialects.tt_shape import Split
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Split, Trans
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, defining, tile_type
 from tilewright.ir.types import IntType, PointerType, TensorType, Type, f32, i1, i64
 from tilewright.support.diagnostics import InternalError
+
+_OF_PLACES = (
+    Bitwise,
+    Broadcast,
+    CompareIntegers,
+    Division,
+    ExpandDims,
+    IntegerCast,
+    MakeRange,
+    ModularArithmetic,
+    Splat,
+    Trans,
+)
+"""What an offset or a mask of memory is computed with; the operands of other ops are data."""
 
 ROUNDED: dict[str, Attribute] = {"fastmath": Keyword("none")}
 """The attributes of a product that is rounded before anything is added to it."""
@@ -52,11 +76,25 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     """The lanes of `value` at `index`; ops are built where they are needed, and only once."""
     if value in c.reduced:
         return c.reduced[value]
+    if c.for_places and not isinstance(value.op, _OF_PLACES):
+        return _ask(c, value, index, for_places=False)
     key = (value, index)
     lane = c.known(key)
     if lane is None:
         lane = _compute(c, value, index)
         c.remember(key, lane)
+    return lane
+
+
+def evaluate_place(c: Context, value: Value, index: Index) -> Lane:
+    """The lanes of an offset, or of a mask of memory: its sums, and those that it compares, are taken not to wrap."""
+    return _ask(c, value, index, for_places=True)
+
+
+def _ask(c: Context, value: Value, index: Index, *, for_places: bool) -> Lane:
+    outer, c.for_places = c.for_places, for_places
+    lane = evaluate(c, value, index)
+    c.for_places = outer
     return lane
 
 
@@ -146,7 +184,7 @@ def _constant(c: Context, op: Constant, index: Index) -> Lane:
 
 
 def _load(c: Context, op: Load, index: Index) -> Lane:
-    return load(c, op, [evaluate(c, v, index) for v in op.operands])
+    return load(c, op, [(evaluate_place if v is op.mask else evaluate)(c, v, index) for v in op.operands])
 
 
 def _select(c: Context, op: Select, index: Index) -> Lane:
@@ -157,7 +195,7 @@ def _select(c: Context, op: Select, index: Index) -> Lane:
         if known is not None:
             return evaluate(c, op.chosen if known else op.other, index)
     is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
-    if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
+    if is_mask and needed_mask(c, evaluate_place(c, condition, index)) is None:
         return evaluate(c, op.chosen, index)
     return _elementwise(c, op, index)
 
@@ -224,7 +262,7 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
         fixed = max(start.level, number.level)
         first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
-    offset = evaluate(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
+    offset = evaluate_place(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
     if isinstance(offset, (Affine, ModuloRange)) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
@@ -248,7 +286,7 @@ def _number_and_lanes(c: Context, offset: Value, index: Index) -> tuple[Uniform,
         return None
     if is_affine(offset) or not extends_as_one(offset):
         return None
-    lanes = [evaluate(c, part, index) for part in sum_of_both.operands]
+    lanes = [evaluate_place(c, part, index) for part in sum_of_both.operands]
     for number, other in (lanes, lanes[::-1]):
         if isinstance(number, Uniform) and isinstance(other, Vector):
             return number, other

@@ -6,7 +6,7 @@ base + lane < n  = lane < n - base            a remainder of a range that does n
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
+from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform, never_wraps
 from tilewright.backends.cpu.nest.context import Context, Period
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
@@ -162,9 +162,15 @@ def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     if not isinstance(lane, (Affine, ModuloRange)) or i1 in (source, target):
         return None
     signed = op.name not in ("arith.extui", "arith.index_castui")
-    if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
+    extends = extends_as_one(op.operand, signed=signed) and (c.for_places or _extends_exactly(op.operand))
+    if source.bits < target.bits and not extends:
         return None
     return widened(c, lane, source, target)
+
+
+def _extends_exactly(value: Value) -> bool:
+    """Whether widening a line makes the line of the widened integers, also where these are data."""
+    return value.type.scalar.bits >= 64 or is_uniform(value) or never_wraps(value)
 
 
 def widened(c: Context, lane: Affine | ModuloRange, source: Type, target: Type) -> Affine | ModuloRange:
@@ -194,7 +200,7 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
     if a.stride != 1 or a.local or (name[0] == "u" and not (isinstance(a.base, int) and a.base >= 0)):
         return None
     tile = next(v for v, lane in zip(op.operands, operands, strict=True) if lane is a)
-    if not compares_as_one(tile) or (name[0] == "u" and tile.type.scalar.bits == 64):
+    if not (compares_as_one if c.for_places else never_wraps)(tile) or (name[0] == "u" and tile.type.scalar.bits == 64):
         return None
     type = op.lhs.type.scalar
     level = max(a.level, b.level)

@@ -27,7 +27,9 @@ from tilewright.backends.cpu.nest.lane_values import (
     uniform,
 )
 from tilewright.dialects.arith import Division, Select
+from tilewright.dialects.cpu import Assume, Clip
 from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
 
@@ -106,6 +108,20 @@ def counting(c: Context, mask: Lane | None) -> Lane | None:
 def masks_memory(value: Value) -> bool:
     """Whether `value` is the mask of a load or a store, so that a fast version relies on it anyway."""
     return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
+
+
+def only_masks_memory(value: Value) -> bool:
+    """Whether the truth value `value` is nothing but a mask of loads and stores, or a part of such masks."""
+    stack, seen = [value], set[Value]()
+    while stack:
+        value = stack.pop()
+        for op in value.uses:
+            if isinstance(op, (Broadcast, ExpandDims)) or op.name == "arith.andi":
+                stack += {op.result} - seen
+                seen.add(op.result)
+            elif not isinstance(op, (Assume, Clip)) and not (isinstance(op, ACCESSES) and op.mask is value):
+                return False
+    return True
 
 
 def read(
