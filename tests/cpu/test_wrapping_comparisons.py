@@ -1,4 +1,4 @@
-"""A comparison is of the sums as they are, wrapped, wherever its result is more than a mask of memory."""
+"""A comparison is of sums as they are, wrapped: where its result is data, a mask of memory, or the end of a loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
@@ -80,10 +81,54 @@ def counts_on(out, bound, start, N: tl.constexpr):
     tl.store(out + i, tl.cumsum(tl.where(i + start < bound, 1, 0)))
 
 
+def masks(out, bound, start, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    inside = i + start < bound
+    tl.store(out + i, tl.load(out + i, mask=inside, other=5) + 1, mask=inside)
+
+
+def masks_by_two_conditions(out, bound, start, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(out + i, 1, mask=(i + start < bound) & (i < 2 * N) & (bound > -(2**31)))
+
+
+def masks_by_wider_numbers(out, bound, start, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(out + i, 1, mask=(i + start).to(tl.int64) < bound)
+
+
+def masks_rows(out, bound, start, N: tl.constexpr):
+    """The loop over rows ends where a mask does."""
+    i = tl.program_id(0) * (N // 16) + tl.arange(0, N // 16)
+    place = i[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(out + place, 1, mask=(i[:, None] + start < bound) & (place >= 0))
+
+
+def sums_what_is_loaded(out, bound, start, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    ones = tl.load(out + i, mask=i + start < bound, other=-1) + 1
+    tl.debug_barrier()
+    tl.store(out + i, tl.sum(ones) + i * 0)
+
+
+def fills_in_two_steps(out, bound, start, N: tl.constexpr):
+    """The second store may be of what the first one stores, so both go through buffers, with their masks."""
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    odd = tl.load(out + i) + i % 2 == 1
+    tl.store(out + i, 1, mask=(i + start < bound) & odd)
+    tl.store(out + i, 1, mask=(i + start < bound) & ~odd)
+
+
 def below(bound: int, start: int, step: int = 1, every: int = 1) -> np.ndarray:
     """Whether the sums of each program, wrapped to 32 bits, are below the bound: [program, lane]."""
     i = np.arange(PROGRAMS * TILE, dtype=np.int64) // every * every
     return ((i * step + start).astype(np.int32) < bound).reshape(PROGRAMS, TILE)
+
+
+def rows_below(bound: int, start: int) -> np.ndarray:
+    """Whether the sums of rows of 16 are below the bound."""
+    rows = np.arange(PROGRAMS * TILE, dtype=np.int64) // 16
+    return ((rows + start).astype(np.int32) < bound).reshape(PROGRAMS, TILE)
 
 
 def greatest_below(bound: int, start: int) -> np.ndarray:
@@ -103,6 +148,12 @@ EXPECTED: dict[Callable[..., Any], Callable[[int, int], np.ndarray]] = {
     sums: lambda bound, start: below(bound, start).sum(1, keepdims=True),
     maxima: greatest_below,
     counts_on: lambda bound, start: below(bound, start).cumsum(1),
+    masks: below,
+    masks_by_two_conditions: lambda bound, start: below(bound, start) & (bound > -(2**31)),
+    masks_by_wider_numbers: below,
+    masks_rows: rows_below,
+    sums_what_is_loaded: lambda bound, start: below(bound, start).sum(1, keepdims=True),
+    fills_in_two_steps: below,
 }
 """What each kernel stores, [program, lane] or [program, 1]."""
 
@@ -119,3 +170,32 @@ def test_sums_that_are_compared_wrap(function: Callable[..., Any], cpu: str) -> 
                 kernel[(PROGRAMS,)](out, bound, start, N=TILE)
                 expected = np.broadcast_to(EXPECTED[function](bound, start), out.shape)
                 np.testing.assert_array_equal(out, expected, err_msg=f"bound {bound}, start {start}")
+
+
+def masks_by_sums_of_64_bits(out, bound, start, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(out + i, tl.where(i + start < bound, 1, 2), mask=i + start <= bound)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_sums_of_64_bits_wrap(cpu: str) -> None:
+    kernel, lanes = tw.jit(masks_by_sums_of_64_bits), np.arange(TILE)
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = cpu
+        for bound in (2**40, -(2**63) + 20, 2**63 - 1):
+            for start in (2**63 - 8, -(2**63), 2**40 - 20):
+                out = np.zeros(TILE, np.int32)
+                kernel[(1,)](out, bound, start, N=TILE)
+                sums = (lanes.astype(np.uint64) + np.uint64(start % 2**64)).astype(np.int64)
+                expected = np.where(sums < bound, 1, np.where(sums == bound, 2, 0))
+                np.testing.assert_array_equal(out, expected, err_msg=f"bound {bound}, start {start}")
+
+
+def test_lanes_that_are_off_touch_no_memory() -> None:
+    """The sums of the mask may wrap, as far as the compiler knows, so its end is a guess until the kernel runs."""
+    kernel = tw.jit(masks)
+    for size in (1, 7, TILE - 1):
+        for out in between_guards(size, np.int32):
+            out[:] = 0
+            kernel[(1,)](out, -(2**31) + size, -(2**31), N=TILE)
+            assert (out == 1).all()

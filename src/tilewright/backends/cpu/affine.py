@@ -92,7 +92,7 @@ def extends_as_one(value: Value, *, signed: bool = True) -> bool:
 
 
 def compares_as_one(value: Value) -> bool:
-    """Whether the affine tile `value` may be compared by where its line crosses, in a mask: it is taken not to wrap."""
+    """Whether the affine tile `value` may be compared by where its line crosses, as long as that does not wrap."""
     interval, bits = interval_of(value), value.type.scalar.bits
     return bits >= 32 if interval is None else _fits(interval, bits)
 

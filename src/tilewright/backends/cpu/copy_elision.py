@@ -25,7 +25,7 @@ from tilewright.backends.cpu.dot_masks import common_end, source_of
 from tilewright.backends.cpu.dot_spec import batches_of, put_matmul, spec_of, stride_bytes
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of, operand_of
 from tilewright.backends.cpu.nest.context import Context, Guarded
-from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place
+from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import (
     ZERO,
     ActiveLaneBound,
@@ -304,7 +304,7 @@ class _Tile:
                 continue
             if not _is_separable(mask):
                 return None
-            on = evaluate_place(c, mask, index)
+            on = evaluate(c, mask, index)
             if depth is not None and self.end is not None and axis == self.end.axis and isinstance(on, ActiveLaneBound):
                 conditions[c.compare("sge", on.below, depth, i64, on.level)] = None
             elif self.needed is not None and axis == self.needed[0] and isinstance(on, ActiveLaneBound):
@@ -338,9 +338,9 @@ class _Tile:
         c, axis = self.c, self.end.axis
         c.extent = self.extents[axis]
         depth: Scalar = c.extent
-        lanes = [evaluate_place(c, condition, self.source.line(axis)) for condition in self.end.conditions]
-        for below in [on.below for on in lanes if isinstance(on, ActiveLaneBound)]:
-            depth = c.binary("arith.minsi", below, depth, i64, 0)
+        lanes = [evaluate(c, condition, self.source.line(axis)) for condition in self.end.conditions]
+        for end in [c.end_of(on) for on in lanes if isinstance(on, ActiveLaneBound)]:
+            depth = c.binary("arith.minsi", end, depth, i64, 0)
         if depth != c.extent:
             depth = c.binary("arith.maxsi", depth, 1, i64, 0)
         self.ends[axis] = depth

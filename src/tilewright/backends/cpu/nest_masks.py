@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tilewright.backends.cpu.costs import ACCESSES, STORES, conjuncts, is_tile, where_of
 from tilewright.backends.cpu.loop_builder import LoopBuilder, operand_of
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.evaluate import evaluate_place
+from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Uniform
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.dialects.arith import Select
@@ -61,7 +61,7 @@ def parts_of(c: Context, nest: Nest) -> list[Part] | None:
             if len(long) > 1:
                 return None
             c.extent = max(shape, default=1)
-            lane = evaluate_place(c, mask, tuple(LANE if axis in long else ZERO for axis in range(len(shape))))
+            lane = evaluate(c, mask, tuple(LANE if axis in long else ZERO for axis in range(len(shape))))
             if isinstance(lane, ActiveLaneBound) and lane.level == 0:
                 found.append(Part(op, mask, long[0], c.extent, c.value(lane.below, i64)))
             elif isinstance(lane, Uniform) and lane.level == 0:

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.loop_builder import LoopBuilder, operand_of
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.evaluate import evaluate_place
+from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound
 from tilewright.dialects.cpu import CpuDot, GuardedStore, Nest, Read, Write, tile_of
 from tilewright.dialects.tt_function import Func
@@ -196,9 +196,9 @@ def _end(c: Context, shown: Shown, buffer: Value, axis: int, written: Collection
     for condition in conjuncts(store.mask) if store.mask is not None and place is not None else ():
         if condition.type.shape != alone or not _is_fixed(condition, buffer, written):
             continue
-        on = evaluate_place(c, condition, index)
+        on = evaluate(c, condition, index)
         if isinstance(on, ActiveLaneBound) and on.level == 0:
-            ends.append(c.b.number(on.below))
+            ends.append(c.b.number(c.end_of(on)))
     return reduce(c.b.smin, ends) if ends else None
 
 

@@ -7,9 +7,8 @@ from functools import reduce
 
 from tilewright.backends.cpu.costs import conjuncts
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place
+from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar
-from tilewright.backends.cpu.nest.loads import only_masks_memory
 from tilewright.backends.cpu.reduction_splitting import Nest
 from tilewright.dialects.cpu import ALL_PHASES, Clip, Read, Write
 from tilewright.dialects.tt_memory import Load
@@ -34,7 +33,8 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
     c.extent = lanes
     if not bounds:
         return extent, []
-    on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if len(bounds) == 1 else []
+    is_known = len(bounds) == 1 and not bounds[0].parts
+    on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if is_known else []
     return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0), on
 
 
@@ -48,7 +48,7 @@ def parts_of_rows(c: Context, nest: Nest, end: Scalar) -> list[tuple[Scalar, Sca
     whole: list[tuple[Scalar, Scalar, list[Value]]] = [(0, end, [])]
     masks = _masks_of_rows(c, nest) if isinstance(end, int) and end > 1 else []
     lanes, c.extent = c.extent, end if isinstance(end, int) else 1
-    bounds = {mask: evaluate_place(c, mask, (LANE, ZERO)) for mask in masks}
+    bounds = {mask: evaluate(c, mask, (LANE, ZERO)) for mask in masks}
     c.extent = lanes
     on = [mask for mask, bound in bounds.items() if isinstance(bound, ActiveLaneBound) and bound.level == 0]
     if not on:
@@ -136,6 +136,8 @@ def _whole_steps(c: Context, number: Scalar, more: int, width: int, level: int) 
 def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], index: Index) -> list[ActiveLaneBound]:
     """The bounds of masks, and of what other nests show of buffers; none where the loop goes all the way.
 
+    All lanes from these bounds on are off.
+
     Args:
         c: the context, in front of the loop.
         nest: the nest.
@@ -150,9 +152,8 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
         return []
     bounds = dict[Lane | None, None]()
     for clip in clips:
-        ask = evaluate_place if only_masks_memory(clip.mask) else evaluate
-        bounds[ask(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
+        bounds[evaluate(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
     for number in (c.seen.get((buffer, index.index(LANE)), extent) for buffer in filled):
         bounds[None if number == extent else ActiveLaneBound(number, 0)] = None
-    known = [bound for bound in bounds if isinstance(bound, ActiveLaneBound)]
+    known = [bound._replace(below=c.end_of(bound)) for bound in bounds if isinstance(bound, ActiveLaneBound)]
     return known if len(known) == len(bounds) else []

@@ -2,7 +2,7 @@
 
 `evaluate(c, value, index)` asks for the elements of `value` at `index`, one entry per axis of its tile. Ops that only
 move elements pass the question on with another index; the others compute. `evaluate_place` asks for those of an offset
-or a mask of memory, whose sums are taken not to wrap: base + lane < n is lane < n - base there, and nowhere else.
+that is added to a pointer, whose sums are taken not to wrap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.dialects.arith import (
     Bitwise,
-    CompareIntegers,
     Constant,
     Division,
     IntegerCast,
@@ -57,7 +56,6 @@ from tilewright.support.diagnostics import InternalError
 _OF_PLACES = (
     Bitwise,
     Broadcast,
-    CompareIntegers,
     Division,
     ExpandDims,
     IntegerCast,
@@ -66,7 +64,7 @@ _OF_PLACES = (
     Splat,
     Trans,
 )
-"""What an offset or a mask of memory is computed with; the operands of other ops are data."""
+"""What an offset is computed with; the operands of other ops are data."""
 
 ROUNDED: dict[str, Attribute] = {"fastmath": Keyword("none")}
 """The attributes of a product that is rounded before anything is added to it."""
@@ -87,7 +85,7 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
 
 
 def evaluate_place(c: Context, value: Value, index: Index) -> Lane:
-    """The lanes of an offset, or of a mask of memory: its sums, and those that it compares, are taken not to wrap."""
+    """The lanes of an offset that is added to a pointer: its sums are taken not to wrap where they are extended."""
     return _ask(c, value, index, for_places=True)
 
 
@@ -184,7 +182,7 @@ def _constant(c: Context, op: Constant, index: Index) -> Lane:
 
 
 def _load(c: Context, op: Load, index: Index) -> Lane:
-    return load(c, op, [(evaluate_place if v is op.mask else evaluate)(c, v, index) for v in op.operands])
+    return load(c, op, [evaluate(c, v, index) for v in op.operands])
 
 
 def _select(c: Context, op: Select, index: Index) -> Lane:
@@ -195,13 +193,17 @@ def _select(c: Context, op: Select, index: Index) -> Lane:
         if known is not None:
             return evaluate(c, op.chosen if known else op.other, index)
     is_mask = c.fast and isinstance(condition.type, TensorType) and masks_memory(condition)
-    if is_mask and needed_mask(c, evaluate_place(c, condition, index)) is None:
+    if is_mask and needed_mask(c, evaluate(c, condition, index)) is None:
         return evaluate(c, op.chosen, index)
     return _elementwise(c, op, index)
 
 
 def _and(c: Context, op: Op, index: Index) -> Lane:
-    """A conjunction; for the lanes of one side of a split row, some of its parts are known."""
+    """A conjunction; in the fast version, and for the lanes of one side of a split row, some of its parts are known."""
+    if c.fast and c.facts and op.result.type.scalar is i1 and is_tile(op.result):
+        needed = [v for v in op.operands if needed_mask(c, evaluate(c, v, index)) is not None]
+        if len(needed) < 2:
+            return evaluate(c, needed[0], index) if needed else Uniform(1, 0)
     if c.fast and c.fast.side and op.result.type.scalar is i1:
         lanes = [evaluate(c, v, index if is_tile(v) else ()) for v in op.operands]
         known = [known_truth(lane) for lane in lanes]

@@ -27,9 +27,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     uniform,
 )
 from tilewright.dialects.arith import Division, Select
-from tilewright.dialects.cpu import Assume, Clip
 from tilewright.dialects.tt_memory import Load
-from tilewright.dialects.tt_shape import Broadcast, ExpandDims
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
 
@@ -108,20 +106,6 @@ def counting(c: Context, mask: Lane | None) -> Lane | None:
 def masks_memory(value: Value) -> bool:
     """Whether `value` is the mask of a load or a store, so that a fast version relies on it anyway."""
     return any(isinstance(op, ACCESSES) and op.mask is value for op in value.uses)
-
-
-def only_masks_memory(value: Value) -> bool:
-    """Whether the truth value `value` is nothing but a mask of loads and stores, or a part of such masks."""
-    stack, seen = [value], set[Value]()
-    while stack:
-        value = stack.pop()
-        for op in value.uses:
-            if isinstance(op, (Broadcast, ExpandDims)) or op.name == "arith.andi":
-                stack += {op.result} - seen
-                seen.add(op.result)
-            elif not isinstance(op, (Assume, Clip)) and not (isinstance(op, ACCESSES) and op.mask is value):
-                return False
-    return True
 
 
 def read(
@@ -280,9 +264,9 @@ def reachable(c: Context, place: Uniform, mask: Lane | None, *, is_written: bool
     A masked access of a vector to a page that is not there does nothing, but it takes hundreds of cycles.
     """
     address = pointer(place)
-    if c.lanes == 1 or not isinstance(mask, ActiveLaneBound) or mask.below == c.active_lane_bound:
+    if c.lanes == 1 or not isinstance(mask, ActiveLaneBound) or (end := c.end_of(mask)) == c.active_lane_bound:
         return address
-    some = c.compare("sgt", mask.below, c.position, i64, max(mask.level, c.lane_level))
+    some = c.compare("sgt", end, c.position, i64, max(mask.level, c.lane_level))
     level = max(mask.level, c.lane_level, place.level)
     return c.emit(level, "arith.select", address.type, some, address, c.waste(address.type, is_written=is_written))
 

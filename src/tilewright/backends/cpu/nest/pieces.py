@@ -231,7 +231,9 @@ def _end_of(c: Context, mask: Value, index: Index) -> Value | None:
         for left in reversed(list(c.b.block)):
             left.erase()
     c.forget(c.depth)
-    return c.value(lane.below, i64) if isinstance(lane, ActiveLaneBound) and lane.level < c.depth else None
+    if not isinstance(lane, ActiveLaneBound) or lane.parts or lane.level >= c.depth:
+        return None
+    return c.value(lane.below, i64)
 
 
 def _index_of(mask: Value, outer: Index) -> Index:

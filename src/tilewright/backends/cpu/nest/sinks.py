@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place
+from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
 from tilewright.backends.cpu.nest.loads import buffer_address, goes_in_runs
 from tilewright.backends.cpu.nest.stores import write
@@ -45,7 +45,7 @@ def _write(c: Context, sink: Write, index: Index) -> Act:
 def _store(c: Context, sink: Store, index: Index) -> Act:
     address = evaluate(c, sink.pointer, index)
     lane = evaluate(c, sink.value, index)
-    mask = None if sink.mask is None else evaluate_place(c, sink.mask, index)
+    mask = None if sink.mask is None else evaluate(c, sink.mask, index)
     return write(c, address, lane, mask, sink.value.type.scalar, in_runs=goes_in_runs(c, address, sink.pointer))
 
 
