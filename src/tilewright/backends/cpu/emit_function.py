@@ -261,10 +261,6 @@ class FunctionEmitter(LoopEmitter):
         counter, step, element = op.induction_variable, op.step, element_of(op.low.type)
         bounds = [self.w.convert("sext", self.names[v], element, "i64") for v in (op.low, op.high, step)]
         bounds[1] = end_of_turns(self.w, *bounds)
-        first, by = bounds[0], bounds[2]
-        is_counted = element == "i64" and by != "1"  # the last counter + step may be beyond the numbers of i64
-        if is_counted:
-            bounds = ["0", self._number_of_turns(*bounds), "1"]
         carried = [(moved_type(v.type), self._leaving(v)) for v in op.inits]
         runs = bounds[0].isdigit() and bounds[1].isdigit() and int(bounds[0]) < int(bounds[1])
         flags = self.w.stays_in_loop() if "tt.disable_licm" in op.attributes else ""
@@ -272,25 +268,12 @@ class FunctionEmitter(LoopEmitter):
         carried += [("i64", turns.first)] if turns else []
         guarded = not runs and NONEMPTY not in op.attributes
         with self.w.loop(bounds[0], bounds[1], bounds[2], carried=carried, guarded=guarded, flags=flags) as loop:
-            index = self._after_turns(first, by, loop.index) if is_counted else loop.index
-            self.names[counter] = self.w.convert("trunc", index, "i64", element)
+            self.names[counter] = self.w.convert("trunc", loop.index, "i64", element)
             self._enter(op.carried, loop.carried[: len(op.carried)])
             if turns:
                 turns.next([], seen=loop.carried[-1])
             loop.next = [*map(self._leaving, self.run(op.body)), *([turns.tick] if turns else [])]
         self._enter(op.results, loop.results[: len(op.results)])
-
-    def _number_of_turns(self, low: str, high: str, step: str) -> str:
-        """The number of turns of a loop over i64 with a step above 1: at most half of what 64 bits count."""
-        w = self.w
-        last = w.emit(f"sub i64 {w.emit(f'sub i64 {high}, {low}')}, 1")
-        divisor = w.intrinsic("llvm.smax", "i64", step, "1")
-        turns = w.emit(f"add i64 {w.emit(f'udiv i64 {last}, {divisor}')}, 1")
-        return w.emit(f"select i1 {w.emit(f'icmp slt i64 {low}, {high}')}, i64 {turns}, i64 0")
-
-    def _after_turns(self, low: str, step: str, turns: str) -> str:
-        """The counter of a loop after `turns` steps."""
-        return self.w.emit(f"add i64 {low}, {self.w.emit(f'mul i64 {turns}, {step}')}")
 
     def _while(self, op: While) -> None:
         w, before, after = self.w, op.before, op.after
