@@ -10,7 +10,8 @@
 Products of warp groups (sm_90) are done by the default partition, whose registers have the sums; such loops are divided
 where Triton divides them: with one group of warps, several stages, and operands that come by descriptor alone.
 
-Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products, if a
+Numbers that several of them need are computed by each, and loaded by each in a loop that writes by descriptor alone; so
+are descriptors that the loop makes. A loop is left as it is if it has no copies for products, if a
 copy or a product needs what the default partition computes other than through a buffer, or if it is not known which ops
 access the buffers of products.
 """
@@ -22,8 +23,8 @@ from collections.abc import Collection, Mapping
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
-from tilewright.dialects.traits import Atomic, ControlFlow, Loop
-from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
+from tilewright.dialects.traits import Atomic, ControlFlow, Loop, WritesMemory
+from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorWrite, MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
@@ -60,7 +61,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 )
 from tilewright.transforms.matching import is_in
 
-CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
+CONCERNS_ALL = (WarpSpecialize, Call, Barrier, ScopedBarrier)
 """Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
@@ -144,6 +145,7 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
             for op in () if load is None else (load, alloc):
                 mark(op, [LOAD])
         _mark_undeclared(loop)
+        _check_descriptors(loop)
         channels = channels_of(loop)
         if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
@@ -181,14 +183,44 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     written = [alloc.source for alloc in buffers if alloc.source is not None and load_of(alloc) is None]
     results: list[Value] = [result for result in loop.results if result.uses]
     multiplies = any(isinstance(op, TensorCoreMma) for op in loop.walk())
-    slices = {number: Slice(loop, number, given) for number in ((MMA, LOAD) if multiplies else (LOAD,))}
+    again = _numbers_loaded(loop)
+    for load in again:
+        mark(load, [])
+    others = (MMA, LOAD) if multiplies else (LOAD,)
+    slices = {number: Slice(loop, number, given, repeated=again) for number in others}
     for part in slices.values():
         _check_captures(part)
-    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written])
+    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written], again)
     for op in loop.walk():
-        found = [number for number, part in slices.items() if op in part.ops]
+        found = {number for number, part in slices.items() if op in part.ops}
+        if op in again:
+            found.add(DEFAULT)  # which may need more of them when sums have their places
         if found and not op.definition.terminator:
             mark(op, found)
+
+
+def _numbers_loaded(loop: For) -> set[Load]:
+    """The loads of numbers by pointers that each partition may do for itself.
+
+    They read what the loop does not write, as copies do: it stores by descriptor alone.
+    """
+    may_write = (op for op in loop.walk() if isinstance(op, WritesMemory) or op.name not in OPS)
+    if not all(isinstance(op, DescriptorWrite) for op in may_write):
+        return set()
+    loads = (op for op in loop.walk() if isinstance(op, Load))
+    return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
+
+
+def _check_descriptors(loop: For) -> None:
+    """Refuse a descriptor that the loop makes and hands on, or whose copies are in several blocks.
+
+    `descriptor_rings` gives each other descriptor as many places as copies through it can be under way.
+    """
+    for maker in loop.ops_of(MakeTensorDescriptor):
+        users = maker.result.uses
+        copies = {user.block for user in users if partitions_of_op(user) == (LOAD,)}
+        if len(copies) > 1 or not all(isinstance(user, DescriptorAccess) for user in users):
+            raise UnknownAccessError
 
 
 def _check_captures(part: Slice) -> None:

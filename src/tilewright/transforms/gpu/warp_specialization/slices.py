@@ -111,6 +111,7 @@ class Slice:
         partition: the number of the partition.
         given: buffers that partitions hand to each other; what they come from is not part of the slice.
         results: values behind the loop that the slice has to give.
+        repeated: ops with effects that each partition may execute for itself.
 
     Raises:
         ForeignValueError: the partition needs what only another one has.
@@ -122,9 +123,14 @@ class Slice:
     """
 
     def __init__(
-        self, loop: For, partition: int, given: Collection[Value] = (), results: Iterable[Value] = ()
+        self,
+        loop: For,
+        partition: int,
+        given: Collection[Value] = (),
+        results: Iterable[Value] = (),
+        repeated: Collection[Op] = (),
     ) -> None:
-        self.loop, self.partition, self.given = loop, partition, given
+        self.loop, self.partition, self.given, self.repeated = loop, partition, given, repeated
         self.ops: set[Op] = {loop}
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
@@ -154,7 +160,7 @@ class Slice:
             self._waiting += values_used(op)
 
     def _check(self, op: Op) -> None:
-        if isinstance(op, (For, If)) or self.partition in partitions_of_op(op):
+        if isinstance(op, (For, If)) or self.partition in partitions_of_op(op) or op in self.repeated:
             return
         if not (is_pure(op) if self.partition == DEFAULT else self._is_computed_again(op)):
             raise ForeignValueError(op, self.partition)
