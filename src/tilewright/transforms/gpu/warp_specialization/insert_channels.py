@@ -50,7 +50,15 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     product_buffers,
 )
 from tilewright.transforms.gpu.warp_specialization.keep_sums import keep_sum
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, mark, marked_loops
+from tilewright.transforms.gpu.warp_specialization.slices import (
+    DEFAULT,
+    LOAD,
+    MMA,
+    OUTPUTS,
+    mark,
+    marked_loops,
+    without,
+)
 from tilewright.transforms.matching import constant_of, is_behind
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -92,6 +100,8 @@ class _Inserter:
         self.arriving_warps = workers_of(loop).warps if has_group_products(loop) else 0
 
     def insert(self) -> None:
+        for op in self.loop.walk():
+            op.attributes = without(op, OUTPUTS)  # there will be more results: numbers of places
         for alloc in product_buffers(self.loop):
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
                 keep_sum(self.loop, alloc)

@@ -30,9 +30,11 @@ from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc
+from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import OPS
-from tilewright.ir.types import MemDescType, TensorType
+from tilewright.ir.types import MemDescType, TensorType, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
@@ -50,6 +52,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     LOAD,
     MMA,
+    OUTPUTS,
     PARTITION,
     WARP_SPECIALIZE,
     ForeignValueError,
@@ -58,6 +61,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     is_made_again,
     mark,
     partitions_of_op,
+    without,
 )
 from tilewright.transforms.matching import is_in
 
@@ -152,7 +156,7 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
         _mark_slices(loop, channels)
     except (UnknownAccessError, ForeignValueError):
         for op in loop.walk():
-            op.attributes = {name: value for name, value in op.attributes.items() if name != PARTITION}
+            op.attributes = without(op, PARTITION, OUTPUTS)
         return False
     return True
 
@@ -197,6 +201,29 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
             found.add(DEFAULT)  # which may need more of them when sums have their places
         if found and not op.definition.terminator:
             mark(op, found)
+    for alloc in buffers:
+        if isinstance(alloc, TmemAlloc) and is_in(alloc, loop):
+            mark(alloc, {number for op in (alloc, *alloc.results[0].uses) for number in partitions_of_op(op)})
+    _mark_results(loop, slices)
+
+
+def _mark_results(loop: For, slices: Mapping[int, Slice]) -> None:
+    """Say which partitions compute each result of `loop`, and of loops and branches in it; they execute these, too."""
+    for op in reversed([op for op in loop.walk() if isinstance(op, (For, If))]):
+        outputs = [_partitions_of_result(result, slices) for result in op.results]
+        executing = {number for number, part in slices.items() if op in part.ops}.union(*outputs)
+        ends = [op.body.terminator] if isinstance(op, For) else [arm.block.terminator for arm in op.arms]
+        for each in (op, *ends):
+            mark(each, executing)
+        if outputs:
+            op.attributes = {**op.attributes, OUTPUTS: tuple(DenseArray(i32, tuple(numbers)) for numbers in outputs)}
+
+
+def _partitions_of_result(result: Value, slices: Mapping[int, Slice]) -> list[int]:
+    """The partitions that compute `result`; a token of tensor memory is one of products."""
+    if result.type is async_token:
+        return [MMA if MMA in slices else DEFAULT]
+    return sorted(number for number, part in slices.items() if (result.op, result.index) in part.carried)
 
 
 def _numbers_loaded(loop: For) -> set[Load]:
