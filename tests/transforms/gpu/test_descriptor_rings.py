@@ -67,16 +67,28 @@ def test_all_loops_around_hand_the_place_on() -> None:
     assert outer.yielded[-2:] == inner.results[-2:]
 
 
+LOADED = "%from = tt.load %p : !tt.ptr<i32>"
+STORES = "tt.store %p, %tile : !tt.ptr<i32>"
+PRINTS = 'tt.print "tile" {hex = false, isSigned = array<i32: 1>} : %tile : i32'
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("effect", "change"),
     [
-        pytest.param(("!cdesc, !tile\n", '!cdesc, !tile\n "kept"(%a) : (!adesc) -> ()\n'), id="an op has it"),
-        pytest.param(("%tile :", "%from :"), id="its address is loaded from what the loop writes"),
+        pytest.param("", ("!cdesc, !tile\n", '!cdesc, !tile\n "kept"(%a) : (!adesc) -> ()\n'), id="an op has it"),
+        pytest.param(STORES, ("%tile :", "%from :"), id="its address is loaded from what the loop writes"),
+        pytest.param(PRINTS, ("%tile :", "%from :"), id="its address is loaded, and an op may write"),
     ],
 )
-def test_left_as_it_is(change: tuple[str, str]) -> None:
-    written = "%from = tt.load %p : !tt.ptr<i32>\n tt.store %p, %tile : !tt.ptr<i32>"
-    module = undeclared(*MADE, (ROW, f"{ROW}\n {written}"), change)
+def test_left_as_it_is(effect: str, change: tuple[str, str]) -> None:
+    made = (ROW, f"{ROW}\n {LOADED}\n {effect}\n {MAKES}".replace(*change))
+    module = undeclared(POINTER, made, *([] if effect else [change]))
     before = print_op(module)
     assert not automatic_warp_specialization(module)
     assert print_op(module) == before
+
+
+def test_addresses_that_copies_alone_need_are_loaded_with_them() -> None:
+    module = divided(POINTER, (ROW, f"{ROW}\n {LOADED}\n {MAKES}".replace("%tile :", "%from :")))
+    canonicalize(module)
+    assert print_op(module).count("tt.load") == 1

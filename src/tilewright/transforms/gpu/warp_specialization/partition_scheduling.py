@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
-from tilewright.dialects.traits import Atomic, ControlFlow, Loop, WritesMemory
+from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorWrite, MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
@@ -34,12 +34,14 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import OPS
+from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import MemDescType, TensorType, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
 from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
+    ACCESSES,
     Channel,
     UnknownAccessError,
     channels_of,
@@ -231,8 +233,8 @@ def _numbers_loaded(loop: For) -> set[Load]:
 
     They read what the loop does not write, as copies do: it stores by descriptor alone.
     """
-    may_write = (op for op in loop.walk() if isinstance(op, WritesMemory) or op.name not in OPS)
-    if not all(isinstance(op, DescriptorWrite) for op in may_write):
+    writers = (op for op in loop.walk() if not op.regions and not op.definition.terminator and writes_memory(op))
+    if not all(isinstance(op, (DescriptorWrite, *ACCESSES)) for op in writers):
         return set()
     loads = (op for op in loop.walk() if isinstance(op, Load))
     return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
