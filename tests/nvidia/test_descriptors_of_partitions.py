@@ -10,6 +10,8 @@ from simulated import compiled, launch
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import SimulationError
+from tilewright.transforms.gpu.warp_specialization import descriptor_rings
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(5)
@@ -30,9 +32,7 @@ def products(a, b, c, rows, terms, first, place, BM: tl.constexpr, BN: tl.conste
 
 
 @tw.jit
-def grouped(
-    a, b, c, groups, count, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr = "always"
-):
+def grouped(a, b, c, groups, count, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr):
     for g in tl.range(count, warp_specialize=True):
         rows, terms = tl.load(groups + g * 4), tl.load(groups + g * 4 + 1)
         first, place = tl.load(groups + g * 4 + 2), tl.load(groups + g * 4 + 3)
@@ -80,3 +80,14 @@ def test_loops_that_write_by_pointers_stay_whole() -> None:
     arguments, _ = arguments_for(MANY)
     kernel = compiled(grouped, arguments, capability=100, **BLOCKS, HOW="writes")
     assert "ttg.warp_specialize(" not in kernel.asm["ttgir"]
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+def test_with_less_places_a_copy_under_way_would_lose_its_descriptor(
+    capability: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, _ = arguments_for(MANY)
+    monkeypatch.setattr(descriptor_rings, "_places_filled", lambda _: 1)
+    kernel = compiled(grouped, arguments, capability=capability, **BLOCKS, HOW="always")
+    with pytest.raises(SimulationError, match="reads the tensor map there"):
+        launch(kernel, (1, 1), arguments)

@@ -1,12 +1,12 @@
 """Values that go from one execution of a block to the next, through all loops and branches around it.
 
-    for … {                          for … iter_args(%n = %start) {
-      if %c {                          %m = if %c {
-        "here"()                ->       "here"(%n)
-      }                                  yield %n + 1
-    }                                  } else { yield %n }
-                                       yield %m
-                                     }
+for … {                          for … iter_args(%n = %start) {
+  if %c {                          %m = if %c {
+    "here"()                ->       "here"(%n)
+  }                                  yield %n + 1
+}                                  } else { yield %n }
+                                   yield %m
+                                 }
 """
 
 from __future__ import annotations
