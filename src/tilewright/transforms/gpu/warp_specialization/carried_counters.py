@@ -55,7 +55,8 @@ def ops_around(inside: Block, outside: Block) -> list[For | If]:
     inner: Block | None = inside
     while inner is not outside:
         op = inner.region.op if inner is not None and inner.region is not None else None
-        assert isinstance(op, (For, If)), "only loops and branches are around the block"
-        found.append(op)
+        if isinstance(op, (For, If)):
+            found.append(op)
+        assert op is not None, "the outer block is around the inner one"
         inner = op.block
     return found[::-1]
