@@ -155,7 +155,7 @@ EXPECTED: dict[Callable[..., Any], Callable[[int, int], np.ndarray]] = {
     sums_what_is_loaded: lambda bound, start: below(bound, start).sum(1, keepdims=True),
     fills_in_two_steps: below,
 }
-"""What each kernel stores, [program, lane] or [program, 1]."""
+"""The numbers that each kernel stores, [program, lane] or [program, 1]."""
 
 
 @pytest.mark.parametrize("cpu", CPUS)

@@ -64,7 +64,7 @@ _OF_PLACES = (
     Splat,
     Trans,
 )
-"""What an offset is computed with; the operands of other ops are data."""
+"""The ops that an offset is computed with; the operands of all others are data."""
 
 ROUNDED: dict[str, Attribute] = {"fastmath": Keyword("none")}
 """The attributes of a product that is rounded before anything is added to it."""

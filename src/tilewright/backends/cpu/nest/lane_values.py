@@ -101,7 +101,7 @@ class Address(NamedTuple):
 
 
 Spread: TypeAlias = Uniform | Affine | ModuloRange | WrappingLine | WrappingSum | ActiveLaneBound | Address
-"""What is not a vector yet."""
+"""A description that is not a vector yet."""
 Lane: TypeAlias = Spread | Vector
 Index: TypeAlias = tuple[Offsets, ...]
 
