@@ -29,6 +29,7 @@ from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i32
 from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.matching import integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
 FACTOR = "tt.loop_unroll_factor"
@@ -74,12 +75,13 @@ def _whole_groups(at: OpBuilder, loop: For, factor: int) -> Value:
     whole = at.compute("arith.muli", at.compute("arith.subi", steps, odd), step)
     middle = at.compute("arith.addi", low, whole)
     widest = ((1 << (low.type.bits - 1)) - 1) // factor
-    is_exact = (
+    is_exact = [
         at.compare("slt", low, high),
-        at.compare("sgt", room, at.constant(0, low.type)),
         at.compare("sle", low, middle),
         at.compare("sle", step, at.constant(widest, low.type)),
-    )
+    ]
+    if integer_of(low) != 0:
+        is_exact.append(at.compare("sgt", room, at.constant(0, low.type)))
     return at.compute("arith.select", reduce(partial(at.compute, "arith.andi"), is_exact), middle, low)
 
 
