@@ -139,7 +139,7 @@ class _Graph:
 
 
 def test_axes_are_those_of_all_nodes_and_asked_for_once() -> None:
-    """They are asked for anew where the indices of a node, its ranges, sizes that are equal, or the graph have changed."""
+    """They are asked for anew for other indices, ranges and graphs, and where other sizes are equal."""
     asked: list[Any] = []
     loops = _loops(asked)
     tilings = loops.SIMDScheduling.get_nd_tilings
