@@ -37,12 +37,14 @@ from tilewright.compat.torch_inductor import (
     own_sums,
 )
 from tilewright.compat.torch_layouts import (
+    BLOCKS,
     GRAPH,
     LOOPS,
     NODES,
     TILED,
     has_fixed_sizes,
     keep_upsampling,
+    match_divided,
     order_symbols,
     tile_long_rows,
     weigh_weights,
@@ -98,6 +100,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),
+    (BLOCKS, match_divided),
     (NODES, order_symbols),
 )
 """The changes of modules of torch, which wait for these."""

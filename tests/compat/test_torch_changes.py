@@ -11,7 +11,7 @@ import pytest
 from tilewright.compat import aot_inductor
 from tilewright.compat.torch_inductor import PUT, SCATTER, fuse_untimed, left_to_torch, own_sums, try_whole_kernels
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import tile_long_rows
+from tilewright.compat.torch_layouts import match_divided, tile_long_rows
 
 
 @pytest.fixture
@@ -181,6 +181,52 @@ def test_ranges_are_split_into_axes_once() -> None:
         assert not loops.SIMDKernel.is_compatible(iter((8, 32)), [[256], []])
         assert loops.SIMDKernel.is_compatible(iter((8, 32)), [[8, 32], []], reduction_numel=4)
     assert len(asked) == 3
+
+
+class Expression:
+    """A stand-in for an expression of sympy."""
+
+    def __init__(self, *args: Expression, kind: str = "", symbol: str = "") -> None:
+        self.args, self.is_Add, self.is_Mul = args, kind == "+", kind == "*"
+        self.free_symbols = {symbol}.union(*(each.free_symbols for each in args)) - {""}
+
+
+class Quotient(Expression):
+    """A stand-in for a quotient of indices."""
+
+
+X, SIZE = Expression(symbol="x"), Expression(symbol="s0")
+BLOCK = Expression(Quotient(X), SIZE, kind="*")
+LEAST = Expression(Quotient(X), X, kind="min")
+
+
+@pytest.mark.parametrize(
+    ("index", "is_compared"),
+    [
+        pytest.param(X, False, id="x"),
+        pytest.param(Expression(X, SIZE, kind="*"), False, id="x * s0"),
+        pytest.param(Quotient(X), True, id="x // 4"),
+        pytest.param(BLOCK, True, id="x // 4 * s0"),
+        pytest.param(Expression(BLOCK, Quotient(X), SIZE, kind="+"), True, id="x // 4 * s0 + x // 4 + s0"),
+        pytest.param(Expression(BLOCK, X, kind="+"), False, id="x // 4 * s0 + x"),
+        pytest.param(Expression(SIZE, LEAST, kind="*"), False, id="s0 * min(x // 4, x)"),
+        pytest.param(SIZE, True, id="s0"),
+    ],
+)
+def test_an_index_is_compared_where_all_of_its_terms_are_quotients(index: Expression, is_compared: bool) -> None:
+    class BlockPatternMatcher:
+        @staticmethod
+        def _preprocess(expression: Expression) -> Expression:
+            return expression.args[0]
+
+        @classmethod
+        def match_mod_div_block_expr(cls, *what: object) -> tuple[object, ...]:
+            return what
+
+    blocks = SimpleNamespace(BlockPatternMatcher=BlockPatternMatcher, FloorDiv=Quotient, ModularIndexing=int)
+    match_divided(blocks)
+    asked = (Expression(index, kind="identity"), "x", 8, 2)
+    assert BlockPatternMatcher.match_mod_div_block_expr(*asked) == (asked if is_compared else None)
 
 
 WHOLE, ROWS, FLAT = {"YBLOCK": 8, "XBLOCK": 16}, {"YBLOCK": 1, "XBLOCK": 16}, {"XBLOCK": 32}
