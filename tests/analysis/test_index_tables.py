@@ -22,6 +22,7 @@ from tilewright.analysis.index_tables import (
     transpose,
     uniform,
 )
+from tilewright.analysis.integer_forms import LARGEST, MAX_TERMS, Form, is_small
 
 ROW, COLUMN = np.arange(8)[:, None], np.arange(4)[None, :]
 ARRAYS = {
@@ -96,3 +97,19 @@ def test_large_tables_are_not_enumerated() -> None:
     check(product(large, uniform(3, large.shape)), 3 * to_array(large))
     check(product(uniform(3, large.shape), large), 3 * to_array(large))
     check(reshape(uniform(3, large.shape), (2, ENUMERATED)), np.full((2, ENUMERATED), 3))
+
+
+@pytest.mark.parametrize(
+    ("terms", "number", "small"),
+    [
+        (1, LARGEST - 1, True),
+        (1, 1 - LARGEST, True),
+        (1, LARGEST, False),
+        (1, -LARGEST, False),
+        (MAX_TERMS, 1, True),
+        (MAX_TERMS + 1, 1, False),
+    ],
+)
+def test_forms_that_are_short_and_small(terms: int, number: int, small: bool) -> None:
+    tables = {(count,): uniform(number, (2,)) for count in range(terms)}
+    assert is_small(Form((2,), tables)) == small

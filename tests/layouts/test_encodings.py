@@ -22,6 +22,7 @@ SAME = [
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [16, 16, 16], isTransposed = true, "
     "tilesPerWarp = [2, 2], elementBitWidth = 64}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 1], [1, 0]]}}>",
     "#ttg.amd_wmma<{version = 3, isTranspose = true, ctaLayout = {register = [[0, 1]], warp = [[0, 2], [1, 0]]}, "
     "instrShape = [16, 16, 32]}>",
     "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {}, rank = 3}>",

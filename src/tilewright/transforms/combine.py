@@ -153,6 +153,7 @@ def reshape_before_reduce(op: Reshape, rewriter: Rewriter) -> bool:
     if any(not isinstance(user, (Reduce, Histogram)) or len(user.operands) != 1 for user in op.result.uses):
         return False
     op.attributes["allow_reorder"] = True
+    rewriter.modified(op)
     return True
 
 
