@@ -165,6 +165,7 @@ ARRIVES, WAITS = "ttng.cluster_arrive {relaxed = false}", "ttng.cluster_wait"
 @pytest.mark.parametrize(
     ("blocks", "line", "problem"),
     [
+        (None, WAITS, ""),  # a module that does not say how many warps there are
         ("", WAITS, "needs a cluster of several blocks"),
         (', "ttg.num-ctas" = 1 : i32', IN_A_BRANCH.format(ARRIVES), "needs a cluster of several blocks"),
         (', "ttg.num-ctas" = 2 : i32', IN_A_BRANCH.format(ARRIVES), ""),
@@ -173,9 +174,9 @@ ARRIVES, WAITS = "ttng.cluster_arrive {relaxed = false}", "ttng.cluster_wait"
         (', "ttg.num-ctas" = 2 : i32', WARPS.format("ttng.cluster_barrier"), ""),
     ],
 )
-def test_blocks_of_a_cluster_meet(blocks: str, line: str, problem: str) -> None:
+def test_blocks_of_a_cluster_meet(blocks: str | None, line: str, problem: str) -> None:
     """There are several, and all their warps take part in the halves of a barrier."""
-    warps = f'"ttg.num-warps" = 4 : i32{blocks}'
-    module = parse_module(f"module attributes {{{warps}}} {{\ntt.func @f(%c: i1) {{\n{line}\ntt.return\n}}\n}}")
+    known = "" if blocks is None else f'"ttg.num-warps" = 4 : i32{blocks}'
+    module = parse_module(f"module attributes {{{known}}} {{\ntt.func @f(%c: i1) {{\n{line}\ntt.return\n}}\n}}")
     with pytest.raises(VerificationError, match=problem) if problem else nullcontext():
         verify(module)
