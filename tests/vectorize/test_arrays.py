@@ -325,6 +325,8 @@ def test_a_prepared_call_looks_at_overlap_again() -> None:
         (((8,), (0,), (16,), (4,), (8,)), "vussv"),
         (((16, 8), (8, 0), (0, -8), (0, 16), (0, 16)), "vusss"),
         (((0,), (0,), (0,), (0,), (0,)), "uuuuv"),
+        (((8,), (0,), (16,)), "vus"),
+        (((0,), (8,), (0,)), "uvv"),
     ],
 )
 def test_letters_of_the_innermost_axis(strides: tuple[tuple[int, ...], ...], letters: str) -> None:
