@@ -22,7 +22,8 @@ SAME = [
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [16, 16, 16], isTransposed = true, "
     "tilesPerWarp = [2, 2], elementBitWidth = 64}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0]]}}>",
-    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 1], [1, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 0, 1], [0, 1, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 0, 1], [0, 1, 0]]}}>",
     "#ttg.amd_wmma<{version = 3, isTranspose = true, ctaLayout = {register = [[0, 1]], warp = [[0, 2], [1, 0]]}, "
     "instrShape = [16, 16, 32]}>",
     "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {}, rank = 3}>",
@@ -96,9 +97,10 @@ WRONG = [
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [8, 32], isTransposed = true}>",
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [32, 32], isTransposed = 7}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {}, instrShape = [16, 16, 32]}>",
-    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 1]], warp = [[1, 0, 0]]}}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 1]], warp = [[0, 4]]}}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {}, CGALayout = [[1]]}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1]]}, rank = 3}>",
     "#ttg.linear<{register = [[0, 3]], lane = [], warp = [], block = []}>",
     "#ttg.linear<{register = [[1, 1]], lane = [], warp = [], block = []}>",
     "#ttg.linear<{register = [[0, 1], [0, 1]], lane = [], warp = [], block = []}>",
