@@ -77,7 +77,7 @@ def test_a_tile_is_chosen_where_nothing_else_is_done() -> None:
     tile = "tensor<4xi32>"
     check(canonicalize, signature.format(tile), before.format(tile, ""), choice.format(tile))
     check(canonicalize, signature.format(tile), before.format(tile, store), None)
-    both = f"scf.if %c {{\n{store}\n}}\n" + choice.format("i32")
+    both = choice.format("i32").replace("\n", f"\nscf.if %c {{\n{store}\n}} else {{\n}}\n")
     check(canonicalize, signature.format("i32"), before.format("i32", store), both)
 
 
