@@ -156,7 +156,7 @@ EMPTY = """
 
 
 def test_loops_that_only_yield() -> None:
-    """What is yielded is the result only where there is a turn, and where it is known in front of the loop."""
+    """The yielded value is the result only where there is a turn, and where it is known in front of the loop."""
     five = "%hi = arith.constant 5 : i32"
     check(canonicalize, NXY, EMPTY.format(five, "%hi", "%y"), "tt.return %y : i32")
     check(canonicalize, NXY, EMPTY.format(five, "%hi", "%i"), None)

@@ -144,7 +144,7 @@ def test_what_need_not_be_carried_is_not() -> None:
 
 
 def test_a_load_in_front_stays_there() -> None:
-    """What it reads is written in the inner loop."""
+    """The inner loop writes to the place that it reads."""
     body = nest("%s").replace("%q = scf.for", "%before = tt.load %m : !tt.ptr<i32>\n%q = scf.for")
     check(SAID + body.replace("%q, %p", "%q, %before"), [(6, 3), (2, 1)], 1)
 
