@@ -426,3 +426,20 @@ def test_places_of_printed_elements(shape: tuple[int, ...]) -> None:
     texts = [text.removeprefix("(int)").replace("/", "//") for text in c_text._places(shape)]
     for number, place in enumerate(np.ndindex(shape)):
         assert tuple(eval(text, {"tt_i": number}) for text in texts) == place
+
+
+@pytest.mark.parametrize(
+    ("dtype", "format", "shown"),
+    [
+        ("uint8", "%3d", "%3llu (unsigned long long)"),
+        ("int8", "%3d", "%3lld (long long)"),
+        ("uint32", "0x%08x", "0x%08llx (unsigned long long)"),
+        ("float32", "%f", "%f (double)"),
+    ],
+)
+def test_formats_of_printed_elements(dtype: str, format: str, shown: str) -> None:
+    """C is told how many bytes a number has, and that one has no sign."""
+    text = c_text.prints_text([{"text": "x", "dtype": dtype, "shape": (16,), "format": format}])
+    value, kind = shown.split(" ", 1)
+    assert f'printf("pid (%d, %d, %d) idx (%2d)%s{value}\\n"' in text
+    assert f"{kind}tt_values[tt_i]" in text
