@@ -80,6 +80,17 @@ def test_two_tables(left: str, right: str) -> None:
     assert same_table(a, b) == (left == right)
 
 
+def test_axes_of_one_element_have_no_step() -> None:
+    assert from_array(np.array([[[3, 7, 11]], [[4, 8, 12]]])) == Table((2, 1, 3), 3, (1, 0, 4))
+
+
+def test_tables_with_equal_rests_are_the_same() -> None:
+    array = ARRAYS["squares"]
+    assert same_table(from_array(array), from_array(array))
+    changed = array + (ARRAYS["late"] > 0)
+    assert not same_table(from_array(array), from_array(changed))
+
+
 def test_intervals_and_divisors_are_exact_without_a_rest() -> None:
     table = Table((8, 4), 3, (-2, 6))
     assert (table.interval, table.size, table.divisor) == ((3 - 14, 3 + 18), 21, 2)
