@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -27,48 +28,47 @@ assert not hasattr(tl, "no_such_name") and {{"load", "constexpr", "math"}} <= se
 """
 
 
-def test_names_are_imported_when_one_is_asked_for() -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", FIRST.format(statement="tl.load")], check=True, timeout=600)
+def slow(statement: str) -> Any:
+    return pytest.param(statement, marks=pytest.mark.slow)
 
 
-EACH_IN_A_FORK = """
-import os, sys
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "tl.load",
+        slow("dir(tl)"),
+        slow("from tilewright.language import math; tl.exp"),
+        slow("import tilewright.language.names"),
+        slow("import tilewright.language.standard; tl.zeros"),
+        slow("hasattr(tl, 'x')"),
+    ],
+)
+def test_names_are_imported_when_one_is_asked_for(statement: str) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", FIRST.format(statement=statement)], check=True, timeout=600)
+
+
+EACH_FIRST = """
+import importlib, os, sys
 import numpy
-for program in sys.argv[1:]:
+for name in sys.argv[1:]:
     child = os.fork()
     if not child:
-        exec(program, {"__name__": "__main__"})
+        importlib.import_module(f"tilewright.language.{name}")
         os._exit(0)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-        sys.exit(f"this fails: {program}")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        sys.exit(f"tilewright.language.{name} cannot be imported first")
 assert "tilewright" not in sys.modules
-print(len(sys.argv) - 1, "run")
+print(len(sys.argv) - 1, "imported")
 """
-
-
-def run_each(programs: list[str]) -> None:
-    """Run each program by a fork of a process that has imported NumPy only."""
-    command = [sys.executable, "-W", "error", "-c", EACH_IN_A_FORK, *programs]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{len(programs)} run\n"), done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_names_are_imported_in_any_way() -> None:
-    statements = [
-        "dir(tl)",
-        "from tilewright.language import math; tl.exp",
-        "import tilewright.language.names",
-        "import tilewright.language.standard; tl.zeros",
-        "hasattr(tl, 'x')",
-    ]
-    run_each([FIRST.format(statement=statement) for statement in statements])
 
 
 @pytest.mark.slow
 def test_every_file_may_be_imported_first() -> None:
+    """Each by a fork of a process that has imported NumPy only."""
     files = sorted(path.stem for path in Path(str(tl.__file__)).parent.glob("[a-z]*.py"))
-    run_each([f"import tilewright.language.{name}" for name in files])
+    done = subprocess.run([sys.executable, "-c", EACH_FIRST, *files], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, f"{len(files)} imported\n"), done.stdout + done.stderr
 
 
 def test_names_are_those_of_the_module() -> None:
