@@ -22,6 +22,7 @@ from tilewright.analysis.index_tables import (
     transpose,
     uniform,
 )
+from tilewright.analysis.integer_forms import LARGEST, MAX_TERMS, Form, is_small
 
 ROW, COLUMN = np.arange(8)[:, None], np.arange(4)[None, :]
 ARRAYS = {
@@ -79,6 +80,17 @@ def test_two_tables(left: str, right: str) -> None:
     assert same_table(a, b) == (left == right)
 
 
+def test_axes_of_one_element_have_no_step() -> None:
+    assert from_array(np.array([[[3, 7, 11]], [[4, 8, 12]]])) == Table((2, 1, 3), 3, (1, 0, 4))
+
+
+def test_tables_with_equal_rests_are_the_same() -> None:
+    array = ARRAYS["squares"]
+    assert same_table(from_array(array), from_array(array))
+    changed = array + (ARRAYS["late"] > 0)
+    assert not same_table(from_array(array), from_array(changed))
+
+
 def test_intervals_and_divisors_are_exact_without_a_rest() -> None:
     table = Table((8, 4), 3, (-2, 6))
     assert (table.interval, table.size, table.divisor) == ((3 - 14, 3 + 18), 21, 2)
@@ -96,3 +108,19 @@ def test_large_tables_are_not_enumerated() -> None:
     check(product(large, uniform(3, large.shape)), 3 * to_array(large))
     check(product(uniform(3, large.shape), large), 3 * to_array(large))
     check(reshape(uniform(3, large.shape), (2, ENUMERATED)), np.full((2, ENUMERATED), 3))
+
+
+@pytest.mark.parametrize(
+    ("terms", "number", "small"),
+    [
+        (1, LARGEST - 1, True),
+        (1, 1 - LARGEST, True),
+        (1, LARGEST, False),
+        (1, -LARGEST, False),
+        (MAX_TERMS, 1, True),
+        (MAX_TERMS + 1, 1, False),
+    ],
+)
+def test_forms_that_are_short_and_small(terms: int, number: int, small: bool) -> None:
+    tables = {(count,): uniform(number, (2,)) for count in range(terms)}
+    assert is_small(Form((2,), tables)) == small

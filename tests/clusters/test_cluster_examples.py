@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from fresh_caches import cache_without_kernels
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "clusters"
 PYTHON = [sys.executable]
 
 
 def printed(command: list[str], cache: Path, **more: str) -> list[str]:
-    """The lines that a program prints, with an empty cache."""
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache), "TILEWRIGHT_NUM_THREADS": "1", **more}
+    """The lines that a program prints, with a cache without kernels."""
+    settings = {"TRITON_CACHE_DIR": str(cache_without_kernels(cache)), "TILEWRIGHT_NUM_THREADS": "1", **more}
+    environment = {**os.environ, **settings}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -62,7 +65,8 @@ def test_ranks_of_torch_share_the_tuning(tmp_path: Path) -> None:
     facts = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port - 1), "WORLD_SIZE": "2", "TILEWRIGHT_NUM_THREADS": "1"}
 
     def start(rank: int) -> subprocess.Popen[str]:
-        environment = {**os.environ, **facts, "RANK": str(rank), "TRITON_CACHE_DIR": str(tmp_path / str(rank))}
+        cache = cache_without_kernels(tmp_path / str(rank))
+        environment = {**os.environ, **facts, "RANK": str(rank), "TRITON_CACHE_DIR": str(cache)}
         command = [*PYTHON, str(EXAMPLES / "tune_ranks.py")]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 

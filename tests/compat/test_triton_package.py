@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,44 @@ from tilewright.tools.run_command import PACKAGE_PATH
 MODULES = sorted([*ROWS, *SCRIPTS])
 
 
+ANSWERING = """
+import json, os, sys, traceback, triton
+for question in map(json.loads, sys.stdin):
+    child = os.fork()
+    if not child:
+        try:
+            exec(question, {"json": json, "sys": sys, "triton": triton})
+        except BaseException:
+            print(traceback.format_exc())
+            os._exit(sys.stdout.flush() or 1)
+        os._exit(sys.stdout.flush() or 0)
+    print("status", os.waitpid(child, 0)[1], flush=True)
+"""
+
+
 def asked(question: str, *, path: str = str(PACKAGE_PATH)) -> Any:
-    """The answer of a process with our `triton`."""
-    command = [sys.executable, "-c", f"import json, sys, triton\n{question}"]
+    """The answer of a process that has just imported our `triton`: a fork of one that does nothing else."""
+    process = answering(path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{json.dumps(question)}\n")
+    process.stdin.flush()
+    said: list[str] = []
+    while not said or not said[-1].startswith("status "):
+        said.append(process.stdout.readline())
+        assert said[-1], "the process is gone"
+    assert said[-1] == "status 0\n", "".join(said)
+    return json.loads("".join(said[:-1]))
+
+
+@cache
+def answering(path: str) -> subprocess.Popen[str]:
+    """The process that imports `triton` from a path and answers questions, each in a fork."""
     variables = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    command = [sys.executable, "-c", ANSWERING]
+    process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)
+    return process
 
 
 @pytest.mark.spared

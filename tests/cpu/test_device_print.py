@@ -17,6 +17,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from fresh_caches import cache_without_kernels
 
 Capture = pytest.CaptureFixture[str]
 
@@ -226,7 +227,7 @@ print("llvmlite" in sys.modules)
 @pytest.mark.slow
 def test_the_next_process_needs_no_compiler(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache_without_kernels(tmp_path / "cache"))}
     outputs = [
         subprocess.run(
             [sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120

@@ -12,6 +12,8 @@ from pass_kernels import loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu import interchange_loops
+from tilewright.dialects.scf import For
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
@@ -344,3 +346,26 @@ def test_where_the_turns_are_known_there_is_one_version(turns: int, goes_inside:
     assert ("cpu.accumulate" in text) is goes_inside
     assert ("scf.for" in text) is not goes_inside
     assert "scf.if" not in text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "turns"),
+    [
+        ((0, 10, 3), 4),
+        ((-2, 10, 1), 12),
+        ((5, 5, 1), 0),
+        ((7, 3, 2), 0),
+        ((0, 10, 0), None),
+        ((10, 0, -1), None),
+        ((None, 10, 1), None),
+        ((0, None, 1), None),
+        ((0, 10, None), None),
+    ],
+)
+def test_turns_that_are_known(bounds: tuple[int | None, ...], turns: int | None) -> None:
+    """Those of a loop with three numbers for bounds, which counts upwards."""
+    numbers = [f"%{i} = arith.constant {bound or 0} : i32" for i, bound in enumerate(bounds)]
+    low, high, step = ("%n" if bound is None else f"%{i}" for i, bound in enumerate(bounds))
+    lines = [*numbers, f"scf.for %i = {low} to {high} step {step} : i32 {{", "}", "tt.return"]
+    module = parse_module("\n".join(["tt.func @f(%n: i32) {", *lines, "}"]))
+    assert [interchange_loops.known_turns(op) for op in module.walk() if isinstance(op, For)] == [turns]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fresh_caches import cache_without_kernels
 from long_runs import LONG
 from tilewright.backends.llvm.machine import host_target
 from tilewright.runtime.drivers.cpu.launcher import is_native
@@ -46,7 +47,7 @@ def test_the_launcher_touches_only_what_it_may(works: tuple[str, ...], tmp_path:
     log = tmp_path / "log.xml"
     environment = {
         **os.environ,
-        "TRITON_CACHE_DIR": str(tmp_path / "cache"),
+        "TRITON_CACHE_DIR": str(cache_without_kernels(tmp_path / "cache")),
         "TILEWRIGHT_CPU": CPU,
         "TILEWRIGHT_NUM_THREADS": "2",
         "PYTHONMALLOC": "malloc",  # valgrind knows what is allocated, and what was freed

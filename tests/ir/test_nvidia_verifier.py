@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
@@ -146,3 +148,35 @@ def test_groups_of_operands_must_be_right(sizes: str) -> None:
     with pytest.raises(VerificationError, match="its operands do not divide into a, b, d"):
         verify(module)
     assert f'"ttng.tc_gen5_mma"(%x, %b, %d, %c, %c) <{{operandSegmentSizes = array<i32: {sizes}>}}>' in print_op(module)
+
+
+WARPS = """ttg.warp_specialize()
+default {{
+  {}
+  ttg.warp_yield
+}}
+partition0() num_warps(4) {{
+  ttg.warp_return
+}} : () -> ()"""
+IN_A_BRANCH = "scf.if %c {{\n{}\n}}"
+ARRIVES, WAITS = "ttng.cluster_arrive {relaxed = false}", "ttng.cluster_wait"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "line", "problem"),
+    [
+        (None, WAITS, ""),  # a module that does not say how many warps there are
+        ("", WAITS, "needs a cluster of several blocks"),
+        (', "ttg.num-ctas" = 1 : i32', IN_A_BRANCH.format(ARRIVES), "needs a cluster of several blocks"),
+        (', "ttg.num-ctas" = 2 : i32', IN_A_BRANCH.format(ARRIVES), ""),
+        (', "ttg.num-ctas" = 2 : i32', WARPS.format(WAITS), "cannot stand inside ttg.warp_specialize"),
+        (', "ttg.num-ctas" = 2 : i32', WARPS.format(IN_A_BRANCH.format(ARRIVES)), "cannot stand inside"),
+        (', "ttg.num-ctas" = 2 : i32', WARPS.format("ttng.cluster_barrier"), ""),
+    ],
+)
+def test_blocks_of_a_cluster_meet(blocks: str | None, line: str, problem: str) -> None:
+    """There are several, and all their warps take part in the halves of a barrier."""
+    known = "" if blocks is None else f'"ttg.num-warps" = 4 : i32{blocks}'
+    module = parse_module(f"module attributes {{{known}}} {{\ntt.func @f(%c: i1) {{\n{line}\ntt.return\n}}\n}}")
+    with pytest.raises(VerificationError, match=problem) if problem else nullcontext():
+        verify(module)

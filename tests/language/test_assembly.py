@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.language.ptx.conversions import conversion
 
 N = 64
 HARD = [0, 1, 2, 31, 32, 33, 63, 64, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xDEADBEEF, 0x00FF00FF]
@@ -117,6 +118,42 @@ def test_tf32_rounds_ties_away_from_zero() -> None:
     with np.errstate(all="ignore"):
         wanted = np.where(np.isfinite(x), (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000), bits)
     np.testing.assert_array_equal(computed("cvt.rna.tf32.f32 $0, $1;", "=r,f,f", x, x), wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rzi.s32.f32", "rni.ftz.u8.f32", "rpi.sat.s16.f16", "rmi.s64.f64", "ftz.sat.rzi.u32.bf16", "sat.u8.s32", "s8.s16"],
+)
+def test_conversions_to_integers(name: str) -> None:
+    assert conversion(name.split("."))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("s32.f32", "ftz.s32.f32", "sat.s32.f32", "rz.s32.f32", "rxi.s32.f32", "xzi.s32.f32", "rzzi.s32.f32"),
+        *("rzi.relu.s32.f32", "rzi.rni.s32.f32", "rzi.s32.s16", "ftz.s32.s16", "sat.ftz.s32.s16", "rzi.s32.f16x2"),
+        *("sat.s32.f16x2", "s32.f16x2"),
+    ],
+)
+def test_conversions_to_integers_that_there_are_not(name: str) -> None:
+    assert conversion(name.split(".")) is None
+
+
+@pytest.mark.parametrize("ftz", ["", ".ftz"])
+def test_floats_are_rounded_up_to_integers(ftz: str) -> None:
+    x = numbers()
+    y = np.where(np.abs(x) < 2.0**-126, 0, x) if ftz else x
+    wanted = np.clip(np.ceil(np.nan_to_num(y.astype(np.float64))), -(2**31), 2**31 - 1).astype(np.int32)
+    found = computed(f"cvt.rpi{ftz}.s32.f32 $0, $1;", "=r,f,f", x, x)
+    np.testing.assert_array_equal(found.view(np.int32), wanted)
+
+
+def test_integers_that_do_not_fit_are_cut_or_kept_in_range() -> None:
+    x = words(3)
+    np.testing.assert_array_equal(computed("cvt.u8.u32 $0, $1;", "=r,r,r", x, x), x & 0xFF)
+    wanted = np.clip(x.view(np.int32), 0, 0xFF).astype(np.uint32)
+    np.testing.assert_array_equal(computed("cvt.sat.u8.s32 $0, $1;", "=r,r,r", x, x), wanted)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ SAME = [
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [16, 16, 16], isTransposed = true, "
     "tilesPerWarp = [2, 2], elementBitWidth = 64}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 0, 1], [0, 1, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 0, 1], [0, 1, 0]]}}>",
     "#ttg.amd_wmma<{version = 3, isTranspose = true, ctaLayout = {register = [[0, 1]], warp = [[0, 2], [1, 0]]}, "
     "instrShape = [16, 16, 32]}>",
     "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {}, rank = 3}>",
@@ -95,6 +97,12 @@ WRONG = [
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [8, 32], isTransposed = true}>",
     "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [32, 32], isTransposed = 7}>",
     "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {}, instrShape = [16, 16, 32]}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 1]], warp = [[1, 0, 0]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {register = [[0, 1]], warp = [[0, 4]]}}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {}, CGALayout = [[1]]}>",
+    "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1]]}, rank = 3}>",
+    "#ttg.amd_wmma<{version = 2, isTranspose = false, warpsPerCTA = [2, 4], ctaLayout = {}}>",
+    "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 4], instrShape = [32, 32], isTransposed = true, elementType = 5}>",
     "#ttg.linear<{register = [[0, 3]], lane = [], warp = [], block = []}>",
     "#ttg.linear<{register = [[1, 1]], lane = [], warp = [], block = []}>",
     "#ttg.linear<{register = [[0, 1], [0, 1]], lane = [], warp = [], block = []}>",
@@ -112,6 +120,20 @@ WRONG = [
     "#ttg.slice<{dim = 0, parent = " * 60,
     "#ttg.blocked<{order = [\u00e9]}>",
 ]
+
+
+OF_BLOCKS = [
+    ("2", "2", "0", ", CGALayout = [[1]]"),
+    ("2", "2, 1", "0", ""),
+    ("2", "2", "1", ""),
+    ("3", "1", "0", ""),
+    ("4", "3", "0", ""),
+    ("2", "4", "0", ""),
+]
+LINE = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]"
+WRONG += [f"{LINE}, {CTAS.format(*numbers)}{more}}}>" for *numbers, more in OF_BLOCKS]
+SWIZZLED = "#ttg.swizzled_shared<{{vec = {}, perPhase = 1, maxPhase = 8, order = [1, 0]}}>"
+WRONG += [SWIZZLED.format(value) for value in ("true", "[1]", "{a = 1}", '"one"', LINE + "}>")]
 
 
 WMMA = "#ttg.amd_wmma<{{version = {}, isTranspose = false, ctaLayout = {{}}, instrShape = {}}}>".format

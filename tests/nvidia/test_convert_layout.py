@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -63,6 +65,24 @@ def test_through_shared_memory(capability: int, element: str) -> None:
 @pytest.mark.parametrize("element", ["f32", "f16", "i8", "i64"])
 def test_by_shuffles(element: str) -> None:
     check(ONE_WARP.format(1), ONE_WARP.format(2), (64,), element, capability=80, warps=1)
+
+
+@pytest.mark.parametrize(
+    ("element", "choices"), [("i8", {"b32": 4}), ("f16", {"b32": 4}), ("f32", {"b32": 8}), ("i64", {"b64": 8})]
+)
+def test_lanes_choose_words(element: str, choices: dict[str, int]) -> None:
+    """Not each of the elements of a word, and no half of a large element."""
+    text = conversion(ONE_WARP.format(2), ONE_WARP.format(4), (128,), element, 1)
+    assert Counter(re.findall(r"\bselp\.(\w+)", ptx_of(text, capability=80)[0])) == choices
+
+
+def test_lanes_that_exchange_a_register_need_no_addresses() -> None:
+    """Lanes whose numbers differ in one bit swap with each other: one shuffle, of a register that each chooses."""
+    linear = "#ttg.linear<{{register = [[{}]], lane = [[{}], [4], [8], [16], [32]], warp = [], block = []}}>"
+    pair = linear.format(1, 2), linear.format(2, 1)
+    check(*pair, (64,), "f32", capability=80, warps=1)
+    ptx = ptx_of(conversion(*pair, (64,), "f32", 1), capability=80)[0]
+    assert re.findall(r"shfl\.sync\.(\w+)", ptx) == ["bfly"]
 
 
 def random_pair(random: Random, *, blocks: bool = False) -> tuple[Encoding, Encoding, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import pytest
 
+from fresh_caches import cache_without_kernels
 from long_runs import LONG
 from tilewright.runtime.cache import claims
 from tilewright.runtime.cache.store import damages
@@ -126,7 +127,7 @@ def claimant(folder: Path, role: str, *patience: str) -> subprocess.Popen[str]:
         "import tilewright as tw\nimport tilewright.language as tl\n" + KERNEL.format(i=0)
     )
     (folder / "claimant.py").write_text(CLAIMANT)
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache_without_kernels(folder / "cache"))}
     command = [sys.executable, str(folder / "claimant.py"), role, *patience]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 

@@ -14,6 +14,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from fresh_caches import cache_without_kernels
 from tilewright.backends.llvm.machine import host_target
 
 
@@ -209,6 +210,7 @@ def test_another_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 NEW_PROCESS = """
 import sys
+sys.path.append("..")
 import numpy as np
 from test_end_to_end import add
 x = np.arange(1000, dtype=np.float32)
@@ -223,7 +225,7 @@ print([name for name in sys.modules if name.partition(".")[0] == "llvmlite" or n
 @pytest.mark.spared
 def test_warm_process_imports_neither_compiler_nor_llvmlite(own_cache: Path) -> None:
     here = Path(__file__).parent
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache_without_kernels(own_cache))}
     run = [sys.executable, "-c", NEW_PROCESS]
     cold, warm = (
         subprocess.run(run, cwd=here, env=environment, check=True, capture_output=True, text=True).stdout
@@ -236,6 +238,8 @@ def test_warm_process_imports_neither_compiler_nor_llvmlite(own_cache: Path) -> 
 FORK = """
 import os
 import pickle
+import sys
+sys.path.append("..")
 import numpy as np
 from test_end_to_end import add
 x = np.arange(1000, dtype=np.float32)
@@ -255,7 +259,7 @@ os._exit(0)
 
 @pytest.mark.spared
 def test_fork_after_a_launch(own_cache: Path) -> None:
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(own_cache)}
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache_without_kernels(own_cache))}
     subprocess.run([sys.executable, "-c", FORK], cwd=Path(__file__).parent, env=environment, check=True, timeout=60)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from fresh_caches import cache_without_kernels
 from tilewright import knobs
 from tilewright.runtime.cache import folders, redis, remote
 from tilewright.runtime.cache.managers import FileCacheManager, base32
@@ -369,7 +370,7 @@ def test_programs_share_kernels(redis_port: int, tmp_path: Path) -> None:
             Path(knobs.__file__).parents[1], tmp_path / machine / "tilewright", copy_function=shutil.copyfile
         )
         environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path / machine), os.environ.get("PYTHONPATH", "")])
-        environment["TRITON_CACHE_DIR"] = str(tmp_path / machine / "cache")
+        environment["TRITON_CACHE_DIR"] = str(cache_without_kernels(tmp_path / machine / "cache"))
         subprocess.run([sys.executable, "-W", "error", program], env=environment, check=True, timeout=120)
         names.append({path.name for path in (tmp_path / machine / "cache").glob("*/*")})
     assert {"double.ttir", "double.image"} <= names[0]

@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from fresh_caches import cache_without_kernels
 from tilewright.runtime import self_test
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.jit import JITFunction
@@ -26,7 +27,7 @@ def doubled(x, out, n, BLOCK: tl.constexpr):
 
 @pytest.fixture
 def unproven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(cache_without_kernels(tmp_path / "cache")))
     monkeypatch.setattr(SYSTEM, "wants_proof", True)
     monkeypatch.setattr(SYSTEM, "_doubt", "")
     self_test.failure.cache_clear()

@@ -14,6 +14,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from fresh_caches import cache_without_kernels
 from tilewright.runtime.drivers.cpu.launcher import is_native
 
 Run = Callable[..., list[str]]
@@ -103,31 +104,30 @@ def test_pairs_of_programs_wait_for_each_other_in_a_long_grid(run: Run) -> None:
 @pytest.mark.spared
 def test_programs_that_wait_too_long_end_with_an_error_that_says_where(run: Run) -> None:
     script = """
-        for _ in range(2):
-            started = time.monotonic()
-            try:
-                chain(5)                    # one more than threads
-            except tw.DeadlockError as error:
-                assert isinstance(error, RuntimeError)
-                took, text = time.monotonic() - started, str(error)
-                assert 0.9 < took < 60, took
-                assert error.kernel == "waits_for_next" and error.program[0] < 4 and error.program[1:] == (0, 0), error
-                assert error.seconds == 1
-                assert "all programs of waits_for_next that run are waiting for others" in text, text
-                assert "while tl.atomic_cas(locks + pid + 1, 1, 1) != 1:" in text, text
-                assert "program.py:10" in text, text
-                assert "TILEWRIGHT_NUM_THREADS" in text and "TILEWRIGHT_SPIN_SECONDS" in text, text
-            else:
-                raise SystemExit("no error")
-            chain(4)
-        for threads in (1, 2, 3):
+        started = time.monotonic()
+        try:
+            chain(5)                    # one more than threads
+        except tw.DeadlockError as error:
+            assert isinstance(error, RuntimeError)
+            took, text = time.monotonic() - started, str(error)
+            assert 0.9 < took < 60, took
+            assert error.kernel == "waits_for_next" and error.program[0] < 4 and error.program[1:] == (0, 0), error
+            assert error.seconds == 1
+            assert "all programs of waits_for_next that run are waiting for others" in text, text
+            assert "while tl.atomic_cas(locks + pid + 1, 1, 1) != 1:" in text, text
+            assert "program.py:10" in text, text
+            assert "TILEWRIGHT_NUM_THREADS" in text and "TILEWRIGHT_SPIN_SECONDS" in text, text
+        else:
+            raise SystemExit("no error")
+        chain(4)
+        for threads in (1, 3):
             try:
                 chain(threads + 1, num_threads=threads)
             except tw.DeadlockError:
                 chain(threads, num_threads=threads)
                 print(threads)
     """
-    assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["1", "2", "3"]
+    assert run(script, TILEWRIGHT_SPIN_SECONDS="1") == ["1", "3"]
 
 
 @pytest.mark.spared
@@ -186,7 +186,7 @@ def test_a_program_that_has_not_looked_since_others_ended_does_not_count_as_wait
         launch(flag, out, turns, 1)
         a_second = int(turns / (time.monotonic() - started))
         flag[:] = 0
-        launch(flag, out, 3 * a_second, a_second // 20)
+        launch(flag, out, 2 * a_second, a_second // 20)
         assert flag[0] == 1 and out[0] == 1, (flag, out)
         kernel = waits_slowly.warmup(flag, out, turns, turns, grid=(2,))
         print(len(kernel.spins))
@@ -207,7 +207,7 @@ def test_the_limit_is_a_setting(run: Run) -> None:
         assert fails()
         tw.knobs.tilewright.spin_seconds = 0        # no limit: only a signal ends it
         signal.signal(signal.SIGALRM, lambda number, frame: (_ for _ in ()).throw(TimeoutError()))
-        signal.setitimer(signal.ITIMER_REAL, 2)
+        signal.setitimer(signal.ITIMER_REAL, 1.3)
         try:
             fails()
         except TimeoutError:
@@ -326,5 +326,6 @@ def test_a_kernel_from_the_cache_still_knows_that_it_waits(run: Run, tmp_path: P
         kernel = waits_for_next.warmup(np.zeros(4, np.int32), np.zeros(4, np.int32), grid=(1,))
         print(kernel.waits, kernel.spins[0][0][1])
     """
-    assert run(script, TRITON_CACHE_DIR=str(tmp_path / "cache")) == ["True", "10"]
-    assert run(script, TRITON_CACHE_DIR=str(tmp_path / "cache")) == ["True", "10"]
+    cache = str(cache_without_kernels(tmp_path / "cache"))
+    for _ in range(2):
+        assert run(script, TRITON_CACHE_DIR=cache) == ["True", "10"]

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from fresh_caches import cache_without_kernels
+
 PROGRAM = """
 import json, sys, time
 import numpy as np
@@ -93,7 +95,8 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("start")
     script = folder / "program.py"
     script.write_text(PROGRAM)
-    cold, *warm = (start(script, folder / "cache") for _ in range(4))
+    cache = cache_without_kernels(folder / "cache")
+    cold, *warm = (start(script, cache) for _ in range(4))
     assert "llvmlite" in cold["launched"], "the first process compiles"
     return warm
 

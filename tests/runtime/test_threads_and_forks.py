@@ -16,6 +16,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from fresh_caches import cache_without_kernels
 from long_runs import LONG
 from tilewright import knobs
 
@@ -246,7 +247,7 @@ def test_a_child_that_is_forked_while_a_key_is_computed() -> None:
 def test_forks_while_another_thread_compiles_for_the_first_time(count: int, tmp_path: Path) -> None:
     """The child must not wait for a module that a thread which it does not have was importing."""
     program = Path(__file__).with_name("first_compilations.py")
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(cache_without_kernels(tmp_path / "cache"))}
     command = [sys.executable, str(program), str(count)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000)
     assert (result.stdout, result.stderr) == ("[]", "")

@@ -23,6 +23,7 @@ from executors import Elsewhere, Silent, become_another_cpu
 import optional_peers
 import tilewright as tw
 import tilewright.language as tl
+from fresh_caches import cache_without_kernels
 from tilewright import knobs
 from tilewright.runtime import waiting
 from tilewright.runtime.tuning.config import StoredResults
@@ -352,8 +353,8 @@ def test_ranks_of_torch_in_processes_with_folders_of_their_own(tmp_path: Path) -
         port = str(free.getsockname()[1])
 
     def start(rank: int) -> subprocess.Popen[str]:
-        own = {"TRITON_CACHE_DIR": str(tmp_path / f"cache{rank}"), "TILEWRIGHT_CACHE_KEY": "secret"}
-        environment = {**os.environ, **own}
+        cache = cache_without_kernels(tmp_path / f"cache{rank}")
+        environment = {**os.environ, "TRITON_CACHE_DIR": str(cache), "TILEWRIGHT_CACHE_KEY": "secret"}
         command = [sys.executable, str(tmp_path / "rank.py"), str(rank), port]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
 

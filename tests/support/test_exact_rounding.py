@@ -147,6 +147,18 @@ def test_dtypes_of_numpy_agree(name: str) -> None:
         np.testing.assert_array_equal(convert_float(values, NUMPY[name]).view(np.uint8), saturated)
 
 
+@pytest.mark.parametrize("name", [*SMALL, "f32"])
+@pytest.mark.parametrize("tiny", [5e-324, 2.0**-1022])
+def test_the_smallest_doubles_are_more_than_nothing(name: str, tiny: float) -> None:
+    """A directed rounding takes each to the least number of the format."""
+    form = FORMATS[name]
+    least, sign = 1 << form.zeros, 1 << form.zeros + form.bits - 1
+    values = np.float64([tiny, -tiny, 0.0])
+    assert narrow(values, form, "rp").tolist() == [least, sign, 0]
+    assert narrow(values, form, "rm").tolist() == [0, sign | least, 0]
+    assert narrow(values, form).tolist() == [0, sign, 0]
+
+
 def test_towards_zero_keeps_infinity_where_there_is_one() -> None:
     ends = np.float32([np.inf, -np.inf, 1e30, -1e30, -1e-30])
     assert towards_zero(ends, np.dtype(np.float16)).tolist() == [np.inf, -np.inf, 65504.0, -65504.0, 0.0]

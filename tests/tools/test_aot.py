@@ -17,7 +17,7 @@ from aot_kernels import talking
 from tilewright.backends.llvm.machine import host_target
 from tilewright.support import knobs
 from tilewright.support.diagnostics import Unsupported
-from tilewright.tools.aot import compile_command
+from tilewright.tools.aot import c_text, compile_command
 from tilewright.tools.aot.compile_command import CompileArgs
 from tilewright.tools.aot.link_command import HeaderParser, LinkerError, link
 from tilewright.tools.kernels import UsageError
@@ -418,3 +418,28 @@ def test_one_wrong_signature_of_several(capsys: pytest.CaptureFixture[str]) -> N
     signatures = ["-s", SIGNATURES[0], "-s", "*fp32, *fp32, *fp32, i32, BLOCK=3"]
     assert main(["compile", KERNELS, "-n", "add", "-g", "1", *signatures]) == 1
     assert "must be a power of two" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", [(7,), (2, 4), (2, 3, 4)])
+def test_places_of_printed_elements(shape: tuple[int, ...]) -> None:
+    """The texts of C, whose quotients of positive integers are Python's `//`."""
+    texts = [text.removeprefix("(int)").replace("/", "//") for text in c_text._places(shape)]
+    for number, place in enumerate(np.ndindex(shape)):
+        assert tuple(eval(text, {"tt_i": number}) for text in texts) == place
+
+
+@pytest.mark.parametrize(
+    ("dtype", "format", "shown"),
+    [
+        ("uint8", "%3d", "%3llu (unsigned long long)"),
+        ("int8", "%3d", "%3lld (long long)"),
+        ("uint32", "0x%08x", "0x%08llx (unsigned long long)"),
+        ("float32", "%f", "%f (double)"),
+    ],
+)
+def test_formats_of_printed_elements(dtype: str, format: str, shown: str) -> None:
+    """C is told how many bytes a number has, and that one has no sign."""
+    text = c_text.prints_text([{"text": "x", "dtype": dtype, "shape": (16,), "format": format}])
+    value, kind = shown.split(" ", 1)
+    assert f'printf("pid (%d, %d, %d) idx (%2d)%s{value}\\n"' in text
+    assert f"{kind}tt_values[tt_i]" in text

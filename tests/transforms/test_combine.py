@@ -70,7 +70,10 @@ def test_addptr_of_addptr() -> None:
       %r = tt.addptr %p, %c : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
       tt.return %r : tensor<4x!tt.ptr<f32>>"""
     check(combine, signature, CHAIN.format(3, 4, "%c"), after)
+    for c, d in ((2147483646, 1), (-2147483647, -1)):
+        check(combine, signature, CHAIN.format(c, d, "%c"), after.replace("7", str(c + d)))
     check(combine, signature, CHAIN.format(2147483647, 1, "%c"), None)
+    check(combine, signature, CHAIN.format(-2147483648, -1, "%c"), None)
     varying = CHAIN.format(3, 4, "%o").replace("%c = arith.constant dense<3> : tensor<4xi32>", "")
     check(combine, signature, varying, None)
 
@@ -100,6 +103,9 @@ def test_select_of_masked_load() -> None:
     check(combine, signature, select(load="%p"), None)
     check(combine, signature, select(between=f"tt.store %p, %y : {P}"), None)
     check(combine, signature, select(load="%p, %m {isVolatile = true}"), None)
+    inside = select().replace("tt.return", "scf.yield").replace("%r =", f"%r = scf.if %c -> ({F}) {{\n%s =")
+    otherwise = f"\n}} else {{\nscf.yield %y : {F}\n}}\ntt.return %r : {F}"
+    check(combine, signature, inside.replace("scf.yield %r", "scf.yield %s") + otherwise, None)
     splat = "%s = tt.splat %c : i1 -> tensor<4xi1>\n"
     uniform = select(mask=splat, load="%p, %s", select="%c, %x, %y", types="")
     check(combine, signature, uniform, splat + after.replace("%m", "%s"))
@@ -133,6 +139,14 @@ def test_sum_of_products() -> None:
     check(combine, signature, products(mul="addf"), None)
     check(combine, signature, products(add="maxnumf"), None)
     check(combine, signature, products(axis=2, result="16x32"), None)
+    for side in ("%e%g", "%f%h"):
+        lines = (line for line in products().splitlines() if line.strip()[:2] not in (side[:2], side[2:]))
+        whole = f"{signature}, %w: tensor<16x32x64xf32>"
+        check(combine, whole, "\n".join(lines).replace(side[2:], "%w"), None)
+    narrow = products(result="16x8").replace("64xf32", "8xf32")
+    check(combine, signature.replace("64xf32", "8xf32"), narrow, None)
+    halves = products().replace("f32", "f16")
+    check(combine, signature.replace("f32", "f16"), halves, None)
     small = products().replace("16x", "8x")
     check(combine, signature.replace("16x", "8x"), small, None)
 
@@ -175,7 +189,10 @@ def test_wide_offsets_are_added_first() -> None:
     check(combine_keeping_bases, signature.format("i64"), before.format("i64", facts) + end, None)
 
 
-@pytest.mark.parametrize(("loaded", "shape", "combines"), [("1x1x32", "32", True), ("2x16", "32", False)])
+@pytest.mark.parametrize(
+    ("loaded", "shape", "combines"),
+    [("1x1x32", "32", True), ("2x16", "32", False), ("1x32", "1x1x32", False), ("1x2x16", "32", False)],
+)
 def test_reshaped_descriptor_loads(loaded: str, shape: str, combines: bool) -> None:
     signature = f"%d: !tt.tensordesc<tensor<{loaded}xf32>>, %i: i32"
     place = f"%d[{', '.join(['%i'] * (loaded.count('x') + 1))}] : !tt.tensordesc<tensor<{loaded}xf32>>"

@@ -62,6 +62,25 @@ def test_if_that_only_chooses() -> None:
     check(canonicalize, "%c: i1, %x: i32, %y: i32", before.format("%x"), "tt.return %x : i32")
 
 
+def test_a_tile_is_chosen_where_nothing_else_is_done() -> None:
+    """A scalar is chosen beside what is done."""
+    before = """
+      %r = scf.if %c -> ({0}) {{
+        {1}
+        scf.yield %x : {0}
+      }} else {{
+        scf.yield %y : {0}
+      }}
+      tt.return %r : {0}"""
+    signature, store = "%c: i1, %x: {0}, %y: {0}, %z: i32, %p: !tt.ptr<i32>", "tt.store %p, %z : !tt.ptr<i32>"
+    choice = "%r = arith.select %c, %x, %y : {0}\ntt.return %r : {0}"
+    tile = "tensor<4xi32>"
+    check(canonicalize, signature.format(tile), before.format(tile, ""), choice.format(tile))
+    check(canonicalize, signature.format(tile), before.format(tile, store), None)
+    both = choice.format("i32").replace("\n", f"\nscf.if %c {{\n{store}\n}} else {{\n}}\n")
+    check(canonicalize, signature.format("i32"), before.format("i32", store), both)
+
+
 def test_if_that_computes_stays() -> None:
     before = """
       %r = scf.if %c -> (i32) {
@@ -126,6 +145,26 @@ def test_empty_range_of_an_unknown_bound() -> None:
     check(canonicalize, "%x: i32, %n0: i32", before, "tt.return %x : i32")
 
 
+EMPTY = """
+  %lo = arith.constant 0 : i32
+  %st = arith.constant 1 : i32
+  {}
+  %r = scf.for %i = %lo to {} step %st iter_args(%a = %x) -> (i32) : i32 {{
+    scf.yield {} : i32
+  }}
+  tt.return %r : i32"""
+
+
+def test_loops_that_only_yield() -> None:
+    """The yielded value is the result only where there is a turn, and where it is known in front of the loop."""
+    five = "%hi = arith.constant 5 : i32"
+    check(canonicalize, NXY, EMPTY.format(five, "%hi", "%y"), "tt.return %y : i32")
+    check(canonicalize, NXY, EMPTY.format(five, "%hi", "%i"), None)
+    check(canonicalize, NXY, EMPTY.format("", "%n", "%y"), None)
+    busy = EMPTY.format(five, "%hi", "%y").replace("scf.yield", "tt.store %p, %i : !tt.ptr<i32>\nscf.yield")
+    check(canonicalize, f"{NXY}, %p: !tt.ptr<i32>", busy, None)
+
+
 CARRIED = """
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -151,6 +190,16 @@ def test_unchanged_loop_value() -> None:
     after = ONE_CARRIED.replace("return %r : i32", "return %y : i32")
     assert "return %y" in after
     check(canonicalize, NXY, CARRIED.format("scf.yield %s, %b : i32, i32", "%r#1 : i32"), "tt.return %y : i32")
+
+
+def test_loop_values_that_are_one() -> None:
+    both = CARRIED.replace("%b = %y", "%b = %x")
+    after = ONE_CARRIED.replace("%a, %y", "%a, %a")
+    for result in ("%r#0", "%r#1"):
+        check(canonicalize, NXY, both.format("scf.yield %s, %s : i32, i32", f"{result} : i32"), after)
+    sums = "arith.addi %r#0, %r#1 : i32\ntt.return %e"
+    used = both.replace("tt.return {}", f"%e = {sums} : i32").format("scf.yield %s, %s : i32, i32")
+    check(canonicalize, NXY, used, after.replace("tt.return %r", "%e = arith.addi %r, %r : i32\ntt.return %e"))
 
 
 def test_swapped_loop_values_stay() -> None:
@@ -245,6 +294,12 @@ def test_unchanged_value_of_while() -> None:
     )
 
 
+def test_a_result_of_while_that_is_known_in_front() -> None:
+    before = WHILE.format("%a, %y", "%q", "%s").replace("return %r#0 : i32", "return %r#0, %r#1 : i32, i32")
+    after = WHILE_ONE.format("%y").replace("%c1 = arith.constant 1 : i32", "")
+    check(canonicalize, NXY, before, after.replace("return %r : i32", "return %r, %y : i32, i32"))
+
+
 def test_unneeded_value_of_while() -> None:
     check(canonicalize, NXY, WHILE.format("%a, %b", "%c1", "%s"), WHILE_ONE.format("%c1"))
 
@@ -271,3 +326,29 @@ def test_while_that_never_runs() -> None:
       }
       tt.return %r : i32"""
     check(canonicalize, "%x: i32, %q: !tt.ptr<i32>", before, "%s = arith.muli %x, %x : i32\ntt.return %s : i32")
+
+
+WARPS = """
+  {} = ttg.warp_specialize({})
+  default {{
+    ttg.warp_yield {} : {}
+  }}
+  partition0({}) num_warps(4) {{
+    %s = arith.addi {} : i32
+    tt.store %t, %s : !tt.ptr<i32>
+    ttg.warp_return
+  }} : ({}) -> ({})
+  tt.return {} : i32"""
+
+
+def test_results_and_captures_of_groups_of_warps() -> None:
+    """Those that nobody uses go, and those that are there twice are one."""
+    signature, types = f"{NXY}, %p: !tt.ptr<i32>", "i32, i32, i32, !tt.ptr<i32>"
+    partition = "%a: i32, %b: i32, %c: i32, %t: !tt.ptr<i32>"
+    before = WARPS.format(
+        "%r:2", "%x, %y, %x, %p", "%x, %y", "i32, i32", partition, "%a, %c", types, "i32, i32", "%r#1"
+    )
+    small = "i32, !tt.ptr<i32>"
+    after = WARPS.format("%r", "%x, %p", "%y", "i32", "%a: i32, %t: !tt.ptr<i32>", "%a, %a", small, "i32", "%r")
+    check(canonicalize, signature, before, after)
+    check(canonicalize, signature, after, None)

@@ -65,6 +65,23 @@ def test_pointers_as_integers_and_back() -> None:
     check(canonicalize, "%p: !tt.ptr<f32>", before.format("i64", "f16"), cast)
 
 
+@pytest.mark.parametrize(("type", "stays"), [("i64", False), ("i32", True)])
+def test_integers_as_pointers_and_back(type: str, stays: bool) -> None:
+    before = f"%p = tt.int_to_ptr %x : {type} -> !tt.ptr<f32>\n%r = tt.ptr_to_int %p : !tt.ptr<f32> -> {type}\n"
+    end = "tt.return {} : " + type
+    check(canonicalize, f"%x: {type}", before + end.format("%r"), None if stays else end.format("%x"))
+
+
+def test_pointers_to_bits_are_bytes_apart() -> None:
+    before = "%c = arith.constant 3 : i64\n%s = arith.addi %x, {} : i64\n%r = tt.int_to_ptr %s : i64 -> !tt.ptr<i1>\n"
+    after = "%c = arith.constant 3 : i64\n%p = tt.int_to_ptr %x : i64 -> !tt.ptr<i1>\n"
+    after += "%r = tt.addptr %p, %c : !tt.ptr<i1>, i64\n"
+    end = "tt.return %r : !tt.ptr<i1>"
+    check(canonicalize, "%x: i64, %y: i64", before.format("%c") + end, after + end)
+    unknown = before.format("%y").partition("\n")[2]
+    check(canonicalize, "%x: i64, %y: i64", unknown + end, None)
+
+
 @pytest.mark.parametrize(("bytes", "elements"), [(16, 4), (-8, -2), (6, None)])
 def test_sums_of_addresses(bytes: int, elements: int | None) -> None:
     before = """
@@ -87,6 +104,13 @@ def test_bitcasts() -> None:
     )
     check(canonicalize, "%p: !tt.ptr<f32>", before.format("f32"), "tt.return %p : !tt.ptr<f32>")
     check(canonicalize, "%p: !tt.ptr<f32>", before.format("f16"), None)
+
+
+def test_bitcasts_to_the_same_type() -> None:
+    """One that says something of its value stays."""
+    before = "%r = tt.bitcast %p{} : !tt.ptr<f32> -> !tt.ptr<f32>\ntt.return %r : !tt.ptr<f32>"
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format(""), "tt.return %p : !tt.ptr<f32>")
+    check(canonicalize, "%p: !tt.ptr<f32>", before.format(" {tt.divisibility = 16 : i32}"), None)
 
 
 def test_assertions() -> None:

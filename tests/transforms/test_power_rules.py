@@ -5,10 +5,12 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from rewriting_cases import check
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.language.extra import libdevice
+from tilewright.transforms.combine import combine
 
 
 @tw.jit
@@ -29,6 +31,18 @@ def test_which_powers_become_products(exponent: float, dtype: type) -> None:
     assert ("__tw_pow" in text) == (exponent not in PRODUCTS)
     assert text.count("arith.mulf") == PRODUCTS.get(exponent, 0)
     assert text.count("sqrt") == (exponent in PRODUCTS and exponent % 1 == 0.5)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "exponent", "type"),
+    [("atan2", "%two", "f32"), ("pow", "%y", "f32"), ("pow", "%four", "f32"), ("pow", "%two", "f64")],
+)
+def test_others_stay(symbol: str, exponent: str, type: str) -> None:
+    """Another function, a number that is not known, one that is no small power, and a result of another type."""
+    call = f'tt.extern_elementwise %x, {exponent} {{libname = "", libpath = "", pure = true, symbol = "__tw_{symbol}"}}'
+    numbers = {"%two": "%two = arith.constant 2.0 : f32\n", "%four": "%four = arith.constant 4.0 : f32\n"}
+    body = f"{numbers.get(exponent, '')}%r = {call} : (f32, f32) -> {type}\ntt.return %r : {type}"
+    check(combine, "%x: f32, %y: f32", body, None)
 
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-45, -1e-45, 3e-39, 1e-20, 1e20, -1e20, 3.4e38, 7.0, -3.5]

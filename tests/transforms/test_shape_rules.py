@@ -133,3 +133,12 @@ def test_layouts_are_kept() -> None:
       %r = tt.broadcast %a : tensor<1x1xf32, {blocked}> -> tensor<32x1xf32, {blocked}>
       tt.return %r : tensor<32x1xf32, {blocked}>"""
     check(canonicalize, f"%x: tensor<1xf32, {slice}>", before, after)
+
+
+def test_join_of_constants() -> None:
+    numbers = f"%c = arith.constant dense<1.0> : {T('4')}\n%d = arith.constant dense<2.0> : {T('4')}\n"
+    joined = f"%r = tt.join {{}} : {T('4')} -> {T('4x2')}\ntt.return %r : {T('4x2')}"
+    after = f"%r = arith.constant dense<1.0> : {T('4x2')}\ntt.return %r : {T('4x2')}"
+    check(canonicalize, "", numbers.partition("\n")[0] + "\n" + joined.format("%c, %c"), after)
+    check(canonicalize, "", numbers + joined.format("%c, %d"), None)
+    check(canonicalize, f"%x: {T('4')}", joined.format("%x, %x"), None)

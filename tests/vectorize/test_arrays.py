@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from long_runs import LONG
+from tilewright.vectorizing.iteration import Plan
 
 
 def plain(a: Any, b: Any) -> Any:
@@ -316,3 +317,19 @@ def test_a_prepared_call_looks_at_overlap_again() -> None:
         f(ours[first : first + 20 : 2], 1.0, out=ours[third : third + 20 : 2])
         theirs[third : third + 20 : 2] = plain(theirs[first : first + 20 : 2], 1.0)
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("strides", "letters"),
+    [
+        (((8,), (0,), (16,), (4,), (8,)), "vussv"),
+        (((16, 8), (8, 0), (0, -8), (0, 16), (0, 16)), "vusss"),
+        (((0,), (0,), (0,), (0,), (0,)), "uuuuv"),
+        (((8,), (0,), (16,)), "vus"),
+        (((0,), (8,), (0,)), "uvv"),
+    ],
+)
+def test_letters_of_the_innermost_axis(strides: tuple[tuple[int, ...], ...], letters: str) -> None:
+    """A result of one element is written like neighbours."""
+    plan = Plan((1,) * len(strides[0]), strides)
+    assert plan.pattern((8,) * len(strides)) == letters

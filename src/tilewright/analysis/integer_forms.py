@@ -18,7 +18,7 @@ MAX_TERMS = 16
 FARTHEST = (1 << 63) - 1
 """The greatest address."""
 LARGEST = 1 << 48
-"""Max size of a number in a table: larger ones make a symbol."""
+"""The size that numbers in tables stay below: others make a symbol."""
 
 
 class Symbol:
@@ -120,9 +120,7 @@ def multiplied(a: Form, b: Form) -> Form | None:
 
 def is_small(form: Form) -> bool:
     """Whether the form is short, and its numbers leave room for sums of them in 64 bits."""
-    return len(form.terms) <= MAX_TERMS and all(
-        -LARGEST < bound < LARGEST for table in form.terms.values() for bound in table.interval
-    )
+    return len(form.terms) <= MAX_TERMS and all(table.size < LARGEST for table in form.terms.values())
 
 
 def same_terms(a: Terms, b: Terms) -> bool:

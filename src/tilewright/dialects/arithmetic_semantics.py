@@ -80,27 +80,6 @@ def _divide_down(a: Array, b: Array) -> Array:
     return _where_nonzero(b, np.floor_divide(a, _nonzero(b)))
 
 
-def _amount(a: Array, b: Array) -> tuple[Array, Array]:
-    """The shift amount where it is below the width, and where it is not."""
-    beyond = (b < 0) | (b >= a.dtype.itemsize * 8)
-    return np.where(beyond, b.dtype.type(0), b), beyond
-
-
-def _shift_left(a: Array, b: Array) -> Array:
-    amount, beyond = _amount(a, b)
-    return np.where(beyond, a.dtype.type(0), np.left_shift(a, amount))
-
-
-def _shift_right_signed(a: Array, b: Array) -> Array:
-    _, beyond = _amount(a, b)
-    return np.right_shift(a, np.where(beyond, b.dtype.type(a.dtype.itemsize * 8 - 1), b))
-
-
-def _shift_right_unsigned(a: Array, b: Array) -> Array:
-    amount, beyond = _amount(a, b)
-    return np.where(beyond, a.dtype.type(0), np.right_shift(a, amount))
-
-
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -272,9 +251,10 @@ ARITHMETIC_SEMANTICS: dict[str, ReferenceSemantics] = {
     "arith.andi": signed(np.bitwise_and),
     "arith.ori": signed(np.bitwise_or),
     "arith.xori": signed(np.bitwise_xor),
-    "arith.shli": unsigned(_shift_left),
-    "arith.shrsi": signed(_shift_right_signed),
-    "arith.shrui": unsigned(_shift_right_unsigned),
+    # NumPy shifts by the width or more, which all negative numbers are, as if one by one: no bit of the value is left.
+    "arith.shli": unsigned(np.left_shift),
+    "arith.shrsi": signed(np.right_shift),
+    "arith.shrui": unsigned(np.right_shift),
     "arith.minsi": signed(np.minimum),
     "arith.maxsi": signed(np.maximum),
     "arith.minui": unsigned(np.minimum),

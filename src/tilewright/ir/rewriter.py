@@ -170,7 +170,6 @@ class Rewriter:
                 return fold
         for rule in rules.get(op.name, ()):
             if rule(op, self):
-                self.changed = True
                 return rule
         return None
 

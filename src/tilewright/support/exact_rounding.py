@@ -106,13 +106,12 @@ def narrow(values: Array, target: Format, mode: str = "rn", *, saturate: bool = 
     exponent = ((bits >> U64(52)) & U64(0x7FF)).astype(np.int64)
     fraction = bits & U64((1 << 52) - 1)
     significand = np.where(exponent > 0, fraction | U64(1 << 52), fraction)
-    power = np.maximum(exponent, 1) - 1023
-    least = 1 - target.bias
-    drop = np.minimum(52 - target.mantissa + np.maximum(0, least - power), 63).astype(U64)
+    above_least = exponent - 1024 + target.bias  # that of normal numbers; what is below it is subnormal
+    drop = np.minimum(52 - target.mantissa + np.maximum(0, -above_least), 63).astype(U64)
     kept, rest = significand >> drop, significand & ((U64(1) << drop) - U64(1))
     kept = kept + _rounds_up(mode, kept, rest, drop, negative)
     # A mantissa that overflows carries into the exponent by itself.
-    magnitude = np.where(power >= least, ((power - least).astype(U64) << U64(target.mantissa)) + kept, kept)
+    magnitude = (np.maximum(0, above_least).astype(U64) << U64(target.mantissa)) + kept
     magnitude = _limited(magnitude, exponent == 0x7FF, target, mode, negative=negative, saturate=saturate)
     result = magnitude | (negative.astype(U64) << U64(target.bits - 1))
     is_nan = (exponent == 0x7FF) & (fraction != 0)

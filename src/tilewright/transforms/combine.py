@@ -153,6 +153,7 @@ def reshape_before_reduce(op: Reshape, rewriter: Rewriter) -> bool:
     if any(not isinstance(user, (Reduce, Histogram)) or len(user.operands) != 1 for user in op.result.uses):
         return False
     op.attributes["allow_reorder"] = True
+    rewriter.modified(op)
     return True
 
 
@@ -163,7 +164,7 @@ def descriptor_load_of_fewer_axes(op: Reshape, rewriter: Rewriter) -> bool:
         return False
     old, new = load.result.type.shape or (), op.result.type.shape or ()
     dropped = len(old) - len(new)
-    if dropped <= 0 or old[:dropped] != (1,) * dropped or old[dropped:] != new:
+    if old[:dropped] != (1,) * dropped or old[dropped:] != new:
         return False
     operands, attributes = load.operands, dict(load.attributes)
     rewriter.replace(op, rewriter.create(load, load.name, operands, (op.result.type,), attributes).results)

@@ -119,7 +119,7 @@ def condition_inside_arm(op: If, rewriter: Rewriter) -> bool:
             continue
         arm = _arm_of(user, op)
         if arm is not None:
-            known = rewriter.constant(1 - arm, i1)
+            known = rewriter.constant(int(arm == 0), i1)
             rewriter.set_operands(user, [known if value is condition else value for value in user.operands])
             changed = True
     return changed

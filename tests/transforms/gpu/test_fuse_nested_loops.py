@@ -10,6 +10,7 @@ import pytest
 
 import tilewright.dialects
 from long_runs import first_of
+from tilewright.dialects.scf import For
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
@@ -112,11 +113,40 @@ def test_an_op_of_whose_results_only_the_second_is_used_in_front() -> None:
     check(body, INPUTS, 2)
 
 
+def test_a_quotient_that_is_a_bound_is_known_in_front_of_the_nest() -> None:
+    """It stays in the loop where nothing else asks for it: there might be no turn, and the divisor might be 0."""
+    body = nest("%s").replace("%q = scf.for", "%end = arith.divsi %b, %a : i32\n%q = scf.for")
+    check(body.replace("%c0 to %b step", "%c0 to %end step"), [(2, 5), (3, 9), (7, 2), (1, -4), (0, 3)], 2)
+
+
 SAID = "%runs = arith.cmpi sgt, %b, %c0 : i32\nllvm.intr.assume %runs : i1\n"
 
 
 def test_a_loop_that_is_said_to_run_needs_no_copy() -> None:
     check(SAID + nest("%s"), [pair for pair in INPUTS if pair[1] > 0], 1)
+
+
+def carried(body: str) -> int:
+    """The values that the fused loop of a nest carries, when the inner loop is said to run."""
+    module = check(SAID + body, [(6, 3), (2, 1)], 1)
+    (loop,) = (op for op in module.walk() if isinstance(op, For))
+    return len(loop.carried)
+
+
+def test_what_need_not_be_carried_is_not() -> None:
+    """Numbers of all turns stand in front of the loops, what only the end of a turn needs stands there."""
+    used = note("y", "%i", "%y")
+    body = nest("%c0").replace(note("y", "%i", "%j", "%y", "%p", "%s"), used).replace(note("p", "%p", "%s"), "")
+    least = carried(body.replace("%p = arith.muli %i, %c3 : i32", "").replace("%q, %p", "%q, %c3"))
+    assert carried(body) == least
+    invariant = body.replace("arith.muli %i", "arith.muli %a").replace(used, note("y", "%p", "%y"))
+    assert carried(invariant) == least
+
+
+def test_a_load_in_front_stays_there() -> None:
+    """The inner loop writes to the place that it reads."""
+    body = nest("%s").replace("%q = scf.for", "%before = tt.load %m : !tt.ptr<i32>\n%q = scf.for")
+    check(SAID + body.replace("%q, %p", "%q, %before"), [(6, 3), (2, 1)], 1)
 
 
 def test_text(golden: Callable[[str, str], None]) -> None:
@@ -156,12 +186,14 @@ def test_unmarked_nests_stay() -> None:
     assert print_op(module) == text
 
 
-def test_bounds_that_change_otherwise_keep_the_nest() -> None:
-    body = nest("%s").replace("%c0 to %b step", "%c0 to %s step")
-    module = module_of(body)
+@pytest.mark.parametrize("end", ["%i", "%s"])
+def test_bounds_that_change_otherwise_keep_the_nest(end: str) -> None:
+    """A loop of as many turns as the outer one has had may have none; of a number that is carried nothing is known."""
+    module = module_of(nest("%s").replace("%c0 to %b step", f"%c1 to {end} step"))
     expected = notes(module, 6, 2)
     fuse_nested_loops(module)
     assert loops(module) == 2
+    assert "scf.if" not in print_op(module)
     assert notes(module, 6, 2) == expected
 
 

@@ -182,8 +182,9 @@ def _binary(found: dis.Instruction) -> Made:
 
 def _format_value(found: dis.Instruction) -> Made:
     """3.11 and 3.12: conversion and specification in one."""
-    convert = ("convert", {0: -1, 1: ord("s"), 2: ord("r"), 3: ord("a")}[(found.arg or 0) & 3])
-    if (found.arg or 0) & 4:
+    flags = found.arg or 0
+    convert = ("convert", {0: -1, 1: ord("s"), 2: ord("r"), 3: ord("a")}[flags & 3])
+    if flags & 4:
         return (("swap", 2), convert, ("swap", 2), ("format", True))
     return (convert, ("format", False))
 

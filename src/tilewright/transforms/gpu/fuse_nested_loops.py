@@ -47,9 +47,9 @@ def fuse_nested_loops(module: Op) -> bool:
     nests = [(nest, function) for nest, function in nests if _is_marked(nest)]
     for nest, function in nests:
         pool = ConstantPool(function.body)
-        runs = _prepare(nest, pool) if "ttg.always-fuse" not in nest.loop.attributes else False
-        if runs is not None:
-            _flatten(nest, pool, runs=runs)
+        is_told = "ttg.always-fuse" in nest.loop.attributes
+        if is_told or _prepare(nest, pool):
+            _flatten(nest, pool, runs=not is_told)
     return bool(nests)
 
 
@@ -137,8 +137,8 @@ def _move_in_front(ops: Sequence[Op], place: Op) -> None:
 # --- preparing a loop with one loop inside ------------------------------------------------------------------------
 
 
-def _prepare(nest: Nest, pool: ConstantPool) -> bool | None:
-    """Make sure that the inner loop runs; True if it does, None if that is not to be known."""
+def _prepare(nest: Nest, pool: ConstantPool) -> bool:
+    """Make sure that the inner loop runs; False if that is not to be known."""
     outer, inner = nest.loop, nest.children[0].loop
     hoist_out_of(outer)  # values computed outside need not be carried
     _sink(outer, inner)
@@ -146,7 +146,7 @@ def _prepare(nest: Nest, pool: ConstantPool) -> bool | None:
         return True
     bounds = _needed(outer, inner.bounds, ())
     if bounds is None:
-        return None
+        return False
     _move_in_front(bounds, outer)
     _split_off_empty(outer, inner, pool)
     return True
