@@ -212,9 +212,9 @@ def _new_interval(value: Value, ops: int, known: dict[Value, Interval | None]) -
 
 def _range_of_extension(op: Op) -> Interval | None:
     """The range of one number that has been extended with its sign."""
-    if op.name != "arith.extsi" or (is_tile(op.result) and not is_uniform(op.result)):
+    if not isinstance(op, Unary) or op.name != "arith.extsi" or (is_tile(op.result) and not is_uniform(op.result)):
         return None
-    half = 1 << (op.operands[0].type.scalar.bits - 1)
+    half = 1 << (op.operand.type.scalar.bits - 1)
     return -half, half - 1
 
 
