@@ -71,17 +71,15 @@ def _distribute(nest: Nest, op: Op, makers: Sequence[Op]) -> None:
     """Put a nest that computes `op` in front of `nest`, which reads its result."""
     block, value, location = nest.block, op.result, op.location
     assert block is not None, "it stands in a function"
-    body, copies = Block(), dict[Value, Value]()
+    body, copies, buffer = Block(), dict[Value, Value](), _buffer(nest, value)
     for maker in makers:
         body.append(maker.clone(copies))
-    body.append(Op.create("cpu.write", (copies[value], _buffer(nest, value)), location=location))
+    body.append(Op.create("cpu.write", (copies[value], buffer), location=location))
     body.append(Op.create("cpu.yield", location=location))
     outer = DenseArray(i64, nest.outer[:-1])
     attributes: dict[str, Attribute] = {"mode": Keyword("rows"), "outer": outer}
-    rows = block.insert(Op.create("cpu.nest", (), (), attributes, [Region([body])], location=location), nest)
-    buffer = rows.regions[0].blocks[0].terminator.previous
-    assert isinstance(buffer, Write), "it ends with the write"
-    read = Op.create("cpu.read", (buffer.buffer,), (value.type,), location=location)
+    block.insert(Op.create("cpu.nest", (), (), attributes, [Region([body])], location=location), nest)
+    read = Op.create("cpu.read", (buffer,), (value.type,), location=location)
     op.replace([nest.body.insert(read, op).result])
     for maker in reversed(makers):
         if maker.block is not None and not any(result.uses for result in maker.results):
