@@ -744,6 +744,33 @@ def steps_of_a_sort(distances: list[int], turns: list[int]) -> str:
 """
 
 
+DECAYING_ROWS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %row = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %column = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %width = arith.constant dense<16> : tensor<8x1xi32>
+    %r = tt.expand_dims %row {axis = 1 : i32} : tensor<8xi32> -> tensor<8x1xi32>
+    %rw = arith.muli %r, %width : tensor<8x1xi32>
+    %rb = tt.broadcast %rw : tensor<8x1xi32> -> tensor<8x16xi32>
+    %c = tt.expand_dims %column {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %cb = tt.broadcast %c : tensor<1x16xi32> -> tensor<8x16xi32>
+    %offset = arith.addi %rb, %cb : tensor<8x16xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<8x16x!tt.ptr<f32>>
+    %p = tt.addptr %from, %offset : tensor<8x16x!tt.ptr<f32>>, tensor<8x16xi32>
+    %v = tt.load %p : tensor<8x16x!tt.ptr<f32>>
+    %number = arith.sitofp %row : tensor<8xi32> to tensor<8xf32>
+    %share = math.exp2 %number : tensor<8xf32>
+    %s = tt.expand_dims %share {axis = 1 : i32} : tensor<8xf32> -> tensor<8x1xf32>
+    %sb = tt.broadcast %s : tensor<8x1xf32> -> tensor<8x16xf32>
+    %y = arith.mulf %v, %sb : tensor<8x16xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<8x16x!tt.ptr<f32>>
+    %q = tt.addptr %to, %offset : tensor<8x16x!tt.ptr<f32>>, tensor<8x16xi32>
+    tt.store %q, %y : tensor<8x16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -762,6 +789,7 @@ INPUTS = {
     "find_networks": steps_of_a_sort([1, 2, 1], [2, 4, 4]),
     "fuse_loops": ROWS,
     "split_reductions": ROWS,
+    "distribute_loops": DECAYING_ROWS,
     "expand_reports": REPORTS,
     "add_alias_checks": ROWS,
     "allocate_buffers": TILES_IN_BRANCHES,

@@ -34,6 +34,7 @@ SECTIONS = {
     "find_networks": "sorting-networks.md#chains-of-steps-one-op-on-a-buffer",
     "fuse_loops": "tiles-to-nests.md#a-kernel-becomes-nests",
     "split_reductions": "tiles-to-nests.md#a-kernel-becomes-nests",
+    "distribute_loops": "tiles-to-nests.md#numbers-of-rows",
     "add_alias_checks": "tiles-to-nests.md#a-kernel-becomes-nests",
     "allocate_buffers": "tiles-to-nests.md#a-kernel-becomes-nests",
     "version_atomics": "loop-versions.md#atomics-of-a-launch-that-one-thread-runs",

@@ -3,7 +3,8 @@
     "cpu.nest"() <{mode = rows, outer = array<i64>}>    →    "cpu.nest"() <{chunks = array<i64: 4>, lanes = 16, …}>
 
 A vector has as many lanes as the widest values that are computed fill a register with. A loop takes several in a turn
-if they are cheap, which also gives reductions enough independent sums.
+if they are cheap, which also gives reductions enough independent sums. Where all that a nest does is to bring elements
+of buffers to places that lie in a buffer, too, nothing is gained by vectors that are taken apart: it has one lane.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ UNROLLED = 48
 ITERATIONS = 8
 """Min trip count after unrolling a loop over one tile; unrolling short tiles only grows code."""
 
+WORDS = 8
+"""Elements that a turn of a loop brings from buffers to places of their own."""
+
 LONG = 4
 """Max cost that one op counts for in the choice of unrolling, in vector instructions."""
 
@@ -53,7 +57,7 @@ def choose_widths(module: Op, target: Target) -> bool:
 
 def _lanes(nest: Nest, target: Target) -> int:
     """The lanes of a vector; numbers of a row have none."""
-    if any(isinstance(r, ATOMICS) for r in nest.sinks):
+    if any(isinstance(r, ATOMICS) for r in nest.sinks) or _scatters_words(nest):
         return 1
     computed = [v for op in nest.body for v in op.results if _is_computed(op, v)]
     stored = [v for r in nest.sinks for v in r.operands if _is_number_tile(v)]
@@ -65,6 +69,8 @@ def _lanes(nest: Nest, target: Target) -> int:
 
 def _chunks(nest: Nest, target: Target, sinks: Sequence[Op], vectors: int) -> int:
     """The vectors of one turn of the loop of `sinks`, which has so many in all."""
+    if _scatters_words(nest) and not nest.op.optimize_size:
+        return min(WORDS, vectors)
     if nest.mode != "rows" or nest.op.optimize_size or any(map(_goes_lane_by_lane, sinks)):
         return 1
     needed = {o for r in sinks for o in nest.closures[r]}
@@ -92,6 +98,13 @@ def _register_bits(nest: Nest, target: Target) -> int:
 def _goes_lane_by_lane(sink: Op) -> bool:
     """Whether each lane has a place of its own in memory."""
     return isinstance(sink, ATOMICS) or (isinstance(sink, Store) and not is_affine(sink.pointer))
+
+
+def _scatters_words(nest: Nest) -> bool:
+    """Whether all that the nest does is to store elements of buffers at addresses that are read from a buffer."""
+    return nest.mode == "rows" and all(
+        isinstance(r, Store) and isinstance(r.pointer.op, Read) and isinstance(r.value.op, Read) for r in nest.sinks
+    )
 
 
 def _is_number_tile(value: Value) -> bool:

@@ -38,12 +38,14 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import is_on, single_address
 from tilewright.backends.cpu.nest.versions import at, rely
 from tilewright.backends.cpu.next_turn import NextTurn
+from tilewright.backends.cpu.tiles_ahead import computed_from, rows_ahead
 from tilewright.backends.cpu.version_loops import assumable_in
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
 from tilewright.dialects.cpu import CpuDot, Nest, Write, buffer_type, tile_of
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import Load
 from tilewright.ir.attributes import Attribute, DenseArray
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import TensorType, i8, i32, i64
@@ -84,6 +86,7 @@ class _Products:
     Attributes:
         written: the scalars and buffers that there are at the op at hand.
         tiles: what may be read where it lies, by buffer, and its place.
+        computed: what other operands are computed from, by buffer, and the nest that does it.
         loops: the loops around.
     """
 
@@ -92,6 +95,7 @@ class _Products:
         self.builder = LoopBuilder(Block(), entry=function.body)
         self.written: set[Value] = set()
         self.tiles: dict[Value, tuple[_Tile, Matrix]] = {}
+        self.computed: dict[Value, tuple[Load, Nest]] = {}
         self.loops: list[For] = []
 
     def run(self) -> None:
@@ -126,6 +130,7 @@ class _Products:
         self.written.update(nest.results)
         block, after, write = nest.block, nest.next, nest.copy
         if write is None:
+            self._computes(nest)
             return
         assert block is not None, "it stands in the function"
         nest.unlink()
@@ -134,6 +139,14 @@ class _Products:
             tile = _Tile(b, nest, write, self.target)
             self.tiles[write.buffer] = tile, tile.placed()
             block.splice(b.block, after)
+
+    def _computes(self, nest: Nest) -> None:
+        """Remember what the operands of products that `nest` computes are made of."""
+        for write in [op for op in nest.body if isinstance(op, Write)]:
+            if any(isinstance(user, CpuDot) and write.buffer is not user.accumulator for user in write.buffer.uses):
+                load = computed_from(nest, write)
+                if load is not None:
+                    self.computed[write.buffer] = load, nest
 
     def _dot(self, op: CpuDot) -> None:
         assert op.block is not None, "it stands in the function"
@@ -154,7 +167,7 @@ class _Products:
                 parts = [b.offset(b.pointing(v, i8), b.mul(each.index, stride_bytes(v))) for v in places]
                 put_matmul(b, spec, parts, ())
             return
-        soon = [self._prefetch(b, v) for v in (op.a, op.b)]
+        soon = [self._prefetch(b, op, v) for v in (op.a, op.b)]
         left, right, spec = self._in_place(b, op, spec)
         put_matmul(b, spec, [left, right, op.accumulator], [p for p in soon if p is not None])
 
@@ -171,8 +184,12 @@ class _Products:
                 spec = replace(spec, depth=offset_of(b.smin(b.number(depth), other)))
         return left, right, spec
 
-    def _prefetch(self, b: LoopBuilder, buffer: Value) -> Prefetch | None:
+    def _prefetch(self, b: LoopBuilder, op: CpuDot, buffer: Value) -> Prefetch | None:
         """The memory that an operand is read from in the next iteration of the loop around."""
+        if buffer in self.computed and self.loops:
+            load, nest = self.computed[buffer]
+            turn = NextTurn(b, self.loops[-1], self.written, operand_of)
+            return rows_ahead(b, load, nest, turn) if nest.block is op.block else None
         if buffer not in self.tiles or not self.loops:
             return None
         tile, place = self.tiles[buffer]

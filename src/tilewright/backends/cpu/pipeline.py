@@ -17,6 +17,7 @@ from tilewright.backends.cpu.bufferize_carried import bufferize_carried
 from tilewright.backends.cpu.choose_widths import choose_widths
 from tilewright.backends.cpu.clip_to_mask import clip_to_mask
 from tilewright.backends.cpu.copy_elision import copy_elision
+from tilewright.backends.cpu.distribute_loops import distribute_loops
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes
 from tilewright.backends.cpu.dot.spec import AT_RUN_TIME, operand_element_type
 from tilewright.backends.cpu.dot_spec import spec_of
@@ -182,6 +183,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
             split_reductions,
             "what is expensive and needed in two phases of a nest is kept for a row",
         ),
+        Pass("distribute_loops", distribute_loops, "once it is known what nests share: what rows have is vectors, too"),
         Pass(
             "add_alias_checks", add_alias_checks, "stores that might overlap other memory get a buffer to fall back to"
         ),

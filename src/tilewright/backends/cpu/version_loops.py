@@ -25,7 +25,6 @@ from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.tt_memory import Load
-from tilewright.dialects.tt_reduce import Scan
 from tilewright.dialects.tt_shape import Join, Reshape
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Value, tile_type
@@ -50,7 +49,7 @@ def _assume_in(nest: Nest) -> int:
     """Put a cpu.assume into `nest` for all that its loops may rely on; returns their number."""
     count = 0
     for phase, extent, sinks in nest.every_loop() if nest.mode == "rows" else ():
-        if not _is_one_shuffled(nest, extent) and not any(isinstance(sink, (Scan, *ATOMICS)) for sink in sinks):
+        if not _is_one_shuffled(nest, extent) and not any(isinstance(sink, ATOMICS) for sink in sinks):
             count += _put(nest.body, phase, extent, _assumable(nest, sinks))
     for loop in nest.op.ops_of(Accumulate):
         tile = next(filter(is_tile, loop.results))

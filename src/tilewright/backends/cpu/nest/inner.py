@@ -13,20 +13,20 @@ from tilewright.backends.cpu.costs import ATOMICS
 from tilewright.backends.cpu.loop_facts import MOVES, PHASE, RUNS, STORED, TILE
 from tilewright.backends.cpu.nest.accumulate import Found, Place, accumulate
 from tilewright.backends.cpu.nest.combine import Combine
-from tilewright.backends.cpu.nest.context import Context, Guarded
+from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.sinks import Act, prepare
-from tilewright.backends.cpu.nest.versions import asked_by, rely
+from tilewright.backends.cpu.nest.versions import asked_by, in_versions
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.dialects.cpu import Accumulate, Assume, Read
 from tilewright.dialects.tt_memory import Store
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
-from tilewright.ir.core import Block, Op, Value, tile_type
-from tilewright.ir.types import i1, i64
+from tilewright.ir.core import Op, Value, tile_type
+from tilewright.ir.types import i64
 
 
 class InnerLoop:
@@ -59,31 +59,19 @@ class InnerLoop:
         c.forget(c.depth + 1)
 
     def _versions(self, step: int) -> None:
-        """if <conditions>: fast loop, else: general loop; the general one alone where there are no conditions."""
-        c, b = self.c, self.c.b
-        fast, guarded = Block(), c.depth + 1
-        c.depth, c.lane_level = guarded, guarded + 1
-        c.begin(Guarded(guarded))
-        c.blocks.append(fast)
-        conditions = rely(c, asked_by(self.assumed, self.outer))
-        with b.into(fast):
+        """if <conditions>: fast loop, else: general loop; the fast one alone where there are no conditions."""
+        fast_values = list[Sequence[Value]]()
+
+        def fast() -> None:
             self._loop(step, self._facts())
-        c.blocks.pop()
-        c.depth, c.lane_level, c.fast = guarded - 1, guarded, None
-        c.forget(guarded)
-        if not conditions:
-            b.splice(fast)
-            return
-        fast_values, condition = self.values, b.later(i1)
-        with b.branch(condition) as branch:
-            with branch.then():
-                b.splice(fast)
-            with branch.otherwise():
-                self._loop(1, {}, self._pieces())
-                c.forget(c.depth + 1)
-            found = c.all_of(conditions)
-        condition.replace_by(found)
-        self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
+            fast_values.extend(self.values)
+
+        def general() -> None:
+            self._loop(1, {}, self._pieces())
+
+        branch = in_versions(self.c, asked_by(self.assumed, self.outer), fast, general)
+        if branch is not None:
+            self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
 
     def _facts(self) -> dict[str, Attribute]:
         """The facts of this loop for the passes that choose the order of loops."""

@@ -2,6 +2,7 @@
 
 In a row each vector is scanned in log2 W shuffles and combined with the last lane of the vector before it. That lane is
 taken before it is combined, so that from one vector to the next there is one combination to wait for, and no shuffle.
+A row whose masks are on for all of it has a loop without them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from tilewright.backends.cpu.nest.ends import end_of_scan
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Uniform, Vector
 from tilewright.backends.cpu.nest.sinks import prepare
+from tilewright.backends.cpu.nest.versions import asked_by, in_versions
 from tilewright.backends.cpu.reduction_splitting import Nest
-from tilewright.dialects.cpu import Write
+from tilewright.dialects.cpu import Assume, Write
 from tilewright.dialects.tt_reduce import Scan
 from tilewright.ir.core import Value
 
 
 def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: int, outer: Index) -> None:
-    """Build the loop for the tt.scan `scan` and for the writes of its results to buffers.
+    """Build the loop for the tt.scan `scan` and for the writes of its results to buffers, or two versions of it.
 
     Args:
         c: the context.
@@ -29,6 +31,20 @@ def lower_scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: 
         extent: the length of the axis.
         outer: the indices of the other axes.
     """
+    own = (nest.phases[scan], extent)
+    assumed = [op for op in nest.body if isinstance(op, Assume) and (op.phase, op.extent) == own]
+
+    def build() -> None:
+        _scan(c, nest, scan, writes, extent, outer)
+
+    if assumed:
+        in_versions(c, asked_by(assumed, outer), build, build)
+    else:
+        build()
+
+
+def _scan(c: Context, nest: Nest, scan: Scan, writes: list[Write], extent: int, outer: Index) -> None:
+    """Build one loop."""
     combine = Combine(scan)
     reverse = scan.reverse
     by_rows = nest.mode == "rows"

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from tilewright.backends.cpu.nest.context import Context
+from tilewright.backends.cpu.loop_structure import BranchFrame
+from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place, has_reciprocal
 from tilewright.backends.cpu.nest.integers import facts_of, new_period
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
@@ -17,7 +18,7 @@ from tilewright.backends.cpu.nest.loads import is_on
 from tilewright.dialects.arith import Division
 from tilewright.dialects.cpu import Assume
 from tilewright.ir.core import Block, Value
-from tilewright.ir.types import f32
+from tilewright.ir.types import f32, i1
 
 Asked = tuple[Value, Index]
 """A value, and the index at which it is asked for."""
@@ -31,6 +32,44 @@ def asked_by(assumed: Iterable[Assume], outer: Index) -> list[Asked]:
 def at(index: Index, axes: Sequence[int | None]) -> Index:
     """The index of a value that is asked for by these axes; None and -1 are axes of one element."""
     return tuple(ZERO if axis is None or axis < 0 else index[axis] for axis in axes)
+
+
+def in_versions(
+    c: Context, asked: Iterable[Asked], fast: Callable[[], None], general: Callable[[], None]
+) -> BranchFrame | None:
+    """Build the loop that `fast` builds where what it relies on holds, and else that of `general`.
+
+    Args:
+        c: the context, in front of both.
+        asked: what the fast version may rely on, in program order, and the index of each.
+        fast, general: build the versions.
+
+    Returns:
+        The branch between them; None where nothing has to hold, so that there is the fast one only.
+    """
+    b, only, guarded = c.b, Block(), c.depth + 1
+    c.depth, c.lane_level = guarded, guarded + 1
+    c.begin(Guarded(guarded))
+    c.blocks.append(only)
+    conditions = rely(c, asked)
+    with b.into(only):
+        fast()
+    c.blocks.pop()
+    c.depth, c.lane_level, c.fast = guarded - 1, guarded, None
+    c.forget(guarded)
+    if not conditions:
+        b.splice(only)
+        return None
+    condition = b.later(i1)
+    with b.branch(condition) as branch:
+        with branch.then():
+            b.splice(only)
+        with branch.otherwise():
+            general()
+            c.forget(c.depth + 1)
+        found = c.all_of(conditions)
+    condition.replace_by(found)
+    return branch
 
 
 def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:

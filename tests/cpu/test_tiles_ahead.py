@@ -1,0 +1,97 @@
+"""Operands of products that are computed from rows in memory are fetched a turn early, where these are known then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from guarded_memory import between_guards
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.cpu.pipeline import loop_passes
+from tilewright.backends.llvm.machine import host_target
+from tilewright.dialects.cpu import Matmul
+from tilewright.dialects.vector import Prefetch
+from tilewright.ir.parser import parse_module
+
+M, N, K, TURNS = 16, 32, 16, 3
+
+
+@tw.jit
+def product(
+    a, b, out, table, shift,
+    HOW: tl.constexpr, STEP: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TURNS: tl.constexpr,
+):
+    """Columns of fp16 times rows of fp16: both are computed from loads, as they are converted."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    fixed = tl.load(a + m[:, None] * K + k[None, :]) + shift
+    for turn in range(TURNS):
+        at = m
+        if HOW == "table":
+            at = tl.load(table + turn * M + m)
+        if HOW == "wrapped":
+            at = (m + shift) % M
+        if HOW == "number":
+            at = (m + tl.load(table + (M - 1) * TURNS + turn + tl.arange(0, 1))) % M
+        x = tl.load(a + at[:, None] * (K * TURNS * STEP) + (turn * K + k)[None, :] * STEP)
+        if HOW == "outside":
+            x = fixed
+        y = tl.load(b + (turn * K + k)[:, None] * N + n[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(out + m[:, None] * N + n[None, :], total)
+
+
+def launch(how: str, step: int = 1, shift: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The kernel, its result, and what it has to be."""
+    rng = np.random.default_rng(shift)
+    _, a = between_guards(M * K * TURNS * step, np.float16)
+    _, b = between_guards(K * TURNS * N, np.float16)
+    _, table = between_guards(M * TURNS, np.int32)
+    for array in (a, b):
+        array[:] = rng.integers(-4, 5, array.size)
+    table[:] = np.tile(rng.permutation(M), TURNS)
+    out = np.zeros((M, N), np.float32)
+    kernel = product[(1,)](a, b, out, table, shift, HOW=how, STEP=step, M=M, N=N, K=K, TURNS=TURNS)
+    rows = a.reshape(M, K * TURNS, step)[:, :, 0].astype(np.float32)
+    if how == "table":
+        rows = rows[table[:M]]
+    if how == "wrapped":
+        rows = np.roll(rows, -shift, 0)
+    if how == "number":
+        parts = np.split(rows, TURNS, 1)
+        rows = np.hstack([np.roll(part, -by, 0) for part, by in zip(parts, table[-TURNS:], strict=True)])
+    if how == "outside":
+        rows = np.tile(a[: M * K].reshape(M, K).astype(np.float32) + shift, (1, TURNS))
+    return kernel, out, rows @ b.reshape(K * TURNS, N).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("how", "step", "shift", "tiles"),
+    [
+        ("straight", 1, 0, 2),
+        ("wrapped", 1, 5, 2),
+        ("table", 1, 0, 1),
+        ("number", 1, 0, 1),
+        ("outside", 1, 2, 1),
+        ("straight", 3, 0, 1),
+    ],
+)
+def test_rows_that_are_known_early_are_fetched(how: str, step: int, shift: int, tiles: int) -> None:
+    """Right at the end of memory, too, and without looking up what comes behind the table."""
+    kernel, out, expected = launch(how, step, shift)
+    np.testing.assert_array_equal(out, expected)
+    assert parse_module(kernel.asm["loops"]).ops_of(Prefetch)
+    assert tiles_asked_for(kernel) == tiles
+
+
+def tiles_asked_for(kernel: Any) -> int:
+    """How many tiles its product asks for ahead."""
+    module, steps = parse_module(kernel.asm["ttcir"]), loop_passes(host_target())
+    last = next(place for place, step in enumerate(steps) if step.name == "copy_elision")
+    for step in steps[: last + 1]:
+        step.function(module)
+    (op,) = module.ops_of(Matmul)
+    return len(op.soon) // 2
