@@ -160,7 +160,11 @@ def _is_worth_waking(f: Function, work: I64, started: I64) -> None:
 @native("i64", inlining=ALWAYS)
 def _most_threads(f: Function, total: I64, allowed: I64) -> None:
     """The most threads that a launch may use."""
-    threads = f.variable("i64", f.get(POOL, f.get(TABLE, runtime(f), "pool"), "threads"))
+    table = runtime(f)
+    threads = f.variable("i64", f.get(POOL, f.get(TABLE, table, "pool"), "threads"))
+    size = f.get(TABLE, table, "team_size")
+    with f.when(size.differs(0)):
+        threads.set(f.call(size, "i32").widened("i64"))
     for bound in (total, allowed):
         with f.when((bound < threads.value) & (bound > 0)):
             threads.set(bound)
@@ -178,7 +182,8 @@ def _useful_threads(f: Function, work: I64, most: I64, started: I64) -> None:
     f.give_when(is_little | (is_short & (started < f.get(TABLE, table, "alone_until"))), 1)
     sleepers = f.load("i32", f.address(POOL, pool, "sleepers"), order="monotonic").to("i64")
     all_sleep = f.get(POOL, pool, "workers") <= sleepers
-    with f.when(all_sleep), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
+    is_pool = f.get(TABLE, table, "team").equals(0)  # nobody knows whether a team sleeps: products keep it awake
+    with f.when(all_sleep & is_pool), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
         f.give(1)
     each = f.get(TABLE, table, "hot_ticks").shift_signed(1) | 1  # half of what two threads are worth; never 0
     enough = work // each

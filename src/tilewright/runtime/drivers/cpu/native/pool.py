@@ -111,15 +111,21 @@ def _await_job(f: Function, pool: Ptr, seen: I32) -> None:
 @native("ptr")
 def _worker(f: Function, pool: Ptr) -> None:
     """The life of a thread."""
-    gate = f.address(POOL, pool, "gate")
     seen = f.variable("i32", 0)
     with f.repeat():
         seen.set(f.call("await_job", "i32", pool, seen.value))
-        with f.when((f.load("i64", gate, order="acquire") & OPEN).differs(0)):
-            with f.when((f.update("add", gate, 1) & OPEN).differs(0)):
-                _take_part(f, pool)
-            f.update("sub", gate, 1)
+        f.call("come_in", "void", pool)
     f.give(0)
+
+
+@native("void")
+def _come_in(f: Function, pool: Ptr) -> None:
+    """Takes part in the job while the gate is open."""
+    gate = f.address(POOL, pool, "gate")
+    with f.when((f.load("i64", gate, order="acquire") & OPEN).differs(0)):
+        with f.when((f.update("add", gate, 1) & OPEN).differs(0)):
+            _take_part(f, pool)
+        f.update("sub", gate, 1)
 
 
 def _take_part(f: Function, pool: Lanes) -> None:
@@ -182,7 +188,6 @@ def _share(
     f: Function, pool: Ptr, entry: Ptr, launch: Ptr, total: I64, scratch: Ptr, stride: I64, threads: I64, division: I64
 ) -> None:
     """Runs a job on up to `threads` threads; gives how many took part. The caller holds the pool's lock."""
-    f.call("start_workers", "void", pool, threads - 1)
     job = f.address(POOL, pool, "job")
     for field in ("entry", "launch", "total", "scratch", "stride"):
         f.put(JOB, job, field, f[field])
@@ -190,13 +195,37 @@ def _share(
     _divide(f, job)
     f.put(POOL, pool, "next", 0)
     f.put(POOL, pool, "seats", 1)
-    gate = f.address(POOL, pool, "gate")
-    f.update("or", gate, OPEN)
-    f.update("add", f.address(POOL, pool, "generation"), 1, kind="i32")
-    with f.when(f.load("i32", f.address(POOL, pool, "sleepers"), order="seq_cst") > 0):
-        f.system.wake(f, pool, (threads - 1).to("i32"))
-    f.call("work", "void", pool, scratch)
-    f.update("and", gate, ~OPEN)
-    f.call("wait_until_empty", "void", gate, f.load("ptr", launch, LAUNCH_CONTROL))
+    team = f.get(TABLE, runtime(f), "team")
+    with f.when(team.differs(0) & division.differs(SINGLY)) as by_team:
+        f.update("or", f.address(POOL, pool, "gate"), OPEN)
+        member, all_of_them = f.emit("ptr", "getelementptr i8, ptr @member, i64 0"), f.constant("i32", 0)
+        f.call(team, "void", member, pool, all_of_them, f.constant("i32", 0))
+    with by_team.otherwise():
+        f.call("start_workers", "void", pool, threads - 1)
+        f.update("or", f.address(POOL, pool, "gate"), OPEN)
+        f.update("add", f.address(POOL, pool, "generation"), 1, kind="i32")
+        with f.when(f.load("i32", f.address(POOL, pool, "sleepers"), order="seq_cst") > 0):
+            f.system.wake(f, pool, (threads - 1).to("i32"))
+        f.call("lead", "void", pool)
     seats = f.get(POOL, pool, "seats")
     f.give(f.choose(seats < threads, seats, threads))
+
+
+@native("void")
+def _lead(f: Function, pool: Ptr) -> None:
+    """Does what the caller does for its job: works, and waits for those that came in."""
+    job, gate = f.address(POOL, pool, "job"), f.address(POOL, pool, "gate")
+    f.call("work", "void", pool, f.get(JOB, job, "scratch"))
+    f.update("and", gate, ~OPEN)
+    f.call("wait_until_empty", "void", gate, f.load("ptr", f.get(JOB, job, "launch"), LAUNCH_CONTROL))
+
+
+@native("void")
+def _member(f: Function, pool: Ptr) -> None:
+    """Does the part of one thread of a team, among them the caller's, which all of them see to its end."""
+    launch = f.get(JOB, f.address(POOL, pool, "job"), "launch")
+    owner = f.get(LANE, f.load("ptr", launch, LAUNCH_CONTROL), "owner")
+    with f.when(owner.equals(f.system.thread_pointer(f))) as leads:
+        f.call("lead", "void", pool)
+    with leads.otherwise():
+        f.call("come_in", "void", pool)
