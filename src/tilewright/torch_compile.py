@@ -87,8 +87,14 @@ def tilewright(
     use_threads(torch())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
-    with whole_gradients() if on_cpus and has_fixed_sizes(inputs) else nullcontext():
+    with whole_gradients() if on_cpus and has_fixed_sizes(inputs) and _is_trained(graph, inputs) else nullcontext():
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
+
+
+def _is_trained(graph: Any, inputs: Sequence[Any]) -> bool:
+    """Whether a graph is to have gradients, too."""
+    tensors = (*inputs, *graph.parameters())
+    return bool(torch().is_grad_enabled()) and any(getattr(each, "requires_grad", False) for each in tensors)
 
 
 SHOWN = "_shows_tilewright"
