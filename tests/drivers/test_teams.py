@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from threading import Thread
+from threading import Thread, get_ident
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not is_native(), reason="there is no native laun
 
 BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 PARALLEL = ctypes.CFUNCTYPE(None, BODY, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-SIZE = ctypes.CFUNCTYPE(ctypes.c_int)
+ANSWER = ctypes.CFUNCTYPE(ctypes.c_int)
 
 
 class OpenMP:
@@ -36,26 +36,34 @@ class OpenMP:
 
     def __init__(self) -> None:
         self.size, self.others, self.is_late, self.regions = 3, 2, False, 0
-        self.parallel, self.count = PARALLEL(self._parallel), SIZE(lambda: self.size)
+        self._numbers: dict[int, int] = {}
+        self.functions = (
+            PARALLEL(self._parallel),
+            ANSWER(lambda: self._numbers.get(get_ident(), 0)),
+            ANSWER(lambda: self.size),
+        )
 
     def _parallel(self, body: Callable[[int], None], data: int, wanted: int, flags: int) -> None:
         assert (wanted, flags) == (0, 0)  # all threads: GNU's library ends those that a smaller team has not
         self.regions += 1
-        threads = [Thread(target=body, args=(data,)) for _ in range(self.others)]
+        threads = [Thread(target=self._take_part, args=(number + 1, body, data)) for number in range(self.others)]
         for act in [lambda: body(data), *(thread.start for thread in threads)][:: 1 if self.is_late else -1]:
             act()
         for thread in threads:
             thread.join()
+
+    def _take_part(self, number: int, body: Callable[[int], None], data: int) -> None:
+        self._numbers[get_ident()] = number
+        body(data)
 
 
 @pytest.fixture
 def openmp() -> Iterator[OpenMP]:
     runtime, library = native_runtime(), OpenMP()
     assert runtime
-    parallel, count = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.parallel, library.count))
-    runtime.use_team(parallel, count)
+    runtime.use_team(*(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in library.functions))
     yield library
-    runtime.use_team(0, 0)
+    runtime.use_team(0, 0, 0)
 
 
 def pool(field: str) -> int:

@@ -11,51 +11,34 @@ has when a graph is compiled. So they have where `TILEWRIGHT_NUM_THREADS` gives 
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Iterator
 from functools import cache
-from glob import glob
 from typing import Any
 
 from tilewright.runtime.drivers.cpu.launcher import set_num_threads
-from tilewright.runtime.drivers.cpu.process import native_runtime
+from tilewright.runtime.drivers.cpu.process import native_runtime, system_functions
 from tilewright.support import knobs
 
-NAMES = ("GOMP_parallel", "omp_get_max_threads")
-"""Functions of OpenMP libraries, of which programs compiled by GCC call the first one for each parallel region."""
+NAMES = ("GOMP_parallel", "omp_get_thread_num", "omp_get_max_threads")
+"""Functions of OpenMP libraries. Programs compiled by GCC call the first one for each parallel region."""
 
 
 def use_threads(torch: Any) -> None:
     """Let launches have torch's threads, or as many as torch has now."""
     if not knobs.tilewright.num_threads:
         set_num_threads(torch.get_num_threads())
-        _use_team(torch.__file__)
+        _use_team()
 
 
 @cache
-def _use_team(torch_file: str) -> None:
-    """Once in a process, and never in its children: after a fork, OpenMP waits for threads that are gone."""
-    runtime, team = native_runtime(), _team(torch_file)
-    if runtime is not None and team is not None:
-        runtime.use_team(*team)
+def _use_team() -> None:
+    """Once in a process, and never in its children: after a fork, OpenMP waits for threads that are gone.
 
-
-def _team(torch_file: str) -> tuple[int, int] | None:
-    """The addresses of the functions `NAMES` that torch itself calls; None where there is one that it does not have."""
-    for library in _libraries(torch_file):
-        found = [getattr(library, name, None) for name in NAMES]
-        if None not in found:
-            parallel, size = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in found)
-            return parallel, size
-    return None
-
-
-def _libraries(torch_file: str) -> Iterator[ctypes.CDLL]:
-    """The process as a whole, where the linker looks first, and torch's library with those that it needs."""
-    if sys.platform == "win32":
+    torch makes the names of its libraries global, so they are where the linker finds them for torch.
+    """
+    runtime = native_runtime()
+    try:
+        functions = system_functions(NAMES)
+    except ValueError:
         return
-    yield ctypes.CDLL(None)
-    for path in glob(os.path.join(os.path.dirname(torch_file), "lib", "libtorch_cpu.*")):
-        yield ctypes.CDLL(path)
+    if runtime is not None:
+        runtime.use_team(*functions.values())

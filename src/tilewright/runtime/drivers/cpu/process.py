@@ -106,11 +106,12 @@ class NativeRuntime:
         """The most threads that a launch may use, its own included."""
         return POOL.read(self.pool, "threads")
 
-    def use_team(self, parallel: int, size: int) -> None:
+    def use_team(self, parallel: int, number: int, size: int) -> None:
         """Lets the threads of an OpenMP library run launches, instead of threads of the pool.
 
-        Args: parallel, size: addresses of its functions GOMP_parallel and omp_get_max_threads.
+        Args: addresses of its functions GOMP_parallel, omp_get_thread_num and omp_get_max_threads.
         """
+        self.set("team_number", number)
         self.set("team", parallel)
         self.set("team_size", size)
 

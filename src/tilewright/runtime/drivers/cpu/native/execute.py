@@ -17,6 +17,7 @@ from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
+    APART,
     CONTROL,
     DONE,
     IS_FREE_THREADED,
@@ -36,7 +37,6 @@ _GRAIN = 16  # programs per unit of cost
 _FEW = 2**31  # programs: above, work is not multiplied but taken as much
 _STEEPEST, _LITTLE = 4, 4096  # max measured cost that counts: this factor of the old one, plus this number of ticks
 _PENANCE, _MAX_LOST = 16, 100  # launches run alone for this factor of the lost ticks; max that count, in `cold_ticks`
-_STRIDE = 128  # scratch of different threads is apart by a multiple of this
 _ARENA_ALIGNMENT = 64
 _LANE_ALIGNMENT = 128  # threads write their lanes all the time, and should not share lines of the cache
 _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits
@@ -346,7 +346,7 @@ def _execute_for(
     with f.when(spins.equals(0)):
         useful.set(f.call("useful_threads", "i64", work, most, started))
     threads = useful.value
-    stride = (scratch + (_STRIDE - 1)) & -_STRIDE
+    stride = ((scratch + (APART - 1)) & -APART) + APART  # with a line for the counter of its part
     lane = f.call("take_lane", "ptr", stride * threads)
     f.give_when(lane.equals(0), NO_MEMORY)
     memory = f.get(LANE, lane, "memory")
