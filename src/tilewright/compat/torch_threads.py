@@ -1,12 +1,11 @@
 """Which threads run the kernels of torch's graphs: torch's own, those of the OpenMP library that it has loaded.
 
-A thread of OpenMP that has ended its part of a product goes on looking for work for a while, so that it takes the next
-part at once. It takes turns on its core with any other thread that is woken meanwhile, and finds work of ours sooner
-than that one. How many there are is asked for in each launch: `torch.set_num_threads` acts at once, and where a region
-of OpenMP is under way, or in a process that was forked, OpenMP is not asked for another one.
+A thread of OpenMP that has ended its part of a product goes on looking for work for a while. It takes turns on its core
+with any other thread that is woken meanwhile, and finds work of ours sooner than that one. OpenMP is asked in each
+launch how many threads there are, so `torch.set_num_threads` acts at once.
 
-Where the library has no `GOMP_parallel`, which GNU's and LLVM's have, launches have threads of the pool, as many as torch
-has when a graph is compiled. So they have where `TILEWRIGHT_NUM_THREADS` gives a number.
+Where there is no `GOMP_parallel`, which GNU's library has and LLVM's on Linux, launches have threads of the pool, as
+many as torch has when a graph is compiled. So they have where `TILEWRIGHT_NUM_THREADS` gives a number.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ launch (`interrupts.py`).
     wait until nobody is inside
 
 The caller waits only for workers that came in before it closed the gate, not for those that sleep or are descheduled.
-Where another library lends its threads (`use_team`), a job is one of its parallel regions instead: each thread has a part
-of the programs, and takes chunks of the others' when it is done.
+Where another library lends its threads (`use_team`), a job is one of its parallel regions instead: each thread has a
+part of the programs, and takes chunks of the others' when it is done.
 
 A job is only written while the gate is closed and nobody is inside, and only read inside; so no worker sees half a job.
 Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number. Programs that are
