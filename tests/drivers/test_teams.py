@@ -9,7 +9,7 @@ from threading import Thread, get_ident
 
 import numpy as np
 import pytest
-from driver_kernels import COUNT, entry
+from driver_kernels import COUNT, NOTE_CHUNK, entry
 from test_pool import IN_ORDER, counted, forks
 
 from tilewright.runtime.drivers.cpu.launcher import is_native, run_grid
@@ -103,6 +103,25 @@ def test_short_launches_are_shared_at_once(openmp: OpenMP) -> None:
         assert openmp.regions == regions
         runtime.set("alone_until", -(2**40))
     assert (counts == 3).all()
+
+
+@pytest.mark.parametrize(
+    ("is_short", "sizes"),
+    [
+        (True, [90, 90, 90]),
+        (False, [11] * 8 + [2]),
+    ],
+)
+def test_each_thread_has_a_part(openmp: OpenMP, is_short: bool, sizes: list[int]) -> None:
+    """Long parts are claimed bit by bit, so that who has done his own helps the others."""
+    runtime, noted = native_runtime(), np.zeros(270, np.int64)
+    assert runtime
+    record = launch_record((270,), [noted.ctypes.data, 0], ["*i64", "i64"])
+    work = TABLE.read(runtime.table, "cold_ticks") * (1 if is_short else 100)
+    cost = ctypes.byref(ctypes.c_int64(work * 16 // 270))
+    runtime.set("alone_until", -(2**40))
+    assert runtime.execute(entry(NOTE_CHUNK), record, 270, 64, 0, cost)
+    assert [int(size) for size in noted if size] == (sizes if is_short else sizes * 3)
 
 
 def test_the_size_of_the_team_counts_in_each_launch(openmp: OpenMP) -> None:

@@ -1,4 +1,4 @@
-"""Which threads run the kernels of torch's graphs: torch's own, those of the OpenMP library that it has loaded.
+"""The threads that run kernels of torch's graphs are torch's own, those of the OpenMP library that it has loaded.
 
 A thread of OpenMP that has ended its part of a product goes on looking for work for a while. It takes turns on its core
 with any other thread that is woken meanwhile, and finds work of ours sooner than that one. OpenMP is asked in each
