@@ -383,7 +383,7 @@ def in_some_steps(a, b, c, flags, M, N, K, LOADED: tl.constexpr, BM: tl.constexp
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_products_in_a_branch(loaded: bool) -> None:
-    """A branch that all partitions can decide is divided; where one needs what another loads, the loop stays whole."""
+    """All partitions decide for themselves which branch to take, also by a number that each of them loads."""
     (a, b, c, m, n, k), _ = factors(64, 64, 448)
     flags = np.arange(1, 8, dtype=np.int32) % 2
     taken = np.repeat(flags != 0, 64)
@@ -392,7 +392,7 @@ def test_products_in_a_branch(loaded: bool) -> None:
     found = launch(kernel, (1, 1), arguments)[2]
     expected = a[:, taken].astype(np.float32) @ b[:, taken].T.astype(np.float32)
     np.testing.assert_array_equal(found, expected.astype(np.float16))
-    assert ("ttg.warp_specialize(" in kernel.asm["ttgir"]) == (not loaded)
+    assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
 
 
 @tw.jit

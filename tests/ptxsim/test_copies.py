@@ -325,3 +325,31 @@ def test_maps_made_on_the_device(acquire: str) -> None:
     else:
         with pytest.raises(SimulationError, match=r"no fence\.proxy\.tensormap"):
             launch.run(memory, [map, out, tensor])
+
+
+ACQUIRE = "fence.proxy.tensormap::generic.acquire.gpu [%d0], 0x80;"
+STORED_AGAIN = """
+mov.b32 %r3, 6144; mad.lo.u32 %r2, %r0, 4, %r3; mov.b32 %r1, 0; st.shared.b32 [%r2], %r1; bar.warp.sync -1;
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d0], [%r3], 0x80;
+"""
+
+
+def stored_again(between: str, behind: str) -> None:
+    """A copy, `between`, another map in the place of its map, and `behind`."""
+    memory = DeviceMemory()
+    map, out = memory.allocate(SIZE), memory.copy_in(np.zeros((8, 32), np.float32))
+    tensor = memory.copy_in(TENSOR)
+    copy = INIT.replace("COUNT", "1") + TENSOR_LOAD.replace("X;", "8;").replace("Y;", "2;")
+    program = load(kernel_text(MAKE.replace("ACQUIRE", ACQUIRE) + copy + between + STORED_AGAIN + behind, 3))
+    Launch(program, shared=8192).run(memory, [map, out, tensor])
+
+
+def test_a_map_is_not_stored_where_a_copy_under_way_reads_one() -> None:
+    stored_again(WAIT, "")
+    with pytest.raises(SimulationError, match="nobody has waited for reads the tensor map there"):
+        stored_again("", WAIT)
+
+
+def test_a_map_that_is_stored_again_is_acquired_again() -> None:
+    with pytest.raises(SimulationError, match=r"no fence\.proxy\.tensormap"):
+        stored_again(WAIT, TENSOR_LOAD.replace("X;", "8;").replace("Y;", "2;"))

@@ -202,7 +202,7 @@ def _verify_clip(op: Clip) -> None:
 
 @declares("cpu.clip", effect=Effect.WRITE, results=0, verify=_verify_clip)
 class Clip(Op):
-    """Says that a loop of the nest around may end where `mask` is off, which is on up to some lane.
+    """Says that a loop of the nest around may end where `mask` is off, which is on up to some lane unless a sum wraps.
 
     If a loop has several, it ends where all their masks are off. A loop that fills buffers for other nests goes on as
     far as these show them, a loop that reduces goes on for one lane more.

@@ -70,6 +70,7 @@ from tilewright.transforms.gpu.tensor_memory_sums import hoist_tensor_memory, re
 from tilewright.transforms.gpu.tma_lowering import tma_lowering
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning
+from tilewright.transforms.gpu.warp_specialization.descriptor_rings import descriptor_rings
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.lower_warp_groups import lower_warp_groups
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
@@ -180,6 +181,7 @@ PASSES: tuple[Row, ...] = (
     _row(convert_to_ttgir, "convert-triton-to-tritongpu", options=ConvertOptions),
     _row(cse, "cse"),
     _row(data_partitioning, level="TTGIR"),
+    _row(descriptor_rings, level="TTGIR"),
     _row(f32_dot_tc, "tritongpu-F32DotTC", options=F32DotOptions),
     _row(fence_insertion, "triton-nvidia-gpu-fence-insertion", "TTGIR", FenceOptions),
     _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),

@@ -217,3 +217,38 @@ def test_a_wait_for_one_group_less_shows() -> None:
     assert number == Number(1, i32)
     wait.attributes = {**wait.attributes, "num": Number(2, i32)}
     assert not np.array_equal(results(module, 7)[1], results(before, 7)[1])
+
+
+WAITED_FOR = """
+#row = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+#line = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+!buffer = !ttg.memdesc<128x64xf16, #shared, #ttg.shared_memory>
+!barrier = !ttg.memdesc<1xi64, #line, #ttg.shared_memory, mutable>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func @f(%p: tensor<128x64x!tt.ptr<f16>, #row> {tt.divisibility = dense<[16, 16]> : tensor<2xi32>,
+      tt.contiguity = dense<[1, 16]> : tensor<2xi32>}, %b: !barrier, %phase: i32, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %x = tt.load %p {loop.cluster = 1 : i32, loop.stage = 0 : i32} : tensor<128x64x!tt.ptr<f16>, #row>
+      %a = ttg.local_alloc %x {loop.cluster = 0 : i32, loop.stage = 1 : i32} : (tensor<128x64xf16, #row>) -> !buffer
+      ttng.wait_barrier %b, %phase deps %a {loop.cluster = 2 : i32, loop.stage = 2 : i32} : !barrier, !buffer
+    } {tt.scheduled_max_stage = 2 : i32}
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("cluster", "copy"), [(2, 3), (0, 1)])
+def test_a_copy_starts_behind_the_wait_for_its_place(cluster: int, copy: int) -> None:
+    """In front of it the copy would overwrite what is still read, or need a place more."""
+    module = parse_module(WAITED_FOR.replace("loop.cluster = 2", f"loop.cluster = {cluster}"))
+    assert lower_loops(module)
+    verify(module)
+    (started,) = (op for op in module.walk() if op.name == "ttg.async_copy_global_to_local")
+    (wait,) = (op for op in module.walk() if op.name == "ttng.wait_barrier")
+    clusters = [op.attributes["loop.cluster"] for op in (wait, started)]
+    assert clusters == [Number(cluster, i32), Number(copy, i32)]
+    assert "!ttg.memdesc<2x128x64xf16" in print_op(module)

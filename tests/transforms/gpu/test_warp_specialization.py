@@ -19,7 +19,7 @@ from tilewright.transforms.gpu.warp_specialization.automatic import automatic_wa
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
-from tilewright.transforms.gpu.warp_specialization.slices import LOAD, partitions_of_op
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, partitions_of_op
 
 SUMS = """
 #loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -113,6 +113,7 @@ def test_a_module_without_marks_is_left_alone() -> None:
 
 ROW = "%row = arith.muli %tile, %c128 : i32"
 LOADED_ROW = (ROW, "%row = tt.load %p : !tt.ptr<i32>")
+WRITTEN = ("      %sum, %w", "      tt.store %p, %tile : !tt.ptr<i32>\n      %sum, %w")
 USED = "ttg.local_dealloc %left : !left"
 FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true", "%add, %flag")]
 
@@ -129,11 +130,15 @@ FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true
             [(ROW, f"{ROW}\n %old = tt.atomic_rmw add, acq_rel, gpu, %p, %c1, %true : (!tt.ptr<i32>, i32, i1) -> i32")],
             id="an order of all accesses",
         ),
-        pytest.param([LOADED_ROW], id="a copy needs what the default partition loads"),
+        pytest.param([LOADED_ROW, WRITTEN], id="a copy needs what is loaded from what the loop writes"),
         pytest.param([("        %v = ttng", f"        {USED}\n        %v = ttng")], id="an unknown op has a buffer"),
         pytest.param(
-            [("        %v = ttng", "        %flag = tt.load %q : !tt.ptr<i1>\n        %v = ttng"), *FLAG],
-            id="a product needs what the default partition loads",
+            [("        %v = ttng", "        %flag = tt.load %q : !tt.ptr<i1>\n        %v = ttng"), *FLAG, WRITTEN],
+            id="a product needs what is loaded from what the loop writes",
+        ),
+        pytest.param(
+            [("%row = arith", "%row = tt.load %p {isVolatile = true} : !tt.ptr<i32>\n %old = arith")],
+            id="a copy needs what is volatile",
         ),
     ],
 )
@@ -142,6 +147,14 @@ def test_left_as_it_is(changes: list[tuple[str, str]]) -> None:
     before = print_op(module)
     assert not automatic_warp_specialization(module)
     assert print_op(module) == before
+
+
+def test_each_partition_loads_numbers_that_the_loop_does_not_write() -> None:
+    module = module_of(LOADED_ROW)
+    assert partition_scheduling(module)
+    (load,) = (op for op in module.walk() if op.name == "tt.load")
+    assert partitions_of_op(load) == (DEFAULT, LOAD)
+    assert automatic_warp_specialization(module_of(LOADED_ROW))
 
 
 COLUMN = "%column = arith.muli %k, %c64 : i32"

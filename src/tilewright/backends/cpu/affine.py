@@ -15,7 +15,15 @@ from typing import Any
 
 from tilewright.analysis.guard_conditions import range_of_product
 from tilewright.backends.cpu.costs import is_tile, makers
-from tilewright.dialects.arith import Binary, CompareIntegers, Constant, Division, ModularArithmetic, Unary
+from tilewright.dialects.arith import (
+    Binary,
+    CompareIntegers,
+    Constant,
+    Division,
+    IntegerRemainder,
+    ModularArithmetic,
+    Unary,
+)
 from tilewright.dialects.cpu import Assume
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr
@@ -84,9 +92,21 @@ def extends_as_one(value: Value, *, signed: bool = True) -> bool:
 
 
 def compares_as_one(value: Value) -> bool:
-    """Whether the affine tile `value` may be compared by where its line crosses. A mask is taken not to wrap."""
+    """Whether the affine tile `value` may be compared by where its line crosses, as long as that does not wrap."""
     interval, bits = interval_of(value), value.type.scalar.bits
     return bits >= 32 if interval is None else _fits(interval, bits)
+
+
+def never_wraps(value: Value) -> bool:
+    """Whether the integers in the affine tile `value` are those of its line without wrapping, at run time, too.
+
+    Lanes of a remainder are a line only as far as it goes on.
+    """
+    op = value.op
+    if isinstance(op, (Broadcast, ExpandDims)):
+        return never_wraps(op.source)
+    interval = interval_of(value)
+    return isinstance(op, IntegerRemainder) or (interval is not None and _fits(interval, value.type.scalar.bits))
 
 
 def counts(value: Value, *, signed: bool) -> bool:
@@ -183,11 +203,19 @@ def _new_interval(value: Value, ops: int, known: dict[Value, Interval | None]) -
     rule = _INTERVALS.get(op.name)
     if rule is not None:
         parts = [part for v in op.operands if (part := _interval(v, ops - 1, known)) is not None]
-        return rule(*parts) if len(parts) == len(op.operands) else None
+        return rule(*parts) if len(parts) == len(op.operands) else _range_of_extension(op)
     if isinstance(op, MakeRange):
         return op.start, op.end - 1
     number = integer_of(value)
     return None if number is None else (number, number)
+
+
+def _range_of_extension(op: Op) -> Interval | None:
+    """The range of one number that has been extended with its sign."""
+    if not isinstance(op, Unary) or op.name != "arith.extsi" or (is_tile(op.result) and not is_uniform(op.result)):
+        return None
+    half = 1 << (op.operand.type.scalar.bits - 1)
+    return -half, half - 1
 
 
 _INTERVALS: dict[str, Callable[..., Interval]] = {

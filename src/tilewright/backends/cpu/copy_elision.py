@@ -339,8 +339,8 @@ class _Tile:
         c.extent = self.extents[axis]
         depth: Scalar = c.extent
         lanes = [evaluate(c, condition, self.source.line(axis)) for condition in self.end.conditions]
-        for below in [on.below for on in lanes if isinstance(on, ActiveLaneBound)]:
-            depth = c.binary("arith.minsi", below, depth, i64, 0)
+        for end in [c.end_of(on) for on in lanes if isinstance(on, ActiveLaneBound)]:
+            depth = c.binary("arith.minsi", end, depth, i64, 0)
         if depth != c.extent:
             depth = c.binary("arith.maxsi", depth, 1, i64, 0)
         self.ends[axis] = depth

@@ -198,7 +198,7 @@ def _end(c: Context, shown: Shown, buffer: Value, axis: int, written: Collection
             continue
         on = evaluate(c, condition, index)
         if isinstance(on, ActiveLaneBound) and on.level == 0:
-            ends.append(c.b.number(on.below))
+            ends.append(c.b.number(c.end_of(on)))
     return reduce(c.b.smin, ends) if ends else None
 
 

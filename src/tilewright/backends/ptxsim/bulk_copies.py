@@ -13,13 +13,7 @@ A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`)
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
 in global memory at once. Not simulated: `im2col::w`, and bulk reductions in shared memory.
 
-A map that the kernel has stored itself must be acquired by `fence.proxy.tensormap` first.
-
-Maps can be made on the device:
-
-    tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r1], 0x1, %r2;
-    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%r1], 128;
-    fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
+Maps can be made on the device (`stored_maps.py`).
 """
 
 from __future__ import annotations
@@ -37,29 +31,21 @@ from tilewright.backends.ptxsim.accesses import (
     engine_has_written,
     engine_reads,
     engine_writes,
-    generic_bytes,
     lanes_of,
     nothing,
-    place_of,
-    space_of,
-    store,
 )
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, Read, command, items_of
 from tilewright.backends.ptxsim.errors import SimulationError
-from tilewright.backends.ptxsim.machine import WARP, Machine
+from tilewright.backends.ptxsim.machine import Machine
 from tilewright.backends.ptxsim.mbarriers import WIDTH, MBarriers
 from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE, WRITTEN, Fault
-from tilewright.backends.ptxsim.mma import read_rows
 from tilewright.backends.ptxsim.shared import OFFSET
+from tilewright.backends.ptxsim.stored_maps import StoredMaps, tensor_map
 from tilewright.backends.ptxsim.tensor_maps import (
-    FIELDS,
-    SIZE,
     Box,
-    MapError,
     TensorMap,
     box_at,
-    decode,
     fill_bytes,
     pixels_at,
     rounded,
@@ -83,6 +69,7 @@ class Piece:
         fill: the bytes that stand there instead.
         counted: the bytes that the mbarrier is told of.
         element: the type of the numbers, for reductions.
+        map: the address of the map that says where they are; 0: there is none.
     """
 
     shared: Array
@@ -91,16 +78,7 @@ class Piece:
     fill: Array
     counted: int
     element: str
-
-
-class AcquiredMaps:
-    """The maps in global memory that CTAs have acquired since the kernel stored them."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.known: set[tuple[int, int]] = set()
-
-    def acquire(self, machine: Machine, lanes: Array, addresses: Array) -> None:
-        self.known |= set(zip(machine.cta[lanes].tolist(), addresses.tolist(), strict=True))
+    map: int = 0
 
 
 def one(machine: Machine, read: Read, lane: int) -> int:
@@ -108,7 +86,8 @@ def one(machine: Machine, read: Read, lane: int) -> int:
     return int(lanes_of(read(machine), np.array([lane]), machine)[0])
 
 
-TensorRead: TypeAlias = Callable[[Machine, int], tuple[TensorMap, Box]]
+TensorRead: TypeAlias = Callable[[Machine, int], tuple[int, TensorMap, Box]]
+"""The address of a map, the map, and a box of its tensor."""
 
 
 def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Operand | None = None) -> TensorRead:
@@ -119,50 +98,31 @@ def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Op
     """
     if not isinstance(operand, Address):
         raise SimulationError("syntax", f"`{operand}` is no address with coordinates")
-    place, *_ = operand.coordinates
+    coordinates, *_ = operand.coordinates
     address = code.address(Address(operand.base, operand.offset))
-    corner = [code.source(item, "s32") for item in items_of(place)]
+    corner = [code.source(item, "s32") for item in items_of(coordinates)]
     offsets = None if distances is None else [code.source(item, "u16") for item in items_of(distances)]
 
-    def read(machine: Machine, lane: int) -> tuple[TensorMap, Box]:
-        found = tensor_map(machine, one(machine, address, lane), lane)
+    def read(machine: Machine, lane: int) -> tuple[int, TensorMap, Box]:
+        place = one(machine, address, lane)
+        found = tensor_map(machine, place, lane)
         at = tuple(one(machine, coordinate, lane) for coordinate in corner)
         if bool(found.lower) != (offsets is not None):
             machine.fail("tensor map", "a copy of images wants a map of images, and no other copy does", lane)
         if rows:
-            return found, box_at(found, (at[0], 0), rows=at[1:])
+            return place, found, box_at(found, (at[0], 0), rows=at[1:])
         if len(at) != len(found.shape):
             text = f"{len(at)} coordinates for a tensor of {len(found.shape)} dimensions"
             machine.fail("tensor map", text, lane)
         if offsets is not None:
-            return found, pixels_at(found, at, tuple(one(machine, offset, lane) for offset in offsets))
-        return found, box_at(found, at)
+            return place, found, pixels_at(found, at, tuple(one(machine, offset, lane) for offset in offsets))
+        return place, found, box_at(found, at)
 
     return read
 
 
-def tensor_map(machine: Machine, address: int, lane: int) -> TensorMap:
-    """The map at a generic address.
-
-    Raises:
-        SimulationError: it is none, or the kernel has stored it and nobody has acquired it.
-    """
-    if address % 64:
-        machine.fail("misaligned address", f"a tensor map at {address:#x}, no multiple of 64", lane)
-    raw = generic_bytes(machine, address, SIZE, lane)
-    space, offset = place_of(address)
-    if space == "global" and (machine.memory.state[1][offset - BASE : offset - BASE + SIZE] & WRITTEN).any():
-        acquired = machine.family(AcquiredMaps).known
-        if machine.checks and (int(machine.cta[lane]), address) not in acquired:
-            machine.fail("race", "the kernel has stored this tensor map, with no fence.proxy.tensormap behind", lane)
-    try:
-        return decode(raw)
-    except MapError as error:
-        machine.fail("tensor map", str(error), lane)
-
-
-def box_piece(machine: Machine, found: TensorMap, box: Box, start: int, lane: int) -> Piece:
-    """The bytes of a box that lies at a shared address."""
+def box_piece(machine: Machine, place: int, found: TensorMap, box: Box, start: int, lane: int) -> Piece:
+    """The bytes of a box that lies at a shared address; the map `found` is at `place`."""
     if start % BOX_ALIGNMENT:
         text = f"a box at shared address {start:#x}, no multiple of {BOX_ALIGNMENT}"
         machine.fail("misaligned address", text, lane)
@@ -174,6 +134,7 @@ def box_piece(machine: Machine, found: TensorMap, box: Box, start: int, lane: in
         fill=np.tile(fill_bytes(found, box.size), len(box.inside)),
         counted=len(box.inside) * box.size,
         element=found.element,
+        map=place,
     )
 
 
@@ -216,6 +177,7 @@ class Store:
     lane: int
     group: int
     index: Array
+    map: int
 
 
 class BulkGroups:
@@ -234,6 +196,7 @@ class BulkGroups:
             if copy.lane in waiting and copy.group < self.open_group[copy.lane] - kept:
                 engine_has_read(self.machine, copy.index, np.array([self.machine.warp[copy.lane]]))
                 self.flying.remove(copy)
+                self.machine.family(StoredMaps).readers[copy.map] -= 1
 
     def left(self, ended: Array) -> None:
         """Lanes have ended: once a CTA is gone its shared memory is, too."""
@@ -268,8 +231,14 @@ def load_piece(machine: Machine, piece: Piece, lane: int, barrier: int, ctas: di
         engine_writes(machine, index, content, lane)
         key = int(_indices(machine, machine.shared.address(np.array([barrier]), told), told, lane)[0])
         _check_barrier(machine, key, lane)
-        land = partial(engine_has_written, machine, index, content, lane)
+        machine.family(StoredMaps).readers[piece.map] += 1
+        land = partial(_land_piece, machine, piece.map, index, content, lane)
         machine.family(MBarriers).bytes_later(key, lane, piece.counted, land)
+
+
+def _land_piece(machine: Machine, map: int, index: Array, content: Array, lane: int, time: int) -> None:
+    machine.family(StoredMaps).readers[map] -= 1
+    engine_has_written(machine, index, content, lane, time)
 
 
 def _check_barrier(machine: Machine, key: int, lane: int) -> None:
@@ -295,7 +264,8 @@ def store_piece(machine: Machine, piece: Piece, lane: int, operation: str) -> No
     memory.state[1][offsets] |= INITIALISED | WRITTEN
     machine.changes += 1
     groups = machine.family(BulkGroups)
-    groups.flying.append(Store(lane, int(groups.open_group[lane]), index))
+    groups.flying.append(Store(lane, int(groups.open_group[lane]), index, piece.map))
+    machine.family(StoredMaps).readers[piece.map] += 1
 
 
 def _spaces(instruction: Instruction) -> tuple[str, str]:
@@ -431,70 +401,10 @@ def decode_wait(instruction: Instruction, code: Decoder) -> Run:
     return run
 
 
-_NUMBERED = ("box_dim", "element_stride", "global_dim", "global_stride")
-
-
-def decode_replace(instruction: Instruction, code: Decoder) -> Run:
-    """tensormap.replace.tile.field… [map]{, which}, value."""
-    field = instruction.parts[3]
-    start, width, count = FIELDS[field]
-    space = space_of(instruction.parts)
-    place, *numbers, new = instruction.operands
-    address = code.address(place)
-    which = code.source(numbers[0], "u32") if field in _NUMBERED else None
-    value = code.source(new, "b64" if width == 8 else "b32")
-
-    def run(machine: Machine, active: Mask) -> None:
-        lanes = machine.active_lanes(active)
-        numbers = np.zeros(1, np.int64) if which is None else which(machine).astype(np.int64)
-        if (numbers >= count).any():
-            machine.fail("tensor map", f"{field} has {count} numbers", int(lanes[0]))
-        places = lanes_of(address(machine), lanes, machine) + start + width * lanes_of(numbers, lanes, machine)
-        values = lanes_of(value(machine), lanes, machine).astype(f"u{width}")
-        store(machine, space, places, lanes, width, [values])
-
-    return run
-
-
-def decode_map_copy(instruction: Instruction, code: Decoder) -> Run:
-    """tensormap.cp_fenceproxy: a warp copies a map from shared to global memory."""
-    target, origin, *_ = instruction.operands
-    to, source = code.address(target), code.address(origin)
-
-    def run(machine: Machine, active: Mask) -> None:
-        lanes = machine.whole_warps(active) * WARP
-        rows = read_rows(machine, lanes_of(source(machine), lanes, machine), lanes, SIZE)
-        words = np.ascontiguousarray(rows).view(np.uint64)
-        first = lanes_of(to(machine), lanes, machine)
-        for number in range(SIZE // 8):
-            store(machine, "global", first + 8 * number, lanes, 8, [words[:, number]])
-
-    return run
-
-
-def decode_acquire(instruction: Instruction, code: Decoder) -> Run:
-    """fence.proxy.tensormap::generic.acquire…: the CTA's copies find the map that others have stored."""
-    address = code.address(instruction.destination)
-
-    def run(machine: Machine, active: Mask) -> None:
-        lanes = machine.active_lanes(active)
-        machine.family(AcquiredMaps).acquire(machine, lanes, lanes_of(address(machine), lanes, machine))
-
-    return run
-
-
-def decode_fence(instruction: Instruction, code: Decoder) -> Run:
-    acquires = instruction.has("acquire")
-    return decode_acquire(instruction, code) if acquires else nothing(instruction, code)
-
-
 HANDLERS: Handlers = {
     "cp.async.bulk": decode_copy,
     "cp.reduce.async.bulk": decode_copy,
     "cp.async.bulk.prefetch": nothing,
     "cp.async.bulk.commit_group": command(commit),
     "cp.async.bulk.wait_group": decode_wait,
-    "tensormap.replace": decode_replace,
-    "tensormap.cp_fenceproxy": decode_map_copy,
-    "fence.proxy.tensormap::generic": decode_fence,
 }

@@ -19,6 +19,7 @@ from tilewright.backends.ptxsim import (
     moves,
     register_counts,
     shuffles,
+    stored_maps,
     tcgen05,
     tensor_memory,
     wgmma,
@@ -38,7 +39,7 @@ def _by_type(on_floats: Decode, on_integers: Decode) -> Decode:
 
 
 SCALARS = (integers, comparisons, conversions, moves, control)
-MEMORY = (accesses, async_copies, atomics, bulk_copies)
+MEMORY = (accesses, async_copies, atomics, bulk_copies, stored_maps)
 THREADS = (cluster_launch, cta_barriers, mbarriers, register_counts, shuffles)
 TILES = (mma, tcgen05, tensor_memory, wgmma)
 SHARED = floats.HANDLERS.keys() & integers.HANDLERS.keys()

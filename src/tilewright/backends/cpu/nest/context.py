@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.loop_builder import WASTE, LoopBuilder
@@ -11,15 +12,17 @@ from tilewright.backends.cpu.loop_structure import Elsewhere
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
     ActiveLaneBound,
-    Address,
     Affine,
     Index,
     Lane,
     ModuloRange,
     Offsets,
     Scalar,
+    Spread,
     Uniform,
     Vector,
+    WrappingLine,
+    WrappingSum,
     level_of,
     pointer,
 )
@@ -95,6 +98,7 @@ class Context:
         lane_level: the level of the loop over chunks.
         depth: the level at which ops are built now.
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
+        for_places: what is asked for now is an offset that is added to a pointer: its sums are taken not to wrap.
         fast: the fast version that is being built; None while a general version is built.
         facts: the conditions that it relies on, each an i1; of lanes of a period also bounds, each an i64.
         cut: the lanes of the chunk that count, where a fast version covers few of them.
@@ -106,7 +110,7 @@ class Context:
         ends: how many rows and columns of a matrix anybody needs; None: all.
         seen: how many elements of a buffer along an axis other nests show, where these are not all.
         position: the lane at which the current chunk starts, an i64.
-        active_lane_bound: the bound of the loop over chunks that a mask gives, an i64; all lanes below it are active.
+        active_lane_bound: where the loop over chunks ends, an i64, if a mask ends there: no chunk starts behind it.
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
         reduced: results of the reductions that are finished.
         certain: what the bounds of the loop over rows tell of the row at hand, and a split piece of its side.
@@ -120,6 +124,7 @@ class Context:
         self.lane_level = depth
         self.depth = 0
         self.blocks: list[Block] = [builder.block]
+        self.for_places = False
         self.fast: Guarded | None = None
         self.facts: tuple[Value, ...] = ()
         self.cut: ActiveLaneBound | None = None
@@ -135,7 +140,7 @@ class Context:
         self.mixes = False
         self.ends: Sequence[Scalar] | None = None
         self.seen: dict[tuple[Value, int], Scalar] = {}
-        self._memos: dict[tuple[Guarded | None, int], dict[int, Memo]] = {}
+        self._memos: dict[tuple[Guarded | None, int, bool], dict[int, Memo]] = {}
         self._values: dict[int, dict[tuple[object, ...], Value]] = {}
 
     # ---- where ops go ----
@@ -198,14 +203,14 @@ class Context:
         if self.certain and key in self.certain:
             return self.certain[key]
         depth = self.depth
-        for level, memo in self._memos.get((self.fast, self.lanes), {}).items():
+        for level, memo in self._memos.get((self.fast, self.lanes, self.for_places), {}).items():
             if level <= depth and (found := memo.get(key)) is not None:
                 return found
         return None
 
     def remember(self, key: tuple[Value, Index], lane: Lane) -> None:
         level = min(level_of(lane), self.depth)
-        self._memos.setdefault((self.fast, self.lanes), {}).setdefault(level, {})[key] = lane
+        self._memos.setdefault((self.fast, self.lanes, self.for_places), {}).setdefault(level, {})[key] = lane
 
     def begin(self, version: Guarded) -> None:
         """Build a version, about which nothing is known yet."""
@@ -249,17 +254,15 @@ class Context:
             value = built[key] = self._spread(lane, element, level)
         return Vector(value, level)
 
-    def _spread(
-        self, lane: Uniform | Affine | ModuloRange | ActiveLaneBound | Address, element: Type, level: int
-    ) -> Value:
+    def _spread(self, lane: Spread, element: Type, level: int) -> Value:
         with self.at(level):
             if isinstance(lane, Uniform):
                 return self.splat(lane.value, element)
             if isinstance(lane, Affine):
                 return self._affine_vector(lane, element)
-            if isinstance(lane, ActiveLaneBound):
-                return self._active_lanes_vector(lane)
-            if isinstance(lane, ModuloRange):
+            if isinstance(lane, (ActiveLaneBound, WrappingSum)):
+                return self._truths(lane)
+            if isinstance(lane, (ModuloRange, WrappingLine)):
                 return self._modulo_vector(lane, element)
             whole, base = self.as_vector(lane.offset, i64).value, pointer(lane.base)
             return self.b.emit("tt.addptr", (self.splat(base, base.type), whole), self.wide(base.type))
@@ -300,7 +303,30 @@ class Context:
         left = self.subtract(count, self.position_as(i32), i32, max(lane.level, self.lane_level))
         return self.b.compare("sgt", self.splat(left, i32), self.b.step(self.lanes, i32))
 
-    def _modulo_vector(self, lane: ModuloRange, element: Type) -> Value:
+    def end_of(self, mask: ActiveLaneBound) -> Scalar:
+        """The lane from which on a mask is off, an i64: the last of all where a sum wraps that it compares."""
+        count = self.multiply(self.programs, self.extent, i64, 0)
+        end, level = mask.below, mask.level
+        for part in mask.parts:
+            if isinstance(part, WrappingSum):
+                base = self.extend(part.base, part.type, i64, level)
+                last = self.subtract((1 << (part.type.bits - 1)) - 1, self.subtract(count, 1, i64, 0), i64, 0)
+                end = self.select(self.compare("sgt", base, last, i64, level), count, end, i64, level)
+        return end
+
+    def _truths(self, lane: ActiveLaneBound | WrappingSum) -> Value:
+        if isinstance(lane, ActiveLaneBound):
+            parts = [self.as_vector(part, i1).value for part in lane.parts]
+            return reduce(self.b.and_, parts) if parts else self._active_lanes_vector(lane)
+        line = Affine(lane.base, 1, lane.level)
+        narrow = lane.wide is lane.type
+        sums = self.as_vector(line if narrow else WrappingLine(line, lane.type, lane.level), lane.wide)
+        bound = self.as_vector(Uniform(lane.bound, lane.level), lane.wide)
+        return self.b.compare(lane.predicate, sums.value, bound.value)
+
+    def _modulo_vector(self, lane: ModuloRange | WrappingLine, element: Type) -> Value:
+        if isinstance(lane, WrappingLine):
+            return self.b.emit("arith.extsi", (self._affine_vector(lane.line, lane.type),), self.wide(element))
         straight = self._affine_vector(Affine(lane.base, 1, lane.level), element)
         wrapped = self.b.sub(straight, self.splat(lane.modulus, element))
         on = self._active_lanes_vector(ActiveLaneBound(lane.below, lane.level))

@@ -33,7 +33,8 @@ def end_of_rows(c: Context, nest: Nest, extent: int) -> tuple[Scalar, list[Value
     c.extent = lanes
     if not bounds:
         return extent, []
-    on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if len(bounds) == 1 else []
+    is_known = len(bounds) == 1 and not bounds[0].parts
+    on = [op.mask for op in nest.body if isinstance(op, Clip) and op.phase == ALL_PHASES] if is_known else []
     return c.binary("arith.minsi", _farthest(c, bounds), extent, i64, 0), on
 
 
@@ -135,6 +136,8 @@ def _whole_steps(c: Context, number: Scalar, more: int, width: int, level: int) 
 def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], index: Index) -> list[ActiveLaneBound]:
     """The bounds of masks, and of what other nests show of buffers; none where the loop goes all the way.
 
+    All lanes from these bounds on are off.
+
     Args:
         c: the context, in front of the loop.
         nest: the nest.
@@ -152,5 +155,5 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
         bounds[evaluate(c, clip.mask, tuple(ZERO if axis < 0 else index[axis] for axis in clip.axes))] = None
     for number in (c.seen.get((buffer, index.index(LANE)), extent) for buffer in filled):
         bounds[None if number == extent else ActiveLaneBound(number, 0)] = None
-    known = [bound for bound in bounds if isinstance(bound, ActiveLaneBound)]
+    known = [bound._replace(below=c.end_of(bound)) for bound in bounds if isinstance(bound, ActiveLaneBound)]
     return known if len(known) == len(bounds) else []

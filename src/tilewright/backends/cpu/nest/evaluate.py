@@ -1,7 +1,8 @@
 """The lanes of a tile value at an index: the one place where tile ops become vector instructions.
 
 `evaluate(c, value, index)` asks for the elements of `value` at `index`, one entry per axis of its tile. Ops that only
-move elements pass the question on with another index; the others compute.
+move elements pass the question on with another index; the others compute. `evaluate_place` asks for those of an offset
+that is added to a pointer, whose sums are taken not to wrap.
 """
 
 from __future__ import annotations
@@ -34,15 +35,36 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import buffer_address, load, masks_memory, needed_mask, read_buffer
 from tilewright.backends.cpu.nest.moves import MOVES
 from tilewright.backends.llvm.elementwise import is_elementwise
-from tilewright.dialects.arith import Constant, ModularArithmetic, Select
+from tilewright.dialects.arith import (
+    Bitwise,
+    Constant,
+    Division,
+    IntegerCast,
+    ModularArithmetic,
+    Select,
+)
 from tilewright.dialects.cpu import Accumulate, Nest, Read, Redirect, Within, tile_of
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr, Load
-from tilewright.dialects.tt_shape import Split
+from tilewright.dialects.tt_program import MakeRange
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat, Split, Trans
 from tilewright.ir.attributes import Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, defining, tile_type
 from tilewright.ir.types import IntType, PointerType, TensorType, Type, f32, i1, i64
 from tilewright.support.diagnostics import InternalError
+
+_OF_PLACES = (
+    Bitwise,
+    Broadcast,
+    Division,
+    ExpandDims,
+    IntegerCast,
+    MakeRange,
+    ModularArithmetic,
+    Splat,
+    Trans,
+)
+"""The ops that an offset is computed with; the operands of all others are data."""
 
 ROUNDED: dict[str, Attribute] = {"fastmath": Keyword("none")}
 """The attributes of a product that is rounded before anything is added to it."""
@@ -52,11 +74,25 @@ def evaluate(c: Context, value: Value, index: Index) -> Lane:
     """The lanes of `value` at `index`; ops are built where they are needed, and only once."""
     if value in c.reduced:
         return c.reduced[value]
+    if c.for_places and not isinstance(value.op, _OF_PLACES):
+        return _ask(c, value, index, for_places=False)
     key = (value, index)
     lane = c.known(key)
     if lane is None:
         lane = _compute(c, value, index)
         c.remember(key, lane)
+    return lane
+
+
+def evaluate_place(c: Context, value: Value, index: Index) -> Lane:
+    """The lanes of an offset that is added to a pointer: its sums are taken not to wrap where they are extended."""
+    return _ask(c, value, index, for_places=True)
+
+
+def _ask(c: Context, value: Value, index: Index, *, for_places: bool) -> Lane:
+    outer, c.for_places = c.for_places, for_places
+    lane = evaluate(c, value, index)
+    c.for_places = outer
     return lane
 
 
@@ -163,7 +199,11 @@ def _select(c: Context, op: Select, index: Index) -> Lane:
 
 
 def _and(c: Context, op: Op, index: Index) -> Lane:
-    """A conjunction; for the lanes of one side of a split row, some of its parts are known."""
+    """A conjunction; in the fast version, and for the lanes of one side of a split row, some of its parts are known."""
+    if c.fast and c.facts and op.result.type.scalar is i1 and is_tile(op.result):
+        needed = [v for v in op.operands if needed_mask(c, evaluate(c, v, index)) is not None]
+        if len(needed) < 2:
+            return evaluate(c, needed[0], index) if needed else Uniform(1, 0)
     if c.fast and c.fast.side and op.result.type.scalar is i1:
         lanes = [evaluate(c, v, index if is_tile(v) else ()) for v in op.operands]
         known = [known_truth(lane) for lane in lanes]
@@ -224,7 +264,7 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
         fixed = max(start.level, number.level)
         first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
-    offset = evaluate(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
+    offset = evaluate_place(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
     if isinstance(offset, (Affine, ModuloRange)) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
@@ -248,7 +288,7 @@ def _number_and_lanes(c: Context, offset: Value, index: Index) -> tuple[Uniform,
         return None
     if is_affine(offset) or not extends_as_one(offset):
         return None
-    lanes = [evaluate(c, part, index) for part in sum_of_both.operands]
+    lanes = [evaluate_place(c, part, index) for part in sum_of_both.operands]
     for number, other in (lanes, lanes[::-1]):
         if isinstance(number, Uniform) and isinstance(other, Vector):
             return number, other

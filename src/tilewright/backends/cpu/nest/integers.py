@@ -6,7 +6,7 @@ base + lane < n  = lane < n - base            a remainder of a range that does n
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.affine import compares_as_one, extends_as_one
+from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform, never_wraps
 from tilewright.backends.cpu.nest.context import Context, Period
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
@@ -17,6 +17,8 @@ from tilewright.backends.cpu.nest.lane_values import (
     Scalar,
     Uniform,
     Vector,
+    WrappingLine,
+    WrappingSum,
 )
 from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
 from tilewright.ir.core import Op, Value
@@ -164,7 +166,10 @@ def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
         return None
-    return widened(c, lane, source, target)
+    is_line = source.bits >= target.bits or c.for_places or is_uniform(op.operand) or never_wraps(op.operand)
+    if is_line:
+        return widened(c, lane, source, target)
+    return WrappingLine(lane, source, lane.level) if isinstance(lane, Affine) and not lane.local else None
 
 
 def widened(c: Context, lane: Affine | ModuloRange, source: Type, target: Type) -> Affine | ModuloRange:
@@ -189,22 +194,28 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
     name = op.predicate
     if name in _MIRRORED:
         a, b, name = b, a, _MIRRORED[name]
-    if name not in _BELOW or not (isinstance(a, Affine) and isinstance(b, Uniform)):
+    line, type = (a.line, a.type) if isinstance(a, WrappingLine) else (a, op.lhs.type.scalar)
+    if name not in _BELOW or not (isinstance(line, Affine) and isinstance(b, Uniform)):
         return None
-    if a.stride != 1 or a.local or (name[0] == "u" and not (isinstance(a.base, int) and a.base >= 0)):
+    if line.stride != 1 or line.local or (name[0] == "u" and not (isinstance(line.base, int) and line.base >= 0)):
         return None
     tile = next(v for v, lane in zip(op.operands, operands, strict=True) if lane is a)
-    if not compares_as_one(tile) or (name[0] == "u" and tile.type.scalar.bits == 64):
+    wraps = isinstance(a, WrappingLine) or not never_wraps(tile)
+    if not compares_as_one(tile) or (name[0] == "u" and (wraps or type.bits == 64)):
         return None
-    type = op.lhs.type.scalar
-    level = max(a.level, b.level)
-    bound = c.extend(b.value, type, i64, level, signed=name[0] == "s")
-    base = c.extend(a.base, type, i64, level)
-    if type is not i64 or (base, name) == (0, "slt"):
-        return ActiveLaneBound(c.add(c.subtract(bound, base, i64, level), _BELOW[name], i64, level), level)
-    below = c.add(_distance(c, bound, base, level), _BELOW[name], i64, level)
-    some = c.compare("sle", base, bound, i64, level)
-    return ActiveLaneBound(c.select(some, below, 0, i64, level), level)
+    sum = WrappingSum(line.base, b.value, name, type, op.lhs.type.scalar, max(line.level, b.level))
+    return ActiveLaneBound(_lanes_below(c, sum), sum.level, (sum,) if wraps else ())
+
+
+def _lanes_below(c: Context, sum: WrappingSum) -> Scalar:
+    """The number of lanes, an i64, on which `sum` holds and before which it does not wrap."""
+    level, more = sum.level, _BELOW[sum.predicate]
+    bound = c.extend(sum.bound, sum.wide, i64, level, signed=sum.predicate[0] == "s")
+    base = c.extend(sum.base, sum.type, i64, level)
+    if sum.wide is not i64 or (base, sum.predicate) == (0, "slt"):
+        return c.add(c.subtract(bound, base, i64, level), more, i64, level)
+    below = c.add(_distance(c, bound, base, level), more, i64, level)
+    return c.select(c.compare("sle", base, bound, i64, level), below, 0, i64, level)
 
 
 def _distance(c: Context, bound: Scalar, base: Scalar, level: int) -> Scalar:
@@ -220,9 +231,12 @@ def both(c: Context, a: Lane, b: Lane) -> Lane | None:
         return None
     level = max(a.level, getattr(b, "level", 0))
     if isinstance(b, ActiveLaneBound):
-        return ActiveLaneBound(c.binary("arith.minsi", a.below, b.below, i64, level), level)
-    if isinstance(b, Uniform):
-        if b.value == 1:
-            return a
-        return ActiveLaneBound(c.select(c.value(b.value, i1), a.below, 0, i64, level), level)
-    return None
+        below: Scalar = c.binary("arith.minsi", a.below, b.below, i64, level)
+    elif not isinstance(b, Uniform):
+        return None
+    elif b.value == 1:
+        return a
+    else:
+        below = c.select(c.value(b.value, i1), a.below, 0, i64, level)
+    parts = (*(a.parts or (a,)), *(getattr(b, "parts", ()) or (b,)))
+    return ActiveLaneBound(below, level, parts if any(isinstance(part, WrappingSum) for part in parts) else ())

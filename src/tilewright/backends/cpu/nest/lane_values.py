@@ -5,7 +5,9 @@
     Uniform          one number for all lanes                    splat, row values, scalars
     Affine           base + stride · lane                        ranges, addresses
     ModuloRange      base + lane, less a modulus at the end      ranges modulo something
-    ActiveLaneBound  lane < below                                masks such as offs < n
+    WrappingLine     extension of a line that may wrap           (start + range).to(int64)
+    WrappingSum      base + lane < bound, which may wrap         start + range < n
+    ActiveLaneBound  lane < below                                masks such as range < n
     Address          base pointer + offset in elements           pointers
     Vector           one value per lane, in a vector register
 
@@ -39,6 +41,14 @@ class Affine(NamedTuple):
     local: bool = False
 
 
+class WrappingLine(NamedTuple):
+    """base + stride · lane, which wraps in `type`, extended with its sign."""
+
+    line: Affine
+    type: Type
+    level: int
+
+
 class ModuloRange(NamedTuple):
     """base + lane on lanes below `below`, an i64; base - modulus + lane from there on."""
 
@@ -48,11 +58,26 @@ class ModuloRange(NamedTuple):
     level: int
 
 
+class WrappingSum(NamedTuple):
+    """base + lane <predicate> bound: the sum wraps in `type`; the bound and the extended sum are of type `wide`."""
+
+    base: Scalar
+    bound: Scalar
+    predicate: str
+    type: Type
+    wide: Type
+    level: int
+
+
 class ActiveLaneBound(NamedTuple):
-    """True on lanes below `below`, an i64."""
+    """True on lanes below `below`, an i64, and on others only where sums of `parts` wrap: all parts together tell.
+
+    Without parts nothing wraps.
+    """
 
     below: Scalar
     level: int
+    parts: tuple[WrappingSum | ActiveLaneBound | Uniform, ...] = ()
 
 
 class Vector(NamedTuple):
@@ -75,7 +100,9 @@ class Address(NamedTuple):
         return size_of(pointee(pointer(self.base)))
 
 
-Lane: TypeAlias = Uniform | Affine | ModuloRange | ActiveLaneBound | Vector | Address
+Spread: TypeAlias = Uniform | Affine | ModuloRange | WrappingLine | WrappingSum | ActiveLaneBound | Address
+"""A description that is not a vector yet."""
+Lane: TypeAlias = Spread | Vector
 Index: TypeAlias = tuple[Offsets, ...]
 
 LANE = Affine(0, 1, 0)

@@ -264,9 +264,9 @@ def reachable(c: Context, place: Uniform, mask: Lane | None, *, is_written: bool
     A masked access of a vector to a page that is not there does nothing, but it takes hundreds of cycles.
     """
     address = pointer(place)
-    if c.lanes == 1 or not isinstance(mask, ActiveLaneBound) or mask.below == c.active_lane_bound:
+    if c.lanes == 1 or not isinstance(mask, ActiveLaneBound) or (end := c.end_of(mask)) == c.active_lane_bound:
         return address
-    some = c.compare("sgt", mask.below, c.position, i64, max(mask.level, c.lane_level))
+    some = c.compare("sgt", end, c.position, i64, max(mask.level, c.lane_level))
     level = max(mask.level, c.lane_level, place.level)
     return c.emit(level, "arith.select", address.type, some, address, c.waste(address.type, is_written=is_written))
 

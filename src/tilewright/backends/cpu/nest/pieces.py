@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from tilewright.backends.cpu.affine import is_affine, is_uniform
 from tilewright.backends.cpu.loop_facts import SPLITS
 from tilewright.backends.cpu.nest.context import Context, Guarded, Period
-from tilewright.backends.cpu.nest.evaluate import evaluate
+from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place
 from tilewright.backends.cpu.nest.integers import new_period
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, ActiveLaneBound, Index, Lane, Scalar, Uniform
 from tilewright.backends.cpu.nest.versions import asked_by, rely
@@ -97,7 +97,7 @@ def _first_period(c: Context, ops: Sequence[Op], outer: Index) -> Period | None:
         return None
     for op in ops:
         if isinstance(op, Division) and _cuts_up(c, op) and len(op.result.type.shape or ()) == len(outer) + 1:
-            start, divisor = (evaluate(c, v, (*outer, LANE)) for v in op.operands)
+            start, divisor = (evaluate_place(c, v, (*outer, LANE)) for v in op.operands)
             found = new_period(c, start, divisor, op.result.type.scalar)
             if found is not None:
                 return found
@@ -231,7 +231,9 @@ def _end_of(c: Context, mask: Value, index: Index) -> Value | None:
         for left in reversed(list(c.b.block)):
             left.erase()
     c.forget(c.depth)
-    return c.value(lane.below, i64) if isinstance(lane, ActiveLaneBound) and lane.level < c.depth else None
+    if not isinstance(lane, ActiveLaneBound) or lane.parts or lane.level >= c.depth:
+        return None
+    return c.value(lane.below, i64)
 
 
 def _index_of(mask: Value, outer: Index) -> Index:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tilewright.backends.cpu.nest.context import Context
-from tilewright.backends.cpu.nest.evaluate import evaluate, has_reciprocal
+from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place, has_reciprocal
 from tilewright.backends.cpu.nest.integers import facts_of, new_period
 from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
 from tilewright.backends.cpu.nest.loads import is_on
@@ -61,7 +61,7 @@ def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
     if not isinstance(op, Division):
         found = is_on(c, evaluate(c, value, index))
         return [] if found is None else [found]
-    dividend, divisor = [evaluate(c, v, index) for v in op.operands]
+    dividend, divisor = [evaluate_place(c, v, index) for v in op.operands]
     if value.type.scalar is f32:
         found = has_reciprocal(c, divisor)
         return [] if found is None else [found]

@@ -86,6 +86,21 @@ class AsyncLoad:
         return buffer_bytes(MemDescType(type.shape, type.element, self.layout.text), self.layout)
 
 
+def start_behind_waits(loop: For, schedule: Schedule) -> None:
+    """Let copies start behind the waits of their step that say that a place of theirs is free again.
+
+    A wait that names the buffer waits for the last who reads it. A copy in front of it would need a place more.
+    """
+    for op in body_of(loop):
+        waits = [user for user in _readers(op, loop) if isinstance(user, WaitBarrier)]
+        own = schedule.slots.get(op)
+        if not waits or own is None or any(schedule.slots[user].stage <= own.stage for user in users_in(op, loop)):
+            continue
+        last = max((schedule.slots[wait].cluster for wait in waits), key=schedule.clusters.index)
+        if schedule.is_before(own.cluster, last):
+            schedule.insert(op, Slot(own.stage, schedule.cluster_behind(last)))
+
+
 def async_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> list[AsyncLoad]:
     """The loads of `loop` that run ahead of their users and can be copied asynchronously."""
     found = []
@@ -141,9 +156,13 @@ def stages_ahead(op: Op, loop: For, schedule: Schedule) -> int:
         return slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster)
 
     waits = [schedule.slots[user].stage - own.stage for user in users if isinstance(user, WaitBarrier)]
-    kept = _kept_buffers(op) if isinstance(op, LOADS) else []
-    readers = [distance(user) for alloc in kept for user in users_in(alloc, loop)]
-    return max(min(map(distance, users), default=0), *readers, *waits, 0)
+    return max(min(map(distance, users), default=0), *map(distance, _readers(op, loop)), *waits, 0)
+
+
+def _readers(op: Op, loop: For) -> Iterator[Op]:
+    """The ops of the body of `loop` that read the buffers as the load `op` copied them, or wait for those who do."""
+    for alloc in _kept_buffers(op) if isinstance(op, LOADS) else ():
+        yield from users_in(alloc, loop)
 
 
 def users_in(op: Op, loop: For) -> Iterator[Op]:
@@ -218,6 +237,7 @@ class Ring:
 
 def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> None:
     """Lower the loads of one loop."""
+    start_behind_waits(loop, schedule)
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return

@@ -102,6 +102,12 @@ class Schedule:
         self.clusters.insert(self.clusters.index(cluster), new)
         return new
 
+    def cluster_behind(self, cluster: Cluster) -> Cluster:
+        """A new cluster just behind `cluster`."""
+        new = Cluster()
+        self.clusters.insert(self.clusters.index(cluster) + 1, new)
+        return new
+
     def is_before(self, a: Cluster, b: Cluster) -> bool:
         """Whether the ops of `a` run in front of those of `b`."""
         return a is not b and self.clusters.index(a) < self.clusters.index(b)

@@ -4,6 +4,7 @@ partition_scheduling        each op gets a partition: copies, products, all else
 data_partitioning           two groups of warps share products of warp groups that have rows enough
 insert_channels             what partitions share gets places in memory and barriers
 partition_loops             each partition gets its part of the loop
+descriptor_rings            descriptors that they make in loops get several places
 lower_warp_groups           each partition gets what it uses from outside
 optimize_partition_warps    partitions get as many warps and registers as they need
 
@@ -16,6 +17,7 @@ from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions
 from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
 from tilewright.transforms.gpu.warp_specialization.data_partitioning import data_partitioning
+from tilewright.transforms.gpu.warp_specialization.descriptor_rings import descriptor_rings
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.lower_warp_groups import lower_warp_groups
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
@@ -31,5 +33,6 @@ def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_ST
     remove_tensor_memory_tokens(module)  # barriers order accesses from now on
     insert_channels(module, options)
     partition_loops(module)
+    descriptor_rings(module)
     lower_warp_groups(module)
     return optimize_partition_warps(module)

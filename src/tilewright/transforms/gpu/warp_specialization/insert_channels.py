@@ -23,25 +23,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
-from tilewright.dialects.scf import For, If
+from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttng_barriers import BY_WARPS
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
-from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
-from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.functions import function_around
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, NUM_STAGES, StageOptions, stages_of
-from tilewright.transforms.gpu.pipelining.descriptors import with_result
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.schedule import Writer
 from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.gpu.tma_lowering import read_from, retype_views, start_reading
+from tilewright.transforms.gpu.warp_specialization.carried_counters import Counters
 from tilewright.transforms.gpu.warp_specialization.channels import (
     Channel,
     Segment,
@@ -51,7 +50,15 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     product_buffers,
 )
 from tilewright.transforms.gpu.warp_specialization.keep_sums import keep_sum
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, mark, marked_loops
+from tilewright.transforms.gpu.warp_specialization.slices import (
+    DEFAULT,
+    LOAD,
+    MMA,
+    OUTPUTS,
+    mark,
+    marked_loops,
+    without,
+)
 from tilewright.transforms.matching import constant_of, is_behind
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -93,6 +100,8 @@ class _Inserter:
         self.arriving_warps = workers_of(loop).warps if has_group_products(loop) else 0
 
     def insert(self) -> None:
+        for op in self.loop.walk():
+            op.attributes = without(op, OUTPUTS)  # there will be more results: numbers of places
         for alloc in product_buffers(self.loop):
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
                 keep_sum(self.loop, alloc)
@@ -231,48 +240,19 @@ class _Inserter:
         return self.places[key]
 
     def _counted(self, block: Block, count: int) -> Place:
-        front = Writer(self.loop)
-        zero = front.constant(0, i32)
-        around = _around(block, self.loop)
-        place, phase = zero, zero
-        for op in around:
-            if isinstance(op, For):
-                place, phase = add_carried(op, place), add_carried(op, phase)
+        zero = Writer(self.loop).constant(0, i32)
+        assert self.loop.block is not None, "the loop is in a block"
+        counters = Counters(block, self.loop.block, (zero, zero))
+        place, phase = counters.values
         at = Writer(block.terminator)
         one = at.constant(1, i32)
         other = at.compute("arith.xori", phase, one)
         if count == 1:
-            new: Place = place, other
-        else:
-            after, wraps = at.next_of(place, at.constant(count, i32), at.constant(0, i32), one)
-            new = after, at.compute("arith.select", wraps, other, phase)
-        found = (place if count > 1 else zero), phase
-        old: Place = place, phase
-        inner = block
-        for op in reversed(around):
-            if isinstance(op, For):
-                end = op.body.terminator
-                end.set_operands([*end.operands, *new])
-                new = op.results[-2], op.results[-1]
-                old = op.inits[-2], op.inits[-1]
-            else:
-                new = with_result(op, inner, new[0], old[0]), with_result(op, inner, new[1], old[1])
-            assert op.block is not None, "all is in the loop"
-            inner = op.block
-        return found
-
-
-def _around(block: Block, loop: For) -> list[For | If]:
-    """The loops and branches around `block`, outermost first, from `loop` on."""
-    found: list[For | If] = []
-    inner: Block | None = block
-    while not found or found[-1] is not loop:
-        op = inner.region.op if inner is not None and inner.region is not None else None
-        if isinstance(op, (For, If)):
-            found.append(op)
-        assert op is not None, "the loop is around the block"
-        inner = op.block
-    return found[::-1]
+            counters.hand_on([place, other])
+            return zero, phase
+        after, wraps = at.next_of(place, at.constant(count, i32), at.constant(0, i32), one)
+        counters.hand_on([after, at.compute("arith.select", wraps, other, phase)])
+        return place, phase
 
 
 def _threads(loop: For) -> int:
@@ -308,13 +288,15 @@ def _write_no_start(alloc: TmemAlloc) -> None:
 
     Where the loop has no step, those who read the sum take the start instead.
     """
-    users, start = list(alloc.results[0].uses), alloc.source
+    users = list(alloc.results[0].uses)
     products = [user for user in users if isinstance(user, TensorCoreMma)]
     loads = [user for user in users if isinstance(user, TmemLoad)]
     loop = products[0].parent if len(products) == 1 else None
-    if start is None or not isinstance(loop, For) or loop.block is not alloc.block:
+    if not isinstance(loop, For) or loop.block is not alloc.block or not _begins_anew(products[0], loop):
         return
-    if not _begins_anew(products[0], loop) or len(loads) != len(users) - 1:
+    store = _first_store(alloc, loop)
+    start = alloc.source if store is None else store.value
+    if start is None or len(loads) != len(users) - 1 - (store is not None):
         return
     if not all(is_behind(load, loop) and load.results[0].type is start.type for load in loads):
         return
@@ -324,6 +306,15 @@ def _write_no_start(alloc: TmemAlloc) -> None:
         load.results[0].replace_by(choice.result)
         choice.set_operand(1, load.results[0])
     alloc.set_operands(())
+    if store is not None:
+        store.erase()
+
+
+def _first_store(alloc: TmemAlloc, loop: For) -> TmemStore | None:
+    """The op that writes, in front of `loop`, what the sum that `alloc` makes starts with."""
+    stores = [user for user in alloc.results[0].uses if isinstance(user, TmemStore)]
+    always = len(stores) == 1 and alloc.source is None and constant_of(stores[0].predicate) == 1
+    return stores[0] if always and is_behind(loop, stores[0]) else None
 
 
 def _begins_anew(product: TensorCoreMma, loop: For) -> bool:

@@ -29,16 +29,18 @@ from tilewright.transforms.gpu.tma_lowering import barriers_type
 from tilewright.transforms.gpu.warp_specialization.run_products_on import run_products_on
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
+    OUTPUTS,
     PARTITION,
     STAGES,
     ForeignValueError,
     Slice,
     marked_loops,
     partitions_of_op,
+    without,
 )
 from tilewright.transforms.op_builder import OpBuilder
 
-SCHEDULING = (PARTITION, STAGES, f"{PARTITION}.outputs", STAGE, CLUSTER, LAST_STAGE)
+SCHEDULING = (PARTITION, STAGES, OUTPUTS, STAGE, CLUSTER, LAST_STAGE)
 """Attributes that say when and by whom an op of a loop is executed; the slices are not scheduled again."""
 
 
@@ -137,7 +139,7 @@ def _partition(loop: For) -> bool:
         old.replace_by(new)
     _read_behind(loop, buffers)
     for op in made.walk():
-        op.attributes = {name: value for name, value in op.attributes.items() if name not in SCHEDULING}
+        op.attributes = without(op, *SCHEDULING)
     loop.erase()
     return True
 

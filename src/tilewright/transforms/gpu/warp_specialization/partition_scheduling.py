@@ -10,7 +10,8 @@
 Products of warp groups (sm_90) are done by the default partition, whose registers have the sums; such loops are divided
 where Triton divides them: with one group of warps, several stages, and operands that come by descriptor alone.
 
-Numbers that several of them need are computed by each. A loop is left as it is if it has no copies for products, if a
+Numbers that several of them need are computed by each, and loaded by each in a loop that writes by descriptor alone; so
+are descriptors that the loop makes. A loop is left as it is if it has no copies for products, if a
 copy or a product needs what the default partition computes other than through a buffer, or if it is not known which ops
 access the buffers of products.
 """
@@ -23,20 +24,24 @@ from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
 from tilewright.dialects.builtin import Barrier
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import Atomic, ControlFlow, Loop
-from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
+from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorWrite, MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
+from tilewright.dialects.ttng_tensor_memory import TmemAlloc
+from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, integer_in
 from tilewright.ir.declare import OPS
-from tilewright.ir.types import MemDescType, TensorType
+from tilewright.ir.effects import writes_memory
+from tilewright.ir.types import MemDescType, TensorType, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
 from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
+    ACCESSES,
     Channel,
     UnknownAccessError,
     channels_of,
@@ -49,6 +54,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     LOAD,
     MMA,
+    OUTPUTS,
     PARTITION,
     WARP_SPECIALIZE,
     ForeignValueError,
@@ -57,10 +63,11 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     is_made_again,
     mark,
     partitions_of_op,
+    without,
 )
 from tilewright.transforms.matching import is_in
 
-CONCERNS_ALL = (MakeTensorDescriptor, WarpSpecialize, Call, Barrier, ScopedBarrier)
+CONCERNS_ALL = (WarpSpecialize, Call, Barrier, ScopedBarrier)
 """Ops that all warps of a block execute together."""
 FURTHER_WARPS = 3
 """The number of warps of the partitions besides the default one if no threads copy."""
@@ -144,13 +151,14 @@ def _schedule(loop: For, copies: Collection[Load]) -> bool:
             for op in () if load is None else (load, alloc):
                 mark(op, [LOAD])
         _mark_undeclared(loop)
+        _check_descriptors(loop)
         channels = channels_of(loop)
         if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
         _mark_slices(loop, channels)
     except (UnknownAccessError, ForeignValueError):
         for op in loop.walk():
-            op.attributes = {name: value for name, value in op.attributes.items() if name != PARTITION}
+            op.attributes = without(op, PARTITION, OUTPUTS)
         return False
     return True
 
@@ -181,14 +189,67 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     written = [alloc.source for alloc in buffers if alloc.source is not None and load_of(alloc) is None]
     results: list[Value] = [result for result in loop.results if result.uses]
     multiplies = any(isinstance(op, TensorCoreMma) for op in loop.walk())
-    slices = {number: Slice(loop, number, given) for number in ((MMA, LOAD) if multiplies else (LOAD,))}
+    again = _numbers_loaded(loop)
+    for load in again:
+        mark(load, [])
+    others = (MMA, LOAD) if multiplies else (LOAD,)
+    slices = {number: Slice(loop, number, given, repeated=again) for number in others}
     for part in slices.values():
         _check_captures(part)
-    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written])
+    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written], again)
     for op in loop.walk():
-        found = [number for number, part in slices.items() if op in part.ops]
+        found = {number for number, part in slices.items() if op in part.ops}
+        if op in again:
+            found.add(DEFAULT)  # which may need more of them when sums have their places
         if found and not op.definition.terminator:
             mark(op, found)
+    for alloc in buffers:
+        if isinstance(alloc, TmemAlloc) and is_in(alloc, loop):
+            mark(alloc, {number for op in (alloc, *alloc.results[0].uses) for number in partitions_of_op(op)})
+    _mark_results(loop, slices)
+
+
+def _mark_results(loop: For, slices: Mapping[int, Slice]) -> None:
+    """Say which partitions compute each result of `loop`, and of loops and branches in it; they execute these, too."""
+    for op in reversed([op for op in loop.walk() if isinstance(op, (For, If))]):
+        outputs = [_partitions_of_result(result, slices) for result in op.results]
+        executing = {number for number, part in slices.items() if op in part.ops}.union(*outputs)
+        ends = [op.body.terminator] if isinstance(op, For) else [arm.block.terminator for arm in op.arms]
+        for each in (op, *ends):
+            mark(each, executing)
+        if outputs:
+            op.attributes = {**op.attributes, OUTPUTS: tuple(DenseArray(i32, tuple(numbers)) for numbers in outputs)}
+
+
+def _partitions_of_result(result: Value, slices: Mapping[int, Slice]) -> list[int]:
+    """The partitions that compute `result`; a token of tensor memory is one of products."""
+    if result.type is async_token:
+        return [MMA if MMA in slices else DEFAULT]
+    return sorted(number for number, part in slices.items() if (result.op, result.index) in part.carried)
+
+
+def _numbers_loaded(loop: For) -> set[Load]:
+    """The loads of numbers by pointers that each partition may do for itself.
+
+    They read what the loop does not write, as copies do: it stores by descriptor alone.
+    """
+    writers = (op for op in loop.walk() if not op.regions and not op.definition.terminator and writes_memory(op))
+    if not all(isinstance(op, (DescriptorWrite, *ACCESSES)) for op in writers):
+        return set()
+    loads = (op for op in loop.walk() if isinstance(op, Load))
+    return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
+
+
+def _check_descriptors(loop: For) -> None:
+    """Refuse a descriptor that the loop makes and hands on, or whose copies are in several blocks.
+
+    `descriptor_rings` gives each other descriptor as many places as copies through it can be under way.
+    """
+    for maker in loop.ops_of(MakeTensorDescriptor):
+        users = maker.result.uses
+        copies = {user.block for user in users if partitions_of_op(user) == (LOAD,)}
+        if len(copies) > 1 or not all(isinstance(user, DescriptorAccess) for user in users):
+            raise UnknownAccessError
 
 
 def _check_captures(part: Slice) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import DotLike
-from tilewright.ir.attributes import DenseArray, Number
+from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import TensorType, async_token, i32
@@ -34,6 +34,8 @@ DEFAULT, MMA, LOAD = 0, 1, 2
 """The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
 PARTITION = "ttg.partition"
 """The attribute of an op that has the numbers of its partitions."""
+OUTPUTS = "ttg.partition.outputs"
+"""The attribute of a loop or branch that has, for each result, the numbers of the partitions that compute it."""
 STAGES = "ttg.partition.stages"
 """The attribute of a loop that has a number for each of its partitions, which Triton's passes give it."""
 WARP_SPECIALIZE = "tt.warp_specialize"
@@ -67,6 +69,11 @@ def _partitions_around(op: Op) -> tuple[int, ...]:
 def mark(op: Op, partitions: Iterable[int]) -> None:
     """Say that these partitions execute `op`."""
     op.attributes = {**op.attributes, PARTITION: DenseArray(i32, tuple(sorted(partitions)))}
+
+
+def without(op: Op, *names: str) -> dict[str, Attribute]:
+    """The attributes of `op` but those with these names."""
+    return {name: value for name, value in op.attributes.items() if name not in names}
 
 
 def marked_loops(module: Op) -> list[For]:
@@ -111,6 +118,7 @@ class Slice:
         partition: the number of the partition.
         given: buffers that partitions hand to each other; what they come from is not part of the slice.
         results: values behind the loop that the slice has to give.
+        repeated: ops with effects that each partition may execute for itself.
 
     Raises:
         ForeignValueError: the partition needs what only another one has.
@@ -122,9 +130,14 @@ class Slice:
     """
 
     def __init__(
-        self, loop: For, partition: int, given: Collection[Value] = (), results: Iterable[Value] = ()
+        self,
+        loop: For,
+        partition: int,
+        given: Collection[Value] = (),
+        results: Iterable[Value] = (),
+        repeated: Collection[Op] = (),
     ) -> None:
-        self.loop, self.partition, self.given = loop, partition, given
+        self.loop, self.partition, self.given, self.repeated = loop, partition, given, repeated
         self.ops: set[Op] = {loop}
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
@@ -154,7 +167,7 @@ class Slice:
             self._waiting += values_used(op)
 
     def _check(self, op: Op) -> None:
-        if isinstance(op, (For, If)) or self.partition in partitions_of_op(op):
+        if isinstance(op, (For, If)) or self.partition in partitions_of_op(op) or op in self.repeated:
             return
         if not (is_pure(op) if self.partition == DEFAULT else self._is_computed_again(op)):
             raise ForeignValueError(op, self.partition)

@@ -1,0 +1,98 @@
+"""Descriptors that a divided loop makes: products of groups whose addresses, extents and steps are loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated import compiled, launch
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright import SimulationError
+from tilewright.transforms.gpu.warp_specialization import descriptor_rings
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(5)
+SIZE = 64
+BLOCKS = {"BM": 64, "BN": 64, "BK": 64}
+
+
+@tw.jit
+def products(
+    a, b, c, rows, terms, first, place, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr
+):
+    left = tl.make_tensor_descriptor(a + first, [rows, terms], [terms, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b + first, [BN, terms], [terms, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c + place, [rows, BN], [BN, 1], [BM, BN])
+    for tile in tl.range(tl.program_id(0), tl.cdiv(rows, BM), tl.num_programs(0)):
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, terms, BK):
+            total = tl.dot(left.load([tile * BM, k]), right.load([0, k]).T, total)
+        if HOW == "two blocks" and tile % 2 == 0:
+            out.store([tile * BM, 0], (total + 0.0 * right.load([0, 0])).to(tl.float16))
+        else:
+            out.store([tile * BM, 0], total.to(tl.float16))
+
+
+@tw.jit
+def grouped(a, b, c, groups, count, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr):
+    for g in tl.range(count, warp_specialize=True):
+        rows, terms = tl.load(groups + g * 4), tl.load(groups + g * 4 + 1)
+        first, place = tl.load(groups + g * 4 + 2), tl.load(groups + g * 4 + 3)
+        if HOW == "skips":
+            if rows > 0:
+                products(a, b, c, rows, terms, first, place, BM, BN, BK, HOW)
+        else:
+            products(a, b, c, rows, terms, first, place, BM, BN, BK, HOW)
+        if HOW == "writes":
+            tl.store(groups + count * 4 + g, rows)
+
+
+def arguments_for(sizes: list[tuple[int, int]]) -> tuple[list[Any], Array]:
+    """The arguments for groups of these rows and terms, and the results one after the other."""
+    groups, products, first, place = [], [], 0, 0
+    total = sum(max(rows, SIZE) * max(terms, 8) for rows, terms in sizes)
+    a, b = (RANDOM.integers(-3, 4, total).astype(np.float16) for _ in range(2))
+    for rows, terms in sizes:
+        groups += [rows, terms, first, place]
+        left = a[first : first + rows * terms].reshape(rows, terms).astype(np.float32)
+        right = b[first : first + SIZE * terms].reshape(SIZE, terms).astype(np.float32)
+        products.append((left @ right.T).astype(np.float16).ravel())
+        first += max(rows, SIZE) * max(terms, 8)
+        place += rows * SIZE
+    table = np.array(groups + [0] * len(sizes), np.int32)
+    return [a, b, np.zeros(max(place, 8), np.float16), table, len(sizes)], np.concatenate(products)
+
+
+SOME_EMPTY = [(64, 64), (0, 64), (128, 192), (0, 64), (0, 64), (0, 64), (0, 64), (64, 64), (192, 128), (64, 64)]
+MANY = [(64, 64)] * 9
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("sizes", [SOME_EMPTY, MANY], ids=["some empty", "many"])
+@pytest.mark.parametrize(("programs", "how"), [(1, "always"), (2, "always"), (1, "skips"), (1, "two blocks")])
+def test_groups(capability: int, sizes: list[tuple[int, int]], programs: int, how: str) -> None:
+    arguments, expected = arguments_for(sizes)
+    kernel = compiled(grouped, arguments, capability=capability, **BLOCKS, HOW=how)
+    assert kernel.asm["ttgir"].count("ttng.tensormap_create") == 3 + (how == "two blocks")
+    assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
+    np.testing.assert_array_equal(launch(kernel, (programs, 1), arguments)[2], expected)
+
+
+def test_loops_that_write_by_pointers_stay_whole() -> None:
+    arguments, _ = arguments_for(MANY)
+    kernel = compiled(grouped, arguments, capability=100, **BLOCKS, HOW="writes")
+    assert "ttg.warp_specialize(" not in kernel.asm["ttgir"]
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+def test_with_less_places_a_copy_under_way_would_lose_its_descriptor(
+    capability: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, _ = arguments_for(MANY)
+    monkeypatch.setattr(descriptor_rings, "_places_filled", lambda _: 1)
+    kernel = compiled(grouped, arguments, capability=capability, **BLOCKS, HOW="less places")
+    with pytest.raises(SimulationError, match="reads the tensor map there"):
+        launch(kernel, (1, 1), arguments)
