@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytest.importorskip("torch")
+pytestmark = [pytest.mark.needs_torch, pytest.mark.slow]
 
 Run = Callable[..., list[str]]
 
@@ -93,7 +93,6 @@ print(found, own_threads())
 """
 
 
-@pytest.mark.slow
 def test_several_threads_of_python_run_graphs_at_once(run: Run) -> None:
     """Each has a team of OpenMP of its own; one of them has the pool's job, the others run alone meanwhile."""
     assert run(THREADS) == ["[True, True, True, True, True] False"]
@@ -153,7 +152,6 @@ for _ in range(2):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_signal_ends_a_launch_on_several_threads(run: Run, first: int) -> None:
     """Also where the caller's own programs have ended, and another thread's have not."""
