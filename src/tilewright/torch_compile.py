@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, cast
 
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
-from tilewright.compat.beside_triton import use_for_cpus
+from tilewright.compat.beside_triton import OF_HEURISTICS, use_for_cpus
 from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
     CACHES,
@@ -35,9 +35,7 @@ from tilewright.compat.torch_inductor import (
     left_to_torch,
     name_compiler,
     own_sums,
-    time_briefly,
 )
-from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import (
     BLOCKS,
     GRAPH,
@@ -46,7 +44,7 @@ from tilewright.compat.torch_layouts import (
     TILED,
     has_fixed_sizes,
     keep_upsampling,
-    match_once,
+    match_divided,
     order_symbols,
     tile_long_rows,
     weigh_weights,
@@ -106,7 +104,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),
-    (BLOCKS, match_once),
+    (BLOCKS, match_divided),
     (NODES, order_symbols),
 )
 """The changes of modules of torch, which wait for these."""
@@ -134,9 +132,10 @@ def show_triton() -> None:
         _ask_again()
     _forget_keys()
     heuristics = import_module(HEURISTICS)
-    of_heuristics = (partial(time_briefly, heuristics), partial(launch_directly, heuristics))
-    for change in (_load_numbers, _leave_to_torch, *of_heuristics, add_imports):
+    for change in (_load_numbers, _leave_to_torch, add_imports):
         known(change)()
+    for of_heuristics in OF_HEURISTICS:
+        known(of_heuristics)(heuristics)
     when_imported(CACHES, known(partial(name_compiler, beside=is_beside)))
     for name, of_module in CHANGES:
         when_imported(name, known(of_module))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tilewright.compat import aot_inductor
-from tilewright.compat.torch_inductor import PUT, SCATTER, fuse_untimed, left_to_torch, own_sums
+from tilewright.compat.torch_inductor import PUT, SCATTER, fuse_untimed, left_to_torch, own_sums, try_whole_kernels
 from tilewright.compat.torch_launches import launch_directly
-from tilewright.compat.torch_layouts import match_once
+from tilewright.compat.torch_layouts import match_divided, tile_long_rows
 
 
 @pytest.fixture
@@ -62,32 +64,199 @@ def test_stores_that_are_written_otherwise_keep_their_scope() -> None:
     assert kernel.stores._lines == ["tl.atomic_add(sums, x, sem='relaxed')"]
 
 
-def test_an_index_is_taken_apart_once_per_graph() -> None:
-    """Callers may change the lists that they get, and another graph, which knows other sizes, is asked anew."""
-    asked: list[tuple[object, ...]] = []
+class Node:
+    """A stand-in for a node of torch's scheduler."""
 
-    class BlockPatternMatcher:
+    def __init__(self, index: str, ranges: tuple[list[int], list[int]] = ([8, 32], []), device: str = "cpu") -> None:
+        self.index, self.ranges, self.device = index, ranges, device
+
+    def get_device(self) -> SimpleNamespace:
+        return SimpleNamespace(type=self.device)
+
+    def get_ranges(self) -> tuple[list[int], list[int]]:
+        return self.ranges
+
+    @property
+    def read_writes(self) -> SimpleNamespace:
+        accesses = [Access(self.index), object()]  # the second has no index
+        return SimpleNamespace(reads_and_writes=lambda: accesses)
+
+
+class Access:
+    """A stand-in for an access to memory."""
+
+    def __init__(self, index: str) -> None:
+        self.index, self.var_names, self.size = index, ("d0", "d1"), (8, 32)
+
+
+class Tiling(dict[str, int]):
+    """A stand-in for axes that are long enough."""
+
+    def __init__(self, axes: str) -> None:
+        super().__init__(dict.fromkeys(axes, 64))
+
+    def __hash__(self) -> int:  # type: ignore[override] # stays as it is
+        return hash("".join(self))
+
+
+def _loops(asked: list[Any]) -> Any:
+    """A stand-in for the module of loops, which writes down what it is asked for."""
+
+    class SIMDScheduling:
         @classmethod
-        def match_mod_div_block_expr(cls, *what: object) -> tuple[list[object], ...] | None:
-            asked.append(what)
-            return None if what[0] == "none" else ([*what], [cls])
+        def get_nd_tilings(cls, nodes: list[Node], *numbers: int) -> list[Tiling]:
+            asked.append(([node.index for node in nodes], *numbers))
+            axes = [Tiling(node.index) for node in nodes] + [Tiling("x")]
+            return sorted(dict.fromkeys(axes), key=len, reverse=True)
 
-    class Graph:
-        """A graph that knows its sizes."""
+        @classmethod
+        def create_tiling(cls, kept: object, reduced: object) -> None: ...
 
-    first, second = Graph(), Graph()
-    blocks = SimpleNamespace(BlockPatternMatcher=BlockPatternMatcher, V=SimpleNamespace(graph=first))
-    match_once(blocks)
-    match = BlockPatternMatcher.match_mod_div_block_expr
-    index, none = ("index", "x", 8, 2), ("none", "x", 8, 2)
-    for graph in (first, first, second):
-        blocks.V.graph = graph
-        dims, owner = match(*index) or ([], [])
-        assert (dims, owner) == ([*index], [BlockPatternMatcher])
-        dims.clear()
-        assert match(*none) is None
-    assert asked == [index, none, index, none]
-    assert match("index", "x", 8, 3) == (["index", "x", 8, 3], [BlockPatternMatcher])
+    class SIMDKernel:
+        @classmethod
+        def is_compatible(cls, groups: Iterable[int], lengths: list[list[int]], reduction_numel: int = 1) -> bool:
+            asked.append((tuple(groups), lengths, reduction_numel))
+            return len(lengths[0]) > 1
+
+    triton = SimpleNamespace(prefer_nd_tiling=False, max_tiles=2, tile_reductions=False)
+    return SimpleNamespace(
+        SIMDScheduling=SIMDScheduling,
+        SIMDKernel=SIMDKernel,
+        EnableReduction=SimpleNamespace(filter=lambda nodes: [node for node in nodes if node != "mark"]),
+        scheduler=SimpleNamespace(SchedulerNode=Node),
+        MemoryDep=Access,
+        config=SimpleNamespace(triton=triton),
+        V=SimpleNamespace(graph=_Graph()),
+    )
+
+
+class _Graph:
+    """A stand-in for a graph that knows its sizes."""
+
+    def __init__(self) -> None:
+        known = {"statically_known_equals": int.__eq__, "statically_known_lt": int.__lt__}
+        self.sizevars = SimpleNamespace(replacements={}, **known)
+
+
+def test_axes_are_those_of_all_nodes_and_asked_for_once() -> None:
+    """They are asked for anew for other indices, ranges and graphs, and where other sizes are equal."""
+    asked: list[Any] = []
+    loops = _loops(asked)
+    tilings = loops.SIMDScheduling.get_nd_tilings
+    first, second = Node("yx"), Node("zyx")
+    expected = tilings([first, second], 256, 1)
+    asked.clear()
+    tile_long_rows(loops)
+    for _ in range(2):
+        assert loops.SIMDScheduling.get_nd_tilings([first, "mark", second], 256, 1) == expected
+        assert loops.SIMDScheduling.get_nd_tilings([Node("yx")], 256, 1) == [Tiling("yx"), Tiling("x")]
+    assert asked == [(["yx"], 256, 1), (["zyx"], 256, 1)]
+    first.index = "zx"
+    loops.SIMDScheduling.get_nd_tilings([first], 256, 1)
+    first.ranges = ([256], [])
+    loops.SIMDScheduling.get_nd_tilings([first], 256, 1)
+    loops.V.graph.sizevars.replacements["s0"] = "s1"
+    loops.SIMDScheduling.get_nd_tilings([first], 256, 1)
+    loops.V.graph = _Graph()
+    loops.SIMDScheduling.get_nd_tilings([first], 256, 1)
+    assert asked[2:] == [(["zx"], 256, 1)] * 4
+
+
+def test_kernels_for_other_devices_have_the_axes_that_torch_gives_them() -> None:
+    asked: list[Any] = []
+    loops = _loops(asked)
+    tile_long_rows(loops)
+    nodes = [Node("yx", device="cuda"), Node("zyx", device="cuda")]
+    for _ in range(2):
+        loops.SIMDScheduling.get_nd_tilings(nodes, 256, 1)
+    assert asked == [(["yx", "zyx"], 256, 1)] * 2
+
+
+def test_ranges_are_split_into_axes_once() -> None:
+    asked: list[Any] = []
+    loops = _loops(asked)
+    tile_long_rows(loops)
+    for _ in range(2):
+        assert loops.SIMDKernel.is_compatible(iter((8, 32)), [[8, 32], []])
+        assert not loops.SIMDKernel.is_compatible(iter((8, 32)), [[256], []])
+        assert loops.SIMDKernel.is_compatible(iter((8, 32)), [[8, 32], []], reduction_numel=4)
+    assert len(asked) == 3
+
+
+class Expression:
+    """A stand-in for an expression of sympy."""
+
+    def __init__(self, *args: Expression, kind: str = "", symbol: str = "") -> None:
+        self.args, self.is_Add, self.is_Mul = args, kind == "+", kind == "*"
+        self.free_symbols = {symbol}.union(*(each.free_symbols for each in args)) - {""}
+
+
+class Quotient(Expression):
+    """A stand-in for a quotient of indices."""
+
+
+X, SIZE = Expression(symbol="x"), Expression(symbol="s0")
+BLOCK = Expression(Quotient(X), SIZE, kind="*")
+LEAST = Expression(Quotient(X), X, kind="min")
+
+
+@pytest.mark.parametrize(
+    ("index", "is_compared"),
+    [
+        pytest.param(X, False, id="x"),
+        pytest.param(Expression(X, SIZE, kind="*"), False, id="x * s0"),
+        pytest.param(Quotient(X), True, id="x // 4"),
+        pytest.param(BLOCK, True, id="x // 4 * s0"),
+        pytest.param(Expression(BLOCK, Quotient(X), SIZE, kind="+"), True, id="x // 4 * s0 + x // 4 + s0"),
+        pytest.param(Expression(BLOCK, X, kind="+"), False, id="x // 4 * s0 + x"),
+        pytest.param(Expression(SIZE, LEAST, kind="*"), False, id="s0 * min(x // 4, x)"),
+        pytest.param(SIZE, True, id="s0"),
+    ],
+)
+def test_an_index_is_compared_where_all_of_its_terms_are_quotients(index: Expression, is_compared: bool) -> None:
+    class BlockPatternMatcher:
+        @staticmethod
+        def _preprocess(expression: Expression) -> Expression:
+            return expression.args[0]
+
+        @classmethod
+        def match_mod_div_block_expr(cls, *what: object) -> tuple[object, ...]:
+            return what
+
+    blocks = SimpleNamespace(BlockPatternMatcher=BlockPatternMatcher, FloorDiv=Quotient, ModularIndexing=int)
+    match_divided(blocks)
+    asked = (Expression(index, kind="identity"), "x", 8, 2)
+    assert BlockPatternMatcher.match_mod_div_block_expr(*asked) == (asked if is_compared else None)
+
+
+WHOLE, ROWS, FLAT = {"YBLOCK": 8, "XBLOCK": 16}, {"YBLOCK": 1, "XBLOCK": 16}, {"XBLOCK": 32}
+LOOP, LONG = FLAT | {"R0_BLOCK": 64}, {"XBLOCK": 8, "R0_BLOCK": 512}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks", "named", "left"),
+    [
+        pytest.param({"y": 8, "x": 16}, [ROWS, WHOLE, WHOLE], {}, [WHOLE], id="whole"),
+        pytest.param({"y": 8, "x": 32}, [ROWS, WHOLE], {}, [ROWS, WHOLE], id="no candidate is whole"),
+        pytest.param({"x": 32, "r0_": 512}, [{"XBLOCK": 8}, FLAT], {}, [FLAT], id="reduced in one piece"),
+        pytest.param({"x": 32, "r0_": 512}, [LONG, LOOP], {}, [LONG, LOOP], id="loop"),
+        pytest.param({"y": 8, "x": 16}, [ROWS, WHOLE], {"max_autotune": True}, [ROWS, WHOLE], id="max_autotune"),
+        pytest.param({"y": 8, "x": 16}, [ROWS, WHOLE], {"max_autotune_pointwise": True}, [ROWS, WHOLE], id="pointwise"),
+        pytest.param({"y": 8, "x": 16}, [ROWS, WHOLE], {"device": "cuda"}, [ROWS, WHOLE], id="a GPU"),
+        pytest.param(None, [ROWS, WHOLE], {}, [ROWS, WHOLE], id="a kernel of the user"),
+    ],
+)
+def test_nothing_is_tried_beside_a_program_that_does_all(
+    sizes: dict[str, int] | None, blocks: list[dict[str, int]], named: dict[str, Any], left: list[dict[str, int]]
+) -> None:
+    def cached_autotune(size_hints: object, configs: list[Any], **rest: object) -> list[dict[str, int]]:
+        return [config.kwargs for config in configs]
+
+    heuristics = SimpleNamespace(cached_autotune=cached_autotune)
+    try_whole_kernels(heuristics)
+    configs = [SimpleNamespace(kwargs=each) for each in blocks]
+    device = SimpleNamespace(type=named.pop("device", "cpu"))
+    assert heuristics.cached_autotune(sizes, configs, triton_meta={"device": device}, inductor_meta=named) == left
 
 
 def test_launchers_with_other_names_are_torchs_own() -> None:

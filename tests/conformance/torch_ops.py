@@ -36,8 +36,8 @@ UNDEFINED = ("empty", "new_empty")
 """How the operators begin whose results are what was in memory before."""
 INTRODUCTION = """
 `tests/conformance/torch_ops.py` wrote this page. A case is the same where it gives what eager gives, forward and
-backward; it is Inductor's where the C++ back end differs, too. Its seconds are those of its slowest sample, compiled
-and run, on two cores that others used as well; those of the first case of a process hold torch's own start.
+backward; it is Inductor's where the C++ back end differs, too. Its seconds are the CPU time of its slowest sample,
+compiled and run, on two cores that others used as well; those of the first case of a process hold torch's own start.
 """.strip()
 LIMITS = Limits(seconds=5 * SECONDS, cases=150)
 
@@ -109,9 +109,9 @@ def _case(op: Any, dtype: Any, samples: int) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - operators raise what they like
         return {"result": "no sample", "detail": repr(error)[:200]}
     for _, sample in inputs:
-        start = time.perf_counter()
+        start = time.process_time()
         found = _difference(op, sample, "tilewright")
-        longest = max(longest, time.perf_counter() - start)
+        longest = max(longest, time.process_time() - start)
         if found is not None:
             torch._dynamo.reset()
             theirs = _difference(op, sample, "inductor")

@@ -18,6 +18,14 @@ assert movements  # its import enters productions
 
 NEARLY = ("exp", "exp2", "log", "log2", "sin", "cos", "erf", "rsqrt", "sigmoid")
 """Functions whose results are the same but for rounding."""
+FAR = (
+    "2147483641 + {}, 2147483647, 3",
+    "2147483641 + {}, -2147483640, 2",
+    "{}, 2147483647, 1073741824",
+    "-2147483648 + {}, 2147483647, 1073741824",
+    "2147483645, {} + 2147483640, -2",
+)
+"""Bounds of loops at the ends of the numbers, as of one number; on GPUs such a counter wraps, as with Triton."""
 HEAD = """import tilewright as tw
 import tilewright.language as tl
 
@@ -75,7 +83,7 @@ def program(rng: Random, *, gpu: bool = False, size: int = 8) -> Program:
     return Program(
         text=module_text(draft, heads),
         grid=grid,
-        n=rng.choice((1, 3, 8, 16, 37)),
+        n=rng.choice((1, 3, 8, 16, 37, 1, 3, 8, 16, 37, 0, -1, 2**31 - 1, -(2**31))),
         m=rng.choice((0, 1, 2, 5)),
         seed=rng.randrange(100),
         outputs=outputs,
@@ -222,7 +230,9 @@ def loop(draft: Draft, depth: int) -> None:
     rng = draft.rng
     counter = draft.name("i")
     low, high = str(rng.randint(0, 2)), scalar(draft, 0, 3)
-    bounds = rng.choice((high, f"{low}, {high}", "0, 7, 3", "3, 0, -1", f"{high}, -1, -1", f"0, {high}, 2"))
+    forms = [high, f"{low}, {high}", "0, 7, 3", "3, 0, -1", f"{high}, -1, -1", f"0, {high}, 2"]
+    forms += [] if draft.gpu else [form.format(high) for form in FAR]
+    bounds = rng.choice(forms)
     word = "range" if rng.random() < 0.7 else "tl.range"
     hints = rng.choice(("", ", num_stages=2", ", loop_unroll_factor=2", ", flatten=True")) if word != "range" else ""
     draft.say(depth, f"for {counter} in {word}({bounds}{hints}):")

@@ -24,7 +24,7 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
-from tilewright.compat.torch_inductor import time_briefly
+from tilewright.compat.torch_inductor import time_briefly, try_whole_kernels
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.runtime.build import current_backend
 
@@ -33,6 +33,8 @@ OURS = "tilewright.compat.path.triton"
 RUNTIME = "torch._inductor.runtime"
 COPIED = ("triton_compat", "static_triton_launcher", "triton_helpers", "triton_heuristics")
 """The modules of `RUNTIME` that take names from Triton or make classes of them."""
+OF_HEURISTICS: tuple[Callable[[Any], None], ...] = (time_briefly, try_whole_kernels, launch_directly)
+"""The changes of torch's module `triton_heuristics`, and of its copy."""
 TEXT = "from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math\n"
 """The line behind the imports of a kernel for a CPU."""
 
@@ -125,8 +127,8 @@ class Copies:
         if spec.name.endswith(".triton_compat"):  # the cache of tuning, not copied, makes configs of the real class
             vars(module)["Config"] = import_module(spec.name).Config
         if spec.name.endswith(".triton_heuristics"):
-            time_briefly(module)
-            launch_directly(module)
+            for change in OF_HEURISTICS:
+                change(module)
 
 
 def _original(copy: str) -> ModuleSpec:

@@ -1,7 +1,8 @@
 """Changes to Inductor where Tilewright compiles its kernels for CPUs.
 
 Candidates. torch runs each for 25 ms and then for 100 ms, which is meant for products. Triton kernels of a model have a
-hundred candidates that take microseconds, and timing them took a third of the time to compile it.
+hundred candidates that take microseconds, and timing them took a third of the time to compile it. Nothing is tried
+beside a candidate whose first program does all of a kernel, unless `max_autotune` asks for it.
 
 Whether two kernels are faster as one (`benchmark_fusion`), torch 2.13 cannot time on a CPU: Python cannot parse the
 program that it writes for that, nor has it the device. Kernels are fused without, as those of the C++ back end are.
@@ -68,6 +69,25 @@ def time_briefly(heuristics: Any) -> None:
     """Let the module `triton_heuristics` time kernels for CPUs so; what else torch times keeps its own time."""
     if not isinstance(heuristics.benchmarker, BriefBenchmarker):
         heuristics.benchmarker = BriefBenchmarker(heuristics.benchmarker)
+
+
+def try_whole_kernels(heuristics: Any) -> None:
+    """Let the module `triton_heuristics` compile one candidate for kernels on CPUs that one program of it does."""
+    original = heuristics.cached_autotune
+
+    def cached_autotune(size_hints: Any, configs: Any, *rest: Any, **named: Any) -> Any:
+        asked = named.get("inductor_meta") or {}
+        is_tuned = asked.get("max_autotune") or asked.get("max_autotune_pointwise")
+        if size_hints and not is_tuned and named["triton_meta"]["device"].type == "cpu":
+            configs = [config for config in configs if _is_whole(config.kwargs, size_hints)][:1] or configs
+        return original(size_hints, configs, *rest, **named)
+
+    heuristics.cached_autotune = cached_autotune
+
+
+def _is_whole(blocks: Mapping[str, int], sizes: Mapping[str, int]) -> bool:
+    """Whether the blocks are as long as all axes; those that have no block are reduced in one piece."""
+    return all(blocks.get(f"{axis.upper()}BLOCK", size) >= size for axis, size in sizes.items())
 
 
 def fuse_untimed(scheduler: Any) -> None:

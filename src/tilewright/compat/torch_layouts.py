@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce, wraps
+from itertools import chain
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -40,40 +41,92 @@ MAX_REDUCED = 2
 def tile_long_rows(loops: Any) -> None:
     """Let the module `LOOPS` give kernels for CPUs several axes only where that pays and torch can choose blocks.
 
-    Programs that ask Inductor for other axes than `TILED` get short ones, too.
+    Programs that ask Inductor for other axes than `TILED` get short ones, too. Inductor asks for the axes of all pairs
+    of kernels that it might fuse, over and over, and sets out from the indices of both: a third of the time in which it
+    compiles a bicubic upsampling and its gradient. Nodes with the same indices have the same axes.
     """
     original = loops.SIMDScheduling.get_nd_tilings.__func__
+    answers = _Answers(loops.V)
+
+    def of_node(cls: Any, node: Any, *numbers: Any) -> list[Any]:
+        shortest = SHORTEST if all(_setting(loops.config, name) == TILED[name] for name in TILED) else 0
+        found, sizes = original(cls, [node], *numbers), loops.V.graph.sizevars
+        return [tiling for tiling in found if not _is_unfit(tiling, sizes, shortest)]
 
     def get_nd_tilings(cls: Any, nodes: Any, *numbers: Any) -> Any:
-        found = original(cls, nodes, *numbers)
         devices = [node.get_device() for node in nodes if hasattr(node, "get_device")]
         if any(device is None or device.type != "cpu" for device in devices):
-            return found
-        shortest = SHORTEST if all(_setting(loops.config, name) == TILED[name] for name in TILED) else 0
-        return [tiling for tiling in found if not _is_unfit(tiling, loops.V.graph.sizevars, shortest)]
+            return original(cls, nodes, *numbers)
+        looped = [n for n in loops.EnableReduction.filter(nodes) if isinstance(n, loops.scheduler.SchedulerNode)]
+        found = [answers.of((*_indices(n, loops.MemoryDep), *numbers), of_node, cls, n, *numbers) for n in looped]
+        return sorted(dict.fromkeys(chain.from_iterable(found)), key=len, reverse=True)
 
     loops.SIMDScheduling.get_nd_tilings = classmethod(get_nd_tilings)
     _merge_reduced(loops.SIMDScheduling)
+    _split_once(loops.SIMDKernel, answers)
 
 
-def match_once(blocks: Any) -> None:
-    """Let the module `BLOCKS` take an index apart once per graph.
+def match_divided(blocks: Any) -> None:
+    """Let the module `BLOCKS` look for axes in an index only where each of its terms is a quotient or a remainder.
 
-    Inductor asks for the axes of all pairs of kernels that it might fuse, each time for every index of both: half of
-    the time in which it compiles a bicubic upsampling and its gradient.
+    torch looks at the terms first where there are five axes or more. Where there are four, sympy compared every index
+    with all of them, in vain: more than half of the time in which torch compiles a pooling over three axes of any size.
     """
     original = blocks.BlockPatternMatcher.match_mod_div_block_expr.__func__
-    answers: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
+    divided = (blocks.FloorDiv, blocks.ModularIndexing)
 
-    def match_mod_div_block_expr(cls: Any, index: Any, index_var: Any, numel: Any, num_dims: int) -> Any:
-        known = answers.setdefault(blocks.V.graph, {})
-        key = (index, index_var, numel, num_dims)
-        if key not in known:
-            known[key] = original(cls, *key)
-        answer = known[key]
-        return answer if answer is None else tuple(map(list, answer))
+    def match_mod_div_block_expr(cls: Any, index: Any, index_var: Any, *rest: Any) -> Any:
+        terms = [each for each in _parts(cls._preprocess(index), "is_Add") if index_var in each.free_symbols]
+        if all(any(isinstance(factor, divided) for factor in _parts(term, "is_Mul")) for term in terms):
+            return original(cls, index, index_var, *rest)
+        return None
 
     blocks.BlockPatternMatcher.match_mod_div_block_expr = classmethod(match_mod_div_block_expr)
+
+
+def _parts(expression: Any, kind: str) -> Sequence[Any]:
+    """The terms of a sum, or the factors of a product; another expression is the only one."""
+    return expression.args if getattr(expression, kind) else (expression,)
+
+
+class _Answers:
+    """Answers about the sizes and indices of the graph that a module of torch works on.
+
+    Args:
+        virtualized: torch's `V`, which knows the graph.
+    """
+
+    def __init__(self, virtualized: Any) -> None:
+        self._virtualized = virtualized
+        self._known: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
+
+    def of(self, key: tuple[Any, ...], ask: Callable[..., Any], *arguments: Any) -> Any:
+        """The answer of a function to arguments that the key stands for; sizes that a graph finds equal end all."""
+        graph = self._virtualized.graph
+        known = self._known.setdefault(graph, {})
+        full = (ask.__qualname__, len(graph.sizevars.replacements), *key)
+        if full not in known:
+            known[full] = ask(*arguments)
+        return known[full]
+
+
+def _indices(node: Any, memory: Any) -> tuple[Any, ...]:
+    """All that the axes of a node depend on: its ranges, and where it reads and writes."""
+    accesses = [each for each in node.read_writes.reads_and_writes() if isinstance(each, memory)]
+    places = tuple((each.index, each.var_names, each.size) for each in accesses)
+    return (*map(tuple, node.get_ranges()), places)
+
+
+def _split_once(kernel: Any, answers: _Answers) -> None:
+    """Let torch try once per graph whether ranges can be split into axes."""
+    original = kernel.is_compatible.__func__
+
+    def is_compatible(cls: Any, groups: Any, lengths: Any, reduction_numel: Any = 1) -> bool:
+        axes = tuple(groups)
+        key = (axes, *map(tuple, lengths), reduction_numel)
+        return bool(answers.of(key, original, cls, axes, lengths, reduction_numel))
+
+    kernel.is_compatible = classmethod(is_compatible)
 
 
 def _merge_reduced(scheduling: Any) -> None:

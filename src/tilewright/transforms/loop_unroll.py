@@ -8,7 +8,7 @@
                                                    A(%i)
                                                  }
 
-%m is as far as whole groups of steps reach; the second loop does the rest.
+%m is as far as whole groups of steps reach; the second loop does the rest, which is all of it where %m would wrap.
 
 Loop peeling: the last step of a loop runs behind it.
 
@@ -22,11 +22,14 @@ Loop peeling: the last step of a loop runs behind it.
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from tilewright.dialects.scf import For
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.types import i32
 from tilewright.transforms.canonicalize import canonicalize
+from tilewright.transforms.matching import integer_of
 from tilewright.transforms.op_builder import OpBuilder
 
 FACTOR = "tt.loop_unroll_factor"
@@ -64,12 +67,22 @@ def _unroll(loop: For, factor: int) -> None:
 
 
 def _whole_groups(at: OpBuilder, loop: For, factor: int) -> Value:
-    """low + (n - n % factor) * step, n the number of steps; not above low if there is none."""
+    """low + (n - n % factor) * step, n the number of steps; low if there is no group, or a number on the way wraps."""
     low, high, step = loop.low, loop.high, loop.step
-    steps = at.compute("arith.ceildivsi", at.compute("arith.subi", high, low), step)
+    room = at.compute("arith.subi", high, low)
+    steps = at.compute("arith.ceildivsi", room, step)
     odd = at.compute("arith.remsi", steps, at.constant(factor, low.type))
     whole = at.compute("arith.muli", at.compute("arith.subi", steps, odd), step)
-    return at.compute("arith.addi", low, whole)
+    middle = at.compute("arith.addi", low, whole)
+    widest = ((1 << (low.type.bits - 1)) - 1) // factor
+    is_exact = [
+        at.compare("slt", low, high),
+        at.compare("sle", low, middle),
+        at.compare("sle", step, at.constant(widest, low.type)),
+    ]
+    if integer_of(low) != 0:
+        is_exact.append(at.compare("sgt", room, at.constant(0, low.type)))
+    return at.compute("arith.select", reduce(partial(at.compute, "arith.andi"), is_exact), middle, low)
 
 
 def _repeat_body(loop: For, factor: int, step: Value) -> None:
