@@ -50,8 +50,7 @@ from tilewright.compat.torch_layouts import (
     weigh_weights,
     whole_gradients,
 )
-from tilewright.runtime.drivers.cpu.launcher import set_num_threads
-from tilewright.support import knobs
+from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
 
@@ -83,12 +82,17 @@ def tilewright(
     Raises:
         RuntimeError: the mode, or an option, is none of Inductor's.
     """
-    if not knobs.tilewright.num_threads:
-        set_num_threads(torch().get_num_threads())
+    use_threads(torch())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
     settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
-    with whole_gradients() if on_cpus and has_fixed_sizes(inputs) else nullcontext():
+    with whole_gradients() if on_cpus and has_fixed_sizes(inputs) and _is_trained(graph, inputs) else nullcontext():
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
+
+
+def _is_trained(graph: Any, inputs: Sequence[Any]) -> bool:
+    """Whether a graph is to have gradients, too."""
+    tensors = (*inputs, *graph.parameters())
+    return bool(torch().is_grad_enabled()) and any(getattr(each, "requires_grad", False) for each in tensors)
 
 
 SHOWN = "_shows_tilewright"

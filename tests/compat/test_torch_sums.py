@@ -56,6 +56,36 @@ for backend in ("tilewright", "inductor"):
     x.grad = None
 """
 
+WITHOUT_GRADIENTS = """
+import torch
+from torch._inductor.utils import run_and_get_code
+
+class Doubled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3, 1, 1))
+
+    def forward(self, x):
+        x = torch.nn.functional.interpolate(self.weight * x, scale_factor=2.0, mode="bilinear")
+        return torch.cat((x, x), 1)
+
+def is_whole():
+    torch.compiler.reset()
+    found, code = run_and_get_code(torch.compile(Doubled(), backend="tilewright"), x)
+    torch.testing.assert_close(found, Doubled()(x))
+    return "aten.upsample_bilinear2d" in "".join(line for text in code for line in text.splitlines() if "#" not in line)
+
+x = torch.randn(2, 3, 8, 8)
+print(is_whole())
+with torch.no_grad():
+    print(is_whole())
+"""
+
+
+def test_upsampling_without_gradients_is_computed_in_kernels(run: Run) -> None:
+    """Torch's own operator leaves a copy to what its result is concatenated with."""
+    assert run(WITHOUT_GRADIENTS) == ["True", "False"]
+
 
 IN_THREADS = """
 import torch

@@ -106,6 +106,15 @@ class NativeRuntime:
         """The most threads that a launch may use, its own included."""
         return POOL.read(self.pool, "threads")
 
+    def use_team(self, parallel: int, number: int, size: int) -> None:
+        """Lets the threads of an OpenMP library run launches, instead of threads of the pool.
+
+        Args: addresses of its functions GOMP_parallel, omp_get_thread_num and omp_get_max_threads.
+        """
+        self.set("team_number", number)
+        self.set("team", parallel)
+        self.set("team_size", size)
+
     def know_torch(self) -> None:
         """Lets native code read torch tensors, once the program has imported torch."""
         torch = sys.modules.get("torch")
@@ -174,7 +183,11 @@ class NativeRuntime:
         self.set("spin_ticks", int(knobs.tilewright.spin_seconds * self._ticks_per_second))
 
     def _forget_threads(self) -> None:
-        """Resets the state in the child of a fork: no threads, nobody holds the lock, and nothing is under way."""
+        """Resets the state in the child of a fork: no threads, nobody holds the lock, and nothing is under way.
+
+        An OpenMP library would wait for threads that are gone.
+        """
+        self.set("team", 0)
         for field in ("sleepers", "gate", "seats", "lock", "user", "workers"):
             POOL.write(self.pool, field, 0)
         self.set("watcher", WATCHER_ABSENT)

@@ -17,6 +17,7 @@ from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I64, RARE, Function, Ptr, native
 from tilewright.runtime.drivers.cpu.native.pool import EVENLY, GRADUALLY, SINGLY, runtime, system
 from tilewright.runtime.drivers.cpu.native.structs import (
+    APART,
     CONTROL,
     DONE,
     IS_FREE_THREADED,
@@ -36,7 +37,6 @@ _GRAIN = 16  # programs per unit of cost
 _FEW = 2**31  # programs: above, work is not multiplied but taken as much
 _STEEPEST, _LITTLE = 4, 4096  # max measured cost that counts: this factor of the old one, plus this number of ticks
 _PENANCE, _MAX_LOST = 16, 100  # launches run alone for this factor of the lost ticks; max that count, in `cold_ticks`
-_STRIDE = 128  # scratch of different threads is apart by a multiple of this
 _ARENA_ALIGNMENT = 64
 _LANE_ALIGNMENT = 128  # threads write their lanes all the time, and should not share lines of the cache
 _PROGRAM_FIELDS, _SITE_AT = {"x": 0, "y": 4, "z": 8}, 12  # where the launch record tells which program waits
@@ -160,7 +160,11 @@ def _is_worth_waking(f: Function, work: I64, started: I64) -> None:
 @native("i64", inlining=ALWAYS)
 def _most_threads(f: Function, total: I64, allowed: I64) -> None:
     """The most threads that a launch may use."""
-    threads = f.variable("i64", f.get(POOL, f.get(TABLE, runtime(f), "pool"), "threads"))
+    table = runtime(f)
+    threads = f.variable("i64", f.get(POOL, f.get(TABLE, table, "pool"), "threads"))
+    size = f.get(TABLE, table, "team_size")
+    with f.when(size.differs(0)):
+        threads.set(f.call(size, "i32").widened("i64"))
     for bound in (total, allowed):
         with f.when((bound < threads.value) & (bound > 0)):
             threads.set(bound)
@@ -178,7 +182,8 @@ def _useful_threads(f: Function, work: I64, most: I64, started: I64) -> None:
     f.give_when(is_little | (is_short & (started < f.get(TABLE, table, "alone_until"))), 1)
     sleepers = f.load("i32", f.address(POOL, pool, "sleepers"), order="monotonic").to("i64")
     all_sleep = f.get(POOL, pool, "workers") <= sleepers
-    with f.when(all_sleep), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
+    is_pool = f.get(TABLE, table, "team").equals(0)  # nobody knows whether a team sleeps: products keep it awake
+    with f.when(all_sleep & is_pool), f.when(f.call("is_worth_waking", "i1", work, started).equals(0)):
         f.give(1)
     each = f.get(TABLE, table, "hot_ticks").shift_signed(1) | 1  # half of what two threads are worth; never 0
     enough = work // each
@@ -341,7 +346,7 @@ def _execute_for(
     with f.when(spins.equals(0)):
         useful.set(f.call("useful_threads", "i64", work, most, started))
     threads = useful.value
-    stride = (scratch + (_STRIDE - 1)) & -_STRIDE
+    stride = ((scratch + (APART - 1)) & -APART) + APART  # with a line for the counter of its part
     lane = f.call("take_lane", "ptr", stride * threads)
     f.give_when(lane.equals(0), NO_MEMORY)
     memory = f.get(LANE, lane, "memory")

@@ -11,6 +11,9 @@ launch (`interrupts.py`).
     wait until nobody is inside
 
 The caller waits only for workers that came in before it closed the gate, not for those that sleep or are descheduled.
+Where another library lends its threads (`use_team`), a job is one of its parallel regions instead: each thread has a
+part of the programs, and takes chunks of the others' when it is done.
+
 A job is only written while the gate is closed and nobody is inside, and only read inside; so no worker sees half a job.
 Programs start in order, so a program may wait (in a spin lock, say) for one with a lower number. Programs that are
 known to wait are handed out one by one: such a one may wait for any later one while fewer wait than there are threads.
@@ -18,9 +21,12 @@ known to wait are handed out one by one: such a one may wait for any later one w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tilewright.backends.llvm.lanes import Lanes
 from tilewright.runtime.drivers.cpu.native.code import ALWAYS, I32, I64, Function, Processor, Ptr, native
-from tilewright.runtime.drivers.cpu.native.structs import JOB, LANE, LAUNCH_CONTROL, OPEN, POOL, RUNTIME, TABLE
+from tilewright.runtime.drivers.cpu.native.structs import APART, JOB, LANE, LAUNCH_CONTROL, OPEN, POOL, RUNTIME, TABLE
 
 _PAUSES_BEFORE_YIELD = 300
 
@@ -111,15 +117,22 @@ def _await_job(f: Function, pool: Ptr, seen: I32) -> None:
 @native("ptr")
 def _worker(f: Function, pool: Ptr) -> None:
     """The life of a thread."""
-    gate = f.address(POOL, pool, "gate")
     seen = f.variable("i32", 0)
     with f.repeat():
         seen.set(f.call("await_job", "i32", pool, seen.value))
-        with f.when((f.load("i64", gate, order="acquire") & OPEN).differs(0)):
-            with f.when((f.update("add", gate, 1) & OPEN).differs(0)):
-                _take_part(f, pool)
-            f.update("sub", gate, 1)
+        with _inside(f, pool):
+            _take_part(f, pool)
     f.give(0)
+
+
+@contextmanager
+def _inside(f: Function, pool: Lanes) -> Iterator[None]:
+    """While the gate is open, enters it for what is written inside."""
+    gate = f.address(POOL, pool, "gate")
+    with f.when((f.load("i64", gate, order="acquire") & OPEN).differs(0)):
+        with f.when((f.update("add", gate, 1) & OPEN).differs(0)):
+            yield
+        f.update("sub", gate, 1)
 
 
 def _take_part(f: Function, pool: Lanes) -> None:
@@ -182,21 +195,92 @@ def _share(
     f: Function, pool: Ptr, entry: Ptr, launch: Ptr, total: I64, scratch: Ptr, stride: I64, threads: I64, division: I64
 ) -> None:
     """Runs a job on up to `threads` threads; gives how many took part. The caller holds the pool's lock."""
-    f.call("start_workers", "void", pool, threads - 1)
     job = f.address(POOL, pool, "job")
     for field in ("entry", "launch", "total", "scratch", "stride"):
         f.put(JOB, job, field, f[field])
     f.put(JOB, job, "limit", threads)
+    f.put(POOL, pool, "seats", 1)
+    with f.when(f.get(TABLE, runtime(f), "team").differs(0) & division.differs(SINGLY)) as by_team:
+        f.call("share_with_team", "void", pool, division)
+    with by_team.otherwise():
+        _share_with_workers(f, pool, job)
+    seats = f.get(POOL, pool, "seats")
+    f.give(f.choose(seats < threads, seats, threads))
+
+
+def _share_with_workers(f: Function, pool: Lanes, job: Lanes) -> None:
+    threads = f["threads"]
     _divide(f, job)
     f.put(POOL, pool, "next", 0)
-    f.put(POOL, pool, "seats", 1)
-    gate = f.address(POOL, pool, "gate")
-    f.update("or", gate, OPEN)
+    f.call("start_workers", "void", pool, threads - 1)
+    f.update("or", f.address(POOL, pool, "gate"), OPEN)
     f.update("add", f.address(POOL, pool, "generation"), 1, kind="i32")
     with f.when(f.load("i32", f.address(POOL, pool, "sleepers"), order="seq_cst") > 0):
         f.system.wake(f, pool, (threads - 1).to("i32"))
-    f.call("work", "void", pool, scratch)
+    f.call("work", "void", pool, f["scratch"])
+    _close(f, pool, f["launch"])
+
+
+def _close(f: Function, pool: Lanes, launch: Lanes) -> None:
+    gate = f.address(POOL, pool, "gate")
     f.update("and", gate, ~OPEN)
     f.call("wait_until_empty", "void", gate, f.load("ptr", launch, LAUNCH_CONTROL))
-    seats = f.get(POOL, pool, "seats")
-    f.give(f.choose(seats < threads, seats, threads))
+
+
+@native("void")
+def _share_with_team(f: Function, pool: Ptr, division: I64) -> None:
+    """Runs the job in a region of another library, with all of its threads; those above the limit leave at once."""
+    job = f.address(POOL, pool, "job")
+    total, threads, scratch, stride = (f.get(JOB, job, name) for name in ("total", "limit", "scratch", "stride"))
+    part = (total + threads - 1) // threads
+    eighth = part // 8
+    f.put(JOB, job, "first", part)
+    f.put(JOB, job, "chunk", f.choose(division.equals(EVENLY), part, f.choose(eighth < 1, 1, eighth)))
+    with f.counted(threads) as number:
+        f.store(f.constant("i64", 0), _counter(f, scratch, stride, number))
+    f.update("or", f.address(POOL, pool, "gate"), OPEN)
+    member, nothing = f.emit("ptr", "getelementptr i8, ptr @member, i64 0"), f.constant("i32", 0)
+    f.call(f.get(TABLE, runtime(f), "team"), "void", member, pool, nothing, nothing)
+
+
+def _counter(f: Function, scratch: Lanes, stride: Lanes, number: Lanes) -> Lanes:
+    """The place behind a thread's scratch memory where the programs that were claimed of its part are counted."""
+    return f.at(scratch, (number + 1) * stride - APART)
+
+
+@native("void")
+def _member(f: Function, pool: Ptr) -> None:
+    """Does what one thread of a team does."""
+    job = f.address(POOL, pool, "job")
+    number = f.call(f.get(TABLE, runtime(f), "team_number"), "i32").widened("i64")
+    f.give_when(number >= f.get(JOB, job, "limit"))
+    with f.when(number.equals(0)) as leads:
+        f.call("work_on_parts", "void", pool, number)
+        _close(f, pool, f.get(JOB, job, "launch"))
+    with leads.otherwise(), _inside(f, pool):
+        f.update("add", f.address(POOL, pool, "seats"), 1)
+        f.call("work_on_parts", "void", pool, number)
+
+
+@native("void")
+def _work_on_parts(f: Function, pool: Ptr, number: I64) -> None:
+    """Claims chunks of this thread's own part of the programs, and then of the others' until none is left.
+
+    Products of the library divide their rows so, which are then in the caches of the cores that go on with them.
+    """
+    job = f.address(POOL, pool, "job")
+    launch, total, part, chunk = (f.get(JOB, job, name) for name in ("launch", "total", "first", "chunk"))
+    threads, scratch, stride = (f.get(JOB, job, name) for name in ("limit", "scratch", "stride"))
+    control = f.load("ptr", launch, LAUNCH_CONTROL)
+    with f.counted(threads) as others:
+        turn = number + others
+        owner = f.choose(turn < threads, turn, turn - threads)
+        begin, behind = owner * part, (owner + 1) * part
+        end = f.choose(behind < total, behind, total)
+        with f.repeat() as loop:
+            first = begin + f.update("add", _counter(f, scratch, stride, owner), chunk)
+            loop.leave_when(first >= end)
+            last = f.choose(first + chunk < end, first + chunk, end)
+            mine = f.at(scratch, number * stride)
+            f.call("run_chunk", "void", f.get(JOB, job, "entry"), launch, first, last, mine, control)
+            f.give_when(f.load("i64", f.address(LANE, control, "stop"), order="monotonic").differs(0))

@@ -18,6 +18,9 @@ from typing import Any
 from tilewright.runtime.drivers.cpu.native.functions import C_FUNCTIONS, EVERY_FUNCTION, FREE_THREADED_FUNCTIONS
 from tilewright.support.named_tuple import NamedTuple
 
+APART = 128
+"""The bytes by which memory of different threads is apart, at least: two cache lines."""
+
 RUNTIME = "runtime"
 """The constant in the blob that holds the address of the TABLE; written when the blob is loaded."""
 
@@ -182,6 +185,9 @@ TABLE = struct_of(
     has_said="i64",  # what a kernel did wrong: 1: a thread is about to write it; 3: it is written
     spin_ticks="i64",  # how long all programs that run may wait for others; 0: for ever
     pool="ptr",
+    team="ptr",  # void (void (*)(void *), void *, i32, i32): GOMP_parallel of a library whose threads the pool uses
+    team_number="ptr",  # i32 (): omp_get_thread_num: which of its threads asks; 0 is the one that began the region
+    team_size="ptr",  # i32 (): how many there are for the thread that asks; null: the pool knows how many it has
     gil_ticks="i64",  # more work than this releases the GIL
     hot_ticks="i64",  # more work than this is shared with threads that are awake
     cold_ticks="i64",  # … and with threads that must be woken
