@@ -199,3 +199,25 @@ def test_lanes_that_are_off_touch_no_memory() -> None:
             out[:] = 0
             kernel[(1,)](out, -(2**31) + size, -(2**31), N=TILE)
             assert (out == 1).all()
+
+
+def stores_twice(out, bound, start, N: tl.constexpr):
+    """As long as the sum does not wrap, the stores are of elements in front of `bound - start`, and behind it."""
+    i = tl.arange(0, N)
+    tl.store(out + i, 7, mask=(i + start < bound) & (i >= 5))
+    tl.store(out + i + 1, 8, mask=(i + start >= bound) & (i + 1 < N))
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_stores_keep_their_order_where_sums_of_masks_wrap(cpu: str) -> None:
+    kernel, lanes = tw.jit(stores_twice), np.arange(TILE)
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = cpu
+        for bound in BOUNDS:
+            for start in (2**31 - 40, *STARTS):
+                out, expected = np.zeros(TILE, np.int32), np.zeros(TILE, np.int32)
+                kernel[(1,)](out, bound, start, N=TILE)
+                is_below = (lanes + start).astype(np.int32) < bound
+                expected[is_below & (lanes >= 5)] = 7
+                expected[1:][~is_below[:-1]] = 8
+                np.testing.assert_array_equal(out, expected, err_msg=f"bound {bound}, start {start}")

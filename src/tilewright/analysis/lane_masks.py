@@ -3,7 +3,8 @@
     (%i < %n) & (%i % 2 == 0)       bounds: %n - 1 - i0 >= 0        on: [1, 0, 1, 0, …]
 
 Lanes that fail one of the conditions are off. A condition that the analysis does not understand is left
-out; then more lanes count as active.
+out; then more lanes count as active. So is one that compares a sum which may wrap, unless the access is at this sum:
+sums in addresses are taken not to wrap (docs/memory-model.md).
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.analysis.integer_forms import Form, added, number_form, subtracted
+from tilewright.analysis.integer_forms import Form, added, fits, interval_of, number_form, subtracted
 from tilewright.analysis.value_forms import MOVES, ValueForms, is_integral, moved
-from tilewright.dialects.arith import Binary, CompareIntegers
+from tilewright.dialects.arith import Binary, CompareIntegers, IntegerCast, ModularArithmetic
+from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_shape import ShapeOp
 from tilewright.ir.core import Value
+from tilewright.ir.types import IntType
+from tilewright.support.cached_property import cached_property
 from tilewright.support.exact_rounding import Array
 
 DEEPEST = 64
@@ -39,17 +43,39 @@ class Mask(NamedTuple):
 ALL = Mask()
 
 
-def mask_of(forms: ValueForms, value: Value | None) -> Mask:
-    """The conditions in a mask, a tile of truth values or one of them."""
-    return ALL if value is None else _Masks(forms).of(value, DEEPEST)
+def mask_of(forms: ValueForms, value: Value | None, place: Value) -> Mask:
+    """The conditions in the mask `value`, a tile of truth values or one of them, of an access at `place`."""
+    return ALL if value is None else _Masks(forms, place).of(value, DEEPEST)
 
 
 class _Masks:
     """The masks that one mask is made of, each of which is looked at once."""
 
-    def __init__(self, forms: ValueForms) -> None:
+    def __init__(self, forms: ValueForms, place: Value) -> None:
         self.forms = forms
+        self.place = place
         self._known: dict[Value, Mask] = {}
+
+    @cached_property
+    def _sums(self) -> set[Value]:
+        """The address or offset, and the sums and products that it consists of."""
+        stack, found = [self.place], set[Value]()
+        while stack:
+            value = stack.pop()
+            found.add(value)
+            op = value.op
+            if op is not None and (op.name in MOVES or isinstance(op, (AddPtr, IntegerCast, ModularArithmetic))):
+                stack += {v for v in op.operands if is_integral(v)} - found
+        return found
+
+    def is_as_summed(self, value: Value) -> bool:
+        """Whether the integers in `value` are those of its form, without wrapping."""
+        while isinstance(value.op, ShapeOp) and value.op.name in MOVES:
+            value = value.op.source
+        scalar = value.type.scalar
+        if value in self._sums or not isinstance(scalar, IntType):
+            return True
+        return fits(interval_of(self.forms.of(value).terms), scalar.bits)
 
     def of(self, value: Value, depth: int) -> Mask:
         """The conditions in `value`, through so many ops at most."""
@@ -78,6 +104,8 @@ def _both(masks: _Masks, op: Binary, depth: int) -> Mask:
 def _compared(masks: _Masks, op: CompareIntegers, depth: int) -> Mask | None:
     """The form that is not negative where one integer is less than another, or no greater."""
     if op.predicate not in LINES or not is_integral(op.lhs):
+        return None
+    if not (masks.is_as_summed(op.lhs) and masks.is_as_summed(op.rhs)):
         return None
     is_greater, least = LINES[op.predicate]
     lhs, rhs = (masks.forms.of(value) for value in (op.operands if is_greater else reversed(op.operands)))

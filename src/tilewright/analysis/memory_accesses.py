@@ -153,7 +153,6 @@ class MemoryAccesses:
         self.forms = ValueForms()
         self.scalars = ValueForms(self.forms.symbols, sees_scalars=True)
         self._lanes: dict[tuple[Value, Value | None, int], Lanes] = {}
-        self._masks: dict[Value | None, Mask] = {}
 
     def of(self, op: Load | Store | GuardedStore) -> MemoryAccess:
         """The access of `op`."""
@@ -182,9 +181,8 @@ class MemoryAccesses:
         if key not in self._lanes:
             form = self.forms.of(value)
             is_offset = not isinstance(value.type.scalar, PointerType)
-            if mask not in self._masks:
-                self._masks[mask] = mask_of(self.forms, mask)
-            self._lanes[key] = Lanes(scaled_form(form, size) if is_offset else form, size, self._masks[mask])
+            lanes = mask_of(self.forms, mask, value)
+            self._lanes[key] = Lanes(scaled_form(form, size) if is_offset else form, size, lanes)
         return self._lanes[key]
 
 
