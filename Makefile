@@ -3,8 +3,7 @@
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-# One more than the cores that CI has: while a test waits for a clock or a process, another one is run.
-WORKERS ?= 3
+WORKERS ?= 2
 # Each worker gets a share of files that lie together, whose tests share what they compute; who is done takes from others.
 PARALLEL := -n $(WORKERS) --dist worksteal
 PYTEST_OPTIONS ?=
