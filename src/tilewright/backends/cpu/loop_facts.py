@@ -21,6 +21,8 @@ from tilewright.ir.declare import OPS
 from tilewright.ir.types import Type, i32, i64
 from tilewright.transforms.matching import is_inside
 
+PROGRAMS = "cpu.programs"
+"""Mark of an `scf.for` whose turns are those of different programs, in order."""
 RUNS = "cpu.runs"
 """`program`: each program of the grid runs the nest once; `turn`: each turn of the outermost loop around does."""
 STORED = "cpu.stored"
@@ -89,6 +91,9 @@ class InvariantBuilder(LoopBuilder):
         programs, turns = self.mul(self.mul(x, y), z), self.turning()
         if turns is None:
             return programs
+        if PROGRAMS in turns.attributes:
+            assert isinstance(turns.parent, For), "the turns of a program are around"
+            turns = turns.parent
         low, high, step = (self.extend(bound, i64) for bound in turns.bounds)
         step = self.smax(step, 1)
         return self.mul(self.udiv(self.add(self.smax(self.sub(high, low), 0), self.sub(step, 1)), step), programs)
@@ -98,9 +103,9 @@ class InvariantBuilder(LoopBuilder):
         if self.inner.attributes[RUNS] != Keyword("turn"):
             return None
         site = self.inner
-        while site.parent is not None and site.parent is not self.function:
+        while not (isinstance(site, For) and (PROGRAMS in site.attributes or site.parent is self.function)):
+            assert site.parent is not None, "a turn is one of a loop of the function"
             site = site.parent
-        assert isinstance(site, For), "a turn is one of a loop of the function"
         return site
 
     def fastest(self) -> str:

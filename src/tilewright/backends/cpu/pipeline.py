@@ -36,6 +36,7 @@ from tilewright.backends.cpu.first_turn import first_turn
 from tilewright.backends.cpu.fuse_loops import fuse_loops
 from tilewright.backends.cpu.if_conversion import if_conversion
 from tilewright.backends.cpu.interchange_loops import interchange_loops
+from tilewright.backends.cpu.interchange_programs import interchange_programs
 from tilewright.backends.cpu.join_rows import join_rows
 from tilewright.backends.cpu.keep_lanes import keep_lanes
 from tilewright.backends.cpu.keep_panels import keep_panels
@@ -151,6 +152,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass("inline_tiles", inline_tiles, "calls hand over scalars only"),
         Pass("check_legality", check_legality, "what has no lowering is named before anything is lowered"),
         Pass("order_programs", order_programs, "neighbours in memory run one after the other"),
+        Pass("interchange_programs", interchange_programs, "programs that share tiles by turns run side by side"),
         Pass("if_conversion", if_conversion, "in functions of elements lanes differ, so both sides are computed"),
         Pass("expand_map", expand_map, "functions of elements become ops on tiles"),
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),

@@ -19,6 +19,7 @@ from functools import reduce
 
 from tilewright.backends.cpu.costs import SINKS, STORES
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_facts import PROGRAMS
 from tilewright.backends.cpu.strides import run_time_strides, run_time_strides_of
 from tilewright.dialects.cpu import Nest, Write
 from tilewright.dialects.scf import For
@@ -96,7 +97,10 @@ def _runs_of(nest: Nest, function: Func) -> str:
     loop = nest.parent
     if loop is function:
         return "program" if is_public(function) else ""
-    if not is_public(function) or not isinstance(loop, For) or loop.parent is not function:
+    if not is_public(function) or not isinstance(loop, For):
+        return ""
+    turns = loop.parent if PROGRAMS in loop.attributes else loop
+    if turns is None or turns.parent is not function:
         return ""
     stores = [op for op in nest.body if isinstance(op, STORES)]
     return "turn" if stores and all(_moves(op.pointer, loop) for op in stores) else ""
