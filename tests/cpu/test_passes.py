@@ -295,6 +295,42 @@ TILES_OF_A_MATRIX = """
   }
 """
 
+TILES_BY_TURNS = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %tiles: i32, %blocks: i32) {
+    %pid = tt.get_program_id x : i32
+    %programs = tt.get_num_programs x : i32
+    %c2 = arith.constant 2 : i32
+    %c16 = arith.constant 16 : i32
+    scf.for %tile = %pid to %tiles step %programs : i32 {
+      %down = arith.divsi %tile, %blocks : i32
+      %top = arith.muli %down, %c2 : i32
+      %across = arith.remsi %tile, %blocks : i32
+      %first = arith.muli %across, %c16 : i32
+      %row = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+      %above = tt.splat %top : i32 -> tensor<2xi32>
+      %rows = arith.addi %above, %row : tensor<2xi32>
+      %r = tt.expand_dims %rows {axis = 1 : i32} : tensor<2xi32> -> tensor<2x1xi32>
+      %width = arith.constant dense<64> : tensor<2x1xi32>
+      %start = arith.muli %r, %width : tensor<2x1xi32>
+      %far = tt.broadcast %start : tensor<2x1xi32> -> tensor<2x16xi32>
+      %lane = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+      %left = tt.splat %first : i32 -> tensor<16xi32>
+      %column = arith.addi %left, %lane : tensor<16xi32>
+      %c = tt.expand_dims %column {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+      %near = tt.broadcast %c : tensor<1x16xi32> -> tensor<2x16xi32>
+      %at = arith.addi %far, %near : tensor<2x16xi32>
+      %base = tt.splat %x : !tt.ptr<f32> -> tensor<2x16x!tt.ptr<f32>>
+      %p = tt.addptr %base, %at : tensor<2x16x!tt.ptr<f32>>, tensor<2x16xi32>
+      %v = tt.load %p : tensor<2x16x!tt.ptr<f32>>
+      %w = arith.addf %v, %v : tensor<2x16xf32>
+      %to = tt.splat %out : !tt.ptr<f32> -> tensor<2x16x!tt.ptr<f32>>
+      %q = tt.addptr %to, %at : tensor<2x16x!tt.ptr<f32>>, tensor<2x16xi32>
+      tt.store %q, %w : tensor<2x16x!tt.ptr<f32>>
+    }
+    tt.return
+  }
+"""
+
 STEP_OF_A_SORT = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %n: i32) {
     %inf = arith.constant dense<0x7F800000> : tensor<32xf32>
@@ -775,6 +811,7 @@ INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
     "order_programs": TILES_OF_A_MATRIX,
+    "interchange_programs": TILES_BY_TURNS,
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
     "narrow_exactly": EIGHT_BITS,

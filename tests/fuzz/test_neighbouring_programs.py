@@ -54,6 +54,8 @@ READ = (
     "m * s + tl.minimum(n, 40)",
     "n * 3 + m",
 )
+SHARED = "for tile in range(tl.program_id(0), {}, tl.num_programs(0)):"
+"""A loop over tiles that programs share by turns."""
 BRANCHES = ("", "", "", "", "", "if tc < H:", "if tr < H:", "if H > 3:", "if tl.program_id(0) // 4 < H:")
 
 
@@ -90,6 +92,14 @@ def some_kernel(rng: Random) -> str:
     return HEAD + "".join(f"    {line}\n" for line in lines)
 
 
+def shared_by_turns(rng: Random, text: str) -> str:
+    """The kernel as a loop over tiles which any number of programs share."""
+    head, body = text[: len(HEAD)], text[len(HEAD) :].replace("tl.program_id(0)", "tile")
+    loop = SHARED.format(rng.choice(("S", "S", "S - 1", "S + T - T")))
+    inside = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{head.replace('s, d', 's, d, S')}    {loop}\n{inside}"
+
+
 def some_launch(rng: Random, text: str, tile: tuple[int, int]) -> tuple[tuple[int, ...], dict[str, int]]:
     rows, programs, high = tile[0], rng.choice((1, 2, 3, 5, 8, 13)), rng.choice((1, 2, 3))
     n = programs * tile[1] - rng.choice((0, 0, 1, tile[1] // 2))
@@ -109,10 +119,14 @@ def some_launch(rng: Random, text: str, tile: tuple[int, int]) -> tuple[tuple[in
 def check(seed: int, folder: Path) -> None:
     rng = Random(seed)
     text, tile = some_kernel(rng), rng.choice(((4, 16), (8, 8), (2, 4), (4, 2)))
+    is_shared = "program_id(1)" not in text and rng.random() < 0.5
+    text = shared_by_turns(rng, text) if is_shared else text
     dtype = rng.choice((np.float32, np.float32, np.int32, np.int32, np.int8, np.float64, np.int64))
     kernel: Any = module_of(text, folder).kernel
     for _ in range(LAUNCHES):
         grid, numbers = some_launch(rng, text, tile)
+        if is_shared:
+            grid, numbers["S"] = (rng.randint(1, 2 * grid[0]),), grid[0]
         arrays = np.random.default_rng(seed).integers(-50, 50, (3, 20_000)).astype(dtype)
         found = arrays.copy()
         tw.jit(interpret=True)(kernel.fn)[grid](*arrays, **numbers, B=tile[1], M=tile[0])

@@ -18,6 +18,7 @@ SECTIONS = {
     "inline_tiles": "tiles-to-nests.md#calls-hand-over-scalars-only",
     "check_legality": "tiles-to-nests.md#what-has-no-lowering-is-refused",
     "order_programs": "tiles-to-nests.md#the-order-of-programs",
+    "interchange_programs": "tiles-to-nests.md#programs-that-share-tiles-by-turns",
     "if_conversion": "tiles-to-nests.md#branches-in-functions-of-elements",
     "expand_map": "tiles-to-nests.md#functions-of-elements",
     "expand_reports": "tiles-to-nests.md#prints-and-assertions",

@@ -12,8 +12,8 @@ Such a loop, `for tile in range(program_id(0), tiles, num_programs(0))`, keeps a
 after the other, each program would go through all of memory in great steps. The inner loop has a mark: its turns are
 those of different programs, whose tiles may be parts of the same rows (`merge_programs.py`).
 
-Programs have no order that a kernel could rely on, and the turns of each keep theirs. Those that might see one another's
-work stay as they are. So do loops with reductions, products and carried values, of which nothing was measured.
+Programs have no order that a kernel could rely on, and the turns of each keep theirs. Those that might see one
+another's work stay as they are. So do loops with reductions, products and carried values: nothing was measured there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _shared_loop(function: Func) -> For | None:
 
 
 def _counts_tiles(loop: For, axis: str) -> bool:
-    """Whether the loop goes from the number of the program by the number of programs, and nothing else has the first."""
+    """Whether the loop goes from the program's number, which nothing else uses, by the number of programs."""
     first, step = loop.low.op, loop.step.op
     if not isinstance(first, ProgramId) or not isinstance(step, ProgramId):
         return False

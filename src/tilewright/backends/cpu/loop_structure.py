@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+from tilewright.dialects.scf import If
 from tilewright.dialects.vector import NONEMPTY, PLACELESS, UNLIKELY, UNROLL, wide_type
 from tilewright.ir.attributes import UNIT, UNKNOWN, Attribute, Location, Number
 from tilewright.ir.builder import ConstantPool
@@ -306,20 +307,24 @@ class BranchFrame:
     def __exit__(self, *_: object) -> None:
         then, otherwise = self._blocks
         regions = [Region((_closed(then or Block()),)), Region(() if otherwise is None else (_closed(otherwise),))]
-        self.op = self._builder.append(Op(OPS["scf.if"], (self._condition,), (), self._attributes, regions))
+        self.op = If(OPS["scf.if"], (self._condition,), (), self._attributes, regions)
+        self._builder.append(self.op)
 
     def join(self, chosen: Value, other: Value) -> Value:
         """The value of the side that was taken."""
-        op = self.op
-        then, otherwise = op.regions
-        if not otherwise.blocks:
-            otherwise.add(_closed(Block()))
-        for region, value in ((then, chosen), (otherwise, other)):
-            end = region.block.terminator
-            end.set_operands([*end.operands, value])
-        result = Value(chosen.type, op, len(op.results))
-        op.results.append(result)
-        return result
+        return join(self.op, chosen, other)
+
+
+def join(branch: If, chosen: Value, other: Value) -> Value:
+    """A further result of an `scf.if`: the value of the side that was taken."""
+    if not branch.otherwise.blocks:
+        branch.otherwise.add(_closed(Block()))
+    for region, value in ((branch.then, chosen), (branch.otherwise, other)):
+        end = region.block.terminator
+        end.set_operands([*end.operands, value])
+    result = Value(chosen.type, branch, len(branch.results))
+    branch.results.append(result)
+    return result
 
 
 def _closed(block: Block) -> Block:

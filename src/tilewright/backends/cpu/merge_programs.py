@@ -16,8 +16,8 @@ memory, other than by reading it, keep their order: the ranges of addresses of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from itertools import combinations
 from math import prod
 
@@ -45,20 +45,23 @@ from tilewright.backends.cpu.alignment import Tags
 from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_facts import PROGRAMS
+from tilewright.backends.cpu.loop_structure import join
 from tilewright.backends.cpu.nest_masks import Part, context_of, holds, parts_of, without_masks
 from tilewright.backends.cpu.order_programs import order_of
 from tilewright.backends.cpu.program_motion import Motion
 from tilewright.backends.cpu.version_strides import put_version
 from tilewright.dialects.cpu import Alloc, GuardedStore, Nest
-from tilewright.dialects.scf import If
+from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.ir.attributes import Keyword, Number
-from tilewright.ir.core import Block, Op, Value, tile_type
+from tilewright.ir.attributes import Attribute, Keyword, Number
+from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.declare import OPS, Effect
 from tilewright.ir.types import i1, i64
 from tilewright.transforms.functions import functions_of, is_public
+from tilewright.transforms.op_builder import OpBuilder
 
 MAX_PROGRAMS = 4096
 """Max number of programs that run as one: a launch is looked after between them."""
@@ -71,10 +74,72 @@ def merge_programs(module: Op) -> bool:
     """Give nests of `module` (ttcir) a version for several programs, where they allow it; returns whether any does."""
     found = False
     for function in functions_of(module):
-        if is_public(function) and _runs_one_nest(function.body):
-            for nest in function.ops_of(Nest):
-                found |= _Merging(function, nest).run()
+        if is_public(function):
+            loop = next((loop for loop in function.ops_of(For) if PROGRAMS in loop.attributes), None)
+            found |= _merge(function) if loop is None else _merge_turns(function, loop)
     return found
+
+
+def _merge(function: Func) -> bool:
+    """Let a program do what those behind it do; returns whether it may."""
+    if not _runs_one_nest(function.body):
+        return False
+    found = False
+    axis: dict[str, Attribute] = {"axis": Keyword(order_of(function)[0])}
+    for nest in function.ops_of(Nest):
+        merging = _Merging(function, nest)
+        version = merging.run(partial(merging.b.emit, "cpu.programs_ahead", (), i64, axis))
+        if version is not None:
+            OpBuilder.behind(version).op("cpu.take", version.operands, (), axis)
+            found = True
+    return found
+
+
+def _merge_turns(function: Func, loop: For) -> bool:
+    """Let a turn do what those behind it do, which are turns of other programs; returns whether it may."""
+    if not _runs_one_nest(loop.body):
+        return False
+    versions = set[Op]()
+    for nest in loop.ops_of(Nest):
+        merging = _Merging(function, nest, loop)
+        version = merging.run(partial(_turns_left, merging.b, loop))
+        if version is not None:
+            versions.add(version)
+    if versions:
+        _skip_turns(LoopBuilder(Block(), entry=function.body), loop, versions)
+    return bool(versions)
+
+
+def _turns_left(b: LoopBuilder, loop: For) -> Value:
+    """How many turns come, this one included."""
+    return b.extend(b.sub(loop.high, loop.induction_variable), i64)
+
+
+def _skip_turns(b: LoopBuilder, loop: For, versions: set[Op]) -> None:
+    """Let turns pass that an earlier one has done; `versions` are the nests that do several."""
+    number, body, b.location = loop.induction_variable.type, loop.body, loop.location
+    body.terminator.erase()
+    turns = Block([number, number])
+    turn, following = turns.args
+    with b.into(turns):
+        with b.branch(b.compare("sge", turn, following)) as branch, branch.then():
+            b.splice(body)
+            after = b.add(turn, b.extend(_turns_done(b, b.block, versions), number))
+        b.do("scf.yield", (branch.join(after, following),))
+    loop.induction_variable.replace_by(turn)
+    regions, bounds, block = [Region((turns,))], (*loop.bounds, loop.low), loop.block
+    assert block is not None, "the loop is in a function"
+    block.insert(Op(OPS["scf.for"], bounds, (number,), loop.attributes, regions, (), loop.location), loop)
+    loop.erase()
+
+
+def _turns_done(b: LoopBuilder, block: Block, versions: set[Op]) -> Value:
+    """The number of turns that `block` does, an i64: that of the nest which it runs."""
+    (only,) = (op for op in block if op.regions and not _only_reduces(op))
+    if isinstance(only, If):
+        done, *otherwise = [_turns_done(b, arm.block, versions) for arm in only.arms]
+        return join(only, done, *(otherwise or [b.constant(1, i64)]))
+    return only.operands[0] if only in versions else b.constant(1, i64)
 
 
 def _runs_one_nest(block: Block) -> bool:
@@ -116,41 +181,36 @@ def _is_pure(op: Op) -> bool:
 class _Merging:
     """One nest."""
 
-    def __init__(self, function: Func, nest: Nest) -> None:
-        self.nest, self.axis = nest, order_of(function)[0]
+    def __init__(self, function: Func, nest: Nest, loop: For | None = None) -> None:
+        self.nest = nest
         self.b = LoopBuilder(Block(), entry=function.body)
         self.b.location = nest.location
-        self.motion = Motion(nest, self.axis)
+        self.motion = Motion(nest, order_of(function)[0], loop)
         self.accesses: list[Load | Store | GuardedStore] = [
             op for op in nest.body if isinstance(op, (Load, Store, GuardedStore))
         ]
 
-    def run(self) -> bool:
-        """Write the version; returns whether there is one."""
+    def run(self, programs_left: Callable[[], Value]) -> Nest | None:
+        """Write the version, whose operand is for how many programs it runs, and return it, if there is one."""
         nest, b = self.nest, self.b
         has_rows = nest.mode == "rows" and prod(nest.outer) > 1 and not nest.square
         if not has_rows or nest.optimize_size or not self.motion.is_continued():
-            return False
+            return None
         if not all(self.motion.is_uniform(condition) for condition in _conditions_around(nest)):
-            return False  # the next program may take the other branch
+            return None  # the next program may take the other branch
         with b.into(Block()):
-            ahead = b.emit("cpu.programs_ahead", (), i64, {"axis": Keyword(self.axis)})
-            count = b.smin(ahead, min(MAX_PROGRAMS, MAX_LANES // self._width()))
+            count = b.smin(programs_left(), min(MAX_PROGRAMS, MAX_LANES // self._width()))
             parts = parts_of(context_of(b, nest, 1), nest)
             found = None if parts is None else self._condition(parts, count)
             if found is None:
                 for op in reversed(list(b.block)):
                     op.erase()
-                return False
+                return None
             condition, count = found
             version = without_masks(nest)
             version.set_operands((count,))
             put_version(b, nest, condition, version)
-        assert version.block is not None, "it stands in a branch"
-        version.block.insert(
-            Op(OPS["cpu.take"], (count,), (), {"axis": Keyword(self.axis)}, (), (), nest.location), version.next
-        )
-        return True
+        return version
 
     def _width(self) -> int:
         """The lanes of a row of one program."""

@@ -6,6 +6,7 @@
     %pid                        neither
 
 `%pid // n` stays and `%pid % n` grows by one as long as no multiple of n comes between: `divided` has such divisions.
+Where the turns of a loop are those of different programs, its counter stands for %pid.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tilewright.backends.cpu.alignment import Tags, operand_tags
 from tilewright.backends.cpu.costs import SINKS, STORES, is_tile
 from tilewright.dialects.arith import Constant, Division
 from tilewright.dialects.cpu import Nest, Within
+from tilewright.dialects.scf import For
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_program import MakeRange, ProgramId
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
@@ -38,15 +40,16 @@ UNKNOWN, UNIFORM = Moved(stays=False, shifts=False), Moved(stays=True, shifts=Tr
 
 
 class Motion:
-    """The values of `nest`, from program to program along `axis`.
+    """The values of `nest`, from program to program along `axis`, or from turn to turn of `loop` where there is one.
 
     Attributes:
         tags: by which axes of the nest each of its loads and stores is asked for.
         divided: numbers of programs and what they are divided by, with quotients that are taken to stay.
     """
 
-    def __init__(self, nest: Nest, axis: str) -> None:
+    def __init__(self, nest: Nest, axis: str, loop: For | None = None) -> None:
         self.nest, self.axis = nest, axis
+        self.counter = None if loop is None else loop.induction_variable
         self.rank = len(nest.outer) + 1
         self.forms = ValueForms(sees_scalars=True, goes_on=True)
         self.tags: dict[Op, Tags] = {}
@@ -162,10 +165,8 @@ class Motion:
 
     def _new_step(self, value: Value) -> int | None:
         op = value.op
-        if op is None:
-            return 0
-        if isinstance(op, ProgramId):
-            return int(op.name == "tt.get_program_id" and op.axis == self.axis)
+        if op is None or isinstance(op, ProgramId):
+            return int(self._is_number(value))
         if op.definition.effect is not Effect.NONE or op.regions:
             return None
         steps = [self._step(operand) for operand in op.operands]
@@ -173,10 +174,17 @@ class Motion:
             return 0
         if (
             isinstance(op, Division)
-            and isinstance(op.lhs.op, ProgramId)
+            and self._is_number(op.lhs)
             and steps[1] == 0
             and op.name in (*QUOTIENTS, *REMAINDERS)
         ):
             self.divided[op.lhs, op.rhs] = None
             return int(op.name in REMAINDERS)
         return None
+
+    def _is_number(self, value: Value) -> bool:
+        """Whether `value` counts the programs; it is never negative."""
+        if self.counter is not None:
+            return value is self.counter
+        op = value.op
+        return isinstance(op, ProgramId) and op.name == "tt.get_program_id" and op.axis == self.axis
