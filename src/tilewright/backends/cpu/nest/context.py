@@ -66,7 +66,7 @@ class Period(NamedTuple):
 class Guarded(NamedTuple):
     """A version that relies on conditions: what is at `level` or deeper runs where they hold, and only there.
 
-    With a period, it is for its lanes.
+    With a period, it is for its lanes; one for a prefix of the lanes, on which masks are on, goes up to a bound.
 
     Attributes:
         side: for the lanes of a split row before (1) or behind (2) the place where it is split; 0: for all lanes.
@@ -75,6 +75,12 @@ class Guarded(NamedTuple):
     level: int
     period: Period | None = None
     side: int = 0
+    prefix: bool = False
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether masks need not be on for the whole tile, but up to a bound."""
+        return self.prefix or self.period is not None
 
     @property
     def told_at(self) -> int:
@@ -100,7 +106,7 @@ class Context:
         blocks: for each level above `depth`, the block at whose end its ops go; the loop of the next level comes later.
         for_places: what is asked for now is an offset that is added to a pointer: its sums are taken not to wrap.
         fast: the fast version that is being built; None while a general version is built.
-        facts: the conditions that it relies on, each an i1; of lanes of a period also bounds, each an i64.
+        facts: the conditions that it relies on, each an i1; of lanes of a period or a prefix also bounds, each an i64.
         cut: the lanes of the chunk that count, where a fast version covers few of them.
         programs: the nest is for so many programs, whose rows continue one another.
         runs: what the grid runs the nest once for: "program" or "turn" of the loop around; "" where neither is so.

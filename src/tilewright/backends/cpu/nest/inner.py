@@ -18,6 +18,7 @@ from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.pieces import lower_pieces
+from tilewright.backends.cpu.nest.prefix import MOST_AT_ONCE, has_same_end, lower_prefix
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.versions import asked_by, in_versions
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
@@ -67,11 +68,54 @@ class InnerLoop:
             fast_values.extend(self.values)
 
         def general() -> None:
-            self._loop(1, {}, self._pieces())
+            low, values = self._pieces(), None
+            if low == 0 and step > 1 and self._ends_within(MOST_AT_ONCE):
+                low, values = self._prefix(min(step, MOST_AT_ONCE))
+            self._loop(1, {}, low)
+            if values is not None:
+                self.values = [
+                    Combine(sink).together(self.c.b, both)
+                    for sink, *both in zip(self.reductions, values, self.values, strict=True)
+                ]
 
         branch = in_versions(self.c, asked_by(self.assumed, self.outer), fast, general)
         if branch is not None:
             self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
+
+    def _ends_within(self, chunks: int) -> bool:
+        """Whether rows may end within the tile in every program, and whole chunks of them need no masks."""
+        c = self.c
+        is_plain = self.by_rows and c.programs == 1 and c.ends is None and not c.optimize_size and not self.turns
+        if not is_plain or self.extent <= chunks * c.lanes or any(isinstance(r, ATOMICS) for r in self.sinks):
+            return False
+        neutral = (Combine(sink).identity(c.lanes, c.b) for sink in self.reductions)
+        return has_same_end(self.assumed) and all(found is not None for found in neutral)
+
+    def _prefix(self, chunks: int) -> tuple[Scalar, list[Sequence[Value]] | None]:
+        """Build the loop over whole chunks; returns the lane behind it, and what it gives to each reduction."""
+        c, b, found = self.c, self.c.b, list[Sequence[Value]]()
+        most: Scalar = self.extent
+        if self.reductions:  # a loop with results has one turn at least
+            c.depth += 1
+            most = c.subtract(self._end(c.lanes), c.lanes, i64, c.depth - 1)
+            c.depth -= 1
+            c.active_lane_bound = None
+
+        def build(end: Value) -> None:
+            self._loop(chunks, {}, 0, end)
+            found.extend(self.values)
+
+        prefix = lower_prefix(c, self.assumed, self.outer, most, chunks * c.lanes, build)
+        if prefix is None:
+            return 0, None
+        low, ops = prefix
+        if not self.reductions:
+            b.splice(ops)
+            return low, None
+        with b.branch(b.compare("sgt", low, 0)) as branch, branch.then():
+            b.splice(ops)
+        neutral = [Combine(sink).identity(c.lanes, b) or () for sink in self.reductions]
+        return low, [list(map(branch.join, *both)) for both in zip(found, neutral, strict=True)]
 
     def _facts(self) -> dict[str, Attribute]:
         """The facts of this loop for the passes that choose the order of loops."""
@@ -89,8 +133,10 @@ class InnerLoop:
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0) -> None:
-        """The loop from the lane `low` on, `chunks` of whose turns had better be one.
+    def _loop(
+        self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0, behind: Value | None = None
+    ) -> None:
+        """The loop from the lane `low` on, `chunks` of whose turns had better be one, to before the lane `behind`.
 
         Chunks that a cpu.accumulate goes through at once are one turn.
         """
@@ -102,7 +148,7 @@ class InnerLoop:
         if self.by_rows and width >= self.extent and c.programs == 1 and (self.turns or not facts):
             self.values = self._turn(0, at_once)
         else:
-            end = self._end(c.lanes * chunks)
+            end = self._end(c.lanes * chunks) if behind is None else behind
             with b.parallel(low, end, width, unroll=chunks // at_once, facts=facts) as loop:
                 for sink, values in zip(self.reductions, self._turn(loop.index, at_once), strict=True):
                     b.location = sink.location

@@ -79,7 +79,7 @@ def needed_mask(c: Context, mask: Lane) -> Lane | None:
 def is_on(c: Context, mask: Lane) -> Value | None:
     """The condition under which a mask is on for the whole tile; None where that is not known in front of the version.
 
-    In a version for lanes of a period, the bound that a mask gives.
+    In a version for lanes of a period, or for a prefix of all lanes, the bound that a mask gives.
     """
     if c.fast is None or is_chunked(mask) or level_of(mask) >= c.fast.told_at:
         return None
@@ -87,8 +87,7 @@ def is_on(c: Context, mask: Lane) -> Value | None:
         return mask.value if isinstance(mask.value, Value) else None
     if not isinstance(mask, ActiveLaneBound):
         return None
-    is_cut = c.fast.period is not None
-    return c.value(mask.below, i64) if is_cut else c.compare("sge", mask.below, c.extent, i64, mask.level)
+    return c.value(mask.below, i64) if c.fast.has_bounds else c.compare("sge", mask.below, c.extent, i64, mask.level)
 
 
 def counting(c: Context, mask: Lane | None) -> Lane | None:

@@ -104,7 +104,7 @@ def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
     if value.type.scalar is f32:
         found = has_reciprocal(c, divisor)
         return [] if found is None else [found]
-    if c.fast is None or c.fast.period is not None:
+    if c.fast is None or c.fast.has_bounds:
         return []
     period = new_period(c, dividend, divisor, value.type.scalar)
     return [] if period is None or period.level >= c.fast.level else facts_of(c, period)

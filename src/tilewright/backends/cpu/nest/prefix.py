@@ -1,0 +1,103 @@
+"""Loops of rows that end within the tile: whole chunks of lanes first, in which no lane is masked off.
+
+    for lane = 0 … 1024: under masks    →    for lane = 0 … %n & -32: the fast version, several chunks at once
+                                             for lane = %n & -32 … 1024: under masks
+
+A row is often shorter than the tile that a kernel has for it, as that is a power of two. What the masks of all programs
+rely on are numbers that do not depend on the program, so this row ends where every other one does. Masks that only
+the last tile of a row needs get no such loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from tilewright.backends.cpu.nest.context import Context, Guarded
+from tilewright.backends.cpu.nest.lane_values import Index, Scalar
+from tilewright.backends.cpu.nest.versions import asked_by, rely
+from tilewright.dialects.arith import Division
+from tilewright.dialects.cpu import Assume
+from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.tt_program import ProgramId
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.types import i1, i64
+
+MOST_AT_ONCE = 4
+"""Max number of chunks of a turn of the loop over whole chunks: those that are left are done one by one, under masks."""
+
+
+def has_same_end(assumed: Sequence[Assume]) -> bool:
+    """Whether a version relies on masks, and on nothing that tells programs or turns of loops apart."""
+    return bool(assumed) and not any(
+        isinstance(op.value.op, Division) and not is_float(op.value) or _differs(op.value) for op in assumed
+    )
+
+
+def is_float(value: Value) -> bool:
+    """Whether the elements are floats: a quotient of these has one divisor, of which a row tells the reciprocal."""
+    return value.op is not None and value.op.name == "arith.divf"
+
+
+def _differs(value: Value) -> bool:
+    """Whether `value` depends on the number of the program, on the turn of a loop, or on memory."""
+    if is_float(value):
+        return False
+    stack, seen = [value], set[Value]()
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.op
+        if isinstance(op, (ProgramId, Load)) or (op is None and not _is_argument(value)):
+            return True
+        if op is not None:
+            stack += op.operands
+    return False
+
+
+def _is_argument(value: Value) -> bool:
+    """Whether `value` is an argument of the kernel."""
+    block = value.block
+    op = None if block is None or block.region is None else block.region.op
+    return isinstance(op, Op) and op.definition.isolated
+
+
+def lower_prefix(
+    c: Context, assumed: Sequence[Assume], outer: Index, most: Scalar, width: int, build: Callable[[Value], None]
+) -> tuple[Value, Block] | None:
+    """Build the loop over whole chunks in front of a general loop; None where no bound of a mask tells them.
+
+    Args:
+        c: the context, in front of both loops.
+        assumed: what the version relies on.
+        outer: the index along the axes around the loop.
+        most: the lane up to which the loop may go, an i64.
+        width: the number of lanes of a turn.
+        build: builds the loop up to a lane, an i64, which is a multiple of `width`.
+
+    Returns:
+        The lane behind the loop, an i64, and the ops of the loop, which are in no place yet.
+    """
+    b, only, guarded = c.b, Block(), c.depth + 1
+    c.depth, c.lane_level = guarded, guarded + 1
+    c.begin(Guarded(guarded, prefix=True))
+    c.blocks.append(only)
+    relied = rely(c, asked_by(assumed, outer))
+    limits, conditions = ([value for value in relied if value.type is type] for type in (i64, i1))
+    behind = b.later(i64)
+    if limits:
+        with b.into(only):
+            build(behind)
+    c.blocks.pop()
+    c.depth, c.lane_level, c.fast = guarded - 1, guarded, None
+    c.forget(guarded)
+    if not limits:
+        return None
+    least = b.smax(reduce(b.smin, limits, b.smin(b.number(most), c.extent)), 0)
+    if conditions:
+        least = b.select(c.all_of(conditions), least, 0)
+    whole = b.and_(least, -width)
+    behind.replace_by(whole)
+    return whole, only
