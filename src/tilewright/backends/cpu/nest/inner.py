@@ -70,7 +70,7 @@ class InnerLoop:
         def general() -> None:
             low, values = self._pieces(), None
             if low == 0 and step > 1 and self._ends_within(MOST_AT_ONCE):
-                low, values = self._prefix(min(step, MOST_AT_ONCE))
+                low, values = self._prefix(min(max(1, step // 2), MOST_AT_ONCE))
             self._loop(1, {}, low)
             if values is not None:
                 self.values = [
@@ -133,9 +133,7 @@ class InnerLoop:
 
     # ------------------------------------------------------------------ the loop itself
 
-    def _loop(
-        self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0, behind: Value | None = None
-    ) -> None:
+    def _loop(self, chunks: int, facts: Mapping[str, Attribute], low: Scalar = 0, behind: Value | None = None) -> None:
         """The loop from the lane `low` on, `chunks` of whose turns had better be one, to before the lane `behind`.
 
         Chunks that a cpu.accumulate goes through at once are one turn.

@@ -24,35 +24,30 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import i1, i64
 
 MOST_AT_ONCE = 4
-"""Max number of chunks of a turn of the loop over whole chunks: those that are left are done one by one, under masks."""
+"""Max number of chunks of a turn of the loop over whole chunks: those that are left go one by one, under masks."""
 
 
 def has_same_end(assumed: Sequence[Assume]) -> bool:
     """Whether a version relies on masks, and on nothing that tells programs or turns of loops apart."""
-    return bool(assumed) and not any(
-        isinstance(op.value.op, Division) and not is_float(op.value) or _differs(op.value) for op in assumed
-    )
+    named = [op.value for op in assumed if not _is_float_quotient(op.value)]
+    return bool(named) and not any(isinstance(value.op, Division) or _differs(value) for value in named)
 
 
-def is_float(value: Value) -> bool:
-    """Whether the elements are floats: a quotient of these has one divisor, of which a row tells the reciprocal."""
+def _is_float_quotient(value: Value) -> bool:
+    """Whether `value` is a quotient of floats, of which a version relies on its divisor's reciprocal."""
     return value.op is not None and value.op.name == "arith.divf"
 
 
 def _differs(value: Value) -> bool:
     """Whether `value` depends on the number of the program, on the turn of a loop, or on memory."""
-    if is_float(value):
-        return False
     stack, seen = [value], set[Value]()
     while stack:
         value = stack.pop()
-        if value in seen:
-            continue
-        seen.add(value)
         op = value.op
         if isinstance(op, (ProgramId, Load)) or (op is None and not _is_argument(value)):
             return True
-        if op is not None:
+        if op is not None and value not in seen:
+            seen.add(value)
             stack += op.operands
     return False
 
