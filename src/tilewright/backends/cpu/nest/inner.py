@@ -18,16 +18,19 @@ from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.pieces import lower_pieces
-from tilewright.backends.cpu.nest.prefix import MOST_AT_ONCE, has_same_end, lower_prefix
+from tilewright.backends.cpu.nest.prefix import FEWEST_AT_ONCE, MOST_AT_ONCE, has_same_end, lower_prefix
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.versions import asked_by, in_versions
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
 from tilewright.dialects.cpu import Accumulate, Assume, Read
-from tilewright.dialects.tt_memory import Store
+from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.attributes import UNIT, Attribute, Keyword, Number
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import i64
+
+NARROW = 32
+"""Bits of the elements that all machines with masks load under them."""
 
 
 class InnerLoop:
@@ -69,7 +72,7 @@ class InnerLoop:
 
         def general() -> None:
             low, values = self._pieces(), None
-            if low == 0 and step > 1 and self._ends_within(MOST_AT_ONCE):
+            if low == 0 and self._ends_within(step):
                 low, values = self._prefix(min(max(1, step // 2), MOST_AT_ONCE))
             self._loop(1, {}, low)
             if values is not None:
@@ -82,14 +85,25 @@ class InnerLoop:
         if branch is not None:
             self.values = [list(map(branch.join, *both)) for both in zip(fast_values, self.values, strict=True)]
 
-    def _ends_within(self, chunks: int) -> bool:
-        """Whether rows may end within the tile in every program, and whole chunks of them need no masks."""
+    def _ends_within(self, step: int) -> bool:
+        """Whether rows may end within the tile in every program, and whole chunks of them had better have no masks.
+
+        Loops of much arithmetic, whose `step` is short, gain less, and need all registers; but narrow elements are
+        often masked one by one.
+        """
         c = self.c
         is_plain = self.by_rows and c.programs == 1 and c.ends is None and not c.optimize_size and not self.turns
-        if not is_plain or self.extent <= chunks * c.lanes or any(isinstance(r, ATOMICS) for r in self.sinks):
+        if not is_plain or self.extent <= MOST_AT_ONCE * c.lanes or any(isinstance(r, ATOMICS) for r in self.sinks):
+            return False
+        if step < FEWEST_AT_ONCE and not self._loads_narrow():
             return False
         neutral = (Combine(sink).identity(c.lanes, c.b) for sink in self.reductions)
         return has_same_end(self.assumed) and all(found is not None for found in neutral)
+
+    def _loads_narrow(self) -> bool:
+        """Whether elements of fewer bits are loaded than machines without AVX-512 mask."""
+        loads = [op for sink in self.sinks for op in self.nest.closures[sink] if isinstance(op, Load)]
+        return any(op.result.type.bits < NARROW for op in loads)
 
     def _prefix(self, chunks: int) -> tuple[Scalar, list[Sequence[Value]] | None]:
         """Build the loop over whole chunks; returns the lane behind it, and what it gives to each reduction."""

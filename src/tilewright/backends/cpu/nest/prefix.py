@@ -27,6 +27,10 @@ MOST_AT_ONCE = 4
 """Max number of chunks of a turn of the loop over whole chunks: those that are left go one by one, under masks."""
 
 
+FEWEST_AT_ONCE = 4
+"""Min number of chunks of a turn of the fast version, with which the loop gets one over whole chunks, too."""
+
+
 def has_same_end(assumed: Sequence[Assume]) -> bool:
     """Whether a version relies on masks, and on nothing that tells programs or turns of loops apart."""
     named = [op.value for op in assumed if not _is_float_quotient(op.value)]
