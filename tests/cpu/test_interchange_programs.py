@@ -148,7 +148,7 @@ def as_far(x_ptr, out_ptr, N, B: tl.constexpr):
 
 
 def expected(kernel, n, programs):
-    """Whose result each tile of `kernel` is, with programs in order."""
+    """The results of the tiles of `kernel`, with programs in order."""
     found = np.zeros(n, np.int32)
     count, step = 0, programs + (kernel is further)
     for program in range(programs if kernel is not along_y else 1):
