@@ -7,8 +7,9 @@
 has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow. `make
 check` runs the first and the last of them: i8-i8 and i32-i32. The others are spared.
 
-Of a test with three or more parameters `make test` runs as few cases as show every pair of values of any two of them; the
-others are long. A test that needs all combinations has them as the values of one parameter.
+Of a test with three or more lists of parameters `make test` runs as few cases as show every pair of values of any two of
+them; the others are long. What stands in a row of one list stays together, so a test that needs all combinations has
+them in one list.
 
 Source: D. Kuhn, D. Wallace and A. Gallo, Software Fault Interactions and Implications for Software Testing, 2004: nearly
 all faults of the programs that they looked at show with two values.
@@ -43,11 +44,12 @@ def _mark_long(cases: Iterable[pytest.Function]) -> None:
     """Mark as long the cases with nothing but pairs that others have, which run and skip where they do."""
     alike: dict[tuple[str, ...], list[pytest.Function]] = {}
     for item in cases:
-        if len(item.callspec.params) > 2:
-            conditions = (mark.name for mark in item.own_markers if mark.name in CONDITIONS)
-            alike.setdefault((_function(item), *conditions), []).append(item)
+        conditions = (mark.name for mark in item.own_markers if mark.name in CONDITIONS)
+        alike.setdefault((_function(item), *conditions), []).append(item)
     for those in alike.values():
-        chosen = covering([pairs_of(values_of(item)) for item in those])
+        if len(rows := rows_of(those[0])) < 3:
+            continue
+        chosen = covering([pairs_of(values_of(item, rows)) for item in those])
         for number in {*range(len(those))} - chosen:
             for mark in LONG:
                 those[number].add_marker(mark)
@@ -71,19 +73,33 @@ def _function(item: pytest.Function) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def values_of(item: pytest.Function) -> frozenset[tuple[str, object]]:
-    """The parameters of a case with their values; what has no hash, such as an array, counts by its identity."""
-    found = set()
-    for name, value in item.callspec.params.items():
-        try:
-            hash(value)
-        except TypeError:
-            value = id(value)
-        found.add((name, value))
-    return frozenset(found)
+def rows_of(item: pytest.Function) -> list[tuple[str, ...]]:
+    """The names of the parameters, those together whose values stand together in a row."""
+    left = {*item.callspec.params}
+    found = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        found.append(tuple(name.strip() for name in names))
+        left -= {*found[-1]}
+    return [*found, *((name,) for name in sorted(left))]
 
 
-def pairs_of(values: frozenset[tuple[str, object]]) -> frozenset[object]:
+def values_of(item: pytest.Function, rows: Iterable[tuple[str, ...]] | None = None) -> frozenset[tuple[object, object]]:
+    """The parameters of a case, or rows of them, with their values; what has no hash counts by its identity."""
+    params = item.callspec.params
+    names = ((name,) for name in params) if rows is None else rows
+    return frozenset((row, tuple(_hashable(params[name]) for name in row)) for row in names)
+
+
+def _hashable(value: object) -> object:
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+def pairs_of(values: frozenset[Any]) -> frozenset[object]:
     """All pairs of values of two parameters."""
     return frozenset(map(frozenset, combinations(values, 2)))
 
@@ -92,7 +108,7 @@ def covering(cases: Sequence[frozenset[Any]]) -> set[int]:
     """The numbers of few cases that together have everything that any of them has.
 
     Args:
-        cases: what each has: values with the names of their parameters, or pairs of these.
+        cases: what each has: parameters with their values, or pairs of these.
 
     Returns:
         first the cases all of whose values are new, then those with all but one, and so on.
