@@ -1,4 +1,4 @@
-"""The cases that `make test` runs, those not marked long, and of them those that `make check` runs: neither slow nor spared.
+"""The cases that `make test` runs, those not marked long, and those that `make check` does: neither slow nor spared.
 
     @pytest.mark.parametrize("right", ["i8", "i16", "i32"])
     @pytest.mark.parametrize("left", ["i8", "i16", "i32"])
@@ -7,12 +7,12 @@
 has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow. `make
 check` runs the first and the last of them: i8-i8 and i32-i32. The others are spared.
 
-Of a test with three or more lists of parameters `make test` runs as few cases as show every pair of values of any two of
-them; the others are long. What stands in a row of one list stays together, so a test that needs all combinations has
-them in one list.
+Of a test with three or more lists of parameters `make test` runs as few cases as show every pair of values of any two
+of them; the others are long. What stands in a row of one list stays together, so a test that needs all combinations
+has them in one list.
 
-Source: D. Kuhn, D. Wallace and A. Gallo, Software Fault Interactions and Implications for Software Testing, 2004: nearly
-all faults of the programs that they looked at show with two values.
+Source: D. Kuhn, D. Wallace and A. Gallo, Software Fault Interactions and Implications for Software Testing, 2004:
+nearly all faults of the programs that they looked at show with two values.
 
 Tests and values that take seconds are marked slow where they stand. Those that take half a second, or start a process
 although another test of their subject does, are marked spared: one test of Ctrl-C is run, one of locks, one of a fork.
@@ -34,7 +34,7 @@ CONDITIONS = {*PEERS, "skip", "skipif", "xfail"}
 
 
 def mark_cases(items: Iterable[pytest.Item]) -> None:
-    """Mark as long the cases that show no new pair, as slow those that show no new value, and as spared those between."""
+    """Mark as long the cases without a new pair, as slow those without a new value, and as spared those between."""
     cases = [item for item in items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
     _mark_long([item for item in cases if not item.get_closest_marker("long")])
     _mark_slow([item for item in cases if not item.get_closest_marker("slow")])
