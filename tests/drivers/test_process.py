@@ -110,15 +110,6 @@ def test_another_source_is_another_blob(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.spared
-@pytest.mark.parametrize(("machine", "cpu"), [("x86-64", "x86-64-v2"), ("aarch64", "aarch64")])
-def test_the_runtime_links_for_both_machines(machine: str, cpu: str) -> None:
-    blob = link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
-
-    assert blob.machine == machine
-    assert {"execute", "subscript_kernel", "subscript_owner", "destroy_bound", "runtime"} <= blob.symbols.keys()
-
-
-@pytest.mark.spared
 @pytest.mark.parametrize(
     ("machine", "cpu", "clock"), [("x86-64", "x86-64-v2", "rdtsc"), ("aarch64", "aarch64", "CNTVCT_EL0")]
 )
