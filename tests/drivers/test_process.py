@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.backends.llvm.machine import compile_object, emit_assembly, host_target
+from tilewright.backends.llvm.machine import emit_assembly, host_target
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import process, python_memory
-from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, host_machine
 from tilewright.runtime.drivers.cpu.native.structs import HEADER
