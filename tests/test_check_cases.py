@@ -29,7 +29,7 @@ def test_cases_of_two_parameters(left: str, right: str, request: pytest.FixtureR
 @pytest.mark.parametrize("second", [0, 1])
 @pytest.mark.parametrize("first", [0, 1])
 def test_cases_of_three_lists(first: int, second: int, third: int, fourth: int, request: pytest.FixtureRequest) -> None:
-    """What stands in a row of the third list stays together: `make test` runs six of twelve cases."""
+    """Values in a row of the third list stay together: `make test` runs six of twelve cases."""
     rows = rows_of(request.node)
     assert {*rows} == {("first",), ("second",), ("third", "fourth")}
     assert (("third", "fourth"), (third, fourth)) in values_of(request.node, rows)

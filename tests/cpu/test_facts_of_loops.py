@@ -1,4 +1,4 @@
-"""What the lowering of a nest says of an inner loop, for the passes that choose the order of loops."""
+"""The facts of an inner loop that the lowering of a nest leaves for the passes that choose the order of loops."""
 
 from __future__ import annotations
 

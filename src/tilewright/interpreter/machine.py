@@ -169,7 +169,7 @@ class Interpreter:
 
 
 def _function(op: Op) -> tuple[Executor, bool]:
-    """What executes an op, and whether that takes the machine first.
+    """The executor or the semantics of an op, and whether it takes the machine first.
 
     Raises:
         Unsupported: no interpreter can execute such an op.
