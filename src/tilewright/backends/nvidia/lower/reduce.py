@@ -38,7 +38,8 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     store_tile,
 )
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.ir.types import TensorType
+from tilewright.ir.core import Op
+from tilewright.ir.types import TensorType, f32
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.swizzle import in_one_dimension
 
@@ -112,10 +113,22 @@ def _folded_registers(combine: Combination, rows: Sequence[Row], fold: Fold) -> 
     """The rows of the registers that are left."""
     found = dict(enumerate(rows))
     masks = fold.registers
-    if fold.is_paired:
+    if fold.is_paired and not _is_scalar(combine.op):
         found = _folded_pairs(combine, found, [mask for mask in masks if mask != 1])
         masks = masks[-1:] if masks[-1] == 1 else ()
     return [_folded_tree(combine, found, register, masks) for register in found if not register & sum(masks)]
+
+
+def _is_scalar(op: Op) -> bool:
+    """Whether pairs, which would be folded in the same order, are not worth it.
+
+    A product is fused into the sum if nothing else needs it; pairs hide from LLVM that it is one. What functions give
+    is in single registers.
+    """
+    (source,) = op.operands
+    if source.op is None or source.type.scalar is not f32:
+        return False
+    return source.op.name in SCALAR_FUNCTIONS or (source.op.name == "arith.mulf" and len(source.uses) == 1)
 
 
 def _folded_tree(combine: Combination, rows: dict[int, Row], register: int, masks: Sequence[int]) -> Row:
@@ -211,6 +224,8 @@ def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], p
     combine.bind([first[wanted.image({"register": register})] for register in range(wanted.in_size("register"))])
 
 
+SCALAR_FUNCTIONS = ("math.exp", "math.exp2")
+"""Functions that have an instruction for one element."""
 INSTRUCTIONS = {"arith.addf": "fadd", "arith.mulf": "fmul"}
 INTRINSICS = {
     "arith.maximumf": "llvm.maximum",
