@@ -8,7 +8,7 @@
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
     math.tanh   f32     a short polynomial, and from 0.55 on 1 - 2 / (1 + e^2x) by ex2.approx and rcp.approx; 2 ulp
     pow         f32     without doubles, which are slow or few; f64: a function of the module
-    math.log    f32     as the library has it; lg2.approx.f32 of what is not positive and finite; so has math.log2
+    math.log    f32     one polynomial; what is negative, infinite or NaN has code of its own; so has math.log2
     log10, log1p        through log2 and log of f32, where others compute in double
     add_rd, fma_ru, …   add.rm, fma.rp
 
@@ -244,8 +244,8 @@ def _tanh(lowerer: Lowerer, operands: Sequence[str]) -> str:
 def _logarithm(of_mantissa: Callable[[Lanes, Lanes], Lanes]) -> Single:
     """A logarithm; `of_mantissa` has it of 2^e · (1 + f).
 
-    What is negative, infinite or NaN goes another way: it is rare, and beside a choice ptxas computes many logarithms
-    at once, which takes registers.
+    What is negative, infinite or NaN has code that others jump over, of assembly, which LLVM makes no choice of: beside
+    a choice ptxas computes the logarithms of all elements at once, and eight of them take 40 registers instead of 32.
     """
 
     def single(lowerer: Lowerer, operands: Sequence[str]) -> str:
@@ -255,8 +255,8 @@ def _logarithm(of_mantissa: Callable[[Lanes, Lanes], Lanes]) -> Single:
         usual = of_mantissa(e, f)
         with lowerer.w.branch(k.integers.compare("uge", scaled.bits, INFINITY_BITS).name) as b, b.then():
             edge = k(lowerer.computed("float", "fma.rn.f32 $0, $1, 0f7F800000, 0f7F800000;", [("float", scaled.name)]))
-        finite = usual.joined(b, edge)
-        return k.select(scaled.equals(0.0), -INFINITY, finite).name
+        above_zero = usual.joined(b, edge)
+        return k.select(scaled.equals(0.0), -INFINITY, above_zero).name
 
     return single
 
