@@ -64,8 +64,10 @@ def power(lowerer: Lowerer, operands: Sequence[str]) -> str:
     x, y = map(k, operands)
     high, low = _log2(lowerer, abs(x))
     product = y * high
-    usual = _exp2(product, k.fma(y, low, k.fma(y, high, -product)))
-    is_rare = k.integers.compare("uge", x.bits - 1, LARGEST_FINITE) | ~(abs(y) < INFINITY)
+    within = k.call("llvm.minnum", k.call("llvm.maxnum", product, -MAX_EXPONENT), MAX_EXPONENT)
+    is_within = product.equals(within)  # not so where y is infinite or NaN
+    usual = _exp2(within, k.select(is_within, k.fma(y, low, k.fma(y, high, -product)), 0.0))
+    is_rare = k.integers.compare("uge", x.bits - 1, LARGEST_FINITE) | ~is_within
     parameters = [("float", name) for name in ("%x", "%y", "%usual")]
     edges = w.helper(
         "tw_pow_edges",
@@ -87,7 +89,7 @@ def _log2(lowerer: Lowerer, x: Lanes) -> tuple[Lanes, Lanes]:
     k = x.kind
     _, e, f = _decomposed(x)
     half = f * 0.5
-    inverse = k(lowerer.w.call("float", "llvm.nvvm.rcp.approx.ftz.f", [("float", (-1.0 - half).name)]))
+    inverse = k(lowerer.w.call("float", "llvm.nvvm.rcp.approx.ftz.f", [("float", k.fma(f, -0.5, -1.0).name)]))
     minus_u = f * inverse
     minus_u_low = k.fma(minus_u, half, f + minus_u) * inverse
     h = minus_u * -LOG2_E_HIGH
@@ -122,11 +124,10 @@ def _sum_of_large(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _exp2(x: Lanes, low: Lanes) -> Lanes:
-    """2^(x + low); low may be anything where 2^x is 0 or infinite."""
+    """2^(x + low), where x is no larger than `MAX_EXPONENT`."""
     k = x.kind
-    within = k.call("llvm.minnum", k.call("llvm.maxnum", x, -MAX_EXPONENT), MAX_EXPONENT)
-    n = k.call("llvm.roundeven", within)
-    r = (within - n) + k.select(x.equals(within), low, 0.0)
+    n = k.call("llvm.roundeven", x)
+    r = (x - n) + low
     value = k.fma(r, k.polynomial(r, coefficients.EXP2_FLOAT), 1.0)
     steps = k.integers.cast("fptosi", n)
     half = steps.shift_signed(1)
