@@ -38,6 +38,7 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     side_by_side,
     store_tile,
 )
+from tilewright.dialects.math import Approximate
 from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op
 from tilewright.ir.types import TensorType, f32
@@ -139,7 +140,7 @@ def _folded_registers(
 def _is_of_functions(op: Op) -> bool:
     """Whether a function for single elements gives the operand, so that pairs would have to be put together."""
     source, *_ = op.operands
-    return source.op is not None and source.op.name in SINGLE_FUNCTIONS
+    return isinstance(source.op, Approximate)
 
 
 def _folded_tree(combine: Combination, rows: dict[int, Row], register: int, masks: Sequence[int]) -> Row:
@@ -243,8 +244,6 @@ def _bind(lowerer: Lowerer, op: Reduce, combine: Combination, rows: list[Row], p
     combine.bind([first[wanted.image({"register": register})] for register in range(wanted.in_size("register"))])
 
 
-SINGLE_FUNCTIONS = ("math.exp", "math.exp2")
-"""Functions that the hardware has for single elements."""
 INSTRUCTIONS = {"arith.addf": "fadd", "arith.mulf": "fmul"}
 INTRINSICS = {
     "arith.maximumf": "llvm.maximum",
