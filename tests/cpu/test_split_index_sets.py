@@ -11,6 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import run_here
 from tilewright.backends.cpu.loop_facts import SPLITS
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.cpu.split_index_sets import split_index_sets
@@ -20,7 +21,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.printer import print_op
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
+LEVELS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
 INF, NAN = float("inf"), float("nan")
 
 
