@@ -10,6 +10,7 @@ from test_clipped_loops import CHUNKS, TILE, chunks_run, loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import run_here
 
 
 @tw.jit
@@ -76,7 +77,7 @@ def test_a_scan_that_is_reduced_goes_all_the_way(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("n", [-1, 0, 1, 15, 16, 17, 40, TILE])
-@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("target", run_here("x86-64-v2", "x86-64-v3", "x86-64-v4"))
 def test_results(target: str, n: int) -> None:
     """Memory that the mask hides stays as it was, and what lies beyond the mask counts where it is seen."""
     x = np.random.default_rng(n + 1).standard_normal(TILE).astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 
 
 @tw.jit
@@ -91,11 +91,9 @@ def test_infinities_meet_zeros() -> None:
     np.testing.assert_array_equal(np.signbit(out[out == 0]), np.signbit(expected[out == 0]))
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("cpu", run_here("x86-64-v2", "x86-64-v3", "x86-64-v4"))
 def test_both_of_a_pair_get_the_same_zero(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The larger one of 0 and -0 is either of them, but one for both."""
-    if not host_target(cpu).runs_here():
-        pytest.skip(f"this host does not run {cpu} code")
     monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
     x = np.random.default_rng(0).choice(np.array([0.0, -0.0], np.float32), (8, 2, 16))
     out = np.ones_like(x)

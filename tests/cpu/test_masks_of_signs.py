@@ -10,11 +10,11 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 
 WITH_MASKS = ("x86-64-v4", "icelake-server", "znver4")
 """The processors with AVX-512."""
-CPUS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", *WITH_MASKS, "aarch64") if host_target(cpu).runs_here()]
+CPUS = run_here("x86-64-v2", "x86-64-v3", *WITH_MASKS, "aarch64")
 SIDE = 4
 """The rows and columns of a tile."""
 

@@ -9,9 +9,9 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 
-CPUS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
+CPUS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
 NARROWED = [("int64", "int32"), ("int64", "int8"), ("int32", "int16"), ("int32", "int8")]
 HELD = 77
 """The content of memory that must not be written."""

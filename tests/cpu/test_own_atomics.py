@@ -11,7 +11,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 
 OPERATIONS = {
     "add": tl.atomic_add,
@@ -75,7 +75,7 @@ def add_halves(x_ptr, out_ptr, old_ptr):
     tl.store(old_ptr + i, tl.atomic_add(out_ptr + i % 2, tl.load(x_ptr + i)))
 
 
-@pytest.mark.parametrize("cpu", [cpu for cpu in ("x86-64-v2", "x86-64-v3") if host_target(cpu).runs_here()])
+@pytest.mark.parametrize("cpu", run_here("x86-64-v2", "x86-64-v3"))
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_halves(num_threads: int, cpu: str) -> None:
     """LLVM would call functions that are not there for additions of halves where there is no instruction."""
@@ -93,7 +93,7 @@ X86 = ("x86-64-v2", "x86-64-v3", "znver4")
 
 @pytest.mark.parametrize("scope", ["cta", "gpu", "launch"])
 @pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16])
-@pytest.mark.parametrize("cpu", ["", *(cpu for cpu in X86 if host_target(cpu).runs_here())])
+@pytest.mark.parametrize("cpu", ["", *run_here(*X86)])
 def test_sums_of_short_floats_are_rounded_once_each(cpu: str, kind: Any, scope: str) -> None:
     """As the interpreter rounds them, to nearest even; what LLVM makes of an addition of bfloats cuts bits off."""
     random = np.random.default_rng(5)

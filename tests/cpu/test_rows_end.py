@@ -11,11 +11,11 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 from tilewright.dialects.vector import UNLIKELY
 from tilewright.ir.printer import print_op
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
+LEVELS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
 ROWS, LANES = 8, 32
 
 

@@ -11,8 +11,9 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import run_here
 
-CPUS = ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
+CPUS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4")
 SIZE = 256
 Array = np.ndarray[Any, Any]
 

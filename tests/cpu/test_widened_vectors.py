@@ -10,6 +10,7 @@ from guarded_memory import PAGE, between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import run_here
 
 
 @tw.jit
@@ -24,7 +25,7 @@ def narrowed(x, out, n, TILE: tl.constexpr):
     tl.store(out + lane, tl.load(x + lane, lane < n, 0).to(out.dtype.element_ty), lane < n)
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("cpu", run_here("x86-64-v2", "x86-64-v3", "x86-64-v4"))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float16"])
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 63, 100, PAGE - 1])
 def test_nothing_beyond_the_mask_is_touched(n: int, dtype: str, cpu: str) -> None:

@@ -11,9 +11,9 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 
-CPUS = [cpu for cpu in ("", "x86-64-v2", "x86-64-v3") if not cpu or host_target(cpu).runs_here()]
+CPUS = ["", *run_here("x86-64-v2", "x86-64-v3")]
 TILE = 64
 PROGRAMS = 2
 BOUNDS = (3, -5, 0, -(2**31) + 40, 2**31 - 1, 2**31 - 10)

@@ -8,10 +8,10 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.llvm.machine import host_target
+from machine_levels import run_here
 from tilewright.language.extra import libdevice
 
-LEVELS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64") if host_target(cpu).runs_here()]
+LEVELS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
 BLOCK = 1024
 ROOT, CUBE = 0.7978845608028654, 0.044715
 

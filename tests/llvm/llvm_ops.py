@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 from llvm_native import load_all
 
+from machine_levels import run_here
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.machine import host_target
 from tilewright.backends.llvm.spelling import bits_of, element_of, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.numpy_types import numpy_dtype
@@ -16,7 +16,7 @@ from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.types import FLOATS, i1, i8, i16, i32, i64
 
 KNOWN = ("aarch64", "neoverse-n1", "neoverse-v1", "a64fx", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-LEVELS = [cpu for cpu in KNOWN if host_target(cpu).runs_here()]
+LEVELS = run_here(*KNOWN)
 """Targets that this host runs, the poorest first."""
 INTEGERS = [i1, i8, i16, i32, i64]
 WIDE = [FLOATS[name] for name in ("f16", "bf16", "f32", "f64")]

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from llvm_native import load_all
 
+from machine_levels import run_here
 from tilewright.backends.llvm.machine import Target, host_target
 from tilewright.backends.llvm.masks import any_lane, lane_flags
 from tilewright.backends.llvm.spelling import vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
-CPUS = [cpu for cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "aarch64") if host_target(cpu).runs_here()]
+CPUS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "aarch64")
 ELEMENTS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 LANES = (1, 2, 4, 8, 16, 32, 64, 128)
 
