@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import OF_HEURISTICS, use_for_cpus
-from tilewright.compat.torch_blocks import note_rows
+from tilewright.compat.torch_blocks import choose_rows
 from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
     CACHES,
@@ -104,7 +104,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (SCHEDULER, fuse_untimed),
     (CHOICES, leave_out_cpp),
     (KERNELS, own_sums),
-    (KERNELS, note_rows),
+    (KERNELS, choose_rows),
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),

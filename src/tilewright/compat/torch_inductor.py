@@ -39,7 +39,6 @@ from itertools import islice
 from typing import Any
 
 from tilewright.compat.signatures import triton_key
-from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS
 from tilewright.runtime.jit import JITFunction
 from tilewright.semantics.types import dtype
 
@@ -79,19 +78,14 @@ def time_briefly(heuristics: Any) -> None:
 
 
 def try_whole_kernels(heuristics: Any) -> None:
-    """Let the module `triton_heuristics` compile one candidate for kernels on CPUs that one program of it does.
-
-    So it does with kernels whose blocks are known (`torch_blocks.py`).
-    """
+    """Let the module `triton_heuristics` compile one candidate for kernels on CPUs that one program of it does."""
     original = heuristics.cached_autotune
 
     def cached_autotune(size_hints: Any, configs: Any, *rest: Any, **named: Any) -> Any:
         asked = named.get("inductor_meta") or {}
         is_tuned = asked.get("max_autotune") or asked.get("max_autotune_pointwise")
         if size_hints and not is_tuned and named["triton_meta"]["device"].type == "cpu":
-            whole = [config for config in configs if _is_whole(config.kwargs, size_hints)][:1]
-            blocks = asked.get(BLOCKS_OF_ROWS)
-            configs = whole or (configs if blocks is None else [heuristics.Config(blocks, num_warps=4, num_stages=1)])
+            configs = [config for config in configs if _is_whole(config.kwargs, size_hints)][:1] or configs
         return original(size_hints, configs, *rest, **named)
 
     heuristics.cached_autotune = cached_autotune
