@@ -23,12 +23,13 @@ from typing import Any, ParamSpec, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import OF_HEURISTICS, use_for_cpus
-from tilewright.compat.torch_blocks import choose_rows
+from tilewright.compat.torch_blocks import note_rows
 from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
     CACHES,
     CHOICES,
     KERNELS,
+    LOWERINGS,
     SCHEDULER,
     VARIANCES,
     add_imports,
@@ -37,6 +38,8 @@ from tilewright.compat.torch_inductor import (
     left_to_torch,
     name_compiler,
     own_sums,
+    store_functions,
+    store_indices,
 )
 from tilewright.compat.torch_layouts import (
     BLOCKS,
@@ -52,7 +55,6 @@ from tilewright.compat.torch_layouts import (
     weigh_weights,
     whole_gradients,
 )
-from tilewright.compat.torch_reuse import LOWERINGS, store_functions, store_indices
 from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
@@ -104,7 +106,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (SCHEDULER, fuse_untimed),
     (CHOICES, leave_out_cpp),
     (KERNELS, own_sums),
-    (KERNELS, choose_rows),
+    (KERNELS, note_rows),
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),

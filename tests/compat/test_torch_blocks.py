@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tilewright.compat.torch_blocks import OPTIONS, PROGRAM, blocks_of, choose_rows
-from tilewright.compat.torch_reuse import store_functions, store_indices
+from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS, PROGRAM, blocks_of, note_rows
+from tilewright.compat.torch_inductor import store_functions, store_indices, try_whole_kernels
 
 Run = Callable[..., list[str]]
 
@@ -43,22 +43,17 @@ class Index(dict[str, int]):
 class Kernel:
     """A stand-in for torch's kernel of 64 rows of 96, whose elements `x0` counts; `x1` is a quotient."""
 
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self, *, is_reduced: bool = False) -> None:
         rows, elements, parts = (
             SimpleNamespace(symbol=lambda name=name: name, divisor=divisor)
             for name, divisor in (("y0", 1), ("x0", 1), ("x1", 8))
         )
         self.range_trees = [
-            SimpleNamespace(prefix="y", nodes={"y": rows}, overflows=False),
-            SimpleNamespace(prefix="x", nodes={"x": elements, "x // 8": parts}, overflows=False),
+            SimpleNamespace(prefix="y", nodes={"y": rows}),
+            SimpleNamespace(prefix="x", nodes={"x": elements, "x // 8": parts}),
         ]
-        self.inside_reduction, self.is_combo_kernel, self.fixed_config = False, False, None
-        self.numels = {"y": 64, "x": 96, "r0_": 1}
+        self.inside_reduction, self.numels = is_reduced, {"y": 64, "x": 96, "r0_": 1}
         self.seen: list[object] = []
-        vars(self).update(changes)
-
-    def needs_yz_grid_overflow(self, tree: SimpleNamespace) -> bool:
-        return bool(tree.overflows)
 
     def load(self, name: str, index: Index) -> None:
         self.seen.append(index)
@@ -71,54 +66,63 @@ class Kernel:
 
 
 ROW, COLUMN, QUOTIENT = Index(x0=1, y0=96), Index(x0=64, y0=1), Index(x1=5, y0=1)
-MANY = SimpleNamespace(prefix="y", nodes={}, overflows=True)
 
 
 @pytest.mark.parametrize(
-    ("loaded", "stored", "changes", "is_fixed"),
+    ("loaded", "stored", "device", "is_reduced", "has_blocks"),
     [
-        pytest.param(ROW, ROW, {}, True, id="rows"),
-        pytest.param(QUOTIENT, ROW, {}, True, id="other symbols are no steps of the row"),
-        pytest.param(Index(y0=1), ROW, {}, True, id="one number per row"),
-        pytest.param(COLUMN, ROW, {}, False, id="loads across"),
-        pytest.param(ROW, COLUMN, {}, False, id="stores across"),
-        pytest.param(ROW, ROW, {"numels": {"x": 96}}, False, id="one axis"),
-        pytest.param(ROW, ROW, {"range_trees": [MANY]}, False, id="rows of which torch makes two axes"),
-        pytest.param(ROW, ROW, {"inside_reduction": True}, False, id="reduction"),
-        pytest.param(ROW, ROW, {"is_combo_kernel": True}, False, id="several kernels"),
-        pytest.param(ROW, ROW, {"device": "cuda"}, False, id="a GPU"),
-        pytest.param(ROW, ROW, {"tuned": "max_autotune"}, False, id="tuned"),
-        pytest.param(ROW, ROW, {"tuned": "max_autotune_pointwise"}, False, id="tuned, no products"),
+        pytest.param(ROW, ROW, "cpu", False, True, id="rows"),
+        pytest.param(QUOTIENT, ROW, "cpu", False, True, id="other symbols are no steps of the row"),
+        pytest.param(Index(y0=1), ROW, "cpu", False, True, id="one number per row"),
+        pytest.param(COLUMN, ROW, "cpu", False, False, id="loads across"),
+        pytest.param(ROW, COLUMN, "cpu", False, False, id="stores across"),
+        pytest.param(ROW, ROW, "cuda", False, False, id="a GPU"),
+        pytest.param(ROW, ROW, "cpu", True, False, id="reduction"),
     ],
 )
-def test_kernels_whose_accesses_are_rows_have_fixed_blocks(
-    loaded: Index, stored: Index, changes: dict[str, Any], is_fixed: bool
+def test_kernels_whose_accesses_are_rows_say_their_blocks(
+    loaded: Index, stored: Index, device: str, is_reduced: bool, has_blocks: bool
 ) -> None:
     class Own(Kernel): ...
 
-    device = SimpleNamespace(type=changes.get("device", "cpu"))
     sizes = SimpleNamespace(optimization_hint=int)
-    graph = SimpleNamespace(get_current_device_or_throw=lambda: device, sizevars=sizes)
-    config = SimpleNamespace(max_autotune=False, max_autotune_pointwise=False)
-    vars(config)[changes.get("tuned", "")] = True
-    choose_rows(
-        SimpleNamespace(TritonKernel=Own, V=SimpleNamespace(graph=graph), config=config, FixedTritonConfig=dict)
-    )
-    kernel = Own(**changes)
+    graph = SimpleNamespace(get_current_device_or_throw=lambda: SimpleNamespace(type=device), sizevars=sizes)
+    note_rows(SimpleNamespace(TritonKernel=Own, V=SimpleNamespace(graph=graph)))
+    kernel = Own(is_reduced=is_reduced)
     kernel.load("x", loaded)
     kernel.store("y", stored, 0, mode=None)
-    assert kernel.inductor_meta_per_kernel() == {"num_load": 1}
-    assert kernel.fixed_config == ({"XBLOCK": 32, "YBLOCK": PROGRAM // 32, **OPTIONS} if is_fixed else None)
+    expected = {BLOCKS_OF_ROWS: {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}} if has_blocks else {}
+    assert kernel.inductor_meta_per_kernel() == {"num_load": 1, **expected}
     assert kernel.seen == [loaded, stored]
 
 
-def test_blocks_that_are_fixed_stay() -> None:
-    class Own(Kernel): ...
+def _candidates(size_hints: object, configs: list[Any], **rest: object) -> list[dict[str, int]]:
+    return [config.kwargs for config in configs]
 
-    choose_rows(SimpleNamespace(TritonKernel=Own))
-    kernel = Own(fixed_config={"XBLOCK": 8})
-    assert kernel.inductor_meta_per_kernel() == {"num_load": 1}
-    assert kernel.fixed_config == {"XBLOCK": 8}
+
+SQUARE, ROWS = {"YBLOCK": 32, "XBLOCK": 32}, {"YBLOCK": 4, "XBLOCK": 256}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "facts", "device", "expected"),
+    [
+        pytest.param({"y": 64, "x": 256}, {BLOCKS_OF_ROWS: ROWS}, "cpu", ROWS, id="rows"),
+        pytest.param({"y": 32, "x": 32}, {BLOCKS_OF_ROWS: ROWS}, "cpu", SQUARE, id="one program does all"),
+        pytest.param({"y": 64, "x": 256}, {BLOCKS_OF_ROWS: ROWS, "max_autotune": True}, "cpu", SQUARE, id="tuned"),
+        pytest.param({"y": 64, "x": 256}, {}, "cpu", SQUARE, id="nothing is known"),
+        pytest.param({"y": 64, "x": 256}, {BLOCKS_OF_ROWS: ROWS}, "cuda", SQUARE, id="a GPU"),
+    ],
+)
+def test_known_blocks_are_the_only_candidate(
+    sizes: dict[str, int], facts: dict[str, Any], device: str, expected: dict[str, int]
+) -> None:
+    def config(kwargs: dict[str, int], **rest: int) -> SimpleNamespace:
+        return SimpleNamespace(kwargs=kwargs)
+
+    heuristics = SimpleNamespace(cached_autotune=_candidates, Config=config)
+    try_whole_kernels(heuristics)
+    meta = {"device": SimpleNamespace(type=device)}
+    assert heuristics.cached_autotune(sizes, [config(SQUARE)], triton_meta=meta, inductor_meta=facts) == [expected]
 
 
 class Pointwise:
@@ -197,7 +201,7 @@ def kernels(function, *inputs):
     found, (code,) = run_and_get_code(torch.compile(function, backend="tilewright"), *inputs)
     torch.testing.assert_close(found, function(*inputs))
     lines = [line for line in code.splitlines() if not line.startswith("#")]
-    return [part for part in "\\n".join(lines).split("@triton.jit")[1:]], "fixed_config(" in code
+    return [part for part in "\\n".join(lines).split("@triton.jit")[1:]], "blocks_of_rows" in code
 
 def rotated(x, y):
     angle = torch.arange(x.shape[1])[:, None] * 0.01

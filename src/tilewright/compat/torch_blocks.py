@@ -5,9 +5,8 @@ takes one row of its block after the other. Rows of 32 numbers, each far from th
 the cache behind the others, since the processor sees no stream in them: the product of a gate in a small Mixtral takes
 1.1 ms so, and 0.2 in rows of 256. Squares stay where some tensor is read or written across its rows.
 
-The blocks are part of a kernel's text, so processes that compile it need not know how they were chosen. Kernels that
-torch is asked to tune have its candidates, and so have those with more rows than a GPU counts in one axis of its grid,
-or any number of rows: torch makes two axes of that one, whose last programs have nothing to do.
+Which axis is which is known where torch writes a kernel, and blocks are chosen where it is loaded. The facts of a
+kernel (`inductor_meta`), which torch writes beside it, carry them: they are part of the text that is cached.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+BLOCKS_OF_ROWS = "blocks_of_rows"
+"""The name of the blocks among the facts of a kernel."""
 ACROSS = "_is_across"
 """The name in torch's kernel that says that it has an access across the innermost axis."""
-OPTIONS = {"num_warps": 4, "num_stages": 1}
-"""What torch's own blocks come with."""
 PROGRAM = 1024
 """The number of elements of a program."""
 SHORTEST, LONGEST = 32, 128
@@ -28,9 +27,9 @@ A row that ends within a block is read and written under masks as a whole, which
 """
 
 
-def choose_rows(kernels: Any) -> None:
-    """Let the module `torch._inductor.codegen.triton` fix the blocks of kernels on CPUs whose accesses are rows."""
-    kernel = kernels.TritonKernel
+def note_rows(kernels: Any) -> None:
+    """Let the module `torch._inductor.codegen.triton` tell the blocks of kernels on CPUs whose accesses are rows."""
+    kernel, graph = kernels.TritonKernel, kernels.V
     load, store, facts = kernel.load, kernel.store, kernel.inductor_meta_per_kernel
 
     def noted_load(self: Any, name: str, index: Any) -> Any:
@@ -41,30 +40,18 @@ def choose_rows(kernels: Any) -> None:
         _note(self, index)
         return store(self, name, index, *rest, **named)
 
-    def inductor_meta_per_kernel(self: Any) -> Any:
-        """The facts of a kernel whose loads and stores are written, and the lines around them are not yet."""
-        if self.fixed_config is None and _has_rows(kernels, self):
-            sizes = {axis: int(kernels.V.graph.sizevars.optimization_hint(size)) for axis, size in _axes(self)}
-            self.fixed_config = kernels.FixedTritonConfig({**blocks_of(sizes), **OPTIONS})
-        return facts(self)
+    def inductor_meta_per_kernel(self: Any) -> dict[str, Any]:
+        found: dict[str, Any] = facts(self)
+        on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
+        if on_cpu and not self.inside_reduction and not vars(self).get(ACROSS):
+            sizes = {axis: int(graph.graph.sizevars.optimization_hint(size)) for axis, size in self.numels.items()}
+            pointwise = {axis: size for axis, size in sizes.items() if not axis.startswith("r")}
+            if len(pointwise) > 1:
+                found[BLOCKS_OF_ROWS] = blocks_of(pointwise)
+        return found
 
     kernel.load, kernel.store = noted_load, noted_store
     kernel.inductor_meta_per_kernel = inductor_meta_per_kernel
-
-
-def _has_rows(kernels: Any, kernel: Any) -> bool:
-    """Whether a kernel is one on CPUs over several axes that goes along rows, and torch is not to tune it."""
-    config = kernels.config
-    if kernel.inside_reduction or kernel.is_combo_kernel or config.max_autotune or config.max_autotune_pointwise:
-        return False
-    if kernels.V.graph.get_current_device_or_throw().type != "cpu" or vars(kernel).get(ACROSS):
-        return False
-    return len(_axes(kernel)) > 1 and not any(map(kernel.needs_yz_grid_overflow, kernel.range_trees))
-
-
-def _axes(kernel: Any) -> list[tuple[str, Any]]:
-    """The names of the axes that are not reduced, and their sizes."""
-    return [(axis, size) for axis, size in kernel.numels.items() if not axis.startswith("r")]
 
 
 def _note(kernel: Any, index: Any) -> None:
