@@ -58,6 +58,7 @@ LAZY_IMPORTS = {
     "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/registry.py": "NVIDIA's back end, and importlib.metadata: for targets other than the CPU",
     "tools/main.py": "the modules of commands, some of which import all parts of the compiler, and one runs a program",
+    "transforms/adopt_libraries.py": "libdevice, which only kernels need that call it by NVIDIA's names",
     "language/assembly.py": "what runs PTX without a GPU: programs without inline assembly do without it",
     "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; signals; its version",
 }
@@ -101,7 +102,7 @@ SMALL_FILES = {
         (
             *("backends/cpu/expand_dots.py", "backends/cpu/expand_histogram.py", "backends/cpu/expand_unsplat.py"),
             *("backends/cpu/narrow_exactly.py", "backends/cpu/version_atomics.py"),
-            *("transforms/adopt_libraries.py", "transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
+            *("transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
             "transforms/gpu/warp_specialization/automatic.py",
         ),
         "a pass, and each pass has its file",

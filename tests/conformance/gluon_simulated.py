@@ -22,6 +22,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from gluon import part_of
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
 PAGE = HERE.parents[1] / "docs" / "conformance-gluon.md"
@@ -131,7 +133,7 @@ are of Triton's sanitizer, a report of the simulator counts as one of the saniti
 as under the sanitizer what nothing has stored is NaN (`uninitialized="nan"`).
 The products of `test_mma_scaled_tcgen05_copy` have 512 rows, columns and terms instead of 2048, 2048 and 4096.
 Each list says what the functions behind it fail for; what is missing is refused by its name.
-`tests/conformance/gluon_simulated.py` writes this page."""
+`tests/conformance/gluon_simulated.py` writes this page but for its last part."""
 
 
 def main() -> int:
@@ -153,7 +155,7 @@ def main() -> int:
     if arguments.files:
         sys.stdout.write(text)
     else:
-        PAGE.write_text(text)
+        PAGE.write_text(text + part_of(PAGE.read_text()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`tl.assume` reaches LLVM; it takes scalars alone."""
+"""`tl.assume` reaches LLVM; it takes scalars alone, and says nothing of the elements of tiles."""
 
 import re
 
@@ -39,3 +39,72 @@ def test_tile_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     with pytest.raises(tw.CompilationError, match="scalar"):
         assumes_tile[(1,)](np.zeros(16, np.int32))
+
+
+@tw.jit
+def sum_of_promised(a, b):
+    tl.assume(b >= 0)
+    if a > b:
+        tl.assume(a > b)
+        return a + b
+    return b + a
+
+
+@tw.jit(noinline=True)
+def added(a, b):
+    tl.assume(a >= 0)
+    return a + b
+
+
+@tw.jit(noinline=True)
+def added_elsewhere(a, b):
+    return added(a, b)
+
+
+@tw.jit
+def sum_of_others(a, b):
+    return added_elsewhere(a, b)
+
+
+@tw.jit
+def of_elements(out_ptr, FUNCTION: tl.constexpr):
+    at = tl.arange(0, 64)
+    tl.store(out_ptr, tl.reduce(at, 0, FUNCTION))
+    tl.store(out_ptr + 64 + at, tl.associative_scan(at, 0, FUNCTION))
+    tl.store(out_ptr + 128 + at, tl.map_elementwise(FUNCTION, at, at % 7))
+
+
+@pytest.mark.parametrize("function", [sum_of_promised, added, sum_of_others])
+def test_promises_about_elements_are_left_out(function, tmp_path, monkeypatch):
+    """The lanes of a vector that are no elements need not hold them; such functions are inlined, all of them."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    out = np.zeros(192, np.int32)
+    kernel = of_elements[(1,)](out, function)
+    at = np.arange(64)
+    assert out[0] == at.sum()
+    np.testing.assert_array_equal(out[64:128], at.cumsum())
+    np.testing.assert_array_equal(out[128:], at + at % 7)
+    assert "llvm.assume" not in kernel.asm["llir"]
+
+
+@tw.jit
+def printed(a, b):
+    tl.device_print("a", a)
+    return a + b
+
+
+@tw.jit
+def reduces_with_effects(out_ptr):
+    tl.store(out_ptr, tl.reduce(tl.arange(0, 16), 0, printed))
+
+
+@tw.jit
+def scans_with_effects(out_ptr):
+    tl.store(out_ptr + tl.arange(0, 16), tl.associative_scan(tl.arange(0, 16), 0, printed))
+
+
+@pytest.mark.parametrize("kernel", [reduces_with_effects, scans_with_effects])
+def test_combine_functions_have_no_effects(kernel, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    with pytest.raises(tw.CompilationError, match="a function without effects"):
+        kernel[(1,)](np.zeros(16, np.int32))

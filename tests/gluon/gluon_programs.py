@@ -7,6 +7,7 @@ from importlib.util import find_spec
 if find_spec("tilewright"):
     from tilewright import gluon
     from tilewright.gluon import language as gl
+    from tilewright.language.extra import libdevice
     from tilewright.language.gluon.nvidia.blackwell import (
         TensorMemoryLayout,
         add2,
@@ -34,6 +35,7 @@ if find_spec("tilewright"):
 else:
     from triton.experimental import gluon
     from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.extra import libdevice
     from triton.experimental.gluon.language.nvidia.blackwell import (
         TensorMemoryLayout,
         add2,
@@ -365,6 +367,26 @@ def copy_with_policies(a, b):
     tma.store_wait(0)
 
 
+@gluon.jit
+def flattened(x, out):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [32, 1], [4, 1], [0, 1])
+    rows = gl.arange(0, 128, layout=gl.SliceLayout(1, layout))
+    gl.store(out + rows, gl.load(x + rows[:, None]).reshape([128]))
+
+
+@gluon.jit
+def library_functions(x, y, out, whole, scale, M: gl.constexpr, N: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    rows = gl.arange(0, M, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, N, layout=gl.SliceLayout(0, layout))
+    offsets = rows[:, None] * N + columns[None, :]
+    a, b = gl.load(x + offsets), gl.load(y + columns)
+    c = libdevice.fma(libdevice.abs(a), b[None, :], libdevice.log1p(libdevice.abs(scale)))
+    c = gl.where(libdevice.isnan(a) | libdevice.isinf(a), libdevice.erfc(c), c)
+    gl.store(out + offsets, libdevice.copysign(libdevice.pow(c, 2), a))
+    gl.store(whole + offsets, libdevice.clz(libdevice.float2int_rd(c)) + libdevice.signbit(a))
+
+
 ROWS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
 LINE = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
 QUARTERS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2, cga_layout=[[1, 0], [2, 0]])
@@ -402,6 +424,13 @@ CASES = {
     "copy_to_all": (90, {}, {}, {"a": ([128, 64], SAME), "b": ([128, 64], SAME)}),
     "copy_counted_by_others": (90, {}, {"FIRST": 0}, {"a": ([128, 32], QUARTERS), "b": ([128, 32], QUARTERS)}),
     "pairs": (100, {"x": "*fp16", "y": "*fp16", "out": "*fp16"}, {"N": 512, "HALVES": True}, {}),
+    "flattened": (80, {"x": "*fp32", "out": "*fp32"}, {}, {}),
+    "library_functions": (
+        80,
+        {"x": "*fp32", "y": "*fp32", "out": "*fp32", "whole": "*i32", "scale": "fp32"},
+        {"M": 16, "N": 32},
+        {},
+    ),
     "told_to_caches": (90, {"x": "*fp32", "out": "*fp32"}, {"MODIFIER": "cg"}, {}),
     "copy_with_policies": (90, {}, {}, {"a": ([64, 64], ROWS), "b": ([64, 64], ROWS)}),
     "product_by_pairs": (

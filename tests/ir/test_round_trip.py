@@ -137,6 +137,11 @@ def test_spellings_of_triton_3_9_are_read() -> None:
     ]
 
 
+def test_a_cluster_arrives_as_triton_3_7_writes_it() -> None:
+    written = print_op(parse_module(CLUSTERS.replace(" {relaxed = false}", "")))
+    assert written == CLUSTERS, "Triton 3.5 wants the attribute"
+
+
 def test_a_clone_prints_the_same() -> None:
     module = parse_module(EVERY_OP)
     assert print_op(module.clone()) == EVERY_OP

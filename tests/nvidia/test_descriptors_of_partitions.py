@@ -96,3 +96,97 @@ def test_with_less_places_a_copy_under_way_would_lose_its_descriptor(
     kernel = compiled(grouped, arguments, capability=capability, **BLOCKS, HOW="less places")
     with pytest.raises(SimulationError, match="reads the tensor map there"):
         launch(kernel, (1, 1), arguments)
+
+
+@tw.jit
+def flat(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STORES: tl.constexpr):
+    for tile in tl.range(tl.program_id(0), M // BM * (N // BN), tl.num_programs(0), flatten=True, warp_specialize=True):
+        i, j = tile % (M // BM) * BM, tile // (M // BM) * BN
+        left = tl.make_tensor_descriptor(a + i * K, [BM, K], [K, 1], [BM, BK])
+        right = tl.make_tensor_descriptor(b + j * K, [BN, K], [K, 1], [BN, BK])
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            total = tl.dot(left.load([0, k]), right.load([0, k]).T, total)
+        if STORES:
+            out = tl.make_tensor_descriptor(c + i * N, [BM, N], [N, 1], [BM, BN])
+            out.store([0, j], total.to(tl.float16))
+        else:
+            rows, columns = i + tl.arange(0, BM), j + tl.arange(0, BN)
+            tl.store(c + rows[:, None] * N + columns[None, :], total.to(tl.float16))
+
+
+def flat_arguments(k: int) -> tuple[list[Any], Array]:
+    a, b = (RANDOM.integers(-3, 4, (size, k)).astype(np.float16) for size in (128, 320))
+    product = a.astype(np.float32) @ b.T.astype(np.float32)
+    return [a, b, np.zeros((128, 320), np.float16), 128, 320, k], product.astype(np.float16)
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("stores", [False, True])
+@pytest.mark.parametrize(("k", "programs"), [(64, 1), (64, 3), (192, 1)])
+def test_flat_loops_hand_on_the_descriptors_of_a_tile(capability: int, stores: bool, k: int, programs: int) -> None:
+    arguments, expected = flat_arguments(k)
+    kernel = compiled(flat, arguments, capability=capability, **BLOCKS, STORES=stores)
+    text = kernel.asm["ttgir"]
+    assert "ttg.warp_specialize(" in text
+    assert text.count("nbytes = 512") >= 2, "three steps of copies, and a place more"
+    np.testing.assert_array_equal(launch(kernel, (programs,), arguments)[2], expected)
+
+
+@tw.jit
+def changing(a, b, c, K, period, HOW: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [BM, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [BN, K], [K, 1], [BN, BK])
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in tl.range(0, K // BK, warp_specialize=True):
+        turn = step % period
+        if HOW == "now" and turn == 0:
+            left = tl.make_tensor_descriptor(a + step * BK, [BM, K], [K, 1], [BM, BK])
+        current = left
+        if (HOW == "ahead" or HOW == "both") and turn == period - 1:
+            left = tl.make_tensor_descriptor(a + (step + 1) * BK, [BM, K], [K, 1], [BM, BK])
+        if HOW != "sometimes" or step != 1:
+            total = tl.dot(current.load([0, turn * BK]), right.load([0, step * BK]).T, total)
+        if HOW == "both":
+            total = tl.dot(left.load([0, (step + 1) % period * BK]), right.load([0, step * BK]).T, total)
+        if HOW == "always" or ((HOW == "later" or HOW == "sometimes" or HOW == "two") and turn == period - 1):
+            left = tl.make_tensor_descriptor(a + (step + 1) * BK, [BM, K], [K, 1], [BM, BK])
+        elif HOW == "two":
+            left = right
+    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
+    tl.store(c + rows[:, None] * BN + columns[None, :], total)
+
+
+def changing_arguments(period: int, how: str = "") -> tuple[list[Any], Array]:
+    a, b = (RANDOM.integers(-3, 4, (64, 640)).astype(np.float16) for _ in range(2))
+    product = a.astype(np.float32) @ b.T.astype(np.float32)
+    a = np.append(a, np.zeros(64, np.float16))
+    if how == "both":
+        product += a[64:].reshape(64, 640).astype(np.float32) @ b.T.astype(np.float32)
+    return [a, b, np.zeros((64, 64), np.float32), 640, period], product
+
+
+@pytest.mark.parametrize("capability", [90, 100])
+@pytest.mark.parametrize("how", ["now", "later", "ahead", "both"])
+@pytest.mark.parametrize("period", [1, 2, 5])
+def test_descriptors_that_a_step_changes(capability: int, how: str, period: int) -> None:
+    arguments, expected = changing_arguments(period, how)
+    kernel = compiled(changing, arguments, capability=capability, **BLOCKS, HOW=how)
+    assert "ttg.warp_specialize(" in kernel.asm["ttgir"]
+    np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], expected)
+
+
+@pytest.mark.parametrize("how", ["now", "later", "ahead", "both"])
+def test_a_place_less_is_reported(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments, _ = changing_arguments(1)
+    places = descriptor_rings._places_filled
+    monkeypatch.setattr(descriptor_rings, "_places_filled", lambda copy: places(copy) - 1)
+    kernel = compiled(changing, arguments, capability=100, num_stages=4, **BLOCKS, HOW=how)  # nobody else's on disk
+    with pytest.raises(SimulationError, match="reads the tensor map there"):
+        launch(kernel, (1,), arguments)
+
+
+@pytest.mark.parametrize("how", ["sometimes", "two", "always"])
+def test_loops_stay_whole_where_it_is_not_known_which_copies_are_done(how: str) -> None:
+    arguments, _ = changing_arguments(1)
+    assert "ttg.warp_specialize(" not in compiled(changing, arguments, capability=100, **BLOCKS, HOW=how).asm["ttgir"]

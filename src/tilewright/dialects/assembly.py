@@ -106,6 +106,7 @@ def assembly(
     least: int = 0,
     types: Mapping[str, TypeOf] | None = None,
     defaults: Mapping[str, Attribute] | None = None,
+    implied: Mapping[str, Attribute] | None = None,
     custom: Mapping[str, Piece] | None = None,
 ) -> dict[str, Any]:
     """The facts for `declare` of an op kind with this format.
@@ -116,10 +117,11 @@ def assembly(
         least: the least number of operands, if it is not that of the names without `?` or `*`.
         types: where the text does not tell a type.
         defaults: attributes that are not printed when they have this value.
+        implied: what attributes are where the text does not say; they are printed, as an older Triton wants them.
         custom: pieces by name.
     """
     operand_names, result_names = tuple(operands.split()), tuple(results.split())
-    form = _Form(text, custom or {}, operand_names, result_names, types or {}, defaults or {})
+    form = _Form(text, custom or {}, operand_names, result_names, types or {}, defaults or {}, implied or {})
     fixed = [name for name in operand_names if name[-1] not in "?*"]
     most = ANY if any(name[-1] == "*" for name in operand_names) else len(operand_names)
     varying = any(name[-1] in "?*" for name in result_names)
@@ -145,6 +147,7 @@ class _Form:
         result_names: tuple[str, ...],
         types: Mapping[str, TypeOf],
         defaults: Mapping[str, Attribute],
+        implied: Mapping[str, Attribute],
     ) -> None:
         self.text = text
         self.custom = custom
@@ -155,6 +158,7 @@ class _Form:
         self.varying_results = sum(name[-1] in "?*" for name in result_names)
         self.types = types
         self.defaults = defaults
+        self.implied = implied
 
     @cached_property
     def pieces(self) -> list[Piece]:
@@ -172,6 +176,7 @@ class _Form:
 
     def parse(self, parser: Parser, definition: OpDefinition) -> Op:
         reading = Reading()
+        reading.attributes.update(self.implied)
         for piece in self.pieces:
             if piece.starts is None or piece.starts(parser):
                 piece.read(parser, reading)

@@ -167,7 +167,13 @@ class ClusterBarrier(Op):
     relaxed = Flag("relaxed")
 
 
-@declares("ttng.cluster_arrive", verify=verify_cluster, required=("relaxed",), **_ORDER, **assembly("{}"))
+@declares(
+    "ttng.cluster_arrive",
+    verify=verify_cluster,
+    required=("relaxed",),
+    **_ORDER,
+    **assembly("{}", implied={"relaxed": False}),
+)
 class ClusterArrive(Op):
     """The first half of a cluster barrier: threads arrive and go on."""
 

@@ -195,7 +195,8 @@ def reduce(input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any
     Args:
         input: a tile, or a tuple of tiles of equal shape.
         axis: which axis disappears.
-        combine_fn: takes as many left and right scalars as there are tiles and returns as many.
+        combine_fn: takes as many left and right scalars as there are tiles and returns as many; it must be associative
+            and commutative, as vectors and threads combine what they have at hand. A scan keeps the order.
         keep_dims: keep the axis with extent 1.
     """
     tiles = input if isinstance(input, (builtins.tuple, list)) else (input,)

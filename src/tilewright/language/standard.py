@@ -215,7 +215,7 @@ def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
         keep_dims: keep the axis with extent 1.
 
     Returns:
-        An int32 tile or scalar.
+        An int32 tile or scalar; beside a NaN the index of any element.
     """
     return _with_index(input, axis, ">", keep_dims, leftmost=bool(tie_break_left))[1]
 
@@ -230,7 +230,7 @@ def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
         keep_dims: keep the axis with extent 1.
 
     Returns:
-        An int32 tile or scalar.
+        An int32 tile or scalar; beside a NaN the index of any element.
     """
     return _with_index(input, axis, "<", keep_dims, leftmost=bool(tie_break_left))[1]
 

@@ -91,6 +91,7 @@ class Context(NamedTuple):
         specialized: whether a function of `gl.warp_specialize` is evaluated, be it that of a worker or the first one.
         ctas: how many CTAs a program has there.
         deprecated_fp8: 8-bit floats that `dot` warns of.
+        calls_libraries: functions of libdevice are calls of NVIDIA's library, as Triton's text of Gluon has them.
         call_apart: as `call`, but the function becomes one of the module, and the call an op.
     """
 
@@ -107,6 +108,7 @@ class Context(NamedTuple):
     worker_warps: int = 0
     specialized: bool = False
     deprecated_fp8: tuple[str, ...] = ()
+    calls_libraries: bool = False
     call_apart: Caller | None = None
 
 

@@ -131,6 +131,13 @@ def extern(symbol: str, values: Sequence[Any]) -> Tile:
     return build("tt.extern_elementwise", [tile.handle for tile in tiles], tiles[0].type, attributes)
 
 
+def library_call(symbol: str, tiles: Sequence[Tile], result: dtype) -> Tile:
+    """The function `symbol` of another library, which is the device's; `tiles` have one shape."""
+    attributes: dict[str, Attribute] = {"libname": "", "libpath": "", "symbol": symbol, "pure": True}
+    handles = [tile.handle for tile in tiles]
+    return build("tt.extern_elementwise", handles, tiles[0].type.with_element_ty(result), attributes)
+
+
 def inline_assembly(
     text: str, constraints: str, values: Sequence[Any], results: Sequence[dtype], *, pure: bool, packed: int
 ) -> list[Tile]:

@@ -33,7 +33,7 @@ def reduce(inputs: Sequence[Tile], axis: Any, combine: Any) -> Tiles:
     """Fold each tile along `axis` (None: all elements) with `combine(*left, *right) -> results`.
 
     Raises:
-        SemanticError: shapes differ, no such axis, or `combine` changes the types.
+        SemanticError: shapes differ, no such axis, or `combine` changes the types or has effects.
     """
     tiles = tuple(inputs)
     _check_shapes("reduce", tiles)
@@ -44,7 +44,7 @@ def reduce(inputs: Sequence[Tile], axis: Any, combine: Any) -> Tiles:
         axis = 0
     position = checked_axis(axis, len(tiles[0].type.shape))
     results = [as_block(tile.type).reduced(position) for tile in tiles]
-    region = _combine_region("tt.reduce.return", tiles, combine)
+    region = _combine_region("reduce", "tt.reduce.return", tiles, combine)
     attributes: dict[str, Attribute] = {"axis": Number(position, i32)}
     handles = active().emit("tt.reduce", [t.handle for t in tiles], [r.ir for r in results], attributes, [region])
     return tuple(Tile.concrete(handle, kind) for handle, kind in zip(handles, results, strict=True))
@@ -54,12 +54,12 @@ def scan(inputs: Sequence[Tile], axis: Any, combine: Any, *, reverse: bool) -> T
     """All prefixes (with `reverse` suffixes) of each tile along `axis`, folded with the associative `combine`.
 
     Raises:
-        SemanticError: shapes differ, no such axis, or `combine` changes the types.
+        SemanticError: shapes differ, no such axis, or `combine` changes the types or has effects.
     """
     tiles = tuple(inputs)
     _check_shapes("associative_scan", tiles)
     position = checked_axis(axis, len(tiles[0].type.shape))
-    region = _combine_region("tt.scan.return", tiles, combine)
+    region = _combine_region("associative_scan", "tt.scan.return", tiles, combine)
     attributes: dict[str, Attribute] = {"axis": Number(position, i32), "reverse": bool(reverse)}
     types = [tile.type for tile in tiles]
     handles = active().emit("tt.scan", [t.handle for t in tiles], [t.ir for t in types], attributes, [region])
@@ -88,10 +88,7 @@ def map_elements(inputs: Sequence[Tile], function: Any, pack: int) -> Tile | Til
     elements = [tile.type.scalar for tile in tiles for _ in range(pack)]
     answers: list[Any] = []
     region, found = _region_of("tt.map_elementwise.return", elements, function, tiles, answers)
-    for op in region.walk():
-        is_harmless = op.definition.terminator or op.regions or op.name in ("tt.call", "tt.assert")
-        if not is_harmless and writes_memory(op):
-            raise SemanticError(BadArgument("map_elementwise", "scalar_fn", op.name, "a function without effects"))
+    _check_effects(region, "map_elementwise", "scalar_fn")
     kinds = [found[number : number + pack] for number in range(0, len(found), pack)]
     if any(group != [group[0]] * pack or group[0].shape for group in kinds):
         raise SemanticError(CombineChangesType(_listed(found), f"{pack} of each result"))
@@ -123,10 +120,19 @@ def _check_shapes(operation: str, tiles: Tiles) -> None:
             raise SemanticError(ShapesDiffer(operation, tiles[0].type, tile.type))
 
 
-def _combine_region(terminator: str, tiles: Tiles, combine: Any) -> Region:
+def _check_effects(region: Region, operation: str, argument: str) -> None:
+    """Raise if the function of a region does anything but compute and assert."""
+    for op in region.walk():
+        is_harmless = op.definition.terminator or op.regions or op.name in ("tt.call", "tt.assert")
+        if not is_harmless and writes_memory(op):
+            raise SemanticError(BadArgument(operation, argument, op.name, "a function without effects"))
+
+
+def _combine_region(operation: str, terminator: str, tiles: Tiles, combine: Any) -> Region:
     """A region that applies `combine` to two groups of scalars."""
     elements: list[dtype] = [tile.type.scalar for tile in tiles] * 2
     region, found = _region_of(terminator, elements, combine, tiles)
+    _check_effects(region, operation, "combine_fn")
     if found != elements[: len(tiles)]:
         raise SemanticError(CombineChangesType(_listed(found), _listed(elements[: len(tiles)])))
     return region
@@ -175,7 +181,10 @@ def _called(
 def _recorded(
     terminator: str, elements: Sequence[dtype], function: Any, answers: list[Any] | None
 ) -> tuple[Region, list[Any]]:
-    """The region of a function that computes alike for all elements."""
+    """The region of a function that computes alike for all elements.
+
+    What it promises is left out: it would have to hold of lanes behind the last element, too.
+    """
     block = Block(element.ir for element in elements)
     emitter = active()
     with emitter.recording(block):
@@ -185,7 +194,10 @@ def _recorded(
             answers.append(answer)
         results = [to_tensor(value) for value in (answer if isinstance(answer, tuple) else (answer,))]
         emitter.emit(terminator, [result.handle for result in results])
-    return Region([block]), [result.type for result in results]
+    region = Region([block])
+    for promise in [op for op in region.walk() if op.name == "llvm.intr.assume"]:
+        promise.erase()
+    return region, [result.type for result in results]
 
 
 def _listed(types: Sequence[Any]) -> str:

@@ -4,8 +4,9 @@
       %b = tt.call @cdiv(%n) : (i32) -> i32          ->      %c = arith.addi %n, %c63 : i32
                                                              %b = arith.divsi %c, %c64 : i32
 
-Functions marked `noinline` stay, unless a caller asks for them too. Copied ops remember both where they
-were written and who called.
+Functions marked `noinline` stay, unless a caller asks for them too, or a reduction, scan or map calls them for its
+elements, which are lanes of vectors. Promises (`llvm.intr.assume`) are left out there, as they would have to hold of
+lanes behind the last element, too. Copied ops remember both where they were written and who called.
 
 Symbol DCE alone erases private functions that no public function reaches:
 
@@ -16,13 +17,19 @@ Symbol DCE alone erases private functions that no public function reaches:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 
 from tilewright.analysis.value_flow import reachable
+from tilewright.dialects.builtin import Assume
 from tilewright.dialects.tt_function import Call, Func
+from tilewright.dialects.tt_reduce import Fold, MapElementwise
 from tilewright.ir.attributes import CallLocation, Location, Symbol
 from tilewright.ir.core import Op, Value
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.structure_control_flow import structure_functions
+
+BY_ELEMENT = (Fold, MapElementwise)
+"""Ops whose function is of elements."""
 
 
 def inline(module: Op, *, every_call: bool = False) -> bool:
@@ -35,12 +42,26 @@ def inline(module: Op, *, every_call: bool = False) -> bool:
     if len(functions) < 2:
         return False
     structure_functions([function for function in functions.values() if not function.is_public])
-    inlined = {name: function for name, function in functions.items() if every_call or not function.noinline}
+    of_elements = _called_for_elements(module, functions)
+    inlined = {
+        name: function
+        for name, function in functions.items()
+        if every_call or not function.noinline or name in of_elements
+    }
     inliner = _Inliner(inlined, Counter(op.callee for op in module.ops_of(Call)))
     for function in functions.values():
         inliner.inline_calls(function, ())
+    if of_elements:
+        for promise in [inner for op in module.ops_of(BY_ELEMENT) for inner in op.ops_of(Assume)]:
+            promise.erase()
     symbol_dce(module)
     return True
+
+
+def _called_for_elements(module: Op, functions: Mapping[str, Func]) -> Collection[str]:
+    """The functions that reductions, scans and maps call, directly or indirectly."""
+    called = (call.callee for op in module.ops_of(BY_ELEMENT) for call in op.ops_of(Call))
+    return reachable(called, lambda name: _called_by(functions[name]) if name in functions else ())
 
 
 class _Inliner:

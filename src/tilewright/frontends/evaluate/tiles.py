@@ -85,6 +85,7 @@ class EvaluateOptions:
             "warps": self.warps,
             "ctas": self.ctas,
             "deprecated_fp8": self.deprecated_fp8,
+            "calls_libraries": bool(self.target),
         }
 
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from tilewright.analysis.scratch_memory import scratch_bytes_on
 from tilewright.ir.pass_manager import Pass
+from tilewright.transforms.adopt_libraries import adopt_libraries
 from tilewright.transforms.canonicalize import canonicalize
 from tilewright.transforms.cse import cse, loop_aware_cse
 from tilewright.transforms.gpu.accelerate_matmul import accelerate_matmul
@@ -178,6 +179,7 @@ def memory_passes(capability: int, *, fences: bool = True) -> tuple[Pass, ...]:
     """
     scratch = scratch_bytes_on(capability)
     return (
+        Pass("adopt_libraries", adopt_libraries, "Gluon's programs call libdevice by NVIDIA's names"),
         Pass("nested_selects", nested_selects),
         Pass("cta_local_layouts", cta_local_layouts),
         Pass("packs_in_threads", packs_in_threads),

@@ -13,19 +13,69 @@
 A copy that is under way may still read its descriptor, so the next one gets another place. Copies fill rings of
 buffers, and one that fills a place again waits until the copy before has been used; as many are under way as a ring has
 places. A descriptor that no copy used leaves its place to the next one. One place more than the rings have is enough.
+
+A flat loop makes descriptors in a branch and hands them on, and copies by them in each step:
+
+    %d = scf.if %first { %n = tt.make_tensor_descriptor …; yield %n } else { yield %carried }; copy %d; yield %d
+
+There each new one takes the next place. The one that was there before went out of use as many steps ago as there are
+other places, so its last copy is done. Where copies behind the branch use `%carried`, it is in use one step more, which
+takes a place more, unless the branch can go behind them.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tilewright.dialects.nvws import WarpGroup
+from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_descriptors import MakeTensorDescriptor
 from tilewright.dialects.ttg_memory import MemDescIndex
 from tilewright.dialects.ttng_descriptors import DescriptorCopy
 from tilewright.ir.core import Block, Op, Value, buffer_type
+from tilewright.ir.effects import is_pure
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.gpu.pipelining.schedule import Writer
 from tilewright.transforms.gpu.tma_lowering import DESCRIPTOR_BYTES, descriptor_memory, write_descriptor
 from tilewright.transforms.gpu.warp_specialization.carried_counters import Counters, ops_around
+from tilewright.transforms.matching import is_behind, uses_of
+
+
+class HandedOn(NamedTuple):
+    """A descriptor that a branch in the body of `loop` makes, or takes over from the step before.
+
+    Attributes:
+        branch: the branch.
+        loop: the loop.
+        accesses: the ops that use what the branch gives.
+        late: the ops that use what the step before has left.
+    """
+
+    branch: If
+    loop: For
+    accesses: list[Op]
+    late: list[Op]
+
+
+def handed_on(maker: MakeTensorDescriptor) -> HandedOn | None:
+    """How the descriptor of `maker` goes round a loop, if each that is made replaces the one before."""
+    ends = uses_of(maker.result)
+    branch, loop = maker.parent, maker.parent.parent if maker.parent is not None else None
+    if len(ends) != 1 or not isinstance(branch, If) or not isinstance(loop, For):
+        return None
+    (end, number), last = ends[0], loop.body.terminator
+    other = next((arm.block.terminator for arm in branch.arms if arm.block is not maker.block), None)
+    if other is None or end.block is not maker.block or not end.definition.terminator:
+        return None
+    users = uses_of(branch.results[number])
+    places = [place for user, place in users if user is last]
+    if len(places) != 1 or loop.results[places[0]].uses:
+        return None
+    carried = loop.carried[places[0]]
+    if other.operands[number] is not carried:
+        return None
+    late = [user for user, place in uses_of(carried) if (user, place) != (other, number)]
+    return HandedOn(branch, loop, [user for user, _ in users if user is not last], late)
 
 
 def descriptor_rings(module: Op) -> bool:
@@ -47,24 +97,70 @@ def _places_filled(copy: DescriptorCopy) -> int:
 
 def _lower(maker: MakeTensorDescriptor, partition: Block, places: int) -> bool:
     """Replace `maker`, if it is in a loop, and one block has all accesses through the descriptor."""
-    blocks = {user.block for user in maker.result.uses}
-    used, own = blocks.pop() if len(blocks) == 1 else None, maker.block
-    if used is None or own is None or own is partition:
+    own, way = maker.block, handed_on(maker)
+    if own is None or own is partition:
         return False
-    front = Writer(ops_around(own, partition)[0])
-    memory = descriptor_memory(front, places)
-    zero, one, count, size = (front.constant(number, i32) for number in (0, 1, places, DESCRIPTOR_BYTES))
-    no, yes = front.constant(0, i1), front.constant(1, i1)
-    turn = Counters(own, partition, (zero, no))
+    if way is not None:
+        stays = any(isinstance(user, DescriptorCopy) and is_behind(user, way.branch) for user in way.late)
+        _take_turns(maker, partition, places + (stays and not _sink(way)))
+        return True
+    blocks = {user.block for user in maker.result.uses}
+    used = blocks.pop() if len(blocks) == 1 else None
+    if used is None:
+        return False
+    ring = _Ring(maker, partition, places)
+    no, yes = ring.front.constant(0, i1), ring.front.constant(1, i1)
+    turn = Counters(own, partition, (ring.zero, no))
     place, was_used = turn.values
     at = Writer(maker)
-    after, _ = at.next_of(place, count, zero, one)
-    place = at.compute("arith.select", was_used, after, place)
-    descriptor = _write(at, maker, at.emit("tt.addptr", (memory, at.compute("arith.muli", place, size)), memory.type))
+    place = at.compute("arith.select", was_used, ring.after(at, place), place)
+    descriptor = ring.write(at, maker, place)
     is_used = Counters(used, own, (no,)).hand_on([yes])
     turn.hand_on([place, *is_used])
     maker.replace([descriptor])
     return True
+
+
+def _sink(way: HandedOn) -> bool:
+    """Move the branch to the end of the step, behind the copies, if only the next step needs what it gives."""
+    end = way.loop.body.terminator
+    if not is_pure(way.branch) or any(user is not end for result in way.branch.results for user in result.uses):
+        return False
+    way.branch.unlink()
+    way.loop.body.insert(way.branch, before=end)
+    return True
+
+
+def _take_turns(maker: MakeTensorDescriptor, partition: Block, places: int) -> None:
+    """Replace `maker`, whose descriptor goes round a loop: each that it makes takes the next place."""
+    ring = _Ring(maker, partition, places)
+    assert maker.block is not None, "the maker stands in a branch"
+    turn = Counters(maker.block, partition, (ring.zero,))
+    at = Writer(maker)
+    place = ring.after(at, turn.values[0])
+    descriptor = ring.write(at, maker, place)
+    turn.hand_on([place])
+    maker.replace([descriptor])
+
+
+class _Ring:
+    """Memory for `count` descriptors in front of all loops around `maker`."""
+
+    def __init__(self, maker: MakeTensorDescriptor, partition: Block, count: int) -> None:
+        assert maker.block is not None, "the maker stands in a loop"
+        self.front = Writer(ops_around(maker.block, partition)[0])
+        self.memory = descriptor_memory(self.front, count)
+        numbers = (self.front.constant(number, i32) for number in (0, 1, count, DESCRIPTOR_BYTES))
+        self.zero, self.one, self.count, self.size = numbers
+
+    def after(self, at: Writer, place: Value) -> Value:
+        """The place after `place`."""
+        return at.next_of(place, self.count, self.zero, self.one)[0]
+
+    def write(self, at: Writer, maker: MakeTensorDescriptor, place: Value) -> Value:
+        """Write what `maker` describes to `place`; returns the descriptor."""
+        offset = at.compute("arith.muli", place, self.size)
+        return _write(at, maker, at.emit("tt.addptr", (self.memory, offset), self.memory.type))
 
 
 def _write(at: Writer, maker: MakeTensorDescriptor, address: Value) -> Value:

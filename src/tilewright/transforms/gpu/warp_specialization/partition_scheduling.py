@@ -32,7 +32,7 @@ from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpeciali
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.attributes import DenseArray
-from tilewright.ir.core import Op, Value, integer_in
+from tilewright.ir.core import Block, Op, Value, integer_in
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import writes_memory
 from tilewright.ir.types import MemDescType, TensorType, async_token, i32
@@ -50,6 +50,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     product_buffers,
     source_of,
 )
+from tilewright.transforms.gpu.warp_specialization.descriptor_rings import handed_on
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     LOAD,
@@ -170,16 +171,37 @@ def _mark_undeclared(loop: For) -> None:
     partition needs its numbers too.
     """
     waiting = [value for op in loop.walk() if partitions_of_op(op) == (LOAD,) for value in op.operands]
+    seen: set[Value] = set()
     while waiting:
-        op = waiting.pop().op
-        if op is None or not is_in(op, loop):
+        value = waiting.pop()
+        if value in seen:
             continue
-        gives_numbers = not any(isinstance(value.type, (TensorType, MemDescType)) for value in op.results)
-        if op.name not in OPS and not op.regions and gives_numbers:
-            mark(op, [LOAD])
-            waiting += op.operands
-        elif is_cheap(op):
-            waiting += op.operands
+        seen.add(value)
+        op = value.op
+        if op is None or isinstance(op, (For, If)):
+            waiting += _handed_to(value, loop)
+        elif is_in(op, loop):
+            gives_numbers = not any(isinstance(value.type, (TensorType, MemDescType)) for value in op.results)
+            if op.name not in OPS and not op.regions and gives_numbers:
+                mark(op, [LOAD])
+                waiting += op.operands
+            elif is_cheap(op):
+                waiting += op.operands
+
+
+def _handed_to(value: Value, loop: For) -> list[Value]:
+    """The values that `value` may be, if it is carried by `loop` or one inside, or a branch or loop inside gives it."""
+    owner = value.owner
+    if isinstance(owner, If) and is_in(owner, loop):
+        return [owner.condition, *(arm.block.terminator.operands[value.index] for arm in owner.arms)]
+    around, number = (
+        (owner.region.op if owner.region else None, value.index - 1)
+        if isinstance(owner, Block)
+        else (owner, value.index)
+    )
+    if isinstance(around, For) and is_in(around, loop) and number >= 0:
+        return [around.inits[number], around.yielded[number]]
+    return []
 
 
 def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
@@ -241,14 +263,18 @@ def _numbers_loaded(loop: For) -> set[Load]:
 
 
 def _check_descriptors(loop: For) -> None:
-    """Refuse a descriptor that the loop makes and hands on, or whose copies are in several blocks.
+    """Refuse a descriptor that the loop makes if it is not known when its copies are done.
 
-    `descriptor_rings` gives each other descriptor as many places as copies through it can be under way.
+    `descriptor_rings` gives each other descriptor as many places as copies through it can be under way: one whose
+    copies are in one block, and one that goes round a loop, each of whose steps has all its copies.
     """
     for maker in loop.ops_of(MakeTensorDescriptor):
-        users = maker.result.uses
+        way = handed_on(maker)
+        users = list(maker.result.uses) if way is None else [*way.accesses, *way.late]
         copies = {user.block for user in users if partitions_of_op(user) == (LOAD,)}
         if len(copies) > 1 or not all(isinstance(user, DescriptorAccess) for user in users):
+            raise UnknownAccessError
+        if way is not None and not (is_in(way.loop, loop) and copies <= {way.loop.body}):
             raise UnknownAccessError
 
 

@@ -105,7 +105,7 @@ def is_made_again(value: Value) -> bool:
     """Whether a group of warps computes `value`, which is from outside, for itself: a constant, or tiles of numbers."""
     op = value.op
     if op is None or not isinstance(value.type, TensorType):
-        return op is not None and op.name == "arith.constant"
+        return op is not None and op.name in ("arith.constant", "ub.poison")
     tiles = (operand for operand in op.operands if isinstance(operand.type, TensorType))
     return is_cheap(op) and all(map(is_made_again, tiles))
 
