@@ -1,4 +1,4 @@
-"""Few cases show every value of every parameter of a test; `make check` runs the first and the last of them."""
+"""Few cases show every value of every parameter of a test, or every pair; `make check` runs two of the first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from check_cases import covering
+from check_cases import covering, pairs_of, rows_of, values_of
 
 Values = frozenset[tuple[str, object]]
 
@@ -23,6 +23,28 @@ def test_cases_of_two_parameters(left: str, right: str, request: pytest.FixtureR
     """The diagonal is quick; what stands between its ends is spared."""
     assert (request.node.get_closest_marker("slow") is None) == (left == right)
     assert (request.node.get_closest_marker("spared") is not None) == (left == right == "i16")
+
+
+@pytest.mark.parametrize(("third", "fourth"), [(0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("second", [0, 1])
+@pytest.mark.parametrize("first", [0, 1])
+def test_cases_of_three_lists(first: int, second: int, third: int, fourth: int, request: pytest.FixtureRequest) -> None:
+    """Values in a row of the third list stay together: `make test` runs six of twelve cases."""
+    rows = rows_of(request.node)
+    assert {*rows} == {("first",), ("second",), ("third", "fourth")}
+    assert (("third", "fourth"), (third, fourth)) in values_of(request.node, rows)
+    name = request.node.nodeid.partition("[")[0]
+    run = [item for item in request.session.items if item.nodeid.startswith(name)]
+    assert len(run) == 6 or any(item.get_closest_marker("long") for item in run) or "[" in str(request.config.args)
+
+
+@pytest.mark.parametrize(("counts", "least"), [((2, 2, 2), 4), ((3, 3, 3), 9), ((2, 3, 4), 12), ((4, 3, 2), 12)])
+def test_every_pair_of_values_is_there(counts: tuple[int, ...], least: int) -> None:
+    """In few more cases than two of the parameters have pairs."""
+    everything = [pairs_of(case) for case in cases(*counts)]
+    chosen = covering(everything)
+    assert frozenset().union(*(everything[number] for number in chosen)) == frozenset().union(*everything)
+    assert least <= len(chosen) <= least * 4 // 3
 
 
 def test_one_parameter_keeps_all_values() -> None:

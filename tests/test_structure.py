@@ -128,7 +128,6 @@ SMALL_FILES = {
     "backends/cpu/launch_facts.py": "read where nothing is compiled, written where something is",
     "backends/cpu/sanitize/layout.py": "the numbers that sanitised kernels share with the runtime",
     "compat/torch_threads.py": "a choice that has nothing to do with what torch writes, as its neighbours have",
-    "backends/nvidia/thread_bits.py": "one change to PTX, as address_offsets.py is another",
     "backends/llvm/debug_writer.py": "a writer that knows debug information, which the plain writer imports",
     "backends/nvidia/lower/legality.py": "the refusals of all lowerings, and the table of what is refused",
     "backends/ptxsim/waiting.py": "a report on the machine, which imports it",

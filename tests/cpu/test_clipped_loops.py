@@ -17,7 +17,7 @@ from tilewright.backends.cpu.nest import inner
 from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import Interpreter
 from tilewright.interpreter.run_ir import run_ir
-from tilewright.ir.core import Op
+from tilewright.ir.core import Block, Op
 from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
 from tilewright.ir.verifier import verify
@@ -258,16 +258,16 @@ def loops_of(kernel: Any, tile: int = TILE, **constants: Any) -> Op:
 def chunks_run(module: Op, n: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of vectors of W lanes that each loop over lanes goes through for rows of `n`."""
     turns: Counter[For] = Counter()
-    execute = Interpreter.execute
+    run_block = Interpreter.run_block
 
-    def counting(machine: Interpreter, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-        loop = op.parent
-        if isinstance(loop, For) and op.previous is None:
+    def counting(machine: Interpreter, block: Block, arguments: Sequence[Any]) -> Any:
+        loop = block.region.op if block.region is not None else None
+        if isinstance(loop, For):
             turns[loop] += 1
-        return execute(machine, op, operands)
+        return run_block(machine, block, arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Interpreter, "execute", counting)
+        patch.setattr(Interpreter, "run_block", counting)
         run_ir(module, [np.ones(TILE, np.float32), np.ones(TILE, np.float32), n])
     counts = [count * (integer_of(loop.step) or 0) // W for loop, count in turns.items()]
     return [count for count in counts if count]

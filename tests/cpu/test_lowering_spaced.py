@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -59,6 +60,21 @@ def test_one_distance(dtype: Any, step: int, size: int) -> None:
             out = np.zeros(size, dtype)
             kernel[(1,)](x, out, step, B=size)
             assert out.tobytes() == x[::step].tobytes()
+
+
+@tw.jit
+def both_at_any_step(x, y, out, step, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i * step) + tl.load(y + i * step))
+
+
+def test_small_distances_show_at_run_time() -> None:
+    """A nest with one load has versions for rows without gaps: only 2 is left to ask for. With two it has none."""
+    x = np.zeros(4096, np.float32)
+    for arrays, kernel, wanted in ((2, any_step, ["2"]), (3, both_at_any_step, ["1", "2"])):
+        text = kernel.warmup(*[x] * arrays, 5, B=256, grid=(1,)).asm["loops"]
+        asked = re.findall(r"arith\.cmpi eq, %\w+, %c(\d+)_i64", text)
+        assert [step for step in asked if step != "0"] == wanted, "others are 0, as addresses modulo alignments are"
 
 
 @pytest.mark.parametrize("a_step", [1, 2, 3, -1, -2, 0])

@@ -861,7 +861,7 @@ def test_a_pass_says_truly_that_it_changed_nothing(name: str) -> None:
     assert name not in idle
 
 
-def launch_of(number: int, module: Op) -> Arrays:
+def launch_of(number: int, grid: tuple[int, int], module: Op) -> Arrays:
     """The arrays of the kernel after a launch with `number` for each number, but 2 for `turns` and 7 for `few`."""
     rng = np.random.default_rng(number)
     numbers: dict[str, int] = defaultdict(lambda: number, turns=2, few=7)
@@ -874,23 +874,34 @@ def launch_of(number: int, module: Op) -> Arrays:
             arguments[parameter.name] = values.astype(numpy_dtype(pointee_type(parameter.type)))
         else:
             arguments[parameter.name] = numbers[parameter.name]
-    run_ir(module, arguments, (3, 2))
+    run_ir(module, arguments, grid)
     return {name: array for name, array in arguments.items() if isinstance(array, np.ndarray)}
 
 
-@pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", {text: name for name, text in INPUTS.items() if text is not REPORTS}.values())
+EXECUTED = {text: name for name, text in INPUTS.items() if text is not REPORTS}.values()
+"""One of the passes for each kernel; `REPORTS` asserts in a sum, which `run_ir` does not execute."""
+LARGE = "keep_panels"
+"""Its products of large tiles are run for one number, by two programs, of which the second one finds what is kept."""
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *((name, 40) for name in EXECUTED),
+        *(pytest.param(name, 300, marks=pytest.mark.slow) for name in EXECUTED if name != LARGE),
+    ],
+)
 def test_every_loop_pass_keeps_what_a_kernel_computes(name: str, number: int) -> None:
-    """Each kernel is lowered for one processor, with other numbers (slow) for all; large products for one only.
+    """Each kernel is lowered for one processor, with other numbers (slow) for all.
 
     On one of them it is run behind every pass, on the others behind the last one, and step by step if that differs.
-    `REPORTS` asserts in a sum, which `run_ir` does not execute.
     """
     some = TARGETS[list(INPUTS).index(name) % len(TARGETS)]
-    for target in TARGETS if number == 300 and name != "keep_panels" else [some]:
+    launch = partial(launch_of, number, (2, 1) if name == LARGE else (3, 2))
+    for target in TARGETS if number == 300 else [some]:
         module = module_of(INPUTS[name])
         run_passes(module, cpu_passes(target))
-        text, trial = print_op(module), Trial(partial(launch_of, number), rounded_difference)
+        text, trial = print_op(module), Trial(launch, rounded_difference)
         if target is some:
             assert check_every_pass(text, target, trial)
         else:

@@ -94,18 +94,19 @@ WIDTHS = [(1, 1), (3, 5), (16, 16), (20, 4), (64, 64), (100, 60), (33, 200), (30
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("widths", WIDTHS)
 def test_results(kernel: Any, widths: tuple[int, int]) -> None:
-    """No element beyond the arrays is touched, wherever the last row ends."""
-    rng = np.random.default_rng(widths)
-    level = LEVELS[(WIDTHS.index(widths) + KERNELS.index(kernel)) % len(LEVELS)]
-    for dtype, other in ((np.float32, NAN), (np.int16, 7)) if kernel is holes else ((np.float64, -INF),):
-        for n in (1, widths[0], sum(widths), 3 * sum(widths) + widths[0], *rng.integers(1, 1200, 3)):
-            for end in (0, 1):
-                x, y = arrays(int(n), *widths, dtype, end)
-                out = between_guards(int(n) * (2 if kernel is holes else 1), dtype)[end]
-                with tw.knobs.tilewright.scope():
-                    tw.knobs.tilewright.cpu = level
-                    kernel[(tw.cdiv(n, 128),)](x, y, out, int(n), *widths, B=128, OTHER=other)
-                np.testing.assert_array_equal(out, expected_of(kernel, x, y, int(n), *widths, other))
+    """No element beyond the arrays is touched, wherever the last row ends. Each dtype has all levels."""
+    rng, number = np.random.default_rng(widths), WIDTHS.index(widths)
+    level = LEVELS[(number + KERNELS.index(kernel)) % len(LEVELS)]
+    first_half = number < len(WIDTHS) // 2
+    dtype, other = (np.float64, -INF) if kernel is not holes else (np.float32, NAN) if first_half else (np.int16, 7)
+    for n in (1, widths[0], sum(widths), 3 * sum(widths) + widths[0], *rng.integers(1, 1200, 3)):
+        for end in (0, 1):
+            x, y = arrays(int(n), *widths, dtype, end)
+            out = between_guards(int(n) * (2 if kernel is holes else 1), dtype)[end]
+            with tw.knobs.tilewright.scope():
+                tw.knobs.tilewright.cpu = level
+                kernel[(tw.cdiv(n, 128),)](x, y, out, int(n), *widths, B=128, OTHER=other)
+            np.testing.assert_array_equal(out, expected_of(kernel, x, y, int(n), *widths, other))
 
 
 @pytest.mark.parametrize("columns", [(16, 16), (40, 20), (100, 7), (5, 300)])

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.backends.llvm.machine import compile_object, emit_assembly, host_target
+from tilewright.backends.llvm.machine import emit_assembly, host_target
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import process, python_memory
-from tilewright.runtime.drivers.cpu.blob import link
 from tilewright.runtime.drivers.cpu.launcher import is_native
 from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, host_machine
 from tilewright.runtime.drivers.cpu.native.structs import HEADER
@@ -107,15 +106,6 @@ def test_another_source_is_another_blob(tmp_path: Path, monkeypatch: pytest.Monk
     process.runtime_blob(host_machine(), tmp_path)
 
     assert len(compiled) == len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.spared
-@pytest.mark.parametrize(("machine", "cpu"), [("x86-64", "x86-64-v2"), ("aarch64", "aarch64")])
-def test_the_runtime_links_for_both_machines(machine: str, cpu: str) -> None:
-    blob = link(compile_object(runtime_text(machine), host_target(cpu), opt=2, optimize=True))
-
-    assert blob.machine == machine
-    assert {"execute", "subscript_kernel", "subscript_owner", "destroy_bound", "runtime"} <= blob.symbols.keys()
 
 
 @pytest.mark.spared

@@ -60,7 +60,7 @@ def run(arguments: dict[str, Any], grid: tuple[int, ...], module: Op) -> Arrays:
 
 def marked(name: str) -> Any:
     """A name, with the marks that say how long it takes."""
-    marks = LONG if name in ("batched_gemm", "flash_attention") else () if name in FAST else pytest.mark.slow
+    marks = LONG if name in ("batched_gemm", "flash_attention", "matmul") else () if name in FAST else pytest.mark.slow
     return pytest.param(name, marks=marks)
 
 

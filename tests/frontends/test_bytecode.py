@@ -16,7 +16,7 @@ from test_evaluate import KERNELS
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.frontends import evaluate_kernel, from_ast, from_bytecode
+from tilewright.frontends import evaluate_kernel, from_ast, from_bytecode, hir
 from tilewright.frontends.from_bytecode import opcodes
 from tilewright.frontends.from_bytecode.opcodes import REFUSED, SUPPORTED
 from tilewright.ir.printer import print_op
@@ -93,6 +93,23 @@ def test_items_behind_a_starred_one() -> None:
 
     values = {"out": P32, "SHAPE": (2, 8)}
     assert ttir(kernel, from_bytecode.read_function, values) == ttir(kernel, from_ast.read_function, values)
+
+
+def test_what_several_paths_go_on_with_is_read_once_and_begins_where_it_stands() -> None:
+    def kernel(x, n):
+        if n > 3:
+            if n > 5:
+                return
+        elif n < 1:
+            return
+        tl.store(x, n)
+
+    steps = list(hir.walk(from_bytecode.read_function(kernel).body))
+    paths = [step for step in steps if isinstance(step, hir.Continue)]
+    assert len(paths) == 2
+    assert paths[0].block is paths[1].block
+    assert {path.location for path in paths} == {paths[0].block.steps[0].location}
+    assert sum(isinstance(step, hir.Call) for step in steps) == 1
 
 
 def test_functions_without_source() -> None:

@@ -39,21 +39,28 @@ def test_warps_are_folded_by_each_thread_or_by_lanes() -> None:
     four = plan(Blocked((4,), (32,), (4,), (0,)), (1024,))
     assert four == (((1, 2, 4), (16, 8, 4, 2, 1)), ((2, 1), ()))  # one load of four parts, two sums
     many = plan(Blocked((4,), (32,), (32,), (0,)), (4096,))
-    assert many[1] == ((2, 1), (4, 2, 1))  # four parts, 8 apart, are one load: then eight lanes have sums
+    assert many[1] == ((1,), (8, 4, 2, 1))  # two parts, 16 apart, are one load: then sixteen lanes have sums
     eight = plan(Blocked((4,), (32,), (8,), (0,)), (1024,))
-    assert eight[1] == ((2, 1), (1,))  # a second load and seven sums cost as much, and hold twice as many parts
-    dear = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=8)
-    assert dear[1] == ((1,), (2, 1))  # seven times a function of eight ops is more than three
-    near = plan(Blocked((4,), (32,), (8,), (0,)), (1024,), cost=2)
-    assert near[1] == ((1,), (2, 1))  # fourteen ops alone are less than three shuffles, but not with two loads
+    assert eight[1] == ((1,), (2, 1))  # one shuffle less is two sums more, and twice as many parts at once
+    dear = plan(Blocked((4,), (32,), (4,), (0,)), (512,), cost=2)
+    assert dear[1] == ((1,), (1,))  # three times a function of two ops is more than two and a shuffle
+
+
+def test_warps_are_folded_by_lanes_that_have_addresses_of_their_own() -> None:
+    """Where each lane has other rows, nothing is saved if all parts of a row are folded by each of them."""
+    rows = plan(Blocked((1, 2), (8, 4), (1, 4), (1, 0)), (8, 32), axis=1)
+    assert rows[1] == ((1,), (1,))
+    assert plan(Blocked((2,), (32,), (4,), (0,)), (256,))[1] == ((2, 1), ())
 
 
 def test_parts_of_warps_are_folded_in_the_order_of_shuffles() -> None:
     """The highest bit of the warp first, whether registers or lanes have it: sums round as they do in Triton."""
     found = reduction_plan(to_linear_layout(Blocked((4,), (32,), (8,), (0,)), (1024,)), 0, Function((32,)))
     second = found.folds[1].layout
-    assert second.columns["register"] == (2, 4)
-    assert second.columns["lane"] == (1, 0, 0, 0, 0)
+    assert second.columns["register"] == (4,)
+    assert second.columns["lane"] == (1, 2, 0, 0, 0)
+    registers = reduction_plan(to_linear_layout(Blocked((4,), (32,), (4,), (0,)), (1024,)), 0, Function((32,))).folds[1]
+    assert (registers.layout.columns["register"], registers.registers) == ((1, 2), (2, 1))
 
 
 def test_pairs_are_neighbours_and_come_apart_last() -> None:

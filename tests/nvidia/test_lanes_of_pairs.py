@@ -79,3 +79,31 @@ def test_sums_keep_their_order(capability: int) -> None:
     x = np.array([1e8, 1, -1e8, 1], np.float32)
     _, out = run(in_order, (1,), x, np.zeros(1, np.float32), capability=capability)
     assert out[0] == 1
+
+
+@tw.jit
+def scaled_by_squares(x, out, B: tl.constexpr):
+    value = tl.load(x + tl.arange(0, B)).to(tl.float32)
+    tl.store(out + tl.arange(0, B), value * tl.sum(value * value))
+
+
+def test_pairs_of_squares_are_fused_into_their_sum() -> None:
+    x = small((1024,), np.float16)
+    kernel = compiled(scaled_by_squares, [x, np.zeros(1, np.float32)], capability=100, B=1024)
+    x, out = launch(kernel, (1,), [x, np.zeros(1024, np.float32)])
+    wide = x.astype(np.float32)
+    np.testing.assert_array_equal(out, wide * (wide * wide).sum())
+    text = str(kernel.asm["ptx"])
+    assert (count(text, "mul.f32x2") >= 2, count(text, "fma.rn.f32x2")) == (True, 2)
+
+
+@tw.jit
+def weighted_exponentials(x, out, B: tl.constexpr):
+    value = tl.load(x + tl.arange(0, B))
+    tl.store(out, tl.sum(tl.exp(value)))
+
+
+def test_exponentials_are_not_put_into_pairs() -> None:
+    x = small((1024,), np.float32)
+    text = str(compiled(weighted_exponentials, [x, x[:1]], capability=100, B=1024).asm["ptx"])
+    assert count(text, "add.f32x2") <= 2  # of the parts of warps

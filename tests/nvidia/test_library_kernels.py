@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from inspect import getsource
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from long_runs import LONG
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
@@ -24,6 +28,7 @@ TYPES = {
     "*i64": np.int64,
     "*i8": np.int8,
 }
+DEVICES = ("cuda:80", "cuda:90")
 ELEMENTS = 1 << 16
 GRID = (2, 1)
 NUMBERS = {
@@ -94,9 +99,18 @@ def results(row: Any, arguments: list[Any]) -> list[np.ndarray[Any, Any]]:
     return [value.astype(np.float32) for value in given if isinstance(value, np.ndarray)]
 
 
+def on_devices() -> Iterator[Any]:
+    """The kernels with the devices that they run on: those with products on both, the others by turns."""
+    turns = cycle(DEVICES)
+    for row in gpu_library.ROWS:
+        chosen = DEVICES if ".dot(" in getsource(gpu_library.function(row.kernel).fn) else (next(turns),)
+        for device in DEVICES:
+            marks = () if device in chosen else LONG
+            yield pytest.param(row, device, marks=marks, id=f"{row.name}-{device}")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["cuda:80", "cuda:90"])
-@pytest.mark.parametrize("row", gpu_library.ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize(("row", "device"), list(on_devices()))
 def test_simulated_gpus_give_what_cpus_give(row: Any, device: str) -> None:
     random = np.random.default_rng(5)
     numbers = NUMBERS | NUMBERS_OF.get(row.name, {})

@@ -151,6 +151,30 @@ def test_logarithms() -> None:
             assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
 
 
+@tw.jit
+def natural_and_binary(x, natural, binary, B: tl.constexpr):
+    i = tl.arange(0, B)
+    value = tl.load(x + i)
+    tl.store(natural + i, tl.log(value))
+    tl.store(binary + i, tl.log2(value))
+
+
+def test_logarithms_of_what_is_rare_and_of_what_is_not() -> None:
+    """Within one unit in the last place from the smallest denormal to the largest number, and what IEEE says beyond."""
+    rng = np.random.default_rng(1)
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -1e-40, -1e-45, 1e-45, 1e-40, 2.0**-126, 3.4028235e38, 1.0]
+    values = [rng.uniform(0.7, 1.42, 500), 2.0 ** rng.uniform(-149, 127, 511), edges]
+    x = np.concatenate(values).astype(np.float32)
+    _, natural, binary = run(natural_and_binary, (1,), x, np.zeros_like(x), np.zeros_like(x), B=1024)
+    with np.errstate(all="ignore"):
+        for found, rule in ((natural, np.log), (binary, np.log2)):
+            expected = rule(x.astype(np.float64))
+            ordinary = np.isfinite(expected)
+            unit = np.spacing(np.abs(expected[ordinary]).astype(np.float32))
+            assert np.max(np.abs(found[ordinary] - expected[ordinary]) / unit) < 1
+            np.testing.assert_array_equal(found[~ordinary], expected[~ordinary].astype(np.float32))
+
+
 @pytest.mark.parametrize("capability", WITH_FAST)
 def test_precise_functions(capability: int) -> None:
     cases = [case("tt.precise_divf", [f32, f32], f32), case("tt.precise_sqrt", [f32], f32)]

@@ -7,13 +7,18 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.backends.nvidia.thread_bits import MANY, bound_thread_bits
+from tilewright.backends.nvidia.thread_bits import MANY, MANY_WIDE, bound_thread_bits
 
 START = ".visible .entry k()\n.reqntid 128\n{\n"
 THREAD = "\tmov.u32 \t%r1, %tid.x;\n"
 SHIFT = "\tshr.u32 \t%r2, %r1, 6;\n"
 PLACES = "".join(f"\tor.b32 \t%r{number + 3}, %r2, {2 * number};\n" for number in range(MANY))
 FEW = PLACES[: PLACES.rindex("\tor")]
+WIDE = [
+    f"\tor.b32 \t%r{number + 3}, %r2, {2 * number};\n\tcvt.u64.u32 \t%rd{number}, %r{number + 3};\n"
+    for number in range(MANY_WIDE)
+]
+NARROW = WIDE[-1][: WIDE[-1].index("\tcvt")]
 
 
 def test_many_places_have_a_width() -> None:
@@ -21,10 +26,17 @@ def test_many_places_have_a_width() -> None:
     assert bound_thread_bits(f"{START}{THREAD}{SHIFT}{PLACES}}}\n") == f"{START}{THREAD}{bounded}{PLACES}}}\n"
 
 
+def test_some_places_of_64_bits_have_a_width() -> None:
+    places, bounded = "".join(WIDE), "\tbfe.u32 \t%r2, %r1, 6, 1;\n"
+    assert bound_thread_bits(f"{START}{THREAD}{SHIFT}{places}}}\n") == f"{START}{THREAD}{bounded}{places}}}\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         pytest.param(f"{START}{THREAD}{SHIFT}{FEW}}}\n", id="few places"),
+        pytest.param(f"{START}{THREAD}{SHIFT}{''.join(WIDE[:-1])}}}\n", id="few places of 64 bits"),
+        pytest.param(f"{START}{THREAD}{SHIFT}{''.join(WIDE[:-1])}{NARROW}}}\n", id="a place of 32 bits among few"),
         pytest.param(f".func k()\n{{\n{THREAD}{SHIFT}{PLACES}}}\n", id="as many threads as the caller has"),
         pytest.param(f"{START}}}\n.func f()\n{{\n{THREAD}{SHIFT}{PLACES}}}\n", id="the registers of a function"),
         pytest.param(f"{START}{THREAD}\tadd.s32 \t%r1, %r1, 128;\n{SHIFT}{PLACES}}}\n", id="the step of a loop"),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime.drivers.cpu.launcher import is_native
-from tilewright.runtime.drivers.cpu.loader import CodeRanges
-from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES
+from tilewright.runtime.drivers.cpu.loader import CodeRanges, host_machine
+from tilewright.runtime.drivers.cpu.native.structs import CODE, CODES, TABLE, Memory
+from tilewright.runtime.drivers.cpu.native.text import runtime_text
 
 End = Callable[..., tuple[int, str]]
 
@@ -236,6 +241,33 @@ def test_ranges_come_and_go_with_kernels() -> None:
         **{0x1000 * n: len(f"kernel {n}") for n in range(2, 40, 2)},
         **{0x1000 * n: len("größe".encode()) for n in range(100, 110)},
     }
+
+
+@needs_native
+def test_code_is_found_by_the_addresses_of_its_bytes_alone() -> None:
+    """The handler's own function, with a table of its own: between two kernels, and behind the last, there is none."""
+    ranges = CodeRanges()
+    for begin in (0x1000, 0x3000, 0x2000):
+        ranges.add(begin, 0x800, "a kernel")
+    first = CODES.read(ranges.address, "entries")
+    table = Memory(TABLE.pack(codes=ranges.address))
+    (function,) = re.findall(r"^define internal (ptr @code_at\(.*?^})", runtime_text(host_machine()), re.DOTALL | re.M)
+    engine = engine_of(f"@runtime = global ptr null\ndefine {function.replace(' noinline cold #0', '')}")
+    ctypes.c_uint64.from_address(engine.get_global_value_address("runtime")).value = table.address
+    code_at = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_int64)(engine.get_function_address("code_at"))
+    for place, begin in enumerate((0x1000, 0x3000, 0x2000)):
+        assert [code_at(begin), code_at(begin + 0x7FF)] == [first + place * CODE.size] * 2
+        assert [code_at(begin - 1), code_at(begin + 0x800)] == [0, 0]
+
+
+def engine_of(text: str) -> Any:
+    """Machine code of LLVM IR, in this process."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
+    engine.finalize_object()
+    return engine
 
 
 def test_a_kernel_is_known_as_long_as_it_is_mapped() -> None:

@@ -330,9 +330,10 @@ def folder() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(prefix="tilewright-faults-"))
     made.chmod(0o755)
     (made / "program.py").write_text(PROGRAM)
-    (made / "template").mkdir(mode=0o700)
+    cache_without_kernels(made / "template")
     if os.geteuid() == 0:
-        os.chown(made / "template", NOBODY, -1)
+        for path in (made / "template", *(made / "template").iterdir()):
+            os.chown(path, NOBODY, -1)
     compiled, *messages = run(made / "program.py", len(DAMAGED), NOBODY, cache=made / "template")
     assert (int(compiled), messages) == (len(DAMAGED), [])
     yield made

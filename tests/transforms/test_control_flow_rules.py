@@ -225,6 +225,8 @@ def test_unneeded_loop_value() -> None:
       }
       tt.return %r#0 : i32"""
     check(canonicalize, NXY, before, ONE_CARRIED)
+    twice_on_the_way = before.replace("%u = arith.addi %t, %i", "%v = arith.addi %t, %b : i32\n%u = arith.addi %v, %t")
+    check(canonicalize, NXY, twice_on_the_way, ONE_CARRIED)
     check(canonicalize, NXY, before.replace("%r#0 : i32", "%r#0, %r#1 : i32, i32"), None)
     feeds_other = before.replace("%s = arith.addi %a, %y", "%s = arith.addi %a, %b")
     check(canonicalize, NXY, feeds_other, None)

@@ -405,22 +405,32 @@ def _into_registers(rows: Rows, axis: int, count: int) -> Rows:
 def _bits_for_registers(rows: Rows, axis: int, function: Function) -> int:
     """How many bits of the warp each thread folds alone; lanes fold the others.
 
-    The plan with the fewest instructions counts; among several of them, the one that holds the fewest parts at once.
+    The plan counts that has the fewest instructions and registers, with one more for each part that is held at once.
     """
     if any(row[axis] for row in rows["block"]):
         return 0
     bits, kept = sum(bool(row[axis]) for row in rows["warp"]), 1 << len(rows["register"])
-    return min(range(bits + 1), key=lambda count: _exchange_cost(kept, count, bits - count, function))
+    address = 0 if any(map(any, rows["lane"])) else LANES_ADDRESS  # lanes with rows of their own have it anyway
+
+    def cost(count: int) -> int:
+        lanes = bits - count
+        return _exchange_cost(kept, count, lanes, function) + (address if lanes else 0)
+
+    return min(range(bits + 1), key=cost)
 
 
 def _exchange_cost(rows: int, registers: int, lanes: int, function: Function) -> int:
-    """The cost of reading 2^registers parts of each of the rows in each of 2^lanes lanes, and of folding them."""
+    """The cost of reading 2^registers parts of each of the rows in each of 2^lanes lanes, and of folding them.
+
+    The parts of one row take registers, which count as much as instructions: with four parts instead of two, kernels
+    that reduce a row by eight warps take up to 46 registers instead of 40, and no instruction less.
+    """
     parts = 1 << registers
     loads = -(-parts * function.words // VECTOR_WORDS) if registers else len(function.bits)
     in_lanes = lanes * (SHUFFLE * function.words + function.cost)
     if function.folds_warps and 1 << lanes == WARP:
         in_lanes = SHUFFLE
-    return rows * (loads + (parts - 1) * function.cost + in_lanes) + (LANES_ADDRESS if lanes else 0)
+    return rows * (loads + (parts - 1) * function.cost + in_lanes) + parts * function.words
 
 
 def planned_bytes(op: Op, layout: LinearLayout, axis: int, capability: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ State = TypeVar("State")
 
 EXECUTORS: dict[str, Executor] = {}
 Extents = tuple[int, int, int]
+Form: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+"""The dtype and the shape of an array."""
 
 
 class Known(Value):
@@ -41,6 +43,26 @@ class Known(Value):
 
     __slots__ = ("array",)
     array: Any
+
+
+class Step(NamedTuple):
+    """An op of a block that may run many times, with all that does not change from one time to the next.
+
+    Attributes:
+        op: the op.
+        function: its executor, which takes the machine first, or its semantics.
+        takes_machine: which of the two it is.
+        operands: the operands.
+        is_known: some operand has its number or tile already.
+        results: the results, each with the dtype and the shape that it must have, if any.
+    """
+
+    op: Op
+    function: Executor
+    takes_machine: bool
+    operands: Sequence[Value]
+    is_known: bool
+    results: Sequence[tuple[Value, Form | None]]
 
 
 def executes(*names: str) -> Callable[[Executor], Executor]:
@@ -69,6 +91,7 @@ class Interpreter:
         is_first: no program has run yet that leaves memory to this one.
         rows: the tiles that went, row by row, through buffers of one row.
         left_out: programs whose work this one has done.
+        steps: the ops of blocks that have run, as they are executed; programs of one module share them.
     """
 
     def __init__(self, memory: Memory, *, program: Extents, grid: Extents, functions: Mapping[str, Op]) -> None:
@@ -82,6 +105,7 @@ class Interpreter:
         self.is_first = True
         self.rows: dict[Value, Array] = {}
         self.left_out: list[Extents] = []
+        self.steps: dict[Block, list[Step]] = {}
         self._states: dict[str, Any] = {}
 
     def state(self, name: str, make: Callable[[], State]) -> State:
@@ -97,16 +121,8 @@ class Interpreter:
         Raises:
             Unsupported: no interpreter can execute such an op.
         """
-        execute = EXECUTORS.get(op.name)
-        if execute is not None:
-            result = execute(self, op, *operands)
-        elif op.definition.semantics is not None:
-            result = op.definition.semantics(op, *operands)
-        else:
-            raise located(NotSupported(op.name, "the interpreters cannot execute it"), None)
-        if result is None:
-            return ()
-        return result if result.__class__ in (tuple, list) else (result,)
+        function, takes_machine = _function(op)
+        return _several(function(self, op, *operands) if takes_machine else function(op, *operands))
 
     def operands(self, op: Op) -> list[Any]:
         """The values of the operands of `op`."""
@@ -116,12 +132,17 @@ class Interpreter:
         """Execute `block`; returns its terminator and the values of that one's operands."""
         environment = self.environment
         environment.update(zip(block.args, arguments, strict=True))
-        for op in block:
-            operands = self.operands(op)
-            if op.definition.terminator:
-                return op, operands
-            for value, result in zip(op.results, self.execute(op, operands), strict=True):
-                environment[value] = checked(result, value.type, op)
+        steps = self.steps.get(block)
+        if steps is None:
+            steps = self.steps[block] = list(map(_step, block))
+        with np.errstate(all="ignore"):
+            for op, function, takes_machine, operands, is_known, results in steps:
+                found = self.operands(op) if is_known else [environment[value] for value in operands]
+                if op.definition.terminator:
+                    return op, found
+                result = function(self, op, *found) if takes_machine else function(op, *found)
+                for (value, form), array in zip(results, _several(result), strict=True):
+                    environment[value] = array if form is None else fitting(array, form, op)
         raise AssertionError("the block has no terminator")
 
     def run_region(self, region: Region, arguments: Sequence[Any]) -> tuple[Op, list[Any]]:
@@ -147,18 +168,53 @@ class Interpreter:
         return results
 
 
+def _function(op: Op) -> tuple[Executor, bool]:
+    """The executor or the semantics of an op, and whether it takes the machine first.
+
+    Raises:
+        Unsupported: no interpreter can execute such an op.
+    """
+    execute = EXECUTORS.get(op.name)
+    if execute is not None:
+        return execute, True
+    if op.definition.semantics is None:
+        raise located(NotSupported(op.name, "the interpreters cannot execute it"), None)
+    return op.definition.semantics, False
+
+
+def _step(op: Op) -> Step:
+    """An op as a step. The setting of NumPy's errors is taken off semantics: it holds for the whole block."""
+    is_known = any(type(value) is Known for value in op.operands)
+    results = [(value, _form(value.type)) for value in op.results]
+    function, takes_machine = (_several, False) if op.definition.terminator else _function(op)
+    if not takes_machine:
+        function = getattr(function, "__wrapped__", function)
+    return Step(op, function, takes_machine, op.operands, is_known, results)
+
+
+def _several(result: Any) -> Sequence[Any]:
+    """The results of an op, of which it may have given one, several or none."""
+    if result is None:
+        return ()
+    return result if result.__class__ in (tuple, list) else (result,)
+
+
 def checked(result: Any, type: Type, op: Op) -> Any:
     """`result`, which must be what its type says."""
     form = _form(type)
-    if form is not None:
-        dtype, shape = form
-        fits = result.dtype == dtype and result.shape == shape
-        assert fits, f"{op.name} gave {result.dtype}{list(result.shape)} for a value of type {type}"
+    return result if form is None else fitting(result, form, op)
+
+
+def fitting(result: Any, form: Form, op: Op) -> Any:
+    """`result`, which must have this form."""
+    dtype, shape = form
+    fits = result.dtype == dtype and result.shape == shape
+    assert fits, f"{op.name} gave {result.dtype}{list(result.shape)} for a value of {dtype}{list(shape)}"
     return result
 
 
 @cache
-def _form(type: Type) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+def _form(type: Type) -> Form | None:
     """The dtype and shape of values of `type`; None for those that are no NumPy arrays."""
     if isinstance(type, TensorDescType | AsyncTokenType) or (
         isinstance(type, PointerType) and isinstance(type.pointee, TensorType)

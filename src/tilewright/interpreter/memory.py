@@ -134,6 +134,15 @@ class Memory:
                 raise ReadOnlyArrayError(f"{op.name} to the read-only argument `{buffer.name}`{place_of(op.location)}")
             buffer.typed(flat.dtype, phase)[indices] = flat[lanes]
 
+    def run(self, first: int, count: int, dtype: np.dtype[Any]) -> tuple[HostBuffer, np.ndarray[Any, Any]] | None:
+        """The buffer with `count` elements from an address on, and those elements; None where no buffer has all."""
+        end = first + count * dtype.itemsize
+        for buffer in self.buffers:
+            if buffer.low <= first and end <= buffer.high:
+                at, phase = divmod(first - buffer.low, dtype.itemsize)
+                return buffer, buffer.typed(dtype, phase)[at : at + count]
+        return None
+
     def _places(
         self, addresses: Array, dtype: np.dtype[Any], mask: Array | None, op: Op
     ) -> Iterator[tuple[HostBuffer, Array, int, Array]]:

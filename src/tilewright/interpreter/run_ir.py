@@ -26,9 +26,9 @@ from tilewright.interpreter import (
     shared_memory,
     vectors,
 )
-from tilewright.interpreter.machine import Extents, Interpreter
+from tilewright.interpreter.machine import Extents, Interpreter, Step
 from tilewright.interpreter.memory import Array, HostBuffer, Memory, buffer_of
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.literals import canonical
 from tilewright.ir.types import PointerType
 
@@ -63,10 +63,12 @@ def run_ir(
     memory = Memory([_buffer(p, v) for p, v in zip(parameters, values, strict=True) if hasattr(v, "shape") and v.shape])
     concrete = [_argument(p, v) for p, v in zip(parameters, values, strict=True)]
     extents, done, lasting = full_grid(grid), set[Extents](), dict[int, Array]()
+    steps: dict[Block, list[Step]] = {}
     for program in programs(extents):
         if program not in done:
             own = memory if memory_of is None else memory_of(program)
             machine = Interpreter(own, program=program, grid=extents, functions=functions)
+            machine.steps = steps
             if memory_of is None:
                 machine.lasting, machine.is_first = lasting, not done
             machine.call(kernel, concrete)

@@ -21,7 +21,7 @@ from tilewright.dialects.vector import (
     lanes_of,
 )
 from tilewright.interpreter.machine import Interpreter, executes
-from tilewright.interpreter.memory import Array, Memory, buffer_of
+from tilewright.interpreter.memory import Array, HostBuffer, Memory, buffer_of
 from tilewright.ir.attributes import Dense
 from tilewright.ir.core import Value
 from tilewright.ir.types import Type
@@ -30,12 +30,21 @@ from tilewright.ir.types import Type
 @executes("vector.load")
 def _load(machine: Interpreter, op: Load, *place: Any) -> Any:
     type = op.results[0].type
-    return machine.memory.read(_addresses(type, *place), numpy_dtype(type), None, op)[()]
+    dtype = numpy_dtype(type)
+    run = _run(machine.memory, type, dtype, *place)
+    if run is None:
+        return machine.memory.read(_addresses(type, *place), dtype, None, op)[()]
+    return run[1].copy() if type.shape else run[1][0]
 
 
 @executes("vector.store")
 def _store(machine: Interpreter, op: Store, base: Any, offset: Any, value: Any, *stride: Any) -> None:
-    machine.memory.write(_addresses(op.value.type, base, offset, *stride), value, None, op)
+    type = op.value.type
+    run = _run(machine.memory, type, numpy_dtype(type), base, offset, *stride)
+    if run is None or not run[0].writable:
+        machine.memory.write(_addresses(type, base, offset, *stride), value, None, op)
+    else:
+        run[1][...] = value
 
 
 @executes("vector.maskedload")
@@ -96,6 +105,15 @@ def _constants(memory: Memory, values: Array) -> Array:
 def _places(pointer: Value, base: Any, indices: Any) -> Array:
     """The addresses of elements by number."""
     return np.int64(base) + indices * element_bytes(pointer.type)
+
+
+def _run(
+    memory: Memory, type: Type, dtype: np.dtype[Any], base: Any, offset: Any, stride: Any = None
+) -> tuple[HostBuffer, Array] | None:
+    """The elements in memory where they are one behind the other in one buffer, and that buffer; else None."""
+    if stride is not None and stride != dtype.itemsize:
+        return None
+    return memory.run(int(base) + int(offset), type.shape[0] if type.shape else 1, dtype)
 
 
 def _addresses(type: Type, base: Any, offset: Any, stride: Any = None) -> Array:

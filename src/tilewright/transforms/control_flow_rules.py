@@ -189,12 +189,9 @@ def duplicate_in_for(op: For, rewriter: Rewriter) -> bool:
 
 def unused_in_for(op: For, rewriter: Rewriter) -> bool:
     """A carried value whose result is unused and which only feeds itself is removed."""
-    terminator, carried = op.body.terminator, op.carried
     dead = [i for i, result in enumerate(op.results) if not result.uses and _feeds_only_itself(op, i)]
     for i in dead:
-        terminator.set_operand(i, carried[i])
-    for i in dead:
-        _erase_users(carried[i], terminator, rewriter)
+        replace_value(op.carried[i], op.inits[i], rewriter)
     return _drop_carried(op, dead, rewriter)
 
 
@@ -216,16 +213,6 @@ def _feeds_only_itself(op: For, position: int) -> bool:
                 seen.update(fresh)
                 pending.extend(fresh)
     return True
-
-
-def _erase_users(value: Value, terminator: Op, rewriter: Rewriter) -> None:
-    """Erase the pure ops that depend on `value`, last first."""
-    for user in list(value.uses):
-        if user is not terminator and user.block is not None:
-            for result in user.results:
-                _erase_users(result, terminator, rewriter)
-            if user.block is not None:
-                rewriter.erase(user)
 
 
 def _drop_carried(op: For, dropped: Collection[int], rewriter: Rewriter) -> bool:

@@ -9,7 +9,8 @@
 LLVM knows how many threads a block has, and leaves out masks that change nothing. ptxas does not know it, and takes an
 `or` for a sum only where it sees that the bits are apart. Then the places of a thread are one register and distances;
 otherwise they are a register each: 79 registers instead of 56 for a transposition of 64x64. Threads that have few
-places, as in products of matrices, are left as they are: they took up to 26 registers more.
+places, as in products of matrices, are left as they are: they took up to 26 registers more. Few are many where each is
+widened to 64 bits, and so takes two registers: 64 instead of 80 for attention whose pages are looked up in a table.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from tilewright.backends.nvidia.address_offsets import FUNCTION
 
 MANY = 16
 """The least number of places for which it pays."""
+MANY_WIDE = 3
+"""The least number of places of 64 bits for which it pays."""
 _THREADS = re.compile(r"^\.reqntid (\d+)\s*$", re.MULTILINE)
+_WIDENED = re.compile(r"\bcvt\.u64\.u32\s+%rd\d+, (%r\d+);")
 _THREAD = re.compile(r"^\s*mov\.u32\s+(%r\d+), %tid\.x;", re.MULTILINE)
 
 
@@ -52,5 +56,9 @@ def _is_set_once(text: str, register: str) -> bool:
 
 
 def _has_many_places(text: str, base: str) -> bool:
-    """Whether many numbers are put beside the bits of this register."""
-    return len(re.findall(rf"\bor\.b32\s+%r\d+, {base}, \d+;", text)) >= MANY
+    """Whether many numbers are put beside the bits of this register, or some and all of them in 64 bits."""
+    places = re.findall(rf"\bor\.b32\s+(%r\d+), {base}, \d+;", text)
+    if len(places) >= MANY:
+        return True
+    widened = set(_WIDENED.findall(text))
+    return len(places) >= MANY_WIDE and widened.issuperset(places)

@@ -8,7 +8,7 @@
     math.erf    f32     two polynomials, and ex2.approx.ftz.f32
     math.tanh   f32     a short polynomial, and from 0.55 on 1 - 2 / (1 + e^2x) by ex2.approx and rcp.approx; 2 ulp
     pow         f32     without doubles, which are slow or few; f64: a function of the module
-    math.log    f32     as the library has it; lg2.approx.f32 of what is not positive and finite; so has math.log2
+    math.log    f32     one polynomial; what is negative, infinite or NaN has code of its own; so has math.log2
     log10, log1p        through log2 and log of f32, where others compute in double
     add_rd, fma_ru, …   add.rm, fma.rp
 
@@ -32,7 +32,7 @@ from tilewright.backends.llvm import coefficients, math_trigonometric
 from tilewright.backends.llvm.conversions import from_single, to_single
 from tilewright.backends.llvm.elementwise import EXTERN_PREFIX
 from tilewright.backends.llvm.lanes import Lanes, LaneType
-from tilewright.backends.llvm.math_logarithm import log2_of_positive, log_of_positive, with_signs
+from tilewright.backends.llvm.math_logarithm import LN2, with_signs
 from tilewright.backends.llvm.mathlib import DIRECTED, FUNCTIONS, MathFunction
 from tilewright.backends.llvm.spelling import literal
 from tilewright.backends.nvidia.lower.lowerer import Lowerer
@@ -50,6 +50,7 @@ EXPONENT = 0xFF800000 - (1 << 32)
 ONE = 0x3F800000
 INFINITY, NAN = float("inf"), float("nan")
 LARGEST_FINITE = 0x7F7FFFFF
+INFINITY_BITS = 0x7F800000
 LOG2_E_HIGH, LOG2_E_LOW = 1.4426950216293335, 1.925963033500011e-08
 TWELFTH_HIGH, TWELFTH_LOW = 0.0833333358168602, -2.4835269396561444e-09
 MAX_EXPONENT = 192.0
@@ -63,8 +64,10 @@ def power(lowerer: Lowerer, operands: Sequence[str]) -> str:
     x, y = map(k, operands)
     high, low = _log2(lowerer, abs(x))
     product = y * high
-    usual = _exp2(product, k.fma(y, low, k.fma(y, high, -product)))
-    is_rare = k.integers.compare("uge", x.bits - 1, LARGEST_FINITE) | ~(abs(y) < INFINITY)
+    within = k.call("llvm.minnum", k.call("llvm.maxnum", product, -MAX_EXPONENT), MAX_EXPONENT)
+    is_within = product.equals(within)  # not so where y is infinite or NaN
+    usual = _exp2(within, k.select(is_within, k.fma(y, low, k.fma(y, high, -product)), 0.0))
+    is_rare = k.integers.compare("uge", x.bits - 1, LARGEST_FINITE) | ~is_within
     parameters = [("float", name) for name in ("%x", "%y", "%usual")]
     edges = w.helper(
         "tw_pow_edges",
@@ -84,13 +87,9 @@ def _log2(lowerer: Lowerer, x: Lanes) -> tuple[Lanes, Lanes]:
     PTX has no instruction that subtracts a product, so some values are kept with the other sign: -u is `minus_u`.
     """
     k = x.kind
-    is_tiny = x < SMALLEST_NORMAL
-    bits = k.select(is_tiny, x * 2.0**UPSCALE_BITS, x).bits
-    steps = (bits - MIN_MANTISSA) & EXPONENT
-    f = k.from_bits(bits - steps) - 1.0
-    e = k.cast("sitofp", steps.shift_signed(23)) - k.select(is_tiny, float(UPSCALE_BITS), 0.0)
+    _, e, f = _decomposed(x)
     half = f * 0.5
-    inverse = k(lowerer.w.call("float", "llvm.nvvm.rcp.approx.ftz.f", [("float", (-1.0 - half).name)]))
+    inverse = k(lowerer.w.call("float", "llvm.nvvm.rcp.approx.ftz.f", [("float", k.fma(f, -0.5, -1.0).name)]))
     minus_u = f * inverse
     minus_u_low = k.fma(minus_u, half, f + minus_u) * inverse
     h = minus_u * -LOG2_E_HIGH
@@ -107,6 +106,17 @@ def _log2(lowerer: Lowerer, x: Lanes) -> tuple[Lanes, Lanes]:
     return high, (low - minus_h_low) + (lower - minus_t_low)
 
 
+def _decomposed(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """A positive finite x as 2^e · (1 + f), with 1 + f in [√½, √2): x, scaled up where it is tiny, e and f."""
+    k = x.kind
+    is_tiny = x < SMALLEST_NORMAL
+    scaled = k.select(is_tiny, x * 2.0**UPSCALE_BITS, x)
+    steps = (scaled.bits - MIN_MANTISSA) & EXPONENT
+    f = k.from_bits(scaled.bits - steps) - 1.0
+    e = k.fma(k.cast("sitofp", steps), 2.0**-23, k.select(is_tiny, -float(UPSCALE_BITS), 0.0))
+    return scaled, e, f
+
+
 def _sum_of_large(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
     """a + b and its rounding error, where a is 0 or larger than b."""
     total = a + b
@@ -114,11 +124,10 @@ def _sum_of_large(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _exp2(x: Lanes, low: Lanes) -> Lanes:
-    """2^(x + low); low may be anything where 2^x is 0 or infinite."""
+    """2^(x + low), where x is no larger than `MAX_EXPONENT`."""
     k = x.kind
-    within = k.call("llvm.minnum", k.call("llvm.maxnum", x, -MAX_EXPONENT), MAX_EXPONENT)
-    n = k.call("llvm.roundeven", within)
-    r = (within - n) + k.select(x.equals(within), low, 0.0)
+    n = k.call("llvm.roundeven", x)
+    r = (x - n) + low
     value = k.fma(r, k.polynomial(r, coefficients.EXP2_FLOAT), 1.0)
     steps = k.integers.cast("fptosi", n)
     half = steps.shift_signed(1)
@@ -233,20 +242,38 @@ def _tanh(lowerer: Lowerer, operands: Sequence[str]) -> str:
     return k.with_sign_of(k.select(t < TANH_FAR, near, k.fma(inverse, -2.0, 1.0)), x).name
 
 
-def _logarithm(of_positive: MathFunction) -> Single:
-    """A logarithm: the instruction for it is exact where x is 0, below 0, infinite or NaN."""
+def _logarithm(of_mantissa: Callable[[Lanes, Lanes], Lanes]) -> Single:
+    """A logarithm; `of_mantissa` has it of 2^e · (1 + f).
+
+    What is negative, infinite or NaN has code that others jump over, of assembly, which LLVM makes no choice of: beside
+    a choice ptxas computes the logarithms of all elements at once, and eight of them take 40 registers instead of 32.
+    """
 
     def single(lowerer: Lowerer, operands: Sequence[str]) -> str:
         k = LaneType(lowerer.w, "float", 1)
         (x,) = map(k, operands)
-        edge = k(_intrinsic("llvm.nvvm.lg2.approx.f")(lowerer, operands))
-        is_usual = k.integers.compare("ult", x.bits - 1, LARGEST_FINITE)
-        return k.select(is_usual, of_positive(x), edge).name
+        scaled, e, f = _decomposed(x)
+        usual = of_mantissa(e, f)
+        with lowerer.w.branch(k.integers.compare("uge", scaled.bits, INFINITY_BITS).name) as b, b.then():
+            edge = k(lowerer.computed("float", "fma.rn.f32 $0, $1, 0f7F800000, 0f7F800000;", [("float", scaled.name)]))
+        above_zero = usual.joined(b, edge)
+        return k.select(scaled.equals(0.0), -INFINITY, above_zero).name
 
     return single
 
 
-_log, _log2_of = _logarithm(log_of_positive), _logarithm(log2_of_positive)
+def _natural(e: Lanes, f: Lanes) -> Lanes:
+    k = f.kind
+    tail = k.fma(f, k.polynomial(f, coefficients.LOG_FLOAT), -0.5)
+    return k.fma(e, LN2, k.fma(f * tail, f, f))
+
+
+def _binary(e: Lanes, f: Lanes) -> Lanes:
+    k = f.kind
+    return k.fma(f, k.polynomial(f, coefficients.LOG2_FLOAT), f) + e
+
+
+_log, _log2_of = _logarithm(_natural), _logarithm(_binary)
 
 
 def _log10(lowerer: Lowerer, operands: Sequence[str]) -> str:

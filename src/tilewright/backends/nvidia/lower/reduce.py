@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import starmap
 
 from tilewright.analysis.reduction_plan import (
     Fold,
@@ -37,8 +38,10 @@ from tilewright.backends.nvidia.lower.shared_tiles import (
     side_by_side,
     store_tile,
 )
+from tilewright.dialects.math import Approximate
 from tilewright.dialects.tt_reduce import Reduce
-from tilewright.ir.types import TensorType
+from tilewright.ir.core import Op
+from tilewright.ir.types import TensorType, f32
 from tilewright.layouts.linear_layout import LinearLayout
 from tilewright.layouts.swizzle import in_one_dimension
 
@@ -97,6 +100,7 @@ def reduce(lowerer: Lowerer, op: Reduce) -> None:
     plan = reduction_plan(lowerer.layout(first), op.axis, function_of(op, lowerer.target.capability))
     rows = combine.rows()
     rows = [rows[register] for register in plan.kept]
+    factors = _factors(lowerer, op, plan.kept)
     for index, fold in enumerate(plan.folds):
         if index > 1:
             lowerer.barrier()
@@ -104,18 +108,39 @@ def reduce(lowerer: Lowerer, op: Reduce) -> None:
             rows = exchange_across_warps(
                 lowerer, rows, plan.results[index - 1], fold.layout, combine.elements, scratch_offset(op)
             )
-        rows = _folded_lanes(combine, _folded_registers(combine, rows, fold), fold)
+            factors = None
+        rows = _folded_lanes(combine, _folded_registers(combine, rows, fold, factors), fold)
     _bind(lowerer, op, combine, rows, plan)
 
 
-def _folded_registers(combine: Combination, rows: Sequence[Row], fold: Fold) -> list[Row]:
-    """The rows of the registers that are left."""
+def _factors(lowerer: Lowerer, op: Reduce, kept: Sequence[int]) -> list[Row] | None:
+    """Per register the factors of which the operand is the product, if it is one of f32 that nothing else needs."""
+    source, *others = op.sources
+    product = source.op
+    if others or product is None or product.name != "arith.mulf" or len(source.uses) > 1:
+        return None
+    if source.type.scalar is not f32:
+        return None
+    factors = [list(row) for row in zip(*map(lowerer.registers, product.operands), strict=True)]
+    return [factors[register] for register in kept]
+
+
+def _folded_registers(
+    combine: Combination, rows: Sequence[Row], fold: Fold, factors: Sequence[Row] | None
+) -> list[Row]:
+    """The rows of the registers that are left; `factors` as from `_factors`."""
     found = dict(enumerate(rows))
     masks = fold.registers
-    if fold.is_paired:
-        found = _folded_pairs(combine, found, [mask for mask in masks if mask != 1])
+    if fold.is_paired and not _is_of_functions(combine.op):
+        found = _folded_pairs(combine, found, [mask for mask in masks if mask != 1], factors)
         masks = masks[-1:] if masks[-1] == 1 else ()
     return [_folded_tree(combine, found, register, masks) for register in found if not register & sum(masks)]
+
+
+def _is_of_functions(op: Op) -> bool:
+    """Whether a function for single elements gives the operand, so that pairs would have to be put together."""
+    source, *_ = op.operands
+    return isinstance(source.op, Approximate)
 
 
 def _folded_tree(combine: Combination, rows: dict[int, Row], register: int, masks: Sequence[int]) -> Row:
@@ -135,10 +160,18 @@ def _without(rows: dict[int, Row], mask: int, fold: Callable[[Row, Row], Row]) -
     return {register: fold(row, rows[register | mask]) for register, row in rows.items() if not register & mask}
 
 
-def _folded_pairs(combine: Combination, rows: dict[int, Row], masks: Sequence[int]) -> dict[int, Row]:
+def _folded_pairs(
+    combine: Combination, rows: dict[int, Row], masks: Sequence[int], factors: Sequence[Row] | None
+) -> dict[int, Row]:
     """The folded rows, where registers that differ in bit 0 are folded together."""
     pairs = PackedReduction(combine)
-    found = {register: [pairs.of(row[0], rows[register | 1][0])] for register, row in rows.items() if not register & 1}
+
+    def pair(register: int) -> str:
+        if factors is None:
+            return pairs.of(rows[register][0], rows[register | 1][0])
+        return pairs.product(factors[register], factors[register | 1])
+
+    found = {register: [pair(register)] for register in rows if not register & 1}
     for mask in masks:
         found = _without(found, mask, lambda a, b: [pairs.fold(a[0], b[0])])
     halves = {register: pairs.halves(row[0]) for register, row in found.items()}
@@ -234,6 +267,11 @@ class PackedReduction:
         """A pair."""
         alone = self.w.insert(self.type, "poison", self.element, first, 0)
         return self.w.insert(self.type, alone, self.element, second, 1)
+
+    def product(self, first: Row, second: Row) -> str:
+        """A pair of products of two factors each, which is fused into a sum."""
+        left, right = starmap(self.of, zip(first, second, strict=True))
+        return self.w.emit(f"fmul {self.w.fusion}{self.type} {left}, {right}")
 
     def halves(self, pair: str) -> tuple[str, str]:
         """The elements of a pair."""
