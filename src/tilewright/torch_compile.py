@@ -23,18 +23,23 @@ from typing import Any, ParamSpec, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import OF_HEURISTICS, use_for_cpus
+from tilewright.compat.torch_blocks import note_rows
 from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
     CACHES,
     CHOICES,
     KERNELS,
+    LOWERINGS,
     SCHEDULER,
+    VARIANCES,
     add_imports,
     fuse_untimed,
     leave_out_cpp,
     left_to_torch,
     name_compiler,
     own_sums,
+    store_functions,
+    store_indices,
 )
 from tilewright.compat.torch_layouts import (
     BLOCKS,
@@ -84,7 +89,7 @@ def tilewright(
     """
     use_threads(torch())
     on_cpus = all(each.device.type == "cpu" for each in inputs if hasattr(each, "device"))
-    settings = {"cpu_backend": "triton", **(TILED if on_cpus else {}), **(options or {})}
+    settings = {"cpu_backend": "triton", **(TILED | VARIANCES if on_cpus else {}), **(options or {})}
     with whole_gradients() if on_cpus and has_fixed_sizes(inputs) and _is_trained(graph, inputs) else nullcontext():
         return torch()._TorchCompileInductorWrapper(mode, settings, None)(graph, inputs)
 
@@ -101,11 +106,14 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (SCHEDULER, fuse_untimed),
     (CHOICES, leave_out_cpp),
     (KERNELS, own_sums),
+    (KERNELS, note_rows),
     (GRAPH, weigh_weights),
     (GRAPH, keep_upsampling),
     (LOOPS, tile_long_rows),
     (BLOCKS, match_divided),
     (NODES, order_symbols),
+    (NODES, store_functions),
+    (LOWERINGS, store_indices),
 )
 """The changes of modules of torch, which wait for these."""
 

@@ -14,6 +14,15 @@ Keys of the FX graph cache. torch puts Triton's version into the key where there
 is none. A folder of caches may be shared by environments that differ in the version of Tilewright, and in whether the
 real Triton is installed: the kernels in the cache import one or the other.
 
+Variances. Inductor updates mean and variance with each number that it reads where a kernel loops over more than 1024,
+and divides each time. A kernel that adds up the numbers, and in a second loop the squares of their distances from the
+mean, needs no divisions: what it reads again is in a cache. A group norm of a small U-Net takes 0.64 of the time so.
+
+What is read again. Inductor stores what is read several times, or by several rows, if exponentials and logarithms are
+in it, and else lets each reader compute it. Sines, cosines and powers take as long: a small Llama computed the cosine
+of each position and frequency for each head of each layer. A table of embeddings reads an index once for each column,
+which torch does not count as rows.
+
 Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
 16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
 
@@ -32,9 +41,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
+from math import prod
 from typing import Any
 
 from tilewright.compat.signatures import triton_key
+from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS
 from tilewright.runtime.jit import JITFunction
 from tilewright.semantics.types import dtype
 
@@ -43,8 +54,13 @@ CHOICES = "torch._inductor.utils"
 CACHES = "torch._inductor.codecache"
 WARMUP, TIMED = 1, 10
 """How long a candidate is run before it is timed, and while it is: milliseconds, and once at least."""
+VARIANCES = {"cpp.use_two_step_variance_threshold": 1 << 16}
+"""Settings of Inductor: the count of numbers up to which a variance is two sums; torch reads it for each CPU kernel."""
 PUT, SCATTER = "needs_fallback_due_to_atomic_add_limitations", "use_scatter_fallback"
 """Functions of `CHOICES`, which other modules import by name."""
+LOWERINGS = "torch._inductor.lowering"
+LONG = {"cos", "pow", "sin", "tan"}
+"""Functions, as Inductor names them, that take longer than a load, beside those of which torch knows that."""
 KERNELS = "torch._inductor.codegen.triton"
 RELAXED, OWN = "sem='relaxed'", "sem='relaxed', scope='launch'"
 """The order of an atomic addition as torch writes it, and with the scope of its launch."""
@@ -72,14 +88,19 @@ def time_briefly(heuristics: Any) -> None:
 
 
 def try_whole_kernels(heuristics: Any) -> None:
-    """Let the module `triton_heuristics` compile one candidate for kernels on CPUs that one program of it does."""
+    """Let the module `triton_heuristics` compile one candidate for kernels on CPUs that one program of it does.
+
+    So it does with kernels whose blocks are known (`torch_blocks.py`).
+    """
     original = heuristics.cached_autotune
 
     def cached_autotune(size_hints: Any, configs: Any, *rest: Any, **named: Any) -> Any:
         asked = named.get("inductor_meta") or {}
         is_tuned = asked.get("max_autotune") or asked.get("max_autotune_pointwise")
         if size_hints and not is_tuned and named["triton_meta"]["device"].type == "cpu":
-            configs = [config for config in configs if _is_whole(config.kwargs, size_hints)][:1] or configs
+            whole = [config for config in configs if _is_whole(config.kwargs, size_hints)][:1]
+            blocks = asked.get(BLOCKS_OF_ROWS)
+            configs = whole or (configs if blocks is None else [heuristics.Config(blocks, num_warps=4, num_stages=1)])
         return original(size_hints, configs, *rest, **named)
 
     heuristics.cached_autotune = cached_autotune
@@ -161,6 +182,39 @@ def own_sums(kernels: Any) -> None:
                 written.line = written.line.replace(RELAXED, OWN)
 
     kernels.TritonKernel.store = store
+
+
+def store_functions(nodes: Any) -> None:
+    """Let the module `torch._inductor.ir` store values with `LONG` functions that are read several times on CPUs."""
+    original, config = nodes.StorageBox.should_realize_on_reuse, nodes.config
+
+    def should_realize_on_reuse(self: Any, users: int, **named: Any) -> bool:
+        if original(self, users, **named):
+            return True
+        computed = isinstance(self.data, (nodes.Pointwise, nodes.Reduction))
+        if users < 2 or not computed or not nodes.is_cpu(self.data) or config.cpu_backend != "triton":
+            return False
+        return not LONG.isdisjoint(self.data.inner_fn_opcount().used_ops)
+
+    nodes.StorageBox.should_realize_on_reuse = should_realize_on_reuse
+
+
+def store_indices(lowerings: Any) -> None:
+    """Let the module `LOWERINGS` count each column of a table as a reader of its indices, on CPUs."""
+    overload, known = lowerings.aten.embedding.default, lowerings.lowerings
+    original, config = known[overload], lowerings.config
+
+    def of_rows(weight: Any, indices: Any, *rest: Any, **named: Any) -> Any:
+        columns = weight.get_size()[1:]
+        if lowerings.ir.is_cpu(weight) and config.cpu_backend == "triton" and all(map(_is_number, columns)):
+            indices.mark_reuse(prod(map(int, columns)), graph_reuse=False)
+        return original(weight, indices, *rest, **named)
+
+    known[overload] = of_rows
+
+
+def _is_number(size: Any) -> bool:
+    return isinstance(size, int) or bool(size.is_Integer)
 
 
 def add_imports() -> None:

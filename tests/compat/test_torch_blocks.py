@@ -1,0 +1,233 @@
+"""Blocks of kernels over several axes on CPUs, and what they compute once, with stand-ins for torch's modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS, PROGRAM, blocks_of, note_rows
+from tilewright.compat.torch_inductor import store_functions, store_indices, try_whole_kernels
+
+Run = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param({"y": 512, "x": 768}, (4, 256), id="a part of the row that divides it"),
+        pytest.param({"y": 512, "x": 4096}, (1, 1024), id="a program of one row"),
+        pytest.param({"y": 3, "x": 32}, (4, 32), id="all"),
+        pytest.param({"y": 64, "x": 1000}, (8, 128), id="blocks of which few are masked"),
+        pytest.param({"y": 64, "x": 7}, (64, 8), id="short rows"),
+        pytest.param({"z": 16, "y": 128, "x": 16}, (1, 64, 16), id="rows of one image"),
+        pytest.param({"z": 16, "y": 4, "x": 32}, (8, 4, 32), id="several images"),
+        pytest.param({"y": 1, "x": 0}, (1, 1), id="empty"),
+    ],
+)
+def test_blocks_are_long_rows_first(sizes: dict[str, int], expected: tuple[int, ...]) -> None:
+    found = blocks_of(sizes)
+    assert tuple(found[f"{axis.upper()}BLOCK"] for axis in sizes) == expected
+    assert all(block & (block - 1) == 0 for block in found.values())
+
+
+class Index(dict[str, int]):
+    """A stand-in for a sum of symbols times numbers."""
+
+    free_symbols = property(dict.keys)
+    coeff = dict.__getitem__
+
+
+class Kernel:
+    """A stand-in for torch's kernel of 64 rows of 96, whose elements `x0` counts; `x1` is a quotient."""
+
+    def __init__(self, *, is_reduced: bool = False) -> None:
+        rows, elements, parts = (
+            SimpleNamespace(symbol=lambda name=name: name, divisor=divisor)
+            for name, divisor in (("y0", 1), ("x0", 1), ("x1", 8))
+        )
+        self.range_trees = [
+            SimpleNamespace(prefix="y", nodes={"y": rows}),
+            SimpleNamespace(prefix="x", nodes={"x": elements, "x // 8": parts}),
+        ]
+        self.inside_reduction, self.numels = is_reduced, {"y": 64, "x": 96, "r0_": 1}
+        self.seen: list[object] = []
+
+    def load(self, name: str, index: Index) -> None:
+        self.seen.append(index)
+
+    def store(self, name: str, index: Index, value: object, mode: str | None = None) -> None:
+        self.seen.append(index)
+
+    def inductor_meta_per_kernel(self) -> dict[str, Any]:
+        return {"num_load": 1}
+
+
+ROW, COLUMN, QUOTIENT = Index(x0=1, y0=96), Index(x0=64, y0=1), Index(x1=5, y0=1)
+
+
+@pytest.mark.parametrize(
+    ("loaded", "stored", "device", "is_reduced", "has_blocks"),
+    [
+        pytest.param(ROW, ROW, "cpu", False, True, id="rows"),
+        pytest.param(QUOTIENT, ROW, "cpu", False, True, id="other symbols are no steps of the row"),
+        pytest.param(Index(y0=1), ROW, "cpu", False, True, id="one number per row"),
+        pytest.param(COLUMN, ROW, "cpu", False, False, id="loads across"),
+        pytest.param(ROW, COLUMN, "cpu", False, False, id="stores across"),
+        pytest.param(ROW, ROW, "cuda", False, False, id="a GPU"),
+        pytest.param(ROW, ROW, "cpu", True, False, id="reduction"),
+    ],
+)
+def test_kernels_whose_accesses_are_rows_say_their_blocks(
+    loaded: Index, stored: Index, device: str, is_reduced: bool, has_blocks: bool
+) -> None:
+    class Own(Kernel): ...
+
+    sizes = SimpleNamespace(optimization_hint=int)
+    graph = SimpleNamespace(get_current_device_or_throw=lambda: SimpleNamespace(type=device), sizevars=sizes)
+    note_rows(SimpleNamespace(TritonKernel=Own, V=SimpleNamespace(graph=graph)))
+    kernel = Own(is_reduced=is_reduced)
+    kernel.load("x", loaded)
+    kernel.store("y", stored, 0, mode=None)
+    expected = {BLOCKS_OF_ROWS: {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}} if has_blocks else {}
+    assert kernel.inductor_meta_per_kernel() == {"num_load": 1, **expected}
+    assert kernel.seen == [loaded, stored]
+
+
+def _candidates(size_hints: object, configs: list[Any], **rest: object) -> list[dict[str, int]]:
+    return [config.kwargs for config in configs]
+
+
+SQUARE, ROWS = {"YBLOCK": 32, "XBLOCK": 32}, {"YBLOCK": 4, "XBLOCK": 256}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "facts", "device", "expected"),
+    [
+        pytest.param({"y": 64, "x": 256}, {BLOCKS_OF_ROWS: ROWS}, "cpu", ROWS, id="rows"),
+        pytest.param({"y": 32, "x": 32}, {BLOCKS_OF_ROWS: ROWS}, "cpu", SQUARE, id="one program does all"),
+        pytest.param({"y": 64, "x": 256}, {BLOCKS_OF_ROWS: ROWS, "max_autotune": True}, "cpu", SQUARE, id="tuned"),
+        pytest.param({"y": 64, "x": 256}, {}, "cpu", SQUARE, id="nothing is known"),
+        pytest.param({"y": 64, "x": 256}, {BLOCKS_OF_ROWS: ROWS}, "cuda", SQUARE, id="a GPU"),
+    ],
+)
+def test_known_blocks_are_the_only_candidate(
+    sizes: dict[str, int], facts: dict[str, Any], device: str, expected: dict[str, int]
+) -> None:
+    def config(kwargs: dict[str, int], **rest: int) -> SimpleNamespace:
+        return SimpleNamespace(kwargs=kwargs)
+
+    heuristics = SimpleNamespace(cached_autotune=_candidates, Config=config)
+    try_whole_kernels(heuristics)
+    meta = {"device": SimpleNamespace(type=device)}
+    assert heuristics.cached_autotune(sizes, [config(SQUARE)], triton_meta=meta, inductor_meta=facts) == [expected]
+
+
+class Pointwise:
+    """A stand-in for what a kernel computes with the functions `used`."""
+
+    def __init__(self, *used: str, device: str = "cpu") -> None:
+        self.used, self.device = used, device
+
+    def inner_fn_opcount(self) -> SimpleNamespace:
+        return SimpleNamespace(used_ops=set(self.used))
+
+
+@pytest.mark.parametrize(
+    ("data", "users", "backend", "is_stored"),
+    [
+        pytest.param(Pointwise("load", "cos"), 2, "triton", True, id="cosine"),
+        pytest.param(Pointwise("load", "cos"), 1, "triton", False, id="one reader"),
+        pytest.param(Pointwise("load", "mul"), 2, "triton", False, id="a product"),
+        pytest.param(Pointwise("load", "cos"), 2, "cpp", False, id="C++"),
+        pytest.param(Pointwise("load", "cos", device="cuda"), 2, "triton", False, id="a GPU"),
+        pytest.param(object(), 2, "triton", False, id="nothing is computed"),
+        pytest.param(Pointwise("torch's"), 2, "cpp", True, id="torch stores it"),
+    ],
+)
+def test_long_functions_that_are_read_again_are_stored(data: Any, users: int, backend: str, is_stored: bool) -> None:
+    class StorageBox:
+        def __init__(self) -> None:
+            self.data = data
+
+        def should_realize_on_reuse(self, users: int, *, graph_reuse: bool = True) -> bool:
+            return "torch's" in getattr(self.data, "used", ())
+
+    class Reduction: ...
+
+    nodes = SimpleNamespace(StorageBox=StorageBox, Pointwise=Pointwise, Reduction=Reduction)
+    nodes.is_cpu, nodes.config = lambda node: node.device == "cpu", SimpleNamespace(cpu_backend=backend)
+    store_functions(nodes)
+    assert StorageBox().should_realize_on_reuse(users, graph_reuse=False) is is_stored
+
+
+class Columns:
+    """A stand-in for a size that is an expression."""
+
+    is_Integer = False
+
+
+@pytest.mark.parametrize(
+    ("size", "backend", "device", "readers"),
+    [
+        pytest.param([100, 8], "triton", "cpu", [8], id="columns"),
+        pytest.param([100, Columns()], "triton", "cpu", [], id="any number of columns"),
+        pytest.param([100, 8], "cpp", "cpu", [], id="C++"),
+        pytest.param([100, 8], "triton", "cuda", [], id="a GPU"),
+    ],
+)
+def test_indices_are_read_by_each_column(size: list[Any], backend: str, device: str, readers: list[int]) -> None:
+    seen: list[int] = []
+    indices = SimpleNamespace(mark_reuse=lambda users, *, graph_reuse: seen.append(users))
+    weight = SimpleNamespace(get_size=lambda: size, device=device)
+    embedding = SimpleNamespace(default="embedding.default")
+    known: dict[Any, Any] = {embedding.default: lambda *args, **named: (args, named)}
+    lowerings = SimpleNamespace(aten=SimpleNamespace(embedding=embedding), lowerings=known)
+    lowerings.ir = SimpleNamespace(is_cpu=lambda node: node.device == "cpu")
+    lowerings.config = SimpleNamespace(cpu_backend=backend)
+    store_indices(lowerings)
+    assert known[embedding.default](weight, indices, 3, sparse=False) == ((weight, indices, 3), {"sparse": False})
+    assert seen == readers
+
+
+KERNELS = """
+import torch
+from torch._inductor.utils import run_and_get_code
+
+def kernels(function, *inputs):
+    torch._dynamo.reset()
+    found, (code,) = run_and_get_code(torch.compile(function, backend="tilewright"), *inputs)
+    torch.testing.assert_close(found, function(*inputs))
+    lines = [line for line in code.splitlines() if not line.startswith("#")]
+    return [part for part in "\\n".join(lines).split("@triton.jit")[1:]], "blocks_of_rows" in code
+
+def rotated(x, y):
+    angle = torch.arange(x.shape[1])[:, None] * 0.01
+    return x * angle.cos() + y, y * angle.cos() - x
+
+def embedded(table, x):
+    return torch.nn.functional.embedding(x.log().long(), table) + 1
+
+def gated(x):
+    return x[:, :96].sigmoid() * x[:, 96:]
+
+x, y = torch.randn(4, 64, 96), torch.randn(4, 64, 96)
+parts, _ = kernels(rotated, x, y)
+print(sum("math.cos(" in part for part in parts), len(parts) > 1)
+parts, _ = kernels(embedded, torch.arange(80.0).view(10, 8), torch.arange(1.0, 300.0))
+print(["math.log(" in part for part in parts], ["tl.load" in part for part in parts])
+print(kernels(gated, torch.randn(64, 192))[1], kernels(lambda x: x.t().contiguous(), torch.randn(64, 192))[1])
+parts, _ = kernels(lambda x: x.var(-1) + x.mean(-1), torch.randn(3, 3000) + 1000)
+print("welford" in "".join(parts))
+"""
+
+
+@pytest.mark.slow
+def test_kernels_of_a_graph(run: Run) -> None:
+    """Cosines are computed once, logarithms once for each index; kernels of rows have rows for blocks, and no others.
+
+    A variance is a sum of squares behind the one of the mean.
+    """
+    assert run(KERNELS) == ["1 True", "[True, False] [True, True]", "True False", "False"]
