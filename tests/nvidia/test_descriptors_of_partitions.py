@@ -70,9 +70,18 @@ SOME_EMPTY = [(64, 64), (0, 64), (128, 192), (0, 64), (0, 64), (0, 64), (0, 64),
 MANY = [(64, 64)] * 9
 
 
+WAYS = [(1, "always"), (2, "always"), (1, "skips"), (1, "two blocks")]
+
+
 @pytest.mark.parametrize("capability", [90, 100])
-@pytest.mark.parametrize("sizes", [SOME_EMPTY, MANY], ids=["some empty", "many"])
-@pytest.mark.parametrize(("programs", "how"), [(1, "always"), (2, "always"), (1, "skips"), (1, "two blocks")])
+@pytest.mark.parametrize(
+    ("programs", "how", "sizes"),
+    [
+        pytest.param(*way, sizes, id=f"{way[0]}-{way[1]}-{name}")
+        for way in WAYS
+        for name, sizes in (("empty", SOME_EMPTY), ("many", MANY))
+    ],
+)
 def test_groups(capability: int, sizes: list[tuple[int, int]], programs: int, how: str) -> None:
     arguments, expected = arguments_for(sizes)
     kernel = compiled(grouped, arguments, capability=capability, **BLOCKS, HOW=how)
