@@ -224,6 +224,7 @@ print("welford" in "".join(parts))
 """
 
 
+@pytest.mark.needs_torch
 @pytest.mark.slow
 def test_kernels_of_a_graph(run: Run) -> None:
     """Cosines are computed once, logarithms once for each index; kernels of rows have rows for blocks, and no others.
