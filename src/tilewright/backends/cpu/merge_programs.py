@@ -99,15 +99,13 @@ def _merge_turns(function: Func, loop: For) -> bool:
     """Let a turn do what those behind it do, which are turns of other programs; returns whether it may."""
     if not _runs_one_nest(loop.body):
         return False
-    versions = set[Op]()
+    found = False
     for nest in loop.ops_of(Nest):
         merging = _Merging(function, nest, loop)
-        version = merging.run(partial(_turns_left, merging.b, loop))
-        if version is not None:
-            versions.add(version)
-    if versions:
-        _skip_turns(LoopBuilder(Block(), entry=function.body), loop, versions)
-    return bool(versions)
+        found |= merging.run(partial(_turns_left, merging.b, loop)) is not None
+    if found:
+        _skip_turns(LoopBuilder(Block(), entry=function.body), loop)
+    return found
 
 
 def _turns_left(b: LoopBuilder, loop: For) -> Value:
@@ -115,8 +113,8 @@ def _turns_left(b: LoopBuilder, loop: For) -> Value:
     return b.extend(b.sub(loop.high, loop.induction_variable), i64)
 
 
-def _skip_turns(b: LoopBuilder, loop: For, versions: set[Op]) -> None:
-    """Let turns pass that an earlier one has done; `versions` are the nests that do several."""
+def _skip_turns(b: LoopBuilder, loop: For) -> None:
+    """Let turns pass that an earlier one has done."""
     number, body, b.location = loop.induction_variable.type, loop.body, loop.location
     body.terminator.erase()
     turns = Block([number, number])
@@ -124,7 +122,7 @@ def _skip_turns(b: LoopBuilder, loop: For, versions: set[Op]) -> None:
     with b.into(turns):
         with b.branch(b.compare("sge", turn, following)) as branch, branch.then():
             b.splice(body)
-            after = b.add(turn, b.extend(_turns_done(b, b.block, versions), number))
+            after = b.add(turn, b.extend(_turns_done(b, b.block), number))
         b.do("scf.yield", (branch.join(after, following),))
     loop.induction_variable.replace_by(turn)
     regions, bounds, block = [Region((turns,))], (*loop.bounds, loop.low), loop.block
@@ -133,13 +131,14 @@ def _skip_turns(b: LoopBuilder, loop: For, versions: set[Op]) -> None:
     loop.erase()
 
 
-def _turns_done(b: LoopBuilder, block: Block, versions: set[Op]) -> Value:
+def _turns_done(b: LoopBuilder, block: Block) -> Value:
     """The number of turns that `block` does, an i64: that of the nest which it runs."""
     (only,) = (op for op in block if op.regions and not _only_reduces(op))
     if isinstance(only, If):
-        done, *otherwise = [_turns_done(b, arm.block, versions) for arm in only.arms]
+        done, *otherwise = [_turns_done(b, arm.block) for arm in only.arms]
         return join(only, done, *(otherwise or [b.constant(1, i64)]))
-    return only.operands[0] if only in versions else b.constant(1, i64)
+    several = only.programs if isinstance(only, Nest) else None
+    return b.constant(1, i64) if several is None else several
 
 
 def _runs_one_nest(block: Block) -> bool:
