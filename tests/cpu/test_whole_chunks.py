@@ -11,6 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import run_here
 from tilewright.backends.cpu.pipeline import loops
 from tilewright.backends.llvm.machine import host_target
 
@@ -30,7 +31,7 @@ def reductions(x, out, n, s, B: tl.constexpr):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", ""])
+@pytest.mark.parametrize("cpu", ["", *run_here("x86-64-v2", "x86-64-v3")])
 def test_reductions(dtype, cpu, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
     x = np.random.default_rng(0).integers(-9, 9, (3, 300)).astype(dtype)
