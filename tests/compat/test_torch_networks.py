@@ -36,6 +36,8 @@ def run(tmp_path: Path, installed: Path) -> Run:
         }
         command = [sys.executable, "-S", str(PROGRAM), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, check=False)
+        if done.stderr.startswith("torch itself: could not create a primitive"):
+            pytest.skip("oneDNN has nothing in bf16 for this network and this processor")
         assert done.returncode == 0, done.stderr[-4000:]
 
     return run

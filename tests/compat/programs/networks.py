@@ -92,7 +92,11 @@ def autocast(name: str) -> None:
     model, inputs, _ = NETWORKS[name](TINY)
     wide = result(widened(model)(**widened_inputs(inputs)))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        assert same(result(model(**inputs)), result(compiled(model)(**inputs)), wide, tol=HALF_TOLERANCE)
+        try:
+            eager = result(model(**inputs))
+        except RuntimeError as error:  # oneDNN has no LSTM in bfloat16 for processors without AVX-512
+            sys.exit(f"torch itself: {error}")
+        assert same(eager, result(compiled(model)(**inputs)), wide, tol=HALF_TOLERANCE)
 
 
 def cached() -> None:
