@@ -7,9 +7,9 @@
 has nine cases. As few as show every value of every parameter, i8-i8, i16-i16 and i32-i32, are not slow. `make
 check` runs the first and the last of them: i8-i8 and i32-i32. The others are spared.
 
-Of a test with three or more lists of parameters `make test` runs as few cases as show every pair of values of any two
-of them; the others are long. What stands in a row of one list stays together, so a test that needs all combinations
-has them in one list.
+A test with three or more lists of parameters has as few cases in `make test` as show every pair of values of any two of
+them; the others are long. Values in a row of one list stay together, so a test that needs all combinations has them in
+one list.
 
 Source: D. Kuhn, D. Wallace and A. Gallo, Software Fault Interactions and Implications for Software Testing, 2004:
 nearly all faults of the programs that they looked at show with two values.

@@ -18,7 +18,7 @@ Variances. Inductor updates mean and variance with each number that it reads whe
 and divides each time. A kernel that adds up the numbers, and in a second loop the squares of their distances from the
 mean, needs no divisions: what it reads again is in a cache. A group norm of a small U-Net takes 0.64 of the time so.
 
-What is read again. Inductor stores what is read several times, or by several rows, if exponentials and logarithms are
+Stored values. Inductor stores what is read several times, or by several rows, if exponentials and logarithms are
 in it, and else lets each reader compute it. Sines, cosines and powers take as long: a small Llama computed the cosine
 of each position and frequency for each head of each layer. A table of embeddings reads an index once for each column,
 which torch does not count as rows.

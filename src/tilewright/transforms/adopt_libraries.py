@@ -5,7 +5,7 @@
 %y = tt.extern_elementwise %x {symbol = "__ocml_exp_f32"}   ->    %y = math.exp %x
 
 TTIR that Triton printed for a GPU names them, and Gluon's programs do. NVIDIA's are those of libdevice: the ops are
-what the language's function of that name writes. What has no equal here keeps its name.
+what the language's function of that name writes. A call that has no equal here keeps its name.
 """
 
 from __future__ import annotations
