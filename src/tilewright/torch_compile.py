@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, cast
 
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import HEURISTICS, note_saved
-from tilewright.compat.beside_triton import OF_HEURISTICS, use_for_cpus
+from tilewright.compat.beside_triton import TEXT, use_for_cpus
 from tilewright.compat.torch_blocks import note_rows
 from tilewright.compat.torch_bridge import torch, when_imported
 from tilewright.compat.torch_inductor import (
@@ -33,6 +33,7 @@ from tilewright.compat.torch_inductor import (
     SCHEDULER,
     VARIANCES,
     add_imports,
+    begin_kernels,
     fuse_untimed,
     leave_out_cpp,
     left_to_torch,
@@ -41,6 +42,8 @@ from tilewright.compat.torch_inductor import (
     store_functions,
     store_indices,
 )
+from tilewright.compat.torch_launches import TEXT as CHANGES_OF_HEURISTICS
+from tilewright.compat.torch_launches import change_heuristics
 from tilewright.compat.torch_layouts import (
     BLOCKS,
     GRAPH,
@@ -142,8 +145,9 @@ def show_triton() -> None:
     heuristics = import_module(HEURISTICS)
     for change in (_load_numbers, _leave_to_torch, add_imports):
         known(change)()
-    for of_heuristics in OF_HEURISTICS:
-        known(of_heuristics)(heuristics)
+    known(change_heuristics)(heuristics)
+    begin = partial(begin_kernels, TEXT if is_beside else CHANGES_OF_HEURISTICS)
+    when_imported(KERNELS, known(begin))
     when_imported(CACHES, known(partial(name_compiler, beside=is_beside)))
     for name, of_module in CHANGES:
         when_imported(name, known(of_module))

@@ -26,13 +26,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path, installed: Path) -> Callable[..., list[str]]:
-    """Runs a program with empty caches, or those of its last run; gives the lines that it prints."""
+    """Runs a program with empty caches, or those of its last run; gives the lines that it prints.
 
-    def run(program: str, *, triton: bool = False, check: bool = True, **variables: str) -> list[str]:
+    The program compiles in its own process unless it asks for the `workers` that torch has by default: to start
+    them, and to wait for them at the end, takes as much time as most programs take.
+    """
+
+    def run(
+        program: str, *, triton: bool = False, check: bool = True, workers: bool = False, **variables: str
+    ) -> list[str]:
         script = tmp_path / "program.py"
         script.write_text(program)
         source = str(Path(tilewright.__file__).parents[1])
-        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), **variables}
+        folder, processes = str(tmp_path / "inductor"), "2" if workers else "1"
+        torchs_own = {"TORCHINDUCTOR_CACHE_DIR": folder, "TORCHINDUCTOR_COMPILE_THREADS": processes}
+        environment = os.environ | torchs_own | variables
         environment["PYTHONPATH"] = os.pathsep.join([source] if triton else [source, str(installed)])
         command = [sys.executable, *([] if triton else ["-S"]), str(script)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)

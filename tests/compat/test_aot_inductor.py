@@ -29,7 +29,8 @@ def package(
     """
     source = str(Path(tilewright.__file__).parents[1])
     paths = [source] if installed is None else [source, str(installed)]
-    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
+    environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
     environment["PYTHONPATH"] = os.pathsep.join(paths)
     program = folder / "packaged.py"
     first = "from __future__ import annotations\n"

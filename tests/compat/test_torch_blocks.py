@@ -231,4 +231,29 @@ def test_kernels_of_a_graph(run: Run) -> None:
 
     A variance is a sum of squares behind the one of the mean.
     """
-    assert run(KERNELS) == ["1 True", "[True, False] [True, True]", "True False", "False"]
+    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True False", "False"]
+
+
+IN_WORKERS = """
+import gc, torch
+from torch._inductor.async_compile import AsyncCompile
+
+def gated(x):
+    return x[:, :768].sigmoid() * x[:, 768:]
+
+torch.compile(lambda x: x + 3, backend="tilewright")(torch.ones(3))
+AsyncCompile.wait_pool_ready()
+x = torch.randn(512, 1536)
+torch.testing.assert_close(torch.compile(gated, backend="tilewright")(x), gated(x))
+kernels = [each for each in gc.get_objects() if type(each).__name__ == "CachingAutotuner"]
+blocks = [launcher.config.kwargs for kernel in kernels for launcher in kernel.launchers]
+print(*(each for each in blocks if "YBLOCK" in each))
+"""
+
+
+@pytest.mark.needs_torch
+@pytest.mark.slow
+@pytest.mark.parametrize("triton", [False, pytest.param(True, marks=pytest.mark.needs_triton)])
+def test_compile_workers_choose_the_same_blocks(run: Run, triton: bool) -> None:
+    """They know a kernel by its text, and had torch's square blocks."""
+    assert run(IN_WORKERS, triton=triton, workers=True) == ["{'XBLOCK': 256, 'YBLOCK': 4}"]

@@ -24,8 +24,7 @@ from typing import Any, cast
 from tilewright.compat import finder
 from tilewright.compat.aot_inductor import complete_wrappers
 from tilewright.compat.signatures import triton_key
-from tilewright.compat.torch_inductor import time_briefly, try_whole_kernels
-from tilewright.compat.torch_launches import launch_directly
+from tilewright.compat.torch_launches import change_heuristics
 from tilewright.runtime.build import current_backend
 
 OURS = "tilewright.compat.path.triton"
@@ -33,18 +32,15 @@ OURS = "tilewright.compat.path.triton"
 RUNTIME = "torch._inductor.runtime"
 COPIED = ("triton_compat", "static_triton_launcher", "triton_helpers", "triton_heuristics")
 """The modules of `RUNTIME` that take names from Triton or make classes of them."""
-OF_HEURISTICS: tuple[Callable[[Any], None], ...] = (time_briefly, try_whole_kernels, launch_directly)
-"""The changes of torch's module `triton_heuristics`, and of its copy."""
 TEXT = "from tilewright.compat.beside_triton import triton, tl, triton_heuristics, triton_helpers, libdevice, tl_math\n"
 """The line behind the imports of a kernel for a CPU."""
 
 
 def use_for_cpus() -> None:
-    """Let Inductor write `TEXT` into kernels for CPUs, and its keys of caches name Tilewright.
+    """Let Inductor's keys of caches name Tilewright.
 
     Dynamo knows the real Triton's kernels: ours run between graphs. AOTInductor packages none for CPUs.
     """
-    _replace("torch._inductor.codegen.triton", "TritonKernel.gen_common_triton_imports", _imports)
     _replace(f"{RUNTIME}.triton_compat", "triton_key", _key)
     _replace("torch.utils._triton", "triton_backend", _backend)
     complete_wrappers()
@@ -57,17 +53,6 @@ def _replace(module: str, path: str, wrapper: Callable[[Callable[[], Any]], Any]
     name = path.rpartition(".")[2]
     made = wrapper(getattr(owner, name))
     setattr(owner, name, staticmethod(made) if isinstance(owner, type) else made)
-
-
-def _imports(original: Callable[[], str]) -> Callable[[], str]:
-    graph = import_module("torch._inductor.virtualized").V
-
-    def imports() -> str:
-        """The imports of a kernel for the device that code is being generated for."""
-        on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
-        return f"{original()}{TEXT if on_cpu else ''}"
-
-    return imports
 
 
 def _key(original: Callable[[], str]) -> Callable[[], str]:
@@ -127,8 +112,7 @@ class Copies:
         if spec.name.endswith(".triton_compat"):  # the cache of tuning, not copied, makes configs of the real class
             vars(module)["Config"] = import_module(spec.name).Config
         if spec.name.endswith(".triton_heuristics"):
-            for change in OF_HEURISTICS:
-                change(module)
+            change_heuristics(module)
 
 
 def _original(copy: str) -> ModuleSpec:

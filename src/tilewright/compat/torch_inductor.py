@@ -217,6 +217,18 @@ def _is_number(size: Any) -> bool:
     return isinstance(size, int) or bool(size.is_Integer)
 
 
+def begin_kernels(text: str, kernels: Any) -> None:
+    """Let the module `KERNELS` write lines behind the imports of kernels for CPUs."""
+    kernel, graph = kernels.TritonKernel, kernels.V
+    original = kernel.gen_common_triton_imports
+
+    def gen_common_triton_imports() -> str:
+        on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
+        return f"{original()}{text if on_cpu else ''}"
+
+    kernel.gen_common_triton_imports = staticmethod(gen_common_triton_imports)
+
+
 def add_imports() -> None:
     """Let the texts that torch has of kernels import what they need."""
     wrapper = vars(import_module("torch._inductor.codegen.wrapper"))

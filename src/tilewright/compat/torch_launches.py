@@ -1,4 +1,8 @@
-"""How torch launches a kernel of a graph on a CPU: without Triton's `run`, whose arguments Python packs and unpacks.
+"""How torch compiles and launches a kernel of a graph on a CPU: changes of its module `triton_heuristics`.
+
+Kernels' texts make these changes (`TEXT`): torch's processes that compile know a kernel by its text only.
+
+Launches do without Triton's `run`, whose arguments Python packs and unpacks.
 
     def launcher(in_ptr0, out_ptr0, xnumel, stream):
         if entering or leaving: …                                    # hooks are what `run` is for
@@ -15,11 +19,26 @@ from _thread import allocate_lock
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.compat.torch_inductor import time_briefly, try_whole_kernels
 from tilewright.runtime.kernel import CompiledKernel
 
 Names = Sequence[str]
 HOOKS = ("launch_enter_hook", "launch_exit_hook")
 """The names that torch's launcher has for chains of hooks; its kernel's arguments follow the last."""
+
+TEXT = f"from {__name__} import change_heuristics\nchange_heuristics(triton_heuristics)\n"
+"""The lines behind the imports of a kernel for a CPU."""
+CHANGED = "_is_changed_by_tilewright"
+"""The name in the module that says that the changes are made."""
+
+
+def change_heuristics(heuristics: Any) -> None:
+    """Make the changes of the module `triton_heuristics`, or of a copy, once."""
+    if CHANGED in vars(heuristics):
+        return
+    for change in (time_briefly, try_whole_kernels, launch_directly):
+        change(heuristics)
+    setattr(heuristics, CHANGED, True)
 
 
 def launch_directly(heuristics: Any) -> None:
