@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tilewright.dialects
@@ -62,6 +63,15 @@ def test_other_ops_are_refused_by_name() -> None:
     machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
     with pytest.raises(Unsupported, match=r"tt\.elementwise_inline_asm is not supported"):
         machine.execute(Op.create("tt.elementwise_inline_asm"), [])
+
+
+@pytest.mark.parametrize("symbol", ["__nv_tanhf", "__tw_unheard_of"])
+def test_functions_without_a_meaning_are_refused_by_name(symbol: str) -> None:
+    """They ended in a KeyError."""
+    machine = Interpreter(Memory([]), program=(0, 0, 0), grid=(1, 1, 1), functions={})
+    op = Op.create("tt.extern_elementwise", (), (f32,), {"symbol": symbol})
+    with pytest.raises(Unsupported, match=f"{symbol} is not supported: the pass adopt_libraries writes"):
+        machine.execute(op, [np.float32(1)])
 
 
 @pytest.mark.parametrize("type", [i32, f32, TensorType((4,), i32), TensorType((2, 4), f32)], ids=str)

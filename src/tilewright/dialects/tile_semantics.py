@@ -22,6 +22,7 @@ from tilewright.dialects.arithmetic_semantics import (
 )
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.ir.types import PointerType
+from tilewright.support.diagnostics import NotSupported, located
 from tilewright.support.exact_rounding import NEAREST, Array, convert_float, rounded, towards_zero
 
 # --- shapes -------------------------------------------------------------------------------------------------------
@@ -177,7 +178,10 @@ def _library_function(op: Any, *arrays: Array) -> Array:
     name = symbol.removeprefix("__tw_")
     if name in DIRECTED:
         return rounded(*DIRECTED[name], arrays)
-    compute = LIBRARY[name]
+    compute = LIBRARY.get(name)
+    if compute is None:
+        reason = "the pass adopt_libraries writes what is known of other libraries in ops"
+        raise located(NotSupported(symbol, reason), None)
     return convert_float(compute(*(a.astype(np.float64) for a in arrays)), numpy_dtype(op.results[0].type))
 
 
