@@ -213,6 +213,10 @@ def embedded(table, x):
 def gated(x):
     return x[:, :96].sigmoid() * x[:, 96:]
 
+def padded(x):
+    chosen = x.sigmoid()
+    return torch.nn.functional.pad(chosen, (1, 2)).var(-1), chosen * 1
+
 x, y = torch.randn(4, 64, 96), torch.randn(4, 64, 96)
 parts, _ = kernels(rotated, x, y)
 print(sum("math.cos(" in part for part in parts), len(parts) > 1)
@@ -221,6 +225,7 @@ print(["math.log(" in part for part in parts], ["tl.load" in part for part in pa
 print(kernels(gated, torch.randn(64, 192))[1], kernels(lambda x: x.t().contiguous(), torch.randn(64, 192))[1])
 parts, _ = kernels(lambda x: x.var(-1) + x.mean(-1), torch.randn(3, 3000) + 1000)
 print("welford" in "".join(parts))
+print(len(kernels(padded, torch.randn(8, 13, 1))[0]))
 """
 
 
@@ -229,9 +234,9 @@ print("welford" in "".join(parts))
 def test_kernels_of_a_graph(run: Run) -> None:
     """Cosines are computed once, logarithms once for each index; kernels of rows have rows for blocks, and no others.
 
-    A variance is a sum of squares behind the one of the mean.
+    A variance is a sum of squares behind the one of the mean. What is stored and padded in one kernel is masked.
     """
-    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True False", "False"]
+    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True False", "False", "1"]
 
 
 IN_WORKERS = """

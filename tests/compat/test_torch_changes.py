@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from tilewright.compat import aot_inductor
-from tilewright.compat.torch_inductor import PUT, SCATTER, fuse_untimed, left_to_torch, own_sums, try_whole_kernels
+from tilewright.compat.torch_inductor import (
+    PUT,
+    SCATTER,
+    fuse_untimed,
+    left_to_torch,
+    mask_stored,
+    own_sums,
+    try_whole_kernels,
+)
 from tilewright.compat.torch_launches import launch_directly
 from tilewright.compat.torch_layouts import match_divided, tile_long_rows
 
@@ -62,6 +70,35 @@ def test_stores_that_are_written_otherwise_keep_their_scope() -> None:
     kernel = Kernel()
     kernel.store("sums", 0, "x", "atomic_add")
     assert kernel.stores._lines == ["tl.atomic_add(sums, x, sem='relaxed')"]
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "device", "expected"),
+    [
+        pytest.param("load", "buf0", "cpu", "where(m, value, 0.5: fp32)", id="stored before"),
+        pytest.param("load", "arg0", "cpu", "value", id="loaded under the mask"),
+        pytest.param("add", "buf0", "cpu", "value", id="computed, which torch masks"),
+        pytest.param("load", "buf0", "cuda", "value", id="a GPU"),
+    ],
+)
+def test_values_that_a_kernel_has_stored_are_masked(target: str, name: str, device: str, expected: str) -> None:
+    class Value(str):
+        dtype = "fp32"
+
+    class TritonKernelOverrides:
+        @staticmethod
+        def masked(mask: str, body: Any, other: float) -> str:
+            return Value("value")
+
+    ops = SimpleNamespace(where="where({}, {}, {})".format, constant="{}: {}".format)
+    graph = SimpleNamespace(get_current_device_or_throw=lambda: SimpleNamespace(type=device))
+    kernel = SimpleNamespace(cse=SimpleNamespace(store_cache={"buf0": "value"}))
+    kernels = SimpleNamespace(TritonKernelOverrides=TritonKernelOverrides, ops=ops)
+    kernels.V = SimpleNamespace(graph=graph, kernel=kernel)
+    mask_stored(kernels)
+    output = SimpleNamespace(args=[SimpleNamespace(target=target, args=["ops", name])])
+    body = SimpleNamespace(graph=SimpleNamespace(find_nodes=lambda op: [output]))
+    assert TritonKernelOverrides().masked("m", body, 0.5) == expected
 
 
 class Node:

@@ -23,6 +23,10 @@ in it, and else lets each reader compute it. Sines, cosines and powers take as l
 of each position and frequency for each head of each layer. A table of embeddings reads an index once for each column,
 which torch does not count as rows.
 
+Masked values. Inductor reads memory under a mask, and what is masked off is the default of the load. Where the
+kernel has just stored what it is to read, torch 2.13 takes that value without the mask: there were numbers in place of
+padding.
+
 Sums by index. Inductor knows some types that GPUs' kernels cannot add so, and leaves them to torch. Integers of 8 and
 16 bits are none of them: adding to an int16 by index ended in an error of the kernel.
 
@@ -182,6 +186,23 @@ def own_sums(kernels: Any) -> None:
                 written.line = written.line.replace(RELAXED, OWN)
 
     kernels.TritonKernel.store = store
+
+
+def mask_stored(kernels: Any) -> None:
+    """Let the module `KERNELS` mask values that it has stored where it is to read them under a mask, on CPUs."""
+    overrides, graph = kernels.TritonKernelOverrides, kernels.V
+    original = overrides.masked
+
+    def masked(mask: Any, body: Any, other: Any) -> Any:
+        stored = graph.kernel.cse.store_cache
+        read = [each for node in body.graph.find_nodes(op="output") for each in node.args if each.target == "load"]
+        is_stored = any(each.args[1] in stored for each in read)
+        result = original(mask, body, other)
+        if not is_stored or graph.graph.get_current_device_or_throw().type != "cpu":
+            return result
+        return kernels.ops.where(mask, result, kernels.ops.constant(other, result.dtype))
+
+    overrides.masked = staticmethod(masked)
 
 
 def store_functions(nodes: Any) -> None:

@@ -120,6 +120,7 @@ class Context:
         hoisted: what stands in front of earlier nests, and may be used again; None where the nest is in a branch.
         reduced: results of the reductions that are finished.
         certain: what the bounds of the loop over rows tell of the row at hand, and a split piece of its side.
+        certain_at: the level at which that holds.
     """
 
     def __init__(self, builder: LoopBuilder, scalar: Callable[[Value], Scalar], depth: int) -> None:
@@ -139,6 +140,7 @@ class Context:
         self.hoisted: Hoisted | None = None
         self.reduced: dict[Value, Lane] = {}
         self.certain: dict[tuple[Value, Index], Lane] = {}
+        self.certain_at = 0
         self.programs: Scalar = 1
         self.runs = ""
         self.optimize_size = False

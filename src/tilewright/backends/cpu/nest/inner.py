@@ -18,7 +18,7 @@ from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.pieces import lower_pieces
-from tilewright.backends.cpu.nest.prefix import FEWEST_AT_ONCE, MOST_AT_ONCE, has_same_end, lower_prefix
+from tilewright.backends.cpu.nest.prefix import FEWEST_AT_ONCE, MOST_AT_ONCE, has_same_end, lower_prefix, reads_in_front
 from tilewright.backends.cpu.nest.sinks import Act, prepare
 from tilewright.backends.cpu.nest.versions import asked_by, in_versions
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
@@ -123,11 +123,13 @@ class InnerLoop:
         if prefix is None:
             return 0, None
         low, ops = prefix
-        if not self.reductions:
+        if not self.reductions and not reads_in_front(ops):
             b.splice(ops)
             return low, None
         with b.branch(b.compare("sgt", low, 0)) as branch, branch.then():
             b.splice(ops)
+        if not self.reductions:
+            return low, None
         neutral = [Combine(sink).identity(c.lanes, b) or () for sink in self.reductions]
         return low, [list(map(branch.join, *both)) for both in zip(found, neutral, strict=True)]
 

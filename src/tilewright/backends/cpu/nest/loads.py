@@ -43,10 +43,20 @@ def load(c: Context, op: Load, operands: list[Lane]) -> Lane:
     place, *rest = operands
     mask = needed_mask(c, rest[0]) if rest else None
     other = rest[1] if len(rest) > 1 else None
-    may_rely = c.fast is not None and _is_single(place)
-    relies = may_rely and (bool(rest and mask is None) or _is_told_by_facts(op.pointer))
+    level = _level_of_facts(c, op) if _is_single(place) else 0
     in_runs = goes_in_runs(c, place, op.pointer)
-    return read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, relies=relies)
+    return read(c, place, op.result.type.scalar, mask, other, in_runs=in_runs, inside=level)
+
+
+def _level_of_facts(c: Context, op: Load) -> int:
+    """The level of what the mask and the addresses of `op` may rely on: outside, no lane may be on, or have them."""
+    level, operands = 0, [op.pointer] if op.mask is None else [op.pointer, op.mask]
+    if c.fast is not None and (op.mask is not None or _is_told_by_facts(op.pointer)):
+        level = c.fast.level
+    known = {value for value, _ in c.certain}
+    if known and any(result in known for v in operands for maker in makers(v) for result in maker.results):
+        level = max(level, c.certain_at)
+    return level
 
 
 def _is_told_by_facts(pointer: Value) -> bool:
@@ -115,7 +125,7 @@ def read(
     other: Lane | None,
     *,
     in_runs: bool = False,
-    relies: bool = False,
+    inside: int = 0,
 ) -> Lane:
     """The elements at `place` on the lanes where `mask` holds, `other` (or zero) elsewhere.
 
@@ -128,19 +138,19 @@ def read(
         mask: None: all lanes are on.
         other: None: zero.
         in_runs: ask whether lanes are neighbours.
-        relies: there may be no such addresses where facts of the version do not hold.
+        inside: the level in front of which there may be no such address, as facts hold only there.
     """
     if element is i1:
         rest = None if other is None else as_bytes(c, other, element)
-        return _as_truth(c, _read_bytes(c, place, i8, mask, rest, in_runs=in_runs, relies=relies))
-    return _read_bytes(c, place, element, mask, other, in_runs=in_runs, relies=relies)
+        return _as_truth(c, _read_bytes(c, place, i8, mask, rest, in_runs=in_runs, inside=inside))
+    return _read_bytes(c, place, element, mask, other, in_runs=in_runs, inside=inside)
 
 
 def _read_bytes(
-    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool, relies: bool
+    c: Context, place: Lane, element: Type, mask: Lane | None, other: Lane | None, *, in_runs: bool, inside: int
 ) -> Uniform | Vector:
     if _is_single(place) and (mask is None or isinstance(mask, Uniform)):
-        return _read_one(c, place, element, mask, other, relies=relies)
+        return _read_one(c, place, element, mask, other, inside=inside)
     return _read_lanes(c, place, element, mask, other, in_runs=in_runs)
 
 
@@ -160,12 +170,10 @@ def single_address(c: Context, place: Lane) -> Uniform:
 
 
 def _read_one(
-    c: Context, place: Lane, element: Type, mask: Uniform | None, other: Lane | None, *, relies: bool
+    c: Context, place: Lane, element: Type, mask: Uniform | None, other: Lane | None, *, inside: int
 ) -> Uniform | Vector:
     address = single_address(c, place)
-    level = max(address.level, mask.level if mask else 0)
-    if relies and c.fast is not None:
-        level = max(level, c.fast.level)
+    level = max(address.level, inside, mask.level if mask else 0)
     if mask is None:
         with c.at(level):
             return Uniform(c.b.load(element, pointer(address), align=size_of(element)), level)

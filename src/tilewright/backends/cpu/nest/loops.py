@@ -92,7 +92,7 @@ class NestBuilder:
                 c = self.c
                 if together == 1:
                     row = Uniform(counter, c.depth)
-                    c.certain = {(mask, (row, ZERO)): Uniform(1, 0) for mask in on}
+                    c.certain, c.certain_at = {(mask, (row, ZERO)): Uniform(1, 0) for mask in on}, c.depth
                     self._outer(extents[1:], (*index, row))
                 else:
                     numbers = [c.add(counter, row, i64, c.depth) for row in range(together)]

@@ -170,8 +170,8 @@ def _lower_side(
     act: Callable[[], None],
 ) -> Sequence[Value]:
     """The chunks on one side of a split piece, if there are any: what is read once for them is read then only."""
-    b, outer, certain = c.b, c.depth, c.certain
-    c.certain = {**certain, **known}
+    b, outer, before = c.b, c.depth, (c.certain, c.certain_at)
+    c.certain, c.certain_at = {**c.certain, **known}, outer
     with b.branch(c.compare("slt", part.low, part.high, i64, outer - 1)) as branch, branch.then():
         c.blocks.append(b.block)
         c.depth, c.lane_level = outer + 1, outer + 1
@@ -180,7 +180,7 @@ def _lower_side(
         c.blocks.pop()
         c.depth, c.lane_level = outer, outer
         c.forget(outer)
-    c.certain = certain
+    c.certain, c.certain_at = before
     return facts
 
 

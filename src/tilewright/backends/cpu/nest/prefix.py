@@ -21,6 +21,7 @@ from tilewright.dialects.cpu import Assume
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_program import ProgramId
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import Effect
 from tilewright.ir.types import i1, i64
 
 MOST_AT_ONCE = 4
@@ -61,6 +62,11 @@ def _is_argument(value: Value) -> bool:
     block = value.block
     op = None if block is None or block.region is None else block.region.op
     return isinstance(op, Op) and op.definition.isolated
+
+
+def reads_in_front(ops: Block) -> bool:
+    """Whether memory is read in front of the loop in `ops`, where an address may be none if the loop has no turn."""
+    return any(op.definition.effect is Effect.READ for op in ops)
 
 
 def lower_prefix(
