@@ -19,7 +19,7 @@ from tilewright.transforms.gpu.warp_specialization.automatic import automatic_wa
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, partitions_of_op
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, WITHOUT_CORRECTION, partitions_of_op
 
 SUMS = """
 #loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -153,7 +153,7 @@ def test_each_partition_loads_numbers_that_the_loop_does_not_write() -> None:
     module = module_of(LOADED_ROW)
     assert partition_scheduling(module)
     (load,) = (op for op in module.walk() if op.name == "tt.load")
-    assert partitions_of_op(load) == (DEFAULT, LOAD)
+    assert partitions_of_op(load) == (DEFAULT, WITHOUT_CORRECTION.load)
     assert automatic_warp_specialization(module_of(LOADED_ROW))
 
 
@@ -169,7 +169,7 @@ def test_an_undeclared_op_for_copies_alone_is_executed_with_them() -> None:
     module = undeclared((COLUMN, f"%column = {UNDECLARED}"))
     assert partition_scheduling(module)
     (op,) = (op for op in module.walk() if op.name == "column")
-    assert partitions_of_op(op) == (LOAD,)
+    assert partitions_of_op(op) == (WITHOUT_CORRECTION.load,)
     module = undeclared((COLUMN, f"%column = {UNDECLARED}"))
     assert automatic_warp_specialization(module)
     assert print_op(module).count('"column"') == 1

@@ -1,6 +1,6 @@
 """Automatic warp specialization: loops with `warp_specialize=True` are divided among groups of warps.
 
-partition_scheduling        each op gets a partition: copies, products, all else
+partition_scheduling        each op gets a partition: copies, products, corrections of sums, all else
 data_partitioning           two groups of warps share products of warp groups that have rows enough
 insert_channels             what partitions share gets places in memory and barriers
 partition_loops             each partition gets its part of the loop

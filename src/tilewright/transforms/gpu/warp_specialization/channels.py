@@ -10,7 +10,7 @@
 The accesses to a buffer within the innermost block that has them all are cut into segments, each of one partition.
 Behind each segment the buffer goes to the partition of the next one; behind the last it goes to the first, for the
 next time that the block is executed. A buffer that is new each time can have several places in memory, so that the
-first partition need not wait.
+first partition need not wait. Tiles that corrections of sums need are in such buffers, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.gpu.pipelining.lower_loops import must_be_in_registers
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, partitions_of_op
+from tilewright.transforms.gpu.warp_specialization.slices import CORRECTION, DEFAULT, Roles, partitions_of_op, roles_of
 from tilewright.transforms.matching import is_in
 
 PRODUCTS = (TensorCoreMma, WarpGroupDot)
@@ -60,22 +60,24 @@ class Channel:
         buffers: the ops that allocate them.
         segments: the segments of the accesses to them, in order.
         is_new: whether the buffers are new each time that the block is executed.
+        roles: the numbers of the partitions.
     """
 
     block: Block
     segments: list[Segment]
     is_new: bool
+    roles: Roles
     buffers: list[LocalAlloc | TmemAlloc] = field(default_factory=list)
 
     @property
     def is_loaded(self) -> bool:
         """Whether copies fill the buffers."""
-        return self.segments[0].partition == LOAD
+        return self.segments[0].partition == self.roles.load
 
     @property
     def is_loaded_by_threads(self) -> bool:
         """Whether threads copy what fills the buffers, by pointers."""
-        return self.is_loaded and isinstance(load_of(self.buffers[0]), Load)
+        return self.is_loaded and isinstance(load_of(self.buffers[0], self.roles), Load)
 
 
 def source_of(alloc: Op) -> Load | DescriptorRead | None:
@@ -88,10 +90,12 @@ def source_of(alloc: Op) -> Load | DescriptorRead | None:
     return load
 
 
-def load_of(alloc: Op) -> Load | DescriptorRead | None:
+def load_of(alloc: Op, roles: Roles) -> Load | DescriptorRead | None:
     """The load that is a copy to what `alloc` allocates: each by descriptor, and those by pointers that have a mark."""
     load = source_of(alloc)
-    return load if isinstance(load, DescriptorRead) or (load is not None and LOAD in partitions_of_op(load)) else None
+    if load is None or isinstance(load, DescriptorRead):
+        return load
+    return load if roles.load in partitions_of_op(load) else None
 
 
 def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
@@ -109,6 +113,14 @@ def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
     return list(found)
 
 
+def handed_buffers(loop: For, roles: Roles) -> list[LocalAlloc]:
+    """The ops that allocate what the partition of corrections reads of what the default one writes."""
+    if roles.correction is None:
+        return []
+    reads = (op for op in loop.walk() if isinstance(op, LocalLoad) and roles.correction in partitions_of_op(op))
+    return [op for op in dict.fromkeys(read.buffer.op for read in reads) if isinstance(op, LocalAlloc)]
+
+
 def has_group_products(loop: For) -> bool:
     """Whether groups of warps multiply in `loop` what lies in shared memory."""
     return any(isinstance(op, WarpGroupDot) for op in loop.walk())
@@ -122,7 +134,7 @@ def _origin(value: Value) -> LocalAlloc | TmemAlloc:
     return op
 
 
-def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For) -> dict[Op, int]:
+def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For, roles: Roles) -> dict[Op, int]:
     """The ops in `loop` that access the buffer, each with its partition; `alloc` itself writes what it is given.
 
     Raises:
@@ -130,14 +142,19 @@ def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For) -> dict[Op, int]:
     """
     found: dict[Op, int] = {}
     if alloc.source is not None and is_in(alloc, loop):
-        load = load_of(alloc)
-        found[load or alloc] = DEFAULT if load is None else LOAD
+        load = load_of(alloc, roles)
+        found[load or alloc] = DEFAULT if load is None else roles.load
     for user in users_through_views(alloc.results[0]):
         if is_in(user, loop):
             if not isinstance(user, ACCESSES):
                 raise UnknownAccessError
-            found[user] = MMA if isinstance(user, TensorCoreMma) else DEFAULT
+            found[user] = roles.mma if isinstance(user, TensorCoreMma) else _reader(user, roles)
     return found
+
+
+def _reader(access: Op, roles: Roles) -> int:
+    """The partition of an access that is no product and no copy."""
+    return CORRECTION if roles.correction in partitions_of_op(access) else DEFAULT
 
 
 def channels_of(loop: For) -> list[Channel]:
@@ -147,12 +164,13 @@ def channels_of(loop: For) -> list[Channel]:
         UnknownAccessError: a buffer cannot be followed, or the partitions that access it do not take turns.
     """
     channels: list[Channel] = []
-    for alloc in product_buffers(loop):
-        accesses = accesses_to(alloc, loop)
+    roles = roles_of(loop)
+    for alloc in (*product_buffers(loop), *handed_buffers(loop, roles)):
+        accesses = accesses_to(alloc, loop, roles)
         if len(set(accesses.values())) == 1:
             continue
         block = _common_block(list(accesses))
-        channel = Channel(block, _segments(accesses, block), alloc.block is block)
+        channel = Channel(block, _segments(accesses, block, roles), alloc.block is block, roles)
         channel.buffers.append(alloc)
         for other in channels:
             if _are_loaded_together(other, channel):
@@ -185,7 +203,7 @@ def _common_block(ops: list[Op]) -> Block:
     return block
 
 
-def _segments(accesses: dict[Op, int], block: Block) -> list[Segment]:
+def _segments(accesses: dict[Op, int], block: Block, roles: Roles) -> list[Segment]:
     partitions: dict[Op, int] = {}
     for access, partition in accesses.items():
         op = ancestor_in(access, block)
@@ -201,6 +219,6 @@ def _segments(accesses: dict[Op, int], block: Block) -> list[Segment]:
             segments[-1] = Segment(last.partition, last.first, op)
         else:
             segments.append(Segment(partitions[op], op, op))
-    if len(segments) > 1 and segments[0].partition == segments[-1].partition and LOAD in partitions.values():
+    if len(segments) > 1 and segments[0].partition == segments[-1].partition and roles.load in partitions.values():
         raise UnknownAccessError
     return segments

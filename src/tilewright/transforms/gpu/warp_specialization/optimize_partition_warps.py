@@ -69,16 +69,20 @@ def _tiles(region: Region) -> set[TensorType]:
 
 def _largest(region: Region) -> int:
     """The number of registers of a thread that the largest tile takes; of pointers, most are made when needed."""
-    return max((_registers_of(tile) for tile in _tiles(region)), default=0)
+    return max((registers_of(tile) for tile in _tiles(region)), default=0)
 
 
-def _registers_of(tile: TensorType) -> int:
+def registers_of(tile: TensorType) -> int:
+    """The number of registers of a thread that `tile` takes."""
     bits = 32 if isinstance(tile.element, PointerType) else tile.bits
     return -(-to_linear_layout(layout_of_type(tile), tile.shape).in_size("register") * bits // 32)
 
 
 def _registers(region: Region) -> int:
-    return WITHOUT_TILES + -(-min(_largest(region), MAX_OF_A_TILE) // STEP) * STEP
+    """The number of registers that a thread gets: those that tensor memory is read to are all needed at once."""
+    read = (op.results[0].type for op in _ops(region) if isinstance(op, TmemLoad))
+    whole = max((registers_of(tile) for tile in read if isinstance(tile, TensorType)), default=0)
+    return WITHOUT_TILES + -(-max(min(_largest(region), MAX_OF_A_TILE), whole) // STEP) * STEP
 
 
 # --- warps ------------------------------------------------------------------------------------------------------------
@@ -105,7 +109,7 @@ def _fits_half(region: Region) -> bool:
     if any(isinstance(op, FIXED) for op in _ops(region)):
         return False
     halves = [_halved(tile) for tile in _tiles(region)]
-    return all(half is not None and _registers_of(half) <= MAX_OF_A_TILE for half in halves)
+    return all(half is not None and registers_of(half) <= MAX_OF_A_TILE for half in halves)
 
 
 def _halved(tile: TensorType) -> TensorType | None:
