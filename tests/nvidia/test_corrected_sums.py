@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from simulated import compiled, launch
-from test_specialized_loops import partitions_of
+from test_specialized_loops import attended, partitions_of, unnoticed_mutants
 
 import tilewright as tw
 import tilewright.language as tl
@@ -86,3 +87,50 @@ def test_sums_of_many_registers(columns: int, warps: int, partitions: int) -> No
     arguments = [a, b, np.zeros((64, 128), np.float32), np.zeros((128, columns), np.float32), 64]
     options = {"HOW": "rows", "BM": 128, "BN": 64, "D": columns, "num_warps": warps, "num_stages": 2}
     assert len(partitions_of(compiled(weighted, arguments, capability=100, **options))) == partitions
+
+
+@tw.jit
+def attentions(q, k, v, o, M, N, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """Attention of several blocks of rows, one after the other."""
+    queries = tl.make_tensor_descriptor(q, [M, D], [D, 1], [BM, D])
+    keys = tl.make_tensor_descriptor(k, [N, D], [D, 1], [BN, D])
+    values = tl.make_tensor_descriptor(v, [N, D], [D, 1], [BN, D])
+    out = tl.make_tensor_descriptor(o, [M, D], [D, 1], [BM, D])
+    for tile in tl.range(tl.program_id(0), M // BM, tl.num_programs(0), warp_specialize=True):
+        query = queries.load([tile * BM, 0])
+        largest = tl.full([BM], float("-inf"), tl.float32)
+        weight = tl.full([BM], 1.0, tl.float32)
+        total = tl.full([BM, D], 0.5, tl.float32)
+        for n in range(0, N, BN):
+            scores = tl.dot(query, keys.load([n, 0]).T)
+            new = tl.maximum(largest, tl.max(scores, 1))
+            shares = tl.exp2(scores - new[:, None])
+            smaller = tl.exp2(largest - new)
+            weight = weight * smaller + tl.sum(shares, 1)
+            total = tl.dot(shares.to(tl.float16), values.load([n, 0]), total * smaller[:, None])
+            largest = new
+        out.store([tile * BM, 0], (total / weight[:, None]).to(tl.float16))
+
+
+def attention_of_blocks(tiles: int, n: int, rows: int = 128) -> tuple[list[Any], Any]:
+    q, k, v = (RANDOM.standard_normal((size, 64)).astype(np.float16) for size in (rows * tiles, n, n))
+    arguments = [q, k, v, np.zeros_like(q), len(q), n]
+    return arguments, attended(q, k, v) if n else np.full(q.shape, 0.5, np.float16)
+
+
+@pytest.mark.parametrize(("tiles", "n"), [(1, 0), (3, 0), (3, 64), (2, 192), (5, 128)])
+def test_attention_of_several_blocks(tiles: int, n: int) -> None:
+    arguments, expected = attention_of_blocks(tiles, n)
+    kernel = compiled(attentions, arguments, capability=100, BM=128, BN=64, D=64)
+    default, correction, multiplied, _ = partitions_of(kernel)
+    assert "math.exp2" in default
+    assert re.findall("tmem_[a-z]+|math.exp2|scf.for", correction) == ["scf.for", "scf.for", "tmem_load", "tmem_store"]
+    assert multiplied.count("tc_gen5_mma") == 2
+    np.testing.assert_allclose(launch(kernel, (2,), arguments)[3], expected, atol=2e-3)
+
+
+def test_every_missing_barrier_of_several_blocks_is_reported() -> None:
+    cases = [attention_of_blocks(2, n, 64)[0] for n in (320, 0)]
+    kernel = compiled(attentions, cases[0], capability=100, BM=64, BN=64, D=64)
+    unnoticed = unnoticed_mutants(kernel, cases)  # as of one block, for the same reasons
+    assert ["fence" in line for line in unnoticed] == [False, True, False, False, False]

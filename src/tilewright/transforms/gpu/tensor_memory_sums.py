@@ -87,7 +87,15 @@ def _is_started(alloc: TmemAlloc, argument: Value, loop: For) -> bool:
     """Whether `alloc` starts with `argument`, or in a loop that is to be divided with something else."""
     if alloc.source is argument:
         return has_one_use(argument)
-    return alloc.source is not None and WARP_SPECIALIZE in loop.attributes and bool(argument.uses)
+    return alloc.source is not None and _is_divided(loop) and bool(argument.uses)
+
+
+def _is_divided(loop: For) -> bool:
+    """Whether the program asks for `loop`, or one around it, to be divided among groups of warps."""
+    around: Op | None = loop
+    while around is not None and WARP_SPECIALIZE not in around.attributes:
+        around = around.parent
+    return around is not None
 
 
 def _hoist(accumulator: _Accumulator) -> None:

@@ -11,10 +11,14 @@ The accesses to a buffer within the innermost block that has them all are cut in
 Behind each segment the buffer goes to the partition of the next one; behind the last it goes to the first, for the
 next time that the block is executed. A buffer that is new each time can have several places in memory, so that the
 first partition need not wait. Tiles that corrections of sums need are in such buffers, too.
+
+A sum that two partitions change in turn in an inner loop is two channels. Within the loop they hand it to each other;
+around it the loop is a segment of the partition that is the first to have the sum in a step, and has it back behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.analysis.buffer_aliases import users_through_views
@@ -61,6 +65,7 @@ class Channel:
         segments: the segments of the accesses to them, in order.
         is_new: whether the buffers are new each time that the block is executed.
         roles: the numbers of the partitions.
+        inner_loop: the loop, if there is one, behind which the first partition gets the buffers back.
     """
 
     block: Block
@@ -68,6 +73,7 @@ class Channel:
     is_new: bool
     roles: Roles
     buffers: list[LocalAlloc | TmemAlloc] = field(default_factory=list)
+    inner_loop: For | None = None
 
     @property
     def is_loaded(self) -> bool:
@@ -170,6 +176,13 @@ def channels_of(loop: For) -> list[Channel]:
         if len(set(accesses.values())) == 1:
             continue
         block = _common_block(list(accesses))
+        inner = _channel_inside(accesses, block, roles)
+        if inner is not None:
+            accesses = _around(accesses, inner)
+            channels.append(inner)
+            if len(set(accesses.values())) == 1:
+                inner.buffers.append(alloc)
+                continue
         channel = Channel(block, _segments(accesses, block, roles), alloc.block is block, roles)
         channel.buffers.append(alloc)
         for other in channels:
@@ -181,6 +194,26 @@ def channels_of(loop: For) -> list[Channel]:
         else:
             channels.append(channel)
     return channels
+
+
+def _channel_inside(accesses: Mapping[Op, int], block: Block, roles: Roles) -> Channel | None:
+    """The channel within a loop of `block`, in each step of which a product follows accesses by another partition."""
+    loops = {op for access in accesses if isinstance(op := ancestor_in(access, block), For)}
+    for loop in loops:
+        own = {access: number for access, number in accesses.items() if is_in(access, loop)}
+        if len(set(own.values())) > 1:
+            segments = _segments(own, loop.body, roles)
+            if len(segments) != len(set(own.values())) or segments[-1].partition != roles.mma:
+                raise UnknownAccessError
+            return Channel(loop.body, segments, is_new=False, roles=roles, inner_loop=loop)
+    return None
+
+
+def _around(accesses: Mapping[Op, int], inner: Channel) -> dict[Op, int]:
+    """`accesses` with one of the first partition of `inner` in place of those in its loop."""
+    assert inner.inner_loop is not None, "the channel is one within a loop"
+    others = {access: number for access, number in accesses.items() if not is_in(access, inner.inner_loop)}
+    return {**others, inner.inner_loop: inner.segments[0].partition}
 
 
 def _are_loaded_together(one: Channel, other: Channel) -> bool:

@@ -61,7 +61,10 @@ def _correction(alloc: TmemAlloc, loop: For) -> set[Op]:
     inner = [user for user in users if user.block is block]
     loads = [user for user in inner if isinstance(user, TmemLoad)]
     stores = [user for user in inner if isinstance(user, TmemStore)]
-    if (len(products), len(loads), len(stores)) != (1, 1, 1) or len(users) != len(BY_STEP):
+    step = block.region.op if block is not None and block.region is not None else None
+    if (len(products), len(loads), len(stores)) != (1, 1, 1) or step is None:
+        return set()
+    if len(inner) != len(BY_STEP) or any(is_in(user, step) for user in users if user not in inner):
         return set()
     product, load, store = products[0], loads[0], stores[0]
     if not (is_behind(product, store) and is_behind(store, load)) or constant_of(store.predicate) != 1:

@@ -111,8 +111,7 @@ class _Inserter:
                 _write_no_start(alloc)
         for tile in handed_tiles(self.loop):
             self._put_into_memory(tile)
-        channels = channels_of(self.loop)
-        for channel in channels:
+        for channel in sorted(channels_of(self.loop), key=lambda channel: channel.inner_loop is not None):
             self._hand_over(channel, self._places_of(channel))
         for op in list(self.loop.walk()):
             if isinstance(op, TensorCoreMma):
@@ -150,6 +149,8 @@ class _Inserter:
                 _Marker(segment.first, self.roles.mma).marked("ttng.fence_async_shared", (), bCluster=False)
             if segment.partition != self.roles.load and not (segment is segments[-1] and whole_turn):
                 self._tell(segment, barriers[number], place)
+        if channel.inner_loop is not None:
+            self._wait_behind(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
         if by_threads:
             self._copy_by_threads(channel, count, barriers[0], place)
         elif channel.is_loaded:
@@ -170,6 +171,14 @@ class _Inserter:
         if other_round:
             phase = at.compute("arith.xori", phase, at.constant(1, i32))
         at.marked("ttng.wait_barrier", [at.view(barriers, place), phase, [], []])
+
+    def _wait_behind(self, loop: For, partition: int, barriers: Value, place: Value, phase: Value) -> None:
+        """Let `partition` wait behind `loop` until the last segment of the last step is over; a step has `phase`."""
+        assert loop.next is not None, "a terminator ends the block"
+        at = _Marker(loop.next, partition)
+        behind = loop.results[phase.index - 1]
+        before = at.compute("arith.xori", behind, at.constant(1, i32))
+        at.marked("ttng.wait_barrier", [at.view(barriers, place), before, [], []])
 
     def _tell(self, segment: Segment, barriers: Value, place: Value) -> None:
         at = _Marker(segment.last, segment.partition)
