@@ -123,14 +123,14 @@ def test_attention_of_several_blocks(tiles: int, n: int) -> None:
     arguments, expected = attention_of_blocks(tiles, n)
     kernel = compiled(attentions, arguments, capability=100, BM=128, BN=64, D=64)
     default, correction, multiplied, _ = partitions_of(kernel)
-    assert "math.exp2" in default
+    assert re.findall("tmem_[a-z]+|math.exp2", default) == ["tmem_store", "tmem_load", *["math.exp2"] * 2, "tmem_load"]
     assert re.findall("tmem_[a-z]+|math.exp2|scf.for", correction) == ["scf.for", "scf.for", "tmem_load", "tmem_store"]
-    assert multiplied.count("tc_gen5_mma") == 2
+    assert re.findall("tc_gen5_mma|scf.for", multiplied) == ["scf.for", "tc_gen5_mma", "scf.for", *["tc_gen5_mma"] * 2]
     np.testing.assert_allclose(launch(kernel, (2,), arguments)[3], expected, atol=2e-3)
 
 
 def test_every_missing_barrier_of_several_blocks_is_reported() -> None:
     cases = [attention_of_blocks(2, n, 64)[0] for n in (320, 0)]
     kernel = compiled(attentions, cases[0], capability=100, BM=64, BN=64, D=64)
-    unnoticed = unnoticed_mutants(kernel, cases)  # as of one block, for the same reasons
-    assert ["fence" in line for line in unnoticed] == [False, True, False, False, False]
+    unnoticed = unnoticed_mutants(kernel, cases)  # a fence for the queries, a wait of the first step: as of one block
+    assert ["fence" in line for line in unnoticed] == [True, False]

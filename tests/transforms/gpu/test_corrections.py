@@ -19,7 +19,9 @@ from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_to
 from tilewright.transforms.gpu.warp_specialization.automatic import automatic_warp_specialization
 from tilewright.transforms.gpu.warp_specialization.correction import can_be_read
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
+from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
+from tilewright.transforms.gpu.warp_specialization.run_products_ahead import run_products_ahead
 
 ATTENTION = """
 #loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -113,6 +115,40 @@ def test_each_partition_gets_a_loop(golden: Callable[[str, str], None]) -> None:
     verify(module)
     canonicalize(module)
     golden(print_op(module), "transforms/warp_specialization/attention_specialized.ttgir")
+
+
+def scheduled(module: Op, stages: int) -> list[tuple[str, str]]:
+    """The ops of the loop of products, each with its stage in the order in which they run."""
+    partition_scheduling(module)
+    remove_tensor_memory_tokens(module)
+    insert_channels(module, StageOptions(stages))
+    partition_loops(module)
+    run_products_ahead(module)
+    verify(module)
+    slot = r"loop\.cluster = (\d) : i32, loop\.stage = (\d)"
+    found = re.findall(rf"ttng\.(wait_barrier|tc_gen5_\w+).*{slot}", print_op(module))
+    assert all(cluster == stage for _, cluster, stage in found)
+    return [(name, stage) for name, _, stage in found]
+
+
+def test_scores_of_the_next_step_come_before_the_sums_of_this_one() -> None:
+    started = [("wait_barrier", "0")] * 2 + [("tc_gen5_mma", "0")] + [("tc_gen5_commit", "0")] * 2
+    finished = [("wait_barrier", "1")] * 3 + [("tc_gen5_mma", "1")] + [("tc_gen5_commit", "1")] * 3
+    assert scheduled(module_of(), 2) == started + finished
+
+
+VALUES = "%z = tt.descriptor_load %v[%i, %c0] : !bdesc -> !ytile\n      "
+KEYS = "%y = tt.descriptor_load"
+
+
+def test_one_place_for_the_values_that_are_copied_first_keeps_the_order() -> None:
+    changes = [(VALUES, ""), (KEYS, VALUES + KEYS)]
+    assert scheduled(module_of(*changes), 2)
+    assert not scheduled(module_of(*changes), 1)
+
+
+def test_products_that_wait_for_each_other_alone_keep_their_order() -> None:
+    assert scheduled(module_of(("%weights, %values", "%query, %values")), 2) == []
 
 
 STORED = "      %u2 = ttng"
