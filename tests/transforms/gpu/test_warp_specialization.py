@@ -190,3 +190,24 @@ def test_an_undeclared_op_that_keeps_a_loop_whole(changes: list[tuple[str, str]]
     before = print_op(module)
     assert not automatic_warp_specialization(module)
     assert print_op(module) == before
+
+
+ARGUMENT = [("(%a: !adesc", "(%given: !left, %a: !adesc"), ("tc_gen5_mma %left", "tc_gen5_mma %given")]
+
+
+@pytest.mark.parametrize("used", ["", "        ttg.local_dealloc %given : !left\n"])
+def test_a_buffer_that_a_kernel_gets_must_be_only_read(used: str) -> None:
+    module = module_of(*ARGUMENT, ("        %v = ttng", f"{used}        %v = ttng"))
+    before = print_op(module)
+    assert partition_scheduling(module) is not bool(used)
+    assert (print_op(module) == before) is bool(used)
+
+
+def test_each_partition_has_views_of_its_own() -> None:
+    read = "        %read = ttg.local_load %right : !right -> !ytile\n"
+    module = module_of(("        %v = ttng", f"{read}        %v = ttng"))
+    assert partition_scheduling(module)
+    verify(module)
+    views = [op for op in module.walk() if op.name == "ttg.memdesc_trans"]
+    users = {partitions_of_op(view): [user.name for user in view.results[0].uses] for view in views}
+    assert users == {(0,): ["ttg.local_load"], (1,): ["ttng.tc_gen5_mma"]}

@@ -25,6 +25,7 @@ from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore, MemDescView
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
@@ -114,9 +115,23 @@ def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
     for op in loop.walk():
         if isinstance(op, PRODUCTS):
             for value in op.operands:
-                if isinstance(value.type, MemDescType):
+                if isinstance(value.type, MemDescType) and not _is_only_read(value):
                     found[_origin(value)] = None
     return list(found)
+
+
+def _is_only_read(value: Value) -> bool:
+    """Whether `value` is an argument of the kernel, or a view of one, that nothing in the kernel writes."""
+    while isinstance(op := value.op, MemDescView):
+        value = op.source
+    around = value.owner.region.op if isinstance(value.owner, Block) and value.owner.region is not None else None
+    users = users_through_views(value) if isinstance(around, Func) else ()
+    reads = [isinstance(user, LocalLoad) or (isinstance(user, PRODUCTS) and not _writes(user, value)) for user in users]
+    return bool(reads) and all(reads)
+
+
+def _writes(product: Op, buffer: Value) -> bool:
+    return isinstance(product, TensorCoreMma) and product.accumulator is buffer
 
 
 def handed_buffers(loop: For, roles: Roles) -> list[LocalAlloc]:

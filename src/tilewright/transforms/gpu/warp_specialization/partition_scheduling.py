@@ -32,7 +32,7 @@ from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorWrite, MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
-from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
@@ -83,6 +83,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     without,
 )
 from tilewright.transforms.matching import is_in
+from tilewright.transforms.op_builder import OpBuilder
 
 CONCERNS_ALL = (WarpSpecialize, Call, Barrier, ScopedBarrier)
 """Ops that all warps of a block execute together."""
@@ -202,7 +203,21 @@ def _schedule(loop: For, copies: Collection[Load], corrected: Collection[Op], st
         for op in loop.walk():
             op.attributes = without(op, PARTITION, OUTPUTS)
         return False
+    _give_each_its_views(loop)
     return True
+
+
+def _give_each_its_views(loop: For) -> None:
+    """Let each partition that uses a view of a buffer have one of its own."""
+    for view in reversed([op for op in loop.walk() if isinstance(op, MemDescView)]):
+        first, *others = partitions_of_op(view) or (DEFAULT,)
+        for number in others:
+            copy = OpBuilder(view).insert(view.clone({}))
+            mark(copy, [number])
+            for user in [user for user in view.result.uses if partitions_of_op(user) == (number,)]:
+                user.set_operands([copy.result if value is view.result else value for value in user.operands])
+        if others:
+            mark(view, [first])
 
 
 def _mark_undeclared(loop: For, roles: Roles) -> None:
