@@ -198,9 +198,11 @@ def test_attention(scaled: bool, n: int) -> None:
     kernel = compiled(attention, arguments, capability=100, SCALED=scaled, BM=128, BN=64, D=64)
     out = launch(kernel, (n // 128,), arguments)[3]
     np.testing.assert_allclose(out, attended(q * np.float16(0.5) if scaled else q, k, v), atol=2e-3)
-    default, multiplied, copies = partitions_of(kernel)
-    assert "math.exp2" in default
-    assert multiplied.count("tc_gen5_mma") == 2
+    default, correction, multiplied, copies = partitions_of(kernel)
+    assert default.count("math.exp2") == 2
+    assert default.index("ttg.local_store") < default.rindex("math.exp2")  # the factor goes before the shares
+    assert re.findall("tmem_[a-z]+|math.exp2", correction) == ["tmem_load", "tmem_store"]
+    assert re.findall("tc_gen5_mma|scf.for", multiplied) == ["tc_gen5_mma", "scf.for", "tc_gen5_mma", "tc_gen5_mma"]
     assert copies.count("global_to_local") == 2
 
 
@@ -234,9 +236,9 @@ def test_every_missing_barrier_of_attention_is_reported() -> None:
     arguments = [q, k, v, np.zeros((n, 64), np.float16), n]
     kernel = compiled(attention, arguments, capability=100, SCALED=False, BM=64, BN=64, D=64)
     unnoticed = unnoticed_mutants(kernel, [arguments])
-    # The copy engine wrote the queries: no fence is needed. Three waits are implied by others: the arrival of the sums
-    # follows that of the shares, and that the scores have been read; the commit of sums is that of the shares, too.
-    assert ["fence" in line for line in unnoticed] == [True, False, False, False]
+    # The copy engine wrote the queries: no fence is needed, in front of the first product or in the loop. And the first
+    # step need not wait until the last scores have been read.
+    assert ["fence" in line for line in unnoticed] == [True, False, True]
     assert all("fence" in line or "waitLoop" in line for line in unnoticed)
 
 

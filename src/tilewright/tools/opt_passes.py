@@ -76,6 +76,7 @@ from tilewright.transforms.gpu.warp_specialization.lower_warp_groups import lowe
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 from tilewright.transforms.gpu.warp_specialization.partition_loops import needs_of_others, partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
+from tilewright.transforms.gpu.warp_specialization.run_products_ahead import run_products_ahead
 from tilewright.transforms.inline import inline, symbol_dce
 from tilewright.transforms.licm import licm, licm_with_loads
 from tilewright.transforms.loop_unroll import loop_unroll, peel_marked_loops
@@ -219,6 +220,7 @@ PASSES: tuple[Row, ...] = (
     _row(rewrite_tensor_pointer),
     _row(rewrite_tensor_pointer_by_axis, "triton-rewrite-tensor-pointer"),
     _row(remove_tensor_memory_tokens, "triton-nvidia-gpu-remove-tmem-tokens", "TTGIR"),
+    _row(run_products_ahead, level="TTGIR"),
     _row(schedule_loops, "tritongpu-schedule-loops", "TTGIR"),
     _row(structure_control_flow),
     _row(symbol_dce, "symbol-dce"),

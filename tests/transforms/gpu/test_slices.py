@@ -7,7 +7,13 @@ import pytest
 from tilewright.dialects.scf import For
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, ForeignValueError, Slice, mark
+from tilewright.transforms.gpu.warp_specialization.slices import (
+    DEFAULT,
+    WITHOUT_CORRECTION,
+    ForeignValueError,
+    Slice,
+    mark,
+)
 
 BODY = """
 #b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
@@ -50,19 +56,19 @@ def needs(needed: str, partition: int, others: dict[str, int], *repeated: str) -
     return {op.results[0].name or "" for op in Slice(loop, partition, repeated=again).ops if op.results}
 
 
-@pytest.mark.parametrize("partition", [DEFAULT, MMA, LOAD])
+@pytest.mark.parametrize("partition", [DEFAULT, WITHOUT_CORRECTION.mma, WITHOUT_CORRECTION.load])
 def test_cheap_numbers_are_computed_by_everyone(partition: int) -> None:
     assert "far" in needs("far", partition, {"far": 3})
 
 
-@pytest.mark.parametrize("partition", [DEFAULT, LOAD])
+@pytest.mark.parametrize("partition", [DEFAULT, WITHOUT_CORRECTION.load])
 def test_addresses_are_computed_by_all_but_those_that_multiply(partition: int) -> None:
     assert {"lanes", "tile"} <= needs("tile", partition, {"lanes": 3, "tile": 3})
     with pytest.raises(ForeignValueError, match=r"partition 1 needs what only another one has: arith\.muli"):
-        needs("tile", MMA, {"lanes": 3, "tile": 3})
+        needs("tile", WITHOUT_CORRECTION.mma, {"lanes": 3, "tile": 3})
 
 
-@pytest.mark.parametrize("partition", [DEFAULT, MMA, LOAD])
+@pytest.mark.parametrize("partition", [DEFAULT, WITHOUT_CORRECTION.mma, WITHOUT_CORRECTION.load])
 def test_what_has_an_effect_belongs_to_one_unless_it_is_repeated(partition: int) -> None:
     with pytest.raises(ForeignValueError, match=r"only another one has: tt\.load") as caught:
         needs("sum", partition, {"read": 3})

@@ -19,7 +19,7 @@ from tilewright.transforms.gpu.warp_specialization.automatic import automatic_wa
 from tilewright.transforms.gpu.warp_specialization.insert_channels import insert_channels
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, partitions_of_op
+from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, WITHOUT_CORRECTION, partitions_of_op
 
 SUMS = """
 #loaded = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -153,7 +153,7 @@ def test_each_partition_loads_numbers_that_the_loop_does_not_write() -> None:
     module = module_of(LOADED_ROW)
     assert partition_scheduling(module)
     (load,) = (op for op in module.walk() if op.name == "tt.load")
-    assert partitions_of_op(load) == (DEFAULT, LOAD)
+    assert partitions_of_op(load) == (DEFAULT, WITHOUT_CORRECTION.load)
     assert automatic_warp_specialization(module_of(LOADED_ROW))
 
 
@@ -169,7 +169,7 @@ def test_an_undeclared_op_for_copies_alone_is_executed_with_them() -> None:
     module = undeclared((COLUMN, f"%column = {UNDECLARED}"))
     assert partition_scheduling(module)
     (op,) = (op for op in module.walk() if op.name == "column")
-    assert partitions_of_op(op) == (LOAD,)
+    assert partitions_of_op(op) == (WITHOUT_CORRECTION.load,)
     module = undeclared((COLUMN, f"%column = {UNDECLARED}"))
     assert automatic_warp_specialization(module)
     assert print_op(module).count('"column"') == 1
@@ -190,3 +190,24 @@ def test_an_undeclared_op_that_keeps_a_loop_whole(changes: list[tuple[str, str]]
     before = print_op(module)
     assert not automatic_warp_specialization(module)
     assert print_op(module) == before
+
+
+ARGUMENT = [("(%a: !adesc", "(%given: !left, %a: !adesc"), ("tc_gen5_mma %left", "tc_gen5_mma %given")]
+
+
+@pytest.mark.parametrize("used", ["", "        ttg.local_dealloc %given : !left\n"])
+def test_a_buffer_that_a_kernel_gets_must_be_only_read(used: str) -> None:
+    module = module_of(*ARGUMENT, ("        %v = ttng", f"{used}        %v = ttng"))
+    before = print_op(module)
+    assert partition_scheduling(module) is not bool(used)
+    assert (print_op(module) == before) is bool(used)
+
+
+def test_each_partition_has_views_of_its_own() -> None:
+    read = "        %read = ttg.local_load %right : !right -> !ytile\n"
+    module = module_of(("        %v = ttng", f"{read}        %v = ttng"))
+    assert partition_scheduling(module)
+    verify(module)
+    views = [op for op in module.walk() if op.name == "ttg.memdesc_trans"]
+    users = {partitions_of_op(view): [user.name for user in view.results[0].uses] for view in views}
+    assert users == {(0,): ["ttg.local_load"], (1,): ["ttng.tc_gen5_mma"]}

@@ -6,7 +6,16 @@
       %d = ttng.tmem_load %m[%u]                          yield %u
       yield %d                                          %d = ttng.tmem_load %m[…]
 
-Otherwise each step would write all sums and read them again.
+Otherwise each step would write all sums and read them again. Steps that change the sum before they add to it, as those
+of attention do, take the sum out at their beginning instead of their end, in loops that are divided among groups of
+warps: nobody has it in registers meanwhile, and a group of its own can change it (`warp_specialization/correction.py`).
+
+    for … iter_args(%c = %start)                        %m, %t = ttng.tmem_alloc %start
+      %x = f(%c)                                        for … iter_args(%s = %t)
+      %m, %t = ttng.tmem_alloc %x                         %c, %v = ttng.tmem_load %m[%s]
+      %u = ttng.tc_gen5_mma %a, %b, %m[%t]       ->       %w = ttng.tmem_store f(%c), %m[%v]
+      %d = ttng.tmem_load %m[%u]                          %u = ttng.tc_gen5_mma %a, %b, %m[%w]
+      yield %d                                            yield %u
 
 Tokens that order accesses to tensor memory leave when every op has its place: the text's order is the order.
 
@@ -21,6 +30,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.assembly import RESULT_SEGMENTS
 from tilewright.dialects.builtin import Poison
 from tilewright.dialects.scf import For
@@ -30,10 +40,11 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStor
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import SEGMENTS, operand_groups
-from tilewright.ir.types import async_token, i32
+from tilewright.ir.types import async_token, i1, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.tile_ops import TileOps
+from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
 from tilewright.transforms.matching import has_one_use
 
 
@@ -49,7 +60,7 @@ def hoist_tensor_memory(module: Op) -> bool:
 
 
 class _Accumulator(NamedTuple):
-    """An accumulator that `loop` carries as `argument`: each step puts it into memory and takes it out again."""
+    """An accumulator that `loop` carries as `argument`: each step puts it, or what becomes of it, into memory."""
 
     loop: For
     argument: Value
@@ -59,19 +70,32 @@ class _Accumulator(NamedTuple):
 
 def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     """The accumulator that `argument` is, if only products of the loop's body add to it."""
-    users = list(argument.uses)
-    alloc = users[0] if len(users) == 1 else None
-    if not isinstance(alloc, TmemAlloc) or alloc.block is not loop.body:
-        return None
     result = loop.yielded[argument.index - 1]
     load = defining(result, TmemLoad)
-    if load is None or len(alloc.results) != 2 or len(load.results) != 2 or not has_one_use(result):
+    alloc = defining(load.buffer, TmemAlloc) if load is not None else None
+    if load is None or alloc is None or alloc.block is not loop.body or not _is_started(alloc, argument, loop):
         return None
-    memory = alloc.results[0]
-    others = [user for user in memory.uses if user is not load]
+    if len(alloc.results) != 2 or len(load.results) != 2 or not has_one_use(result):
+        return None
+    others = [user for user in alloc.results[0].uses if user is not load]
     adds = all(isinstance(user, TensorCoreMma) and user.block is loop.body for user in others)
-    is_whole = load.buffer is memory and load.block is loop.body and not list(load.results[1].uses)
+    is_whole = load.block is loop.body and not list(load.results[1].uses)
     return _Accumulator(loop, argument, alloc, load) if adds and is_whole and load.token is not None else None
+
+
+def _is_started(alloc: TmemAlloc, argument: Value, loop: For) -> bool:
+    """Whether `alloc` starts with `argument`, or in a loop that is to be divided with something else."""
+    if alloc.source is argument:
+        return has_one_use(argument)
+    return alloc.source is not None and _is_divided(loop) and bool(argument.uses)
+
+
+def _is_divided(loop: For) -> bool:
+    """Whether the program asks for `loop`, or one around it, to be divided among groups of warps."""
+    around: Op | None = loop
+    while around is not None and WARP_SPECIALIZE not in around.attributes:
+        around = around.parent
+    return around is not None
 
 
 def _hoist(accumulator: _Accumulator) -> None:
@@ -79,7 +103,10 @@ def _hoist(accumulator: _Accumulator) -> None:
     block, number = loop.body, argument.index - 1
     types = [result.type for result in alloc.results]
     memory, token = TileOps(loop).op("ttng.tmem_alloc", (loop.inits[number],), types, alloc.attributes).results
-    alloc.replace([memory, add_carried(loop, token)])
+    carried = add_carried(loop, token)
+    if alloc.source is not argument:
+        carried = _change(accumulator, memory, carried)
+    alloc.replace([memory, carried])
     yielded = list(block.terminator.operands)
     yielded[number] = argument  # canonicalization finds that nobody needs it
     assert load.token is not None, "the load waits for a product"
@@ -89,6 +116,20 @@ def _hoist(accumulator: _Accumulator) -> None:
     )
     loop.results[number].replace_by(after.results[0])
     load.erase()
+
+
+def _change(accumulator: _Accumulator, memory: Value, token: Value) -> Value:
+    """Take the sum out of `memory` for those who use it, and put back what it becomes; returns the token of that."""
+    loop, argument, alloc, load = accumulator
+    users = {ancestor_in(user, loop.body) for user in argument.uses} | {alloc}
+    first = next(op for op in loop.body if op in users)
+    types = [result.type for result in load.results]
+    taken = TileOps(first).op("ttng.tmem_load", (memory, token), types, load.attributes)
+    argument.replace_by(taken.results[0])
+    assert alloc.source is not None, "the memory starts with what becomes of the sum"
+    at = TileOps(alloc)
+    operands = (memory, [taken.results[1]], alloc.source, at.constant(1, i1))
+    return at.op("ttng.tmem_store", operands, [async_token], alloc.attributes).results[0]
 
 
 ACCESSES = (TmemAlloc, TmemLoad, TmemStore, TensorCoreMma)

@@ -1,9 +1,10 @@
 """Automatic warp specialization: loops with `warp_specialize=True` are divided among groups of warps.
 
-partition_scheduling        each op gets a partition: copies, products, all else
+partition_scheduling        each op gets a partition: copies, products, corrections of sums, all else
 data_partitioning           two groups of warps share products of warp groups that have rows enough
 insert_channels             what partitions share gets places in memory and barriers
 partition_loops             each partition gets its part of the loop
+run_products_ahead          products of the next step start before those that wait for other partitions
 descriptor_rings            descriptors that they make in loops get several places
 lower_warp_groups           each partition gets what it uses from outside
 optimize_partition_warps    partitions get as many warps and registers as they need
@@ -23,6 +24,7 @@ from tilewright.transforms.gpu.warp_specialization.lower_warp_groups import lowe
 from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps import optimize_partition_warps
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
+from tilewright.transforms.gpu.warp_specialization.run_products_ahead import run_products_ahead
 
 
 def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
@@ -33,6 +35,7 @@ def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_ST
     remove_tensor_memory_tokens(module)  # barriers order accesses from now on
     insert_channels(module, options)
     partition_loops(module)
+    run_products_ahead(module)
     descriptor_rings(module)
     lower_warp_groups(module)
     return optimize_partition_warps(module)

@@ -10,17 +10,22 @@
 The accesses to a buffer within the innermost block that has them all are cut into segments, each of one partition.
 Behind each segment the buffer goes to the partition of the next one; behind the last it goes to the first, for the
 next time that the block is executed. A buffer that is new each time can have several places in memory, so that the
-first partition need not wait.
+first partition need not wait. Tiles that corrections of sums need are in such buffers, too.
+
+A sum that two partitions change in turn in an inner loop is two channels. Within the loop they hand it to each other;
+around it the loop is a segment of the partition that is the first to have the sum in a step, and has it back behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad, LocalStore, MemDescView
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
@@ -29,7 +34,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.gpu.pipelining.lower_loops import must_be_in_registers
 from tilewright.transforms.gpu.shared_operands import LOADS
-from tilewright.transforms.gpu.warp_specialization.slices import DEFAULT, LOAD, MMA, partitions_of_op
+from tilewright.transforms.gpu.warp_specialization.slices import CORRECTION, DEFAULT, Roles, partitions_of_op, roles_of
 from tilewright.transforms.matching import is_in
 
 PRODUCTS = (TensorCoreMma, WarpGroupDot)
@@ -60,22 +65,26 @@ class Channel:
         buffers: the ops that allocate them.
         segments: the segments of the accesses to them, in order.
         is_new: whether the buffers are new each time that the block is executed.
+        roles: the numbers of the partitions.
+        inner_loop: the loop, if there is one, behind which the first partition gets the buffers back.
     """
 
     block: Block
     segments: list[Segment]
     is_new: bool
+    roles: Roles
     buffers: list[LocalAlloc | TmemAlloc] = field(default_factory=list)
+    inner_loop: For | None = None
 
     @property
     def is_loaded(self) -> bool:
         """Whether copies fill the buffers."""
-        return self.segments[0].partition == LOAD
+        return self.segments[0].partition == self.roles.load
 
     @property
     def is_loaded_by_threads(self) -> bool:
         """Whether threads copy what fills the buffers, by pointers."""
-        return self.is_loaded and isinstance(load_of(self.buffers[0]), Load)
+        return self.is_loaded and isinstance(load_of(self.buffers[0], self.roles), Load)
 
 
 def source_of(alloc: Op) -> Load | DescriptorRead | None:
@@ -88,10 +97,12 @@ def source_of(alloc: Op) -> Load | DescriptorRead | None:
     return load
 
 
-def load_of(alloc: Op) -> Load | DescriptorRead | None:
+def load_of(alloc: Op, roles: Roles) -> Load | DescriptorRead | None:
     """The load that is a copy to what `alloc` allocates: each by descriptor, and those by pointers that have a mark."""
     load = source_of(alloc)
-    return load if isinstance(load, DescriptorRead) or (load is not None and LOAD in partitions_of_op(load)) else None
+    if load is None or isinstance(load, DescriptorRead):
+        return load
+    return load if roles.load in partitions_of_op(load) else None
 
 
 def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
@@ -104,9 +115,31 @@ def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
     for op in loop.walk():
         if isinstance(op, PRODUCTS):
             for value in op.operands:
-                if isinstance(value.type, MemDescType):
+                if isinstance(value.type, MemDescType) and not _is_only_read(value):
                     found[_origin(value)] = None
     return list(found)
+
+
+def _is_only_read(value: Value) -> bool:
+    """Whether `value` is an argument of the kernel, or a view of one, that nothing in the kernel writes."""
+    while isinstance(op := value.op, MemDescView):
+        value = op.source
+    around = value.owner.region.op if isinstance(value.owner, Block) and value.owner.region is not None else None
+    users = users_through_views(value) if isinstance(around, Func) else ()
+    reads = [isinstance(user, LocalLoad) or (isinstance(user, PRODUCTS) and not _writes(user, value)) for user in users]
+    return bool(reads) and all(reads)
+
+
+def _writes(product: Op, buffer: Value) -> bool:
+    return isinstance(product, TensorCoreMma) and product.accumulator is buffer
+
+
+def handed_buffers(loop: For, roles: Roles) -> list[LocalAlloc]:
+    """The ops that allocate what the partition of corrections reads of what the default one writes."""
+    if roles.correction is None:
+        return []
+    reads = (op for op in loop.walk() if isinstance(op, LocalLoad) and roles.correction in partitions_of_op(op))
+    return [op for op in dict.fromkeys(read.buffer.op for read in reads) if isinstance(op, LocalAlloc)]
 
 
 def has_group_products(loop: For) -> bool:
@@ -122,7 +155,7 @@ def _origin(value: Value) -> LocalAlloc | TmemAlloc:
     return op
 
 
-def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For) -> dict[Op, int]:
+def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For, roles: Roles) -> dict[Op, int]:
     """The ops in `loop` that access the buffer, each with its partition; `alloc` itself writes what it is given.
 
     Raises:
@@ -130,14 +163,19 @@ def accesses_to(alloc: LocalAlloc | TmemAlloc, loop: For) -> dict[Op, int]:
     """
     found: dict[Op, int] = {}
     if alloc.source is not None and is_in(alloc, loop):
-        load = load_of(alloc)
-        found[load or alloc] = DEFAULT if load is None else LOAD
+        load = load_of(alloc, roles)
+        found[load or alloc] = DEFAULT if load is None else roles.load
     for user in users_through_views(alloc.results[0]):
         if is_in(user, loop):
             if not isinstance(user, ACCESSES):
                 raise UnknownAccessError
-            found[user] = MMA if isinstance(user, TensorCoreMma) else DEFAULT
+            found[user] = roles.mma if isinstance(user, TensorCoreMma) else _reader(user, roles)
     return found
+
+
+def _reader(access: Op, roles: Roles) -> int:
+    """The partition of an access that is no product and no copy."""
+    return CORRECTION if roles.correction in partitions_of_op(access) else DEFAULT
 
 
 def channels_of(loop: For) -> list[Channel]:
@@ -147,12 +185,20 @@ def channels_of(loop: For) -> list[Channel]:
         UnknownAccessError: a buffer cannot be followed, or the partitions that access it do not take turns.
     """
     channels: list[Channel] = []
-    for alloc in product_buffers(loop):
-        accesses = accesses_to(alloc, loop)
+    roles = roles_of(loop)
+    for alloc in (*product_buffers(loop), *handed_buffers(loop, roles)):
+        accesses = accesses_to(alloc, loop, roles)
         if len(set(accesses.values())) == 1:
             continue
         block = _common_block(list(accesses))
-        channel = Channel(block, _segments(accesses, block), alloc.block is block)
+        inner = _channel_inside(accesses, block, roles)
+        if inner is not None:
+            accesses = _around(accesses, inner)
+            channels.append(inner)
+            if len(set(accesses.values())) == 1:
+                inner.buffers.append(alloc)
+                continue
+        channel = Channel(block, _segments(accesses, block, roles), alloc.block is block, roles)
         channel.buffers.append(alloc)
         for other in channels:
             if _are_loaded_together(other, channel):
@@ -163,6 +209,26 @@ def channels_of(loop: For) -> list[Channel]:
         else:
             channels.append(channel)
     return channels
+
+
+def _channel_inside(accesses: Mapping[Op, int], block: Block, roles: Roles) -> Channel | None:
+    """The channel within a loop of `block`, in each step of which a product follows accesses by another partition."""
+    loops = {op for access in accesses if isinstance(op := ancestor_in(access, block), For)}
+    for loop in loops:
+        own = {access: number for access, number in accesses.items() if is_in(access, loop)}
+        if len(set(own.values())) > 1:
+            segments = _segments(own, loop.body, roles)
+            if len(segments) != len(set(own.values())) or segments[-1].partition != roles.mma:
+                raise UnknownAccessError
+            return Channel(loop.body, segments, is_new=False, roles=roles, inner_loop=loop)
+    return None
+
+
+def _around(accesses: Mapping[Op, int], inner: Channel) -> dict[Op, int]:
+    """`accesses` with one of the first partition of `inner` in place of those in its loop."""
+    assert inner.inner_loop is not None, "the channel is one within a loop"
+    others = {access: number for access, number in accesses.items() if not is_in(access, inner.inner_loop)}
+    return {**others, inner.inner_loop: inner.segments[0].partition}
 
 
 def _are_loaded_together(one: Channel, other: Channel) -> bool:
@@ -185,7 +251,7 @@ def _common_block(ops: list[Op]) -> Block:
     return block
 
 
-def _segments(accesses: dict[Op, int], block: Block) -> list[Segment]:
+def _segments(accesses: dict[Op, int], block: Block, roles: Roles) -> list[Segment]:
     partitions: dict[Op, int] = {}
     for access, partition in accesses.items():
         op = ancestor_in(access, block)
@@ -201,6 +267,6 @@ def _segments(accesses: dict[Op, int], block: Block) -> list[Segment]:
             segments[-1] = Segment(last.partition, last.first, op)
         else:
             segments.append(Segment(partitions[op], op, op))
-    if len(segments) > 1 and segments[0].partition == segments[-1].partition and LOAD in partitions.values():
+    if len(segments) > 1 and segments[0].partition == segments[-1].partition and roles.load in partitions.values():
         raise UnknownAccessError
     return segments

@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.analysis.axis_info import AxisInfo, analyze_axis_info
+from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_descriptors import DescriptorRead
 from tilewright.dialects.tt_memory import Load
-from tilewright.dialects.ttg_memory import LocalAlloc
+from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad
 from tilewright.dialects.ttng_barriers import BY_WARPS
 from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
@@ -38,7 +39,7 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
 from tilewright.transforms.gpu.pipelining.schedule import Writer
 from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers
-from tilewright.transforms.gpu.tile_ops import workers_of
+from tilewright.transforms.gpu.tile_ops import plain_buffer, workers_of
 from tilewright.transforms.gpu.tma_lowering import read_from, retype_views, start_reading
 from tilewright.transforms.gpu.warp_specialization.carried_counters import Counters
 from tilewright.transforms.gpu.warp_specialization.channels import (
@@ -49,17 +50,18 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     load_of,
     product_buffers,
 )
+from tilewright.transforms.gpu.warp_specialization.correction import compute_early, corrects, handed_tiles
 from tilewright.transforms.gpu.warp_specialization.keep_sums import keep_sum
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
-    LOAD,
-    MMA,
     OUTPUTS,
     mark,
     marked_loops,
+    partitions_of_op,
+    roles_of,
     without,
 )
-from tilewright.transforms.matching import constant_of, is_behind
+from tilewright.transforms.matching import constant_of, following, is_behind
 from tilewright.transforms.op_builder import OpBuilder
 
 TENSOR_MEMORY_COLUMNS = 512
@@ -96,6 +98,7 @@ class _Inserter:
 
     def __init__(self, loop: For, stages: int, facts: Mapping[Value, AxisInfo]) -> None:
         self.loop, self.stages, self.facts = loop, stages, facts
+        self.roles = roles_of(loop)
         self.places: dict[tuple[Block, int], Place] = {}
         self.arriving_warps = workers_of(loop).warps if has_group_products(loop) else 0
 
@@ -106,8 +109,9 @@ class _Inserter:
             if isinstance(alloc, TmemAlloc) and _is_within(alloc, self.loop):
                 keep_sum(self.loop, alloc)
                 _write_no_start(alloc)
-        channels = channels_of(self.loop)
-        for channel in channels:
+        for tile in handed_tiles(self.loop):
+            self._put_into_memory(tile)
+        for channel in sorted(channels_of(self.loop), key=lambda channel: channel.inner_loop is not None):
             self._hand_over(channel, self._places_of(channel))
         for op in list(self.loop.walk()):
             if isinstance(op, TensorCoreMma):
@@ -122,7 +126,7 @@ class _Inserter:
         if channel.is_loaded:
             return self.stages if not channel.segments[-1].last.regions else 1
         first = channel.segments[0]
-        whole_loops = first.partition == MMA and any(isinstance(op, For) for op in (first.first, first.last))
+        whole_loops = first.partition == self.roles.mma and any(isinstance(op, For) for op in (first.first, first.last))
         return 2 if whole_loops and self._free_columns() >= sum(map(_columns, channel.buffers)) else 1
 
     def _free_columns(self) -> int:
@@ -141,10 +145,12 @@ class _Inserter:
             first = number == 0
             if not (first and whole_turn):
                 self._wait(segment, barriers[number - 1], place, phase, other_round=first)
-            if by_threads and segment.partition == MMA:
-                _Marker(segment.first, MMA).marked("ttng.fence_async_shared", (), bCluster=False)
-            if segment.partition != LOAD and not (segment is segments[-1] and whole_turn):
+            if by_threads and segment.partition == self.roles.mma:
+                _Marker(segment.first, self.roles.mma).marked("ttng.fence_async_shared", (), bCluster=False)
+            if segment.partition != self.roles.load and not (segment is segments[-1] and whole_turn):
                 self._tell(segment, barriers[number], place)
+        if channel.inner_loop is not None:
+            self._wait_behind(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
         if by_threads:
             self._copy_by_threads(channel, count, barriers[0], place)
         elif channel.is_loaded:
@@ -166,11 +172,19 @@ class _Inserter:
             phase = at.compute("arith.xori", phase, at.constant(1, i32))
         at.marked("ttng.wait_barrier", [at.view(barriers, place), phase, [], []])
 
+    def _wait_behind(self, loop: For, partition: int, barriers: Value, place: Value, phase: Value) -> None:
+        """Let `partition` wait behind `loop` until the last segment of the last step is over; a step has `phase`."""
+        assert loop.next is not None, "a terminator ends the block"
+        at = _Marker(loop.next, partition)
+        behind = loop.results[phase.index - 1]
+        before = at.compute("arith.xori", behind, at.constant(1, i32))
+        at.marked("ttng.wait_barrier", [at.view(barriers, place), before, [], []])
+
     def _tell(self, segment: Segment, barriers: Value, place: Value) -> None:
         at = _Marker(segment.last, segment.partition)
         at.before = segment.last.next
         barrier = at.view(barriers, place)
-        if segment.partition == MMA:
+        if segment.partition == self.roles.mma:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
         else:
             each: dict[str, Attribute] = {BY_WARPS: UNIT} if self.arriving_warps else {}
@@ -180,30 +194,32 @@ class _Inserter:
 
     def _copy(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Copies to the ring in place of loads; one barrier counts the bytes of all."""
-        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), DescriptorRead)}
-        at = _Marker(channel.segments[0].first, LOAD)
+        found = {alloc: load_of(alloc, self.roles) for alloc in channel.buffers}
+        loads = {alloc: load for alloc, load in found.items() if isinstance(load, DescriptorRead)}
+        at = _Marker(channel.segments[0].first, self.roles.load)
         barrier, always = at.view(barriers, place), at.constant(1, i1)
         size = sum(copied_bytes(load) for load in loads.values())
         at.marked("ttng.barrier_expect", (barrier, always), size=Number(size, i32))
         for alloc, load in loads.items():
-            at = _Marker(load, LOAD)
+            at = _Marker(load, self.roles.load)
             buffer = self._ring(alloc, count, place, at)
             start_reading(at, load, barrier, buffer, always)
             copy = load.previous
             assert copy is not None, "the copy stands in front of the load"
-            mark(copy, [LOAD])
+            mark(copy, [self.roles.load])
             read_from(load, buffer)
 
     def _copy_by_threads(self, channel: Channel, count: int, barriers: Value, place: Value) -> None:
         """Each thread tells the barrier when its own copies are done, behind the last of them."""
-        loads = {alloc: load for alloc in channel.buffers if isinstance(load := load_of(alloc), Load)}
+        found = {alloc: load_of(alloc, self.roles) for alloc in channel.buffers}
+        loads = {alloc: load for alloc, load in found.items() if isinstance(load, Load)}
         for alloc, load in loads.items():
             how = async_load_of(load, count, self.facts)
             assert how is not None, "the partition was made for copies"
-            at = _Marker(load, LOAD)
+            at = _Marker(load, self.roles.load)
             buffer = self._ring(alloc, count, place, at)
             copy = start_copying(at, load, how.contiguity, buffer)
-            mark(copy, [LOAD])
+            mark(copy, [self.roles.load])
             read_from(load, buffer)
         at.before = copy.next
         at.marked("ttng.async_copy_mbarrier_arrive", [at.view(barriers, place)], noIncrement=UNIT)
@@ -226,9 +242,24 @@ class _Inserter:
             at.marked("ttng.tmem_store", [buffer, [], alloc.source, at.constant(1, i1)])
         elif alloc.source is not None:
             at.marked("ttg.local_store", (alloc.source, buffer))
-            at.marked("ttng.fence_async_shared", (), bCluster=False)
+            if not all(isinstance(user, LocalLoad) for user in users_through_views(alloc.result)):
+                at.marked("ttng.fence_async_shared", (), bCluster=False)
         alloc.replace([buffer])
         retype_views(buffer)
+
+    def _put_into_memory(self, tile: Value) -> None:
+        """Let the partition of corrections read `tile`, which the default one computes, from shared memory."""
+        users = [user for user in tile.uses if corrects(user, self.roles)]
+        assert tile.op is not None, "an op of the step gives the tile"
+        compute_early(tile.op)
+        first = next(op for op in following(tile.op) if op in users)
+        alloc = Writer.behind(tile.op).op("ttg.local_alloc", (tile,), (plain_buffer(tile),))
+        load = Writer(first).op("ttg.local_load", (alloc.result,), (tile.type,))
+        mark(alloc, [DEFAULT])
+        mark(load, partitions_of_op(first))
+        read = load.result
+        for user in users:
+            user.set_operands([read if value is tile else value for value in user.operands])
 
     # Places
 

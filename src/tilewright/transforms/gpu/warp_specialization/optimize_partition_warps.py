@@ -17,6 +17,7 @@ from tilewright.dialects.tt_function import Call
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize
 from tilewright.dialects.ttng_barriers import AsyncCopyMbarrierArrive
 from tilewright.dialects.ttng_descriptors import DescriptorCopy
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
 from tilewright.ir.attributes import Attribute, Dense, DenseArray, Number
 from tilewright.ir.core import Op, Region, Value
@@ -28,6 +29,8 @@ from tilewright.transforms.gpu.tile_ops import layout_of_type, with_layout
 
 WITHOUT_TILES = 24
 """The number of registers that a thread needs besides those of tiles."""
+AHEAD = 16
+"""The number of further registers of a thread that starts several products, some of them ahead of the others."""
 MAX_OF_A_TILE = 64
 """Max number of registers that one tile may take of a thread when warps are saved."""
 STEP = 8
@@ -69,16 +72,21 @@ def _tiles(region: Region) -> set[TensorType]:
 
 def _largest(region: Region) -> int:
     """The number of registers of a thread that the largest tile takes; of pointers, most are made when needed."""
-    return max((_registers_of(tile) for tile in _tiles(region)), default=0)
+    return max((registers_of(tile) for tile in _tiles(region)), default=0)
 
 
-def _registers_of(tile: TensorType) -> int:
+def registers_of(tile: TensorType) -> int:
+    """The number of registers of a thread that `tile` takes."""
     bits = 32 if isinstance(tile.element, PointerType) else tile.bits
     return -(-to_linear_layout(layout_of_type(tile), tile.shape).in_size("register") * bits // 32)
 
 
 def _registers(region: Region) -> int:
-    return WITHOUT_TILES + -(-min(_largest(region), MAX_OF_A_TILE) // STEP) * STEP
+    """The number of registers that a thread gets: those that tensor memory is read to are all needed at once."""
+    read = (op.results[0].type for op in _ops(region) if isinstance(op, TmemLoad))
+    whole = max((registers_of(tile) for tile in read if isinstance(tile, TensorType)), default=0)
+    products = sum(isinstance(op, TensorCoreMma) for op in _ops(region))
+    return WITHOUT_TILES + -(-max(min(_largest(region), MAX_OF_A_TILE), whole, AHEAD * (products > 1)) // STEP) * STEP
 
 
 # --- warps ------------------------------------------------------------------------------------------------------------
@@ -105,7 +113,7 @@ def _fits_half(region: Region) -> bool:
     if any(isinstance(op, FIXED) for op in _ops(region)):
         return False
     halves = [_halved(tile) for tile in _tiles(region)]
-    return all(half is not None and _registers_of(half) <= MAX_OF_A_TILE for half in halves)
+    return all(half is not None and registers_of(half) <= MAX_OF_A_TILE for half in halves)
 
 
 def _halved(tile: TensorType) -> TensorType | None:

@@ -7,6 +7,11 @@
       %y = ttng.tmem_load …; "epilogue"(%y)                ttg.partition = array<i32: 0>     all else
     } {tt.warp_specialize}
 
+A step that changes a sum in tensor memory before it adds to it has four partitions, in Triton's order: all else, the
+corrections of sums (`correction.py`), products, copies. The default partition corrects sums itself if the block has no
+warps or registers left for others, or no shared memory for what they would be handed, or if they would need what the
+step before gives, or if the step uses the sums otherwise.
+
 Products of warp groups (sm_90) are done by the default partition, whose registers have the sums; such loops are divided
 where Triton divides them: with one group of warps, several stages, and operands that come by descriptor alone.
 
@@ -27,6 +32,7 @@ from tilewright.dialects.traits import Atomic, ControlFlow, Loop
 from tilewright.dialects.tt_descriptors import DescriptorAccess, DescriptorWrite, MakeTensorDescriptor
 from tilewright.dialects.tt_function import Call
 from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.ttg_memory import LocalAlloc, MemDescView
 from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
@@ -35,10 +41,11 @@ from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Block, Op, Value, integer_in
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import writes_memory
-from tilewright.ir.types import MemDescType, TensorType, async_token, i32
+from tilewright.ir.types import MemDescType, TensorType, Type, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
+from tilewright.transforms.gpu.pipelining.tcgen05_waits import SHARED_MEMORY
 from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     ACCESSES,
@@ -50,23 +57,33 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     product_buffers,
     source_of,
 )
+from tilewright.transforms.gpu.warp_specialization.correction import (
+    can_be_read,
+    corrections,
+    handed_tiles,
+    is_in_reach,
+)
 from tilewright.transforms.gpu.warp_specialization.descriptor_rings import handed_on
 from tilewright.transforms.gpu.warp_specialization.slices import (
+    CORRECTION,
     DEFAULT,
-    LOAD,
-    MMA,
     OUTPUTS,
     PARTITION,
     WARP_SPECIALIZE,
+    WITH_CORRECTION,
+    WITHOUT_CORRECTION,
     ForeignValueError,
+    Roles,
     Slice,
     is_cheap,
     is_made_again,
     mark,
     partitions_of_op,
+    roles_of,
     without,
 )
 from tilewright.transforms.matching import is_in
+from tilewright.transforms.op_builder import OpBuilder
 
 CONCERNS_ALL = (WarpSpecialize, Call, Barrier, ScopedBarrier)
 """Ops that all warps of a block execute together."""
@@ -84,16 +101,22 @@ def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> 
     """Give the ops of the loops of `module` that ask for it partitions."""
     loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
     facts = analyze_axis_info(module) if loops else {}
-    scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule_somehow(loop, facts)]
+    scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule_somehow(loop, facts, options)]
     return bool(scheduled)
 
 
-def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo]) -> bool:
-    """Mark the ops of `loop`, with copies by threads if it can be, and else without."""
+def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
+    """Mark the ops of `loop`, with copies by threads and a partition for corrections if it can be, and else without."""
     copies = _copies_by_threads(loop, facts)
     if copies and has_group_products(loop):
         return False
-    return (bool(copies) and _schedule(loop, copies)) or _schedule(loop, ())
+    corrected = _corrections(loop, bool(copies))
+    stages = stages_of(loop, options.num_stages)
+    for of_threads in (copies, ()) if copies else ((),):
+        for ops in (corrected, ()) if corrected else ((),):
+            if _schedule(loop, of_threads, ops, stages):
+                return True
+    return False
 
 
 def _copies_by_threads(loop: For, facts: Mapping[Value, AxisInfo]) -> list[Load]:
@@ -126,6 +149,19 @@ def _can_be_divided(loop: For, options: StageOptions) -> bool:
     return not any(_concerns_all(op) for op in loop.walk())
 
 
+def _corrections(loop: For, copies: bool) -> set[Op]:
+    """The ops that correct sums, if a block has warps and registers for them beside those of copies by threads."""
+    warps = workers_of(loop).warps * (2 + copies) + FURTHER_WARPS
+    threads = -(-warps // WARP_GROUP) * WARP_GROUP * WARP
+    limit = integer_in(module_of(loop), "ttg.maxnreg") or REGISTERS // threads
+    if warps > MAX_WARPS or threads * limit > REGISTERS or not can_be_read(loop, limit):
+        return set()
+    try:
+        return corrections(loop)
+    except UnknownAccessError:
+        return set()
+
+
 def _concerns_all(op: Op) -> bool:
     """Whether what `op` orders or does is not known to be of one partition only."""
     if isinstance(op, Atomic):
@@ -134,43 +170,63 @@ def _concerns_all(op: Op) -> bool:
     return is_other_region or isinstance(op, CONCERNS_ALL)
 
 
-def _schedule(loop: For, copies: Collection[Load]) -> bool:
+def _schedule(loop: For, copies: Collection[Load], corrected: Collection[Op], stages: int) -> bool:
     """Mark the ops of `loop`; takes the marks back and returns False if the loop cannot be divided so.
 
     Args:
         loop: the loop.
         copies: loads by pointers that threads of a partition do.
+        corrected: ops that a partition of its own executes, as they correct sums.
+        stages: how many places the rings of copies will have.
     """
+    roles = WITH_CORRECTION if corrected else WITHOUT_CORRECTION
     for op in loop.walk():
         if op is not loop and not op.definition.terminator:
-            mark(op, [MMA if isinstance(op, TensorCoreMma) else DEFAULT])
+            mark(op, [roles.mma if isinstance(op, TensorCoreMma) else DEFAULT])
     for op in copies:
-        mark(op, [LOAD])
+        mark(op, [roles.load])
+    for op in corrected:
+        mark(op, [CORRECTION])
     try:
         for alloc in product_buffers(loop):
-            load = load_of(alloc)
+            load = load_of(alloc, roles)
             for op in () if load is None else (load, alloc):
-                mark(op, [LOAD])
-        _mark_undeclared(loop)
-        _check_descriptors(loop)
+                mark(op, [roles.load])
+        _mark_undeclared(loop, roles)
+        _check_descriptors(loop, roles)
+        _check_handed(loop, stages)
         channels = channels_of(loop)
         if not any(channel.is_loaded and not channel.is_loaded_by_threads for channel in channels):
             raise UnknownAccessError
-        _mark_slices(loop, channels)
+        _mark_slices(loop, channels, roles)
     except (UnknownAccessError, ForeignValueError):
         for op in loop.walk():
             op.attributes = without(op, PARTITION, OUTPUTS)
         return False
+    _give_each_its_views(loop)
     return True
 
 
-def _mark_undeclared(loop: For) -> None:
+def _give_each_its_views(loop: For) -> None:
+    """Let each partition that uses a view of a buffer have one of its own."""
+    for view in reversed([op for op in loop.walk() if isinstance(op, MemDescView)]):
+        first, *others = partitions_of_op(view) or (DEFAULT,)
+        for number in others:
+            copy = OpBuilder(view).insert(view.clone({}))
+            mark(copy, [number])
+            for user in [user for user in view.result.uses if partitions_of_op(user) == (number,)]:
+                user.set_operands([copy.result if value is view.result else value for value in user.operands])
+        if others:
+            mark(view, [first])
+
+
+def _mark_undeclared(loop: For, roles: Roles) -> None:
     """Let the partition of copies execute the ops that nobody declared whose numbers copies need.
 
     Such an op may do anything, so one partition executes it, where it stands; the loop cannot be divided if another
     partition needs its numbers too.
     """
-    waiting = [value for op in loop.walk() if partitions_of_op(op) == (LOAD,) for value in op.operands]
+    waiting = [value for op in loop.walk() if partitions_of_op(op) == (roles.load,) for value in op.operands]
     seen: set[Value] = set()
     while waiting:
         value = waiting.pop()
@@ -183,7 +239,7 @@ def _mark_undeclared(loop: For) -> None:
         elif is_in(op, loop):
             gives_numbers = not any(isinstance(value.type, (TensorType, MemDescType)) for value in op.results)
             if op.name not in OPS and not op.regions and gives_numbers:
-                mark(op, [LOAD])
+                mark(op, [roles.load])
                 waiting += op.operands
             elif is_cheap(op):
                 waiting += op.operands
@@ -204,21 +260,24 @@ def _handed_to(value: Value, loop: For) -> list[Value]:
     return []
 
 
-def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
+def _mark_slices(loop: For, channels: Collection[Channel], roles: Roles) -> None:
     """Let each op have the numbers of all partitions that need it."""
     buffers = [alloc for channel in channels for alloc in channel.buffers]
+    handed = handed_tiles(loop)
     given: set[Value] = {alloc.results[0] for alloc in buffers}
-    written = [alloc.source for alloc in buffers if alloc.source is not None and load_of(alloc) is None]
+    written = [alloc.source for alloc in buffers if alloc.source is not None and load_of(alloc, roles) is None]
     results: list[Value] = [result for result in loop.results if result.uses]
     multiplies = any(isinstance(op, TensorCoreMma) for op in loop.walk())
     again = _numbers_loaded(loop)
     for load in again:
         mark(load, [])
-    others = (MMA, LOAD) if multiplies else (LOAD,)
+    others = (roles.mma, roles.load) if multiplies else (roles.load,)
     slices = {number: Slice(loop, number, given, repeated=again) for number in others}
-    for part in slices.values():
-        _check_captures(part)
-    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written], again)
+    if roles.correction is not None:
+        slices[roles.correction] = Slice(loop, roles.correction, given.union(handed), repeated=again)
+    for number, part in slices.items():
+        _check_captures(part, multiplies=number == roles.mma)
+    slices[DEFAULT] = Slice(loop, DEFAULT, given, [*results, *written, *handed], again)
     for op in loop.walk():
         found = {number for number, part in slices.items() if op in part.ops}
         if op in again:
@@ -228,13 +287,13 @@ def _mark_slices(loop: For, channels: Collection[Channel]) -> None:
     for alloc in buffers:
         if isinstance(alloc, TmemAlloc) and is_in(alloc, loop):
             mark(alloc, {number for op in (alloc, *alloc.results[0].uses) for number in partitions_of_op(op)})
-    _mark_results(loop, slices)
+    _mark_results(loop, slices, roles)
 
 
-def _mark_results(loop: For, slices: Mapping[int, Slice]) -> None:
+def _mark_results(loop: For, slices: Mapping[int, Slice], roles: Roles) -> None:
     """Say which partitions compute each result of `loop`, and of loops and branches in it; they execute these, too."""
     for op in reversed([op for op in loop.walk() if isinstance(op, (For, If))]):
-        outputs = [_partitions_of_result(result, slices) for result in op.results]
+        outputs = [_partitions_of_result(result, slices, roles) for result in op.results]
         executing = {number for number, part in slices.items() if op in part.ops}.union(*outputs)
         ends = [op.body.terminator] if isinstance(op, For) else [arm.block.terminator for arm in op.arms]
         for each in (op, *ends):
@@ -243,11 +302,25 @@ def _mark_results(loop: For, slices: Mapping[int, Slice]) -> None:
             op.attributes = {**op.attributes, OUTPUTS: tuple(DenseArray(i32, tuple(numbers)) for numbers in outputs)}
 
 
-def _partitions_of_result(result: Value, slices: Mapping[int, Slice]) -> list[int]:
-    """The partitions that compute `result`; a token of tensor memory is one of products."""
+def _partitions_of_result(result: Value, slices: Mapping[int, Slice], roles: Roles) -> list[int]:
+    """The partitions that compute `result`; a token of tensor memory belongs to those who use it first in a step."""
     if result.type is async_token:
-        return [MMA if MMA in slices else DEFAULT]
+        user = _first_user(result)
+        found = () if user is None else partitions_of_op(user)
+        return list(found) if found == (roles.correction,) else [roles.mma if roles.mma in slices else DEFAULT]
     return sorted(number for number, part in slices.items() if (result.op, result.index) in part.carried)
+
+
+def _first_user(token: Value) -> Op | None:
+    """The op that uses, in a step of its loop, the token that the loop carries as its result `token`."""
+    user: Op | None = None
+    loop = token.op
+    while isinstance(loop, For):
+        carried = loop.carried[token.index]
+        loop = user = next(iter(carried.uses), None)
+        if isinstance(user, For):
+            token = user.results[user.inits.index(carried)]
+    return user
 
 
 def _numbers_loaded(loop: For) -> set[Load]:
@@ -262,7 +335,7 @@ def _numbers_loaded(loop: For) -> set[Load]:
     return {op for op in loads if not isinstance(op.result.type, TensorType) and not op.is_volatile}
 
 
-def _check_descriptors(loop: For) -> None:
+def _check_descriptors(loop: For, roles: Roles) -> None:
     """Refuse a descriptor that the loop makes if it is not known when its copies are done.
 
     `descriptor_rings` gives each other descriptor as many places as copies through it can be under way: one whose
@@ -271,15 +344,31 @@ def _check_descriptors(loop: For) -> None:
     for maker in loop.ops_of(MakeTensorDescriptor):
         way = handed_on(maker)
         users = list(maker.result.uses) if way is None else [*way.accesses, *way.late]
-        copies = {user.block for user in users if partitions_of_op(user) == (LOAD,)}
+        copies = {user.block for user in users if partitions_of_op(user) == (roles.load,)}
         if len(copies) > 1 or not all(isinstance(user, DescriptorAccess) for user in users):
             raise UnknownAccessError
         if way is not None and not (is_in(way.loop, loop) and copies <= {way.loop.body}):
             raise UnknownAccessError
 
 
-def _check_captures(part: Slice) -> None:
+def _check_handed(loop: For, stages: int) -> None:
+    """Refuse a partition of corrections that would be handed what is from elsewhere, or too much for shared memory."""
+    tiles, roles = handed_tiles(loop), roles_of(loop)
+    if not all(is_in_reach(tile, roles) for tile in tiles):
+        raise UnknownAccessError
+    buffers = [alloc for alloc in product_buffers(loop) if isinstance(alloc, LocalAlloc)]
+    places = [1 if load_of(alloc, roles) is None or not is_in(alloc, loop) else stages for alloc in buffers]
+    taken = sum(_bytes(alloc.result.type) * count for alloc, count in zip(buffers, places, strict=True))
+    if taken <= SHARED_MEMORY < taken + sum(_bytes(tile.type) for tile in tiles):
+        raise UnknownAccessError
+
+
+def _bytes(type: Type) -> int:
+    return type.numel * type.bits // 8 if isinstance(type, (TensorType, MemDescType)) else 0
+
+
+def _check_captures(part: Slice, *, multiplies: bool) -> None:
     """Refuse a partition that needs a tile from outside which it would have to be given."""
     for value in part.captured:
-        if isinstance(value.type, TensorType) and (part.partition == MMA or not is_made_again(value)):
+        if isinstance(value.type, TensorType) and (multiplies or not is_made_again(value)):
             raise ForeignValueError(value.op or part.loop, part.partition)

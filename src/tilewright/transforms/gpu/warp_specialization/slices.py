@@ -20,9 +20,11 @@ Numbers and views of buffers are computed by everyone who needs them; what has a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import DotLike
+from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.attributes import Attribute, DenseArray, Number
 from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.effects import is_pure
@@ -30,8 +32,22 @@ from tilewright.ir.types import TensorType, async_token, i32
 from tilewright.transforms.gpu.pipelining.schedule import values_used
 from tilewright.transforms.matching import is_in
 
-DEFAULT, MMA, LOAD = 0, 1, 2
-"""The numbers of the partitions: all else, products in tensor memory, copies by descriptor."""
+DEFAULT = 0
+"""The number of the partition of all else than the others do."""
+
+
+class Roles(NamedTuple):
+    """The numbers of the partitions of corrections, products in tensor memory, and copies by descriptor."""
+
+    correction: int | None
+    mma: int
+    load: int
+
+
+CORRECTION = 1
+"""The number of the partition of corrections, in a loop that has one."""
+WITHOUT_CORRECTION, WITH_CORRECTION = Roles(None, 1, 2), Roles(CORRECTION, 2, 3)
+"""The partitions of loops, in Triton's order."""
 PARTITION = "ttg.partition"
 """The attribute of an op that has the numbers of its partitions."""
 OUTPUTS = "ttg.partition.outputs"
@@ -80,6 +96,13 @@ def marked_loops(module: Op) -> list[For]:
     """The loops of `module` whose ops have partitions."""
     loops = [op for op in module.walk() if isinstance(op, For) and partitions_of_op(op)]
     return [loop for loop in loops if WARP_SPECIALIZE in loop.attributes or TAG in loop.attributes]
+
+
+def roles_of(loop: For) -> Roles:
+    """The numbers of the partitions of `loop`, whose products have their marks."""
+    product = next((op for op in loop.walk() if isinstance(op, TensorCoreMma)), None)
+    has_correction = product is not None and partitions_of_op(product) == (WITH_CORRECTION.mma,)
+    return WITH_CORRECTION if has_correction else WITHOUT_CORRECTION
 
 
 class ForeignValueError(Exception):
@@ -138,6 +161,7 @@ class Slice:
         repeated: Collection[Op] = (),
     ) -> None:
         self.loop, self.partition, self.given, self.repeated = loop, partition, given, repeated
+        self._multiplies = partition == roles_of(loop).mma
         self.ops: set[Op] = {loop}
         self.carried: set[tuple[Op, int]] = set()
         self.captured: dict[Value, None] = {}
@@ -175,7 +199,7 @@ class Slice:
     def _is_computed_again(self, op: Op) -> bool:
         """Whether a partition besides the default one computes `op` for itself: addresses, but no products or sums."""
         tiles = any(isinstance(value.type, TensorType) for value in op.results)
-        return is_cheap(op) and not (tiles and self.partition == MMA)
+        return is_cheap(op) and not (tiles and self._multiplies)
 
     def _need_value(self, value: Value) -> None:
         if value in self.given or value.type is async_token:

@@ -1,0 +1,121 @@
+"""The partition of products starts the first product of a step before the others of the step before.
+
+    scf.for %k … {                                   scf.for %k … {            first, in front: A of the first step
+      wait %keys, %free     scores = q · k     A       A of the next step, if there is one
+      wait %shares          sums += p · v      B  ->   B of this step
+    }                                                }
+
+In attention the shares are computed from the scores, so in the order of the program the scores of the next step would
+wait for the sums of this one, and all other warps with them. Here they are there when the default partition has told
+`%shares`. The loop is only scheduled here; `expand_loops` writes it anew.
+
+No partition waits for ever: all waits come true in the order of the program with A of the next step just behind the op
+that tells that the scores have been read. That is an order of each partition if
+
+- A waits for nothing but copies, and for ops of the step before that stand in front of one that B of it waits for,
+- before these, their partition has waited for nothing but A in that step,
+- and the copies have waited in their step for nothing but A, or for a place in a ring of two or more, which B of the
+  step need not give back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
+
+from tilewright.dialects.nvws import WarpGroup
+from tilewright.dialects.scf import For
+from tilewright.dialects.ttg_memory import MemDescIndex
+from tilewright.dialects.ttng_barriers import (
+    ArriveBarrier,
+    AsyncCopyMbarrierArrive,
+    BarrierExpect,
+    FenceAsyncShared,
+    WaitBarrier,
+)
+from tilewright.dialects.ttng_mma import TensorCoreCommit, TensorCoreMma
+from tilewright.ir.core import Op, Value, buffer_type
+from tilewright.ir.effects import is_pure
+from tilewright.transforms.gpu.pipelining.schedule import Schedule, Slot, body_of
+from tilewright.transforms.matching import binary_of, is_behind
+
+STARTS = (WaitBarrier, FenceAsyncShared, TensorCoreMma, TensorCoreCommit)
+"""The ops with effects of a loop that does nothing but start products."""
+COPIES = (BarrierExpect, AsyncCopyMbarrierArrive)
+"""The ops that let copies tell a barrier."""
+
+
+def run_products_ahead(module: Op) -> bool:
+    """Schedule the loops of `module` with several products in a partition of their own, where they may run ahead."""
+    found = False
+    for group in module.ops_of(WarpGroup):
+        for region in group.regions[1:]:
+            for loop in [op for op in region.walk() if isinstance(op, For)]:
+                found |= _run_ahead(loop, group)
+    return found
+
+
+def _run_ahead(loop: For, group: WarpGroup) -> bool:
+    effects = [op for op in body_of(loop) if not is_pure(op)]
+    products = [op for op in effects if isinstance(op, TensorCoreMma)]
+    if len(products) < len("AB") or not all(isinstance(op, STARTS) for op in effects):
+        return False
+    rest = effects[effects.index(products[0]) :]
+    first = effects[: len(effects) - len(rest)]
+    first += takewhile(lambda op: not isinstance(op, (WaitBarrier, FenceAsyncShared)), rest)
+    later = effects[len(first) :]
+    if products[1] not in later or not _may_run_ahead(first, later, group):
+        return False
+    _schedule(loop, first, later)
+    return True
+
+
+def _may_run_ahead(first: Sequence[Op], later: Sequence[Op], group: WarpGroup) -> bool:
+    """Whether `first` of a step may stand in front of `later` of the step before in the partition of products."""
+    others = [op for region in group.regions for op in region.walk() if isinstance(op, (ArriveBarrier, *COPIES))]
+    needed = [op for op in others if _ring(op) in _rings(later, WaitBarrier) and isinstance(op, ArriveBarrier)]
+    tellers = [op for op in others if _ring(op) in _rings(first, WaitBarrier)]
+    told, heard = _rings(first, TensorCoreCommit), {_ring(op) for op in tellers}
+    is_told = bool(needed) and heard == _rings(first, WaitBarrier)
+    before = {_ring(op) for op in first if isinstance(op, WaitBarrier) and binary_of(op.phase, "arith.xori")}
+    of_steps = all(isinstance(teller, COPIES) or _ring(teller) in before for teller in tellers)
+    return is_told and of_steps and all(_is_early(teller, needed, told) for teller in tellers)
+
+
+def _is_early(teller: Op, needed: Collection[Op], told: Collection[Value]) -> bool:
+    """Whether `teller` tells before the products run that wait for `needed`; the first of a step tells `told`."""
+    is_copy = isinstance(teller, COPIES)
+    if not is_copy and not any(op.block is teller.block and is_behind(op, teller) for op in needed):
+        return False
+    assert teller.block is not None, "the op is in a partition"
+    before = takewhile(lambda op: op is not teller, teller.block)
+    waits = [op for outer in before for op in outer.walk() if isinstance(op, WaitBarrier) and _ring(op) not in told]
+    return not waits if not is_copy else all(buffer_type(_ring(wait)).shape[0] > 1 for wait in waits)
+
+
+def _rings(ops: Sequence[Op], kind: type[Op]) -> set[Value]:
+    return {_ring(op) for op in ops if isinstance(op, kind)}
+
+
+def _ring(op: Op) -> Value:
+    """The barriers of which `op` waits for one, or tells one."""
+    (barrier,) = _barriers(op)
+    return barrier.op.source if isinstance(barrier.op, MemDescIndex) else barrier
+
+
+def _barriers(op: Op) -> Iterator[Value]:
+    if isinstance(op, (WaitBarrier, ArriveBarrier, TensorCoreCommit, *COPIES)):
+        yield op.barrier
+
+
+def _schedule(loop: For, first: Collection[Op], later: Collection[Op]) -> None:
+    """Let `first` of a step run in one step of `loop` with `later` of the step before, and in front of it."""
+    schedule = Schedule()
+    slots = [Slot(stage, schedule.last_cluster()) for stage in range(2)]
+    for slot, ops in zip(slots, (first, later), strict=True):
+        for op in ops:
+            schedule.insert(op, slot)
+            schedule.insert_needed(op, slot, around=True)
+    for op in body_of(loop):
+        schedule.insert_new(op, slots[-1])
+    schedule.write(loop)
