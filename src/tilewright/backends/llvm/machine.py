@@ -101,6 +101,11 @@ class Target(NamedTuple):
         return "sve" in self.features
 
     @property
+    def masks_are_vectors(self) -> bool:
+        """Masks have no registers of their own: comparisons write as many bits per lane as they read."""
+        return self.has_avx2 and not self.has_avx512f
+
+    @property
     def costs(self) -> cpu_costs.CpuCosts:
         """The figures that choices are made by."""
         if self.has_sve:
