@@ -113,7 +113,7 @@ class Target(NamedTuple):
         if self.neon:
             return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
         if not self.has_avx512f:
-            return cpu_costs.X86
+            return cpu_costs.ZEN3 if self.tune in ("znver2", "znver3") else cpu_costs.X86
         return cpu_costs.ZEN4 if self.tune == "znver4" and self.vector_bits == 512 else cpu_costs.AVX512
 
     def lanes(self, element_bits: int) -> int:

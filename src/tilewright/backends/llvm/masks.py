@@ -53,6 +53,11 @@ def any_lane(w: LlvmWriter, mask: str, lanes: int) -> str:
     return w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(vector("i1", lanes), mask)])
 
 
+def all_lanes(w: LlvmWriter, mask: str, lanes: int) -> str:
+    """Whether all lanes of a mask of several are set, as an i1."""
+    return w.call("i1", f"llvm.vector.reduce.and.v{lanes}i1", [(vector("i1", lanes), mask)])
+
+
 def spread_flag(w: LlvmWriter, flag: str, lanes: int) -> str:
     """An i1 as numbers, one per lane, that are negative where it is set: `flags_of` makes a mask of them.
 
