@@ -76,7 +76,7 @@ def masked_store(
     LLVM 22 joins a truncation and a masked store for AVX-512, and, if the mask is known and on in one lane alone, makes
     of both one store of what was truncated: it writes beyond the lane. An assembly text of nothing keeps them apart.
 
-    Where such stores are slow, as few vectors as can be are stored so: one whose lanes are all on is not.
+    Where such stores are slow, a register whose lanes are all on is stored without a mask.
 
     Args:
         is_known: LLVM may find out what the mask is.
@@ -88,7 +88,8 @@ def masked_store(
     stored = w.convert("bitcast", value, vector(element, lanes), type)
     if is_known and w.target.has_avx512f and bits_of(element) * lanes <= 512:
         stored = vector_kept_apart(w, moved_as(element), lanes, stored)
-    if is_known or not w.target.costs.slow_masked_stores:
+    asks = w.target.costs.slow_masked_stores and bits_of(element) * lanes >= w.target.vector_bits
+    if is_known or not asks:
         _store_some(w, pointer, moved_as(element), lanes, stored, mask, align)
         return
     with w.branch(all_lanes(w, mask, lanes)) as branch:
