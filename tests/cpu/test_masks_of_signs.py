@@ -62,6 +62,34 @@ def test_lanes_and_mask_are_both_right(function: Any, cpu: str) -> None:
         assert not re.findall("v?p?movmsk.*", kernel.asm["asm"])
 
 
+def shared(x, out, rows, columns, B: tl.constexpr):
+    """Whether a row counts is known in front of the loop along it, whose vectors have masks of their own."""
+    j = tl.program_id(0) * 4 * B + tl.arange(0, 4 * B)[None, :]
+    total = tl.zeros((B, 4 * B), tl.float32)
+    for start in range(0, rows, B):
+        i = start + tl.arange(0, B)[:, None]
+        total += tl.load(x + i * columns + j, mask=(i < rows) & (j < columns), other=0.5)
+    tl.store(out + j, tl.sum(total, 0)[None, :])
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize(("rows", "columns"), [(0, 9), (3, 9), (8, 15), (9, 14), (21, 3), (13, 40)])
+def test_a_flag_for_all_lanes_goes_into_loops(cpu: str, rows: int, columns: int) -> None:
+    """With AVX2 it goes as numbers as wide as the elements: as a mask of eight lanes it was widened for each access."""
+    x, found = np.arange(24 * 40, dtype=np.float32), np.zeros(32, np.float32)
+    with tw.knobs.tilewright.scope():
+        tw.knobs.tilewright.cpu = cpu
+        kernel = tw.jit(shared)[(1,)](x, found, rows, columns, B=8)
+    expected, turns = np.full((-(-rows // 8) * 8, 32), 0.5, np.float32), x[: rows * columns].reshape(rows, columns)
+    expected[:rows, :columns] = turns[:, :32]
+    np.testing.assert_array_equal(found, expected.sum(0))
+    widened, numbers = (
+        re.search(pattern, kernel.asm[stage])
+        for pattern, stage in ((r"vpslld\s+\$31", "asm"), (r"icmp slt <8 x i32> %\w+, zeroinitializer", "llir"))
+    )
+    assert (widened, bool(numbers)) == (None, cpu == "x86-64-v3")
+
+
 def from_constants(out, B: tl.constexpr):
     lane = tl.arange(0, B)
     for _ in tl.static_range(48):

@@ -716,6 +716,27 @@ MASKED_SUM = """
   }
 """
 
+FILLED = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %zero = arith.constant dense<0.0> : tensor<64xf32>
+    %end = tt.splat %n : i32 -> tensor<64xi32>
+    %inside = arith.cmpi slt, %i, %end : tensor<64xi32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %p = tt.addptr %from, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %p, %inside : tensor<64x!tt.ptr<f32>>
+    %true = arith.constant dense<true> : tensor<64xi1>
+    %fill = arith.cmpf olt, %v, %zero : tensor<64xf32>
+    %kept = arith.xori %fill, %true : tensor<64xi1>
+    %one = arith.andi %inside, %kept : tensor<64xi1>
+    %other = arith.andi %fill, %inside : tensor<64xi1>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %q, %v, %one : tensor<64x!tt.ptr<f32>>
+    tt.store %q, %zero, %other : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
 SUMS_OF_PAIRS = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
     %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
@@ -815,6 +836,7 @@ INPUTS = {
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
     "narrow_exactly": EIGHT_BITS,
+    "merge_stores": FILLED,
     "exchange_pairs": SUMS_OF_PAIRS,
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
     "expand_unsplat": FUNCTIONS_OF_ELEMENTS,

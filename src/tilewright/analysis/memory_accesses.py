@@ -156,12 +156,15 @@ class MemoryAccesses:
 
     def of(self, op: Load | Store | GuardedStore) -> MemoryAccess:
         """The access of `op`."""
-        pointer, size = op.pointer, size_of(op.pointer)
-        sum = defining(pointer, AddPtr)
+        return self.at(op.pointer, op.mask)
+
+    def at(self, pointer: Value, mask: Value | None) -> MemoryAccess:
+        """An access at `pointer`, of the lanes for which `mask` holds; None: of all."""
+        sum, size = defining(pointer, AddPtr), size_of(pointer)
         base = None if sum is None else self.forms.of(sum.pointer)
         if sum is None or base is None or varying(base.terms):
-            return MemoryAccess(ZERO, self._shared(pointer, op.mask, size))
-        return MemoryAccess(start_of(base.terms), self._shared(sum.offset, op.mask, size))
+            return MemoryAccess(ZERO, self._shared(pointer, mask, size))
+        return MemoryAccess(start_of(base.terms), self._shared(sum.offset, mask, size))
 
     def between(self, a: MemoryAccess, b: MemoryAccess) -> Sum:
         """The distance from the start of `a` to that of `b`; scalars are looked into where they may be of one array."""

@@ -43,6 +43,7 @@ from tilewright.backends.cpu.keep_panels import keep_panels
 from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
+from tilewright.backends.cpu.merge_stores import merge_stores
 from tilewright.backends.cpu.narrow_exactly import narrow_exactly
 from tilewright.backends.cpu.network.expand import expand_networks
 from tilewright.backends.cpu.network.find import find_networks
@@ -159,6 +160,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
         Pass("narrow_exactly", narrow_exactly, "while tiles say what they are made of: what is exact is not rounded"),
+        Pass("merge_stores", merge_stores, "before nests: what one of two stores is one store of a choice"),
         Pass("exchange_pairs", exchange_pairs, "what two elements both get is asked for by each, near by"),
         Pass(
             "add_short_tiles",

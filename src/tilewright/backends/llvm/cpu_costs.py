@@ -49,6 +49,7 @@ class CpuCosts(NamedTuple):
         streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
         streamed: bytes in a step of a loop that stores past the caches: shorter steps wait for each other.
         stored_before: bytes behind a store after which it does not delay loads any more.
+        slow_masked_stores: a store under a mask takes as long as many others.
     """
 
     registers: int
@@ -68,6 +69,7 @@ class CpuCosts(NamedTuple):
     streams_from: int
     streamed: int
     stored_before: int
+    slow_masked_stores: bool
 
 
 X86 = CpuCosts(
@@ -88,7 +90,10 @@ X86 = CpuCosts(
     streams_from=16 << 20,
     streamed=128,
     stored_before=320,
+    slow_masked_stores=False,
 )
+ZEN3 = X86._replace(slow_masked_stores=True)
+"""AMD's processors with AVX2, whose `vmaskmovps` to memory takes some 25 cycles."""
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
 ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8)
 NEON = AVX512._replace(product_columns=4, streams_from=0)

@@ -22,16 +22,8 @@ from tilewright.backends.llvm.conversions import half_bits
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.elementwise import lower_elementwise
 from tilewright.backends.llvm.lanes import Lanes, LaneType
-from tilewright.backends.llvm.masks import is_known, lane_flags
-from tilewright.backends.llvm.memory import (
-    gather,
-    lane_pointers,
-    load,
-    masked_load,
-    masked_store,
-    scatter,
-    store,
-)
+from tilewright.backends.llvm.masks import flags_of, is_known, lane_flags, spread_flag
+from tilewright.backends.llvm.memory import gather, lane_pointers, load, masked_load, masked_store, scatter, store
 from tilewright.backends.llvm.products import accumulate_matrices, accumulate_products
 from tilewright.backends.llvm.spelling import (
     bits_of,
@@ -163,6 +155,8 @@ class LoopEmitter:
 
     def here(self, value: Value) -> str:
         """A value that was kept, for a user in this block."""
+        if element_of(value.type) == "i1":
+            return flags_of(self.w, self.kept[value], lanes_of(value.type))
         return self.w.convert("bitcast", self.kept[value], moved_type(value.type), llvm_type(value.type))
 
     def _described(self, debug: DebugInfo, op: Op, emit: Callable[[Any, Any], None]) -> None:
@@ -237,7 +231,9 @@ class LoopEmitter:
     def _broadcast(self, op: Broadcast) -> None:
         result, source = op.results[0], self.names[op.source]
         element, lanes = element_of(result.type), lanes_of(result.type)
-        if comes_apart(element, lanes) and source.startswith("%"):
+        if element == "i1" and self.w.target.masks_are_vectors and lanes == self.w.target.lanes(32):
+            self.kept[result] = spread_flag(self.w, source, lanes)
+        elif comes_apart(element, lanes) and source.startswith("%"):
             first = self.w.insert(llvm_type(result.type), "poison", element, source, 0)
             whole = self.w.convert("bitcast", first, llvm_type(result.type), whole_type(result.type))
             self._name(result, self.w.shuffle(whole_type(result.type), whole, "poison", [0] * lanes))

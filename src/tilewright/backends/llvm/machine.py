@@ -101,6 +101,11 @@ class Target(NamedTuple):
         return "sve" in self.features
 
     @property
+    def masks_are_vectors(self) -> bool:
+        """Masks have no registers of their own: comparisons write as many bits per lane as they read."""
+        return self.has_avx2 and not self.has_avx512f
+
+    @property
     def costs(self) -> cpu_costs.CpuCosts:
         """The figures that choices are made by."""
         if self.has_sve:
@@ -108,7 +113,7 @@ class Target(NamedTuple):
         if self.neon:
             return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
         if not self.has_avx512f:
-            return cpu_costs.X86
+            return cpu_costs.ZEN3 if self.tune in ("znver2", "znver3") else cpu_costs.X86
         return cpu_costs.ZEN4 if self.tune == "znver4" and self.vector_bits == 512 else cpu_costs.AVX512
 
     def lanes(self, element_bits: int) -> int:

@@ -23,6 +23,8 @@ SMALLEST_MASK = 8
 """The number of lanes of the narrowest mask that a register for masks is asked for."""
 LARGEST_MASK = 64
 """The number of lanes that a register for masks has room for."""
+FLAG = "i32"
+"""The type of an element of a mask that goes from block to block, as most elements under masks have 32 bits."""
 
 
 def lane_flags(w: LlvmWriter, mask: str, lanes: int, wanted: Sequence[int]) -> list[str]:
@@ -49,6 +51,25 @@ def any_lane(w: LlvmWriter, mask: str, lanes: int) -> str:
         type, number = _as_number(w, mask, lanes)
         return w.emit(f"icmp ne {type} {w.emit(f'and {type} {number}, {(1 << lanes) - 1}')}, 0")
     return w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(vector("i1", lanes), mask)])
+
+
+def all_lanes(w: LlvmWriter, mask: str, lanes: int) -> str:
+    """Whether all lanes of a mask of several are set, as an i1."""
+    return w.call("i1", f"llvm.vector.reduce.and.v{lanes}i1", [(vector("i1", lanes), mask)])
+
+
+def spread_flag(w: LlvmWriter, flag: str, lanes: int) -> str:
+    """An i1 as numbers, one per lane, that are negative where it is set: `flags_of` makes a mask of them.
+
+    Where masks have no registers, LLVM takes a mask of eight lanes that comes from another block for eight numbers of
+    16 bits, and widens it in front of each access of 32-bit elements by five instructions.
+    """
+    return w.splat(w.convert("sext", flag, "i1", FLAG), FLAG, lanes)
+
+
+def flags_of(w: LlvmWriter, numbers: str, lanes: int) -> str:
+    """The mask of the lanes whose number is negative."""
+    return w.emit(f"icmp slt {vector(FLAG, lanes)} {numbers}, zeroinitializer")
 
 
 def is_known(value: Value) -> bool:

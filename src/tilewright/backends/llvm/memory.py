@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.llvm.masks import lane_flags, vector_kept_apart
+from tilewright.backends.llvm.masks import all_lanes, lane_flags, vector_kept_apart
 from tilewright.backends.llvm.spelling import bits_of, comes_apart, moved_as, suffix, vector
 from tilewright.backends.llvm.writer import LlvmWriter
 
@@ -76,19 +76,38 @@ def masked_store(
     LLVM 22 joins a truncation and a masked store for AVX-512, and, if the mask is known and on in one lane alone, makes
     of both one store of what was truncated: it writes beyond the lane. An assembly text of nothing keeps them apart.
 
+    Where such stores are slow, a register whose lanes are all on is stored without a mask.
+
     Args:
         is_known: LLVM may find out what the mask is.
     """
-    if lanes == 1 or not _has_hardware_mask(w, element, lanes):
-        scatter(w, _consecutive(w, pointer, element, lanes), element, value, mask=mask, align=align)
+    if lanes == 1:
+        scatter(w, [pointer], element, value, mask=mask, align=align)
         return
     type = vector(moved_as(element), lanes)
     stored = w.convert("bitcast", value, vector(element, lanes), type)
     if is_known and w.target.has_avx512f and bits_of(element) * lanes <= 512:
         stored = vector_kept_apart(w, moved_as(element), lanes, stored)
+    asks = w.target.costs.slow_masked_stores and bits_of(element) * lanes >= w.target.vector_bits
+    if is_known or not asks:
+        _store_some(w, pointer, moved_as(element), lanes, stored, mask, align)
+        return
+    with w.branch(all_lanes(w, mask, lanes)) as branch:
+        with branch.then():
+            w.store(type, stored, pointer, align=align)
+        with branch.otherwise():
+            _store_some(w, pointer, moved_as(element), lanes, stored, mask, align)
+
+
+def _store_some(w: LlvmWriter, pointer: str, element: str, lanes: int, value: str, mask: str, align: int) -> None:
+    """Write the lanes of several for which `mask` is on."""
+    if not _has_hardware_mask(w, element, lanes):
+        scatter(w, _consecutive(w, pointer, element, lanes), element, value, mask=mask, align=align)
+        return
+    type = vector(element, lanes)
     w.call_void(
         f"llvm.masked.store.{suffix(type)}.p0",
-        [(type, stored), (f"ptr align {align}", pointer), (vector("i1", lanes), mask)],
+        [(type, value), (f"ptr align {align}", pointer), (vector("i1", lanes), mask)],
     )
 
 
