@@ -21,7 +21,7 @@ from hard_kernels import CASES, loads_kernel, sort_kernel
 MAX_LINES = 9000
 """The bar is a second on any machine, not what they take today."""
 
-LONGER = {"256 masked loads and stores": 14_000}
+LONGER = {"256 masked loads and stores": 16_000}
 """Max lines of kernels that are short per line: nests of a few ops."""
 
 
