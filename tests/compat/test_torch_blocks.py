@@ -234,7 +234,7 @@ print(len(kernels(padded, torch.randn(8, 13, 1))[0]))
 def test_kernels_of_a_graph(run: Run) -> None:
     """Cosines are computed once, logarithms once for each index; kernels of rows have rows for blocks, and no others.
 
-    A variance is a sum of squares behind the one of the mean. What is stored and padded in one kernel is masked.
+    A variance is a sum of squares behind the one of the mean. Values that a kernel stores and pads are masked.
     """
     assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True False", "False", "1"]
 

@@ -129,6 +129,7 @@ def test_attention_of_several_blocks(tiles: int, n: int) -> None:
     np.testing.assert_allclose(launch(kernel, (2,), arguments)[3], expected, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_every_missing_barrier_of_several_blocks_is_reported() -> None:
     cases = [attention_of_blocks(2, n, 64)[0] for n in (320, 0)]
     kernel = compiled(attentions, cases[0], capability=100, BM=64, BN=64, D=64)

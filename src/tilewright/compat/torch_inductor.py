@@ -194,9 +194,9 @@ def mask_stored(kernels: Any) -> None:
     original = overrides.masked
 
     def masked(mask: Any, body: Any, other: Any) -> Any:
-        stored = graph.kernel.cse.store_cache
-        read = [each for node in body.graph.find_nodes(op="output") for each in node.args if each.target == "load"]
-        is_stored = any(each.args[1] in stored for each in read)
+        given = [each for node in body.graph.find_nodes(op="output") for each in node.args]
+        read = [name for each in given if each.target == "load" for _, name, *_ in (each.args,)]
+        is_stored = any(name in graph.kernel.cse.store_cache for name in read)
         result = original(mask, body, other)
         if not is_stored or graph.graph.get_current_device_or_throw().type != "cpu":
             return result
