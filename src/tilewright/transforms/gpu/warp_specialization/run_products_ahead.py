@@ -58,7 +58,7 @@ def run_products_ahead(module: Op) -> bool:
 def _run_ahead(loop: For, group: WarpGroup) -> bool:
     effects = [op for op in body_of(loop) if not is_pure(op)]
     products = [op for op in effects if isinstance(op, TensorCoreMma)]
-    if len(products) < len("AB") or not all(isinstance(op, STARTS) for op in effects):
+    if not products[1:] or not all(isinstance(op, STARTS) for op in effects):
         return False
     rest = effects[effects.index(products[0]) :]
     first = effects[: len(effects) - len(rest)]
