@@ -59,6 +59,7 @@ from tilewright.compat.torch_layouts import (
     weigh_weights,
     whole_gradients,
 )
+from tilewright.compat.torch_products import TEMPLATES, choose_blocks, take_products
 from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
@@ -119,6 +120,8 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (NODES, order_symbols),
     (NODES, store_functions),
     (LOWERINGS, store_indices),
+    (LOWERINGS, take_products),
+    (TEMPLATES, choose_blocks),
 )
 """The changes of modules of torch, which wait for these."""
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -78,7 +79,13 @@ def test_a_model_where_the_real_triton_is_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_after_another_back_end(tmp_path: Path, installed: Path) -> None:
+def test_a_model_after_another_back_end_whose_products_are_kernels(
+    tmp_path: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TORCH_PRODUCTS", "1")
     before = "import torch\ntorch.compile(lambda x: x.relu() + 1)(torch.ones(4))\n"
-    printed, errors = package(tmp_path, "perceptron", installed=installed, before=before)
-    assert printed == ["perceptron"], errors
+    printed, errors = package(tmp_path, "block", installed=installed, before=before)
+    assert printed == ["block"], errors
+    with ZipFile(tmp_path / "block.pt2") as packaged:
+        calls = [packaged.read(name) for name in packaged.namelist() if name.endswith(".cpp")]
+    assert any(b"triton_tem_" in text for text in calls)

@@ -11,8 +11,8 @@ program that it writes for that, nor has it the device. Kernels are fused withou
 kernel to one: where our kernels are asked for, they are no candidates.
 
 Keys of the FX graph cache. torch puts Triton's version into the key where there is a GPU, and nothing of it where there
-is none. A folder of caches may be shared by environments that differ in the version of Tilewright, and in whether the
-real Triton is installed: the kernels in the cache import one or the other.
+is none. A folder of caches may be shared by environments that differ in the version of Tilewright, in whether the
+real Triton is installed (the kernels in the cache import one or the other), and in who computes products.
 
 Variances. Inductor updates mean and variance with each number that it reads where a kernel loops over more than 1024,
 and divides each time. A kernel that adds up the numbers, and in a second loop the squares of their distances from the
@@ -50,6 +50,7 @@ from typing import Any
 
 from tilewright.compat.signatures import triton_key
 from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS
+from tilewright.compat.torch_products import are_taken
 from tilewright.runtime.jit import JITFunction
 from tilewright.semantics.types import dtype
 
@@ -153,7 +154,8 @@ def name_compiler(caches: Any, *, beside: bool) -> None:
     def initialize(self: Any, *arguments: Any, **named: Any) -> None:
         original(self, *arguments, **named)
         if config.cpu_backend == "triton":
-            self.kernels = f"{triton_key()}{' beside Triton' if beside else ''}"
+            products = " with products" if are_taken(caches.torch) else ""
+            self.kernels = f"{triton_key()}{' beside Triton' if beside else ''}{products}"
 
     details.__init__ = initialize
 

@@ -343,4 +343,9 @@ class tilewright_knobs(base_knobs):
         "kernels may have `break`, `continue`, `return` and `else` in loops; Triton refuses them, and so does "
         "`tilewright run` unless this is `1`",
     )
+    torch_products = env_opt_bool(
+        "TILEWRIGHT_TORCH_PRODUCTS",
+        "kernels compute products of float32 matrices in graphs of `torch.compile`, not torch's library: `0` never, "
+        "`1` always, unset on CPUs where they are faster",
+    )
     trace = env_opt_str("TILEWRIGHT_TRACE", "a file that compilations and launches are traced into, for a trace viewer")
