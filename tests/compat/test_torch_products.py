@@ -102,7 +102,7 @@ class Lowerings:
         return SimpleNamespace(data=SimpleNamespace(data=buffer))
 
     def made(self, *operands: Matrix, **named: object) -> tuple[str, bool | None]:
-        """Who makes a product, and whether what leads to it may be a part."""
+        """Lowers a product; tells who makes it, and whether what leads to it may be a part of that."""
         buffer = self.lowerings["addmm" if len(operands) == 3 else "mm"](*operands, **named).data.data
         return buffer.made_by, buffer.allow_prologue_fusion
 
