@@ -1,4 +1,4 @@
-"""Ranges that begin at a multiple of what they are divided by: no vector is divided, and what lies there is read once."""
+"""Ranges that begin at a multiple of their divisor: no vector is divided, and what lies there is read once."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
-from tests.cpu.guarded_memory import between_guards
 from tilewright.backends.cpu.affine import MOST_ALIGNED, multiple_of
 from tilewright.dialects.arith import Division
 from tilewright.dialects.vector import lanes_of
