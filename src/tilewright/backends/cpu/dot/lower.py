@@ -20,7 +20,7 @@ from functools import partial
 from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
-from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
+from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
 from tilewright.backends.cpu.dot.prefetching import prefetch_shares
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
@@ -187,7 +187,25 @@ def _pack(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, 
     elif by.group > 1:
         interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
     else:
-        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+        otherwise = partial(_transpose_or_copy, ops, target, plan, b, into, stride)
+        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step, otherwise=otherwise)
+
+
+def _transpose_or_copy(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, stride: Offset) -> None:
+    """Pack B, whose columns are far apart: where its rows turn out to be neighbours, and all count, it lies transposed.
+
+    Only the last turn of a loop along k has fewer rows.
+    """
+    spec, by = plan.spec, plan.by
+    across = ops.compare("eq", ops.number(spec.b_stride), 1)
+    if spec.depth is not None:
+        across = ops.and_(across, ops.compare("eq", ops.number(spec.depth), spec.k))
+    with ops.branch(across) as branch:
+        with branch.then():
+            whole, step = replace(into, groups=plan.groups), times(ops, spec.b_step, by.word_bytes)
+            transpose_words(ops, by, b, whole, target=target, row_bytes=step, short=True)
+        with branch.otherwise():
+            copy_words(ops, by, b, into, row_bytes=stride, step=spec.b_step)
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
