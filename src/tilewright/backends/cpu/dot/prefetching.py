@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tilewright.backends.cpu.dot.spec import Offset, Prefetch, behind, plus, repeat, times
+from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.ir.core import Value
@@ -41,11 +42,37 @@ def prefetch_shares(ops: LoopBuilder, soon: Sequence[Prefetch], number: Offset, 
             _prefetch_share(ops, a, plus(ops, number, -half), half)
 
 
+def either_way(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kept: Value | None) -> Sequence[Prefetch]:
+    """The next A and B; of a B at distances that the launch tells, columns are asked for where its rows are neighbours.
+
+    Args:
+        ops: where ops go.
+        spec: the product.
+        soon: the next tiles.
+        is_kept: whether a packed B is read next instead.
+    """
+    if len(soon) < 2 or not isinstance(spec.b_step, Value):
+        return soon
+    (a, b), size = soon, spec.b_type.bits // 8
+    across = ops.compare("eq", ops.number(spec.b_stride), 1)
+    across = across if is_kept is None else ops.and_(across, ops.xor(is_kept, 1))
+    columns = Prefetch(b.pointer, times(ops, spec.b_step, size), spec.k if spec.b_transposed else spec.n, b.rows * size)
+    return a, replace(b, turned=(across, columns))
+
+
 def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: int) -> None:
     """Prefetch the share of block `number` out of `blocks` blocks.
 
     With a number of blocks that is no power of two, the last ones fetch lines that others fetch too.
     """
+    if soon.turned is not None:
+        condition, other = soon.turned
+        with ops.branch(condition) as branch:
+            with branch.then():
+                _prefetch_share(ops, other, number, blocks)
+            with branch.otherwise():
+                _prefetch_share(ops, replace(soon, turned=None), number, blocks)
+        return
     shares = 1 << (blocks.bit_length() - 1)
     if not isinstance(number, int):
         number = ops.and_(number, shares - 1)
