@@ -22,7 +22,7 @@ from typing import TypeAlias
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import either_way, prefetch_shares
+from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -80,7 +80,7 @@ def lower_dot(
     if plan is None:
         _number_by_number(ops, spec, a, b, c, fused=target.has_fma)
         return
-    prefetch = either_way(ops, spec, prefetch, None if kept is None else kept[1])
+    prefetch = at_any_step(ops, spec, prefetch, None if kept is None else kept[1])
     rows = _rows(ops, target, plan, a, workspace)
     panels = _panels(ops, target, plan, b, (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept)
     if spec.rows is None or not plan.expects_few_rows:

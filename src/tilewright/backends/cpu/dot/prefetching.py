@@ -42,8 +42,8 @@ def prefetch_shares(ops: LoopBuilder, soon: Sequence[Prefetch], number: Offset, 
             _prefetch_share(ops, a, plus(ops, number, -half), half)
 
 
-def either_way(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kept: Value | None) -> Sequence[Prefetch]:
-    """The next A and B; of a B at distances that the launch tells, columns are asked for where its rows are neighbours.
+def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kept: Value | None) -> Sequence[Prefetch]:
+    """The next A and B, where distances that the launch tells may spread the rows, or make the columns of B rows.
 
     Args:
         ops: where ops go.
@@ -51,13 +51,27 @@ def either_way(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kep
         soon: the next tiles.
         is_kept: whether a packed B is read next instead.
     """
-    if len(soon) < 2 or not isinstance(spec.b_step, Value):
+    if len(soon) < 2:
         return soon
     (a, b), size = soon, spec.b_type.bits // 8
-    across = ops.compare("eq", ops.number(spec.b_stride), 1)
-    across = across if is_kept is None else ops.and_(across, ops.xor(is_kept, 1))
-    columns = Prefetch(b.pointer, times(ops, spec.b_step, size), spec.k if spec.b_transposed else spec.n, b.rows * size)
-    return a, replace(b, turned=(across, columns))
+    if isinstance(spec.a_step, Value):
+        a = replace(a, instead=(_spread(ops, a, spec.a_step),))
+    if isinstance(spec.b_step, Value):
+        along = spec.k if spec.b_transposed else spec.n
+        across = ops.compare("eq", ops.number(spec.b_stride), 1)
+        columns = Prefetch(b.pointer, times(ops, spec.b_step, size), along, b.rows * size)
+        others = (across, columns), _spread(ops, b, spec.b_step)
+        if is_kept is None:
+            b = replace(b, instead=others)
+        else:
+            is_read = ops.xor(is_kept, 1)
+            b = replace(b, instead=tuple((ops.and_(condition, is_read), other) for condition, other in others))
+    return a, b
+
+
+def _spread(ops: LoopBuilder, tile: Prefetch, step: Value) -> tuple[Value, Prefetch]:
+    """The rows of `tile` where `step`, the distance of neighbours, is a small one: every second element."""
+    return ops.compare("ne", step, 1), replace(tile, row_bytes=2 * tile.row_bytes)
 
 
 def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: int) -> None:
@@ -65,13 +79,13 @@ def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: in
 
     With a number of blocks that is no power of two, the last ones fetch lines that others fetch too.
     """
-    if soon.turned is not None:
-        condition, other = soon.turned
+    if soon.instead:
+        (condition, other), *others = soon.instead
         with ops.branch(condition) as branch:
             with branch.then():
                 _prefetch_share(ops, other, number, blocks)
             with branch.otherwise():
-                _prefetch_share(ops, replace(soon, turned=None), number, blocks)
+                _prefetch_share(ops, replace(soon, instead=tuple(others)), number, blocks)
         return
     shares = 1 << (blocks.bit_length() - 1)
     if not isinstance(number, int):

@@ -75,14 +75,14 @@ class Prefetch:
     `rows` and `row_bytes` are powers of two. The addresses need not be valid.
 
     Attributes:
-        turned: a condition, and the memory that is read where it holds.
+        instead: conditions, each with the memory that is read where it is the first to hold.
     """
 
     pointer: Value
     row_stride: Offset
     rows: int
     row_bytes: int
-    turned: tuple[Value, Prefetch] | None = None
+    instead: tuple[tuple[Value, Prefetch], ...] = ()
 
 
 def operand_element_type(type: Type, target: Target) -> Type:
