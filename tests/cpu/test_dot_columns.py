@@ -11,6 +11,8 @@ from guarded_memory import between_guards, small_integers
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.dialects.scf import For
+from tilewright.dialects.vector import Prefetch
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 
@@ -200,8 +202,8 @@ def test_rows_collide_or_not(apart: int, columns: int) -> None:
 
 
 def test_columns_that_turn_out_to_be_neighbours_are_packed_in_vectors() -> None:
-    packing = packing_in(loops_of(32, "", M=64, b_step=None))
-    assert re.findall(r"arith.cmpi eq, %\S+, %c(\d)_i64", packing) == ["1", "2"]
+    packing = packing_in(loops_of(32, "", M=64, b_step=None)).partition(":3 = scf.if")[2]
+    assert re.findall(r"arith.cmpi eq, %\S+, %c(\d)_i64", packing) == ["1", "2", "1"]  # and whether rows are
     first = packing[packing.index("arith.cmpi eq") :].partition("arith.cmpi eq, ")[2].partition("} else {")[0]
     assert "-> vector<16xf32>" in first
 
@@ -227,3 +229,13 @@ def test_loops_of_half_a_block(rows: int) -> None:
     run_ir(module, [a.reshape(-1), b.reshape(-1), c.reshape(-1), rows, 20, 16, 20], (1,))
     np.testing.assert_array_equal(c[:rows], (a @ b)[:rows])
     assert (c[rows:] == WHOLE).all()
+
+
+def test_every_block_of_columns_asks_for_the_next_tiles() -> None:
+    """A tile of which one vector of columns counts is all that there is of some products."""
+    a, c = np.zeros((64, 64), np.float32), np.zeros((64, 32), np.float32)
+    text = product.warmup(a, a, c, 16, 64, 64, 1, M=64, BN=32, BK=32, grid=(1,)).asm["loops"]
+    sums = [op for op in parse_module(text).ops_of(For) if any(inner.name == "vector.fma" for inner in op.body)]
+    around = [list(op.parent.walk()) for op in sums if isinstance(op.parent, For)]
+    assert len(around) >= 2, "blocks of two vectors, and of one"
+    assert all(any(isinstance(op, Prefetch) for op in ops) for ops in around)

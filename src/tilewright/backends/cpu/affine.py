@@ -10,7 +10,8 @@ Arithmetic modulo 2³² stays affine modulo 2³². An extension to 64 bits is af
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import mul
 from typing import Any
 
 from tilewright.analysis.guard_conditions import range_of_product
@@ -25,6 +26,7 @@ from tilewright.dialects.arith import (
     Unary,
 )
 from tilewright.dialects.cpu import Assume
+from tilewright.dialects.scf import For
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_memory import AddPtr
 from tilewright.dialects.tt_program import MakeRange
@@ -38,6 +40,9 @@ Interval = tuple[int, int]
 
 FARTHEST = 50
 """Max number of ops through which a range is followed."""
+
+MOST_ALIGNED = 1 << 16
+"""Max power of two that is looked for in a number; 0 is a multiple of all."""
 
 
 _OF_PLACES = (ModularArithmetic, Broadcast, ExpandDims)
@@ -183,6 +188,41 @@ def _is_place(value: Value) -> bool:
 
 def _divides_with_sign(op: Op) -> bool:
     return isinstance(op, Division) and op.name.endswith("si")
+
+
+def multiple_of(number: Value | int, ops: int = FARTHEST) -> int:
+    """A power of two that divides `number`, as far as a few ops tell; sums and products may wrap."""
+    known = integer_of(number) if isinstance(number, Value) else number
+    if known is not None:
+        return min(known & -known or MOST_ALIGNED, MOST_ALIGNED)
+    assert isinstance(number, Value), "it is not known"
+    rule, parts = _multiple_by(number)
+    return min(rule(*(multiple_of(part, ops // 2) for part in parts)), MOST_ALIGNED) if rule and ops else 1
+
+
+def _multiple_by(number: Value) -> tuple[Callable[..., int] | None, Sequence[Value]]:
+    """The rule for a power of two that divides `number`, and the numbers that it goes by."""
+    loop, op = _loop_of(number), number.op
+    if loop is not None:
+        return min, (loop.low, loop.step)
+    return (None, ()) if op is None else (_MULTIPLES.get(op.name), op.operands)
+
+
+def _loop_of(counter: Value) -> For | None:
+    """The loop whose turns `counter` counts."""
+    region = counter.block.region if counter.op is None and counter.block is not None else None
+    loop = region.op if region is not None else None
+    return loop if isinstance(loop, For) and loop.induction_variable is counter else None
+
+
+_MULTIPLES: dict[str, Callable[..., int]] = {
+    "arith.addi": min,
+    "arith.extsi": int,
+    "arith.extui": int,
+    "arith.muli": mul,
+    "arith.subi": min,
+    "arith.trunci": int,
+}
 
 
 def interval_of(value: Value) -> Interval | None:

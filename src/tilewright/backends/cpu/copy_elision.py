@@ -51,9 +51,6 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import TensorType, i8, i32, i64
 from tilewright.transforms.functions import functions_of
 
-LIKELY_STEP = 2
-"""The distance of columns, in elements, that prefetching assumes where it is known at run time only."""
-
 
 class Matrix(NamedTuple):
     """The place of a tile in memory.
@@ -200,8 +197,7 @@ class _Products:
             return None
         size, (rows, columns) = max(1, tile_of(buffer.type).element.bits // 8), tile.extents
         stride = place.pitch * size if isinstance(place.pitch, int) else b.mul(place.pitch, size)
-        spread = 1 if place.step == 1 else LIKELY_STEP
-        return Prefetch(b.pointing(pointer, i8), stride, rows, columns * size * spread)
+        return Prefetch(b.pointing(pointer, i8), stride, rows, columns * size)
 
 
 class _Tile:

@@ -15,6 +15,7 @@ from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Matmul, buffer_type
+from tilewright.dialects.scf import For
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import TensorType, i8, i64
@@ -33,9 +34,18 @@ def expand_dots(module: Op, target: Target) -> bool:
                 left, right, sums = (b.pointing(value, i8) for value in (op.a, op.b, op.sums))
                 space = _workspace(b, spec, target, sums)
                 kept = None if op.panels is None or op.kept is None else (b.pointing(op.panels, i8), op.kept)
-                lower_dot(b, target, spec, left, right, sums, space, kept=kept, prefetch=soon)
+                goes_on = _goes_on(b, op) if soon and spec.columns is not None else None
+                lower_dot(b, target, spec, left, right, sums, space, kept=kept, prefetch=soon, goes_on=goes_on)
         found |= bool(products)
     return found
+
+
+def _goes_on(b: LoopBuilder, op: Matmul) -> Value | None:
+    """Whether the loop around `op`, for whose next turn it asks ahead, has a next turn."""
+    loop = op.parent
+    while loop is not None and not isinstance(loop, For):
+        loop = loop.parent
+    return None if loop is None else b.compare("sgt", b.sub(loop.high, loop.induction_variable), loop.step)
 
 
 def _workspace(b: LoopBuilder, spec: DotSpec, target: Target, otherwise: Value) -> Value:

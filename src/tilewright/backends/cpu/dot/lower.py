@@ -20,9 +20,9 @@ from functools import partial
 from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
-from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, interleave_rows
+from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import prefetch_shares
+from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -56,6 +56,7 @@ def lower_dot(
     *,
     kept: Kept | None = None,
     prefetch: Sequence[Prefetch] = (),
+    goes_on: Value | None = None,
 ) -> None:
     """Build the loops for C (+)= A·B.
 
@@ -69,7 +70,8 @@ def lower_dot(
         a, b, c: addresses of the tiles, as pointers to bytes.
         workspace: address of `dot_workspace_bytes` bytes; not used when those are 0.
         kept: where the packed B goes instead, and whether it is there already, from a product with the same numbers.
-        prefetch: memory that will be read next, fetched little by little along the way.
+        prefetch: memory that will be read next, fetched little by little along the way: of A, of B, or both in order.
+        goes_on: whether it will be read at all, as far as that is known.
 
     Raises:
         ValueError: as `dot_workspace_bytes`.
@@ -78,16 +80,17 @@ def lower_dot(
     if plan is None:
         _number_by_number(ops, spec, a, b, c, fused=target.has_fma)
         return
+    prefetch = at_any_step(ops, spec, prefetch, None if kept is None else kept[1])
     rows = _rows(ops, target, plan, a, workspace)
     panels = _panels(ops, target, plan, b, (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept)
     if spec.rows is None or not plan.expects_few_rows:
-        _blocks(ops, plan, rows, panels, c, prefetch)
+        _blocks(ops, plan, rows, panels, c, prefetch, goes_on)
         return
     with ops.branch(_has_few_rows(ops, plan, spec.rows)) as branch:
         with branch.then():
             _row_by_row(ops, plan, rows, panels, c, spec.rows, target.costs.chains)
         with branch.otherwise():
-            _blocks(ops, plan, rows, panels, c, prefetch)
+            _blocks(ops, plan, rows, panels, c, prefetch, goes_on)
 
 
 def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Value) -> Rows:
@@ -185,7 +188,25 @@ def _pack(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, 
     elif by.group > 1:
         interleave_rows(ops, by, b, into, target=target, row_bytes=stride)
     else:
-        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step)
+        otherwise = partial(_transpose_or_copy, ops, target, plan, b, into, stride)
+        copy_rows(ops, by, b, into, row_bytes=stride, step=spec.b_step, otherwise=otherwise)
+
+
+def _transpose_or_copy(ops: LoopBuilder, target: Target, plan: Plan, b: Value, into: Packed, stride: Offset) -> None:
+    """Pack B, whose columns are far apart: where its rows turn out to be neighbours, and all count, it lies transposed.
+
+    Only the last turn of a loop along k has fewer rows.
+    """
+    spec, by = plan.spec, plan.by
+    across = ops.compare("eq", ops.number(spec.b_stride), 1)
+    if spec.depth is not None:
+        across = ops.and_(across, ops.compare("eq", ops.number(spec.depth), spec.k))
+    with ops.branch(across) as branch:
+        with branch.then():
+            whole, step = replace(into, groups=plan.groups), times(ops, spec.b_step, by.word_bytes)
+            transpose_words(ops, by, b, whole, target=target, row_bytes=step, short=True)
+        with branch.otherwise():
+            copy_words(ops, by, b, into, row_bytes=stride, step=spec.b_step)
 
 
 def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
@@ -213,13 +234,21 @@ def _rows_collide(ops: LoopBuilder, plan: Plan) -> Value:
 
 
 def _blocks(
-    ops: LoopBuilder, plan: Plan, rows: Rows, panel: Callable[[Offset], Panel], c: Value, prefetch: Sequence[Prefetch]
+    ops: LoopBuilder,
+    plan: Plan,
+    rows: Rows,
+    panel: Callable[[Offset], Panel],
+    c: Value,
+    prefetch: Sequence[Prefetch],
+    goes_on: Value | None,
 ) -> None:
-    """All blocks of C."""
+    """All blocks of C.
+
+    Where one vector is all that counts of a panel, the block takes so little time that only A is fetched meanwhile.
+    """
     spec, by = plan.spec, plan.by
     c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
-    full, rest = divmod(spec.m, plan.shape.rows)
     whole, rest_of_columns = _columns(ops, plan)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
@@ -228,14 +257,21 @@ def _blocks(
         start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
         product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
+        def fetch(p: Offset, tiles: Sequence[Prefetch]) -> None:
+            count = spec.m // plan.shape.rows * plan.panels
+            prefetch_shares(ops, tiles, plus(ops, times(ops, i, plan.panels), p), count)
+
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
-                prefetch_shares(ops, soon, plus(ops, times(ops, i, plan.panels), p), full * plan.panels)
+                fetch(p, soon)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
             product(shape, panel=panel(p), block=place)
             return []
 
         def vector(v: Offset, _: list[Value]) -> list[Value]:
+            if len(soon) > 1 and goes_on is not None:
+                with ops.branch(goes_on) as branch, branch.then():
+                    fetch(whole, soon[:1])
             near = behind(ops, behind(ops, start, whole, width), v, one.columns * c_bytes)
             part = panel(whole).behind(ops, times(ops, v, one.columns * by.word_bytes))
             place = Block(near, row_bytes, spec.zero_init)
@@ -246,6 +282,21 @@ def _blocks(
         if rest_of_columns != 0:
             repeat(ops, rest_of_columns, vector, nonempty=False)
 
+    half_block = partial(_half_block, ops, plan, rows, panel, c, columns=(whole, rest_of_columns))
+    _every_row(ops, plan, blocks, half_block, prefetch)
+
+
+def _every_row(
+    ops: LoopBuilder,
+    plan: Plan,
+    blocks: Callable[[Offset, Shape, Sequence[Prefetch]], None],
+    half_block: Callable[[Value], None],
+    prefetch: Sequence[Prefetch],
+) -> None:
+    """The rows of blocks that count, each by `blocks`, but for the upper half of a last one."""
+    spec, height = plan.spec, plan.shape.rows
+    full, rest = divmod(spec.m, height)
+
     def full_row(i: Offset, _: list[Value]) -> list[Value]:
         blocks(i, plan.shape, prefetch)
         return []
@@ -255,7 +306,7 @@ def _blocks(
         if rest:
             blocks(full, replace(plan.shape, rows=rest), ())
         return
-    height, short = plan.shape.rows, rest or plan.half_rows
+    short = rest or plan.half_rows
     count = ops.udiv(ops.add(spec.rows, height - 1 - short), height)
     repeat(ops, count, full_row, nonempty=False)
     if short:
@@ -263,7 +314,7 @@ def _blocks(
             if rest:
                 blocks(count, replace(plan.shape, rows=rest), prefetch)
             else:
-                _half_block(ops, plan, rows, panel, c, count, (whole, rest_of_columns))
+                half_block(count)
 
 
 def _rows_from(ops: LoopBuilder, plan: Plan, rows: Rows, first: Offset) -> Rows:

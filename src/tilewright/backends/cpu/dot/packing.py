@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
@@ -227,7 +228,14 @@ def _in_turns(ops: LoopBuilder, rows: list[Value], width: int) -> list[Value]:
 
 
 def copy_rows(
-    ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, row_bytes: Offset, step: Offset = 1
+    ops: LoopBuilder,
+    by: Arithmetic,
+    source: Value,
+    into: Packed,
+    *,
+    row_bytes: Offset,
+    step: Offset = 1,
+    otherwise: Callable[[], None] | None = None,
 ) -> None:
     """Copy rows of words, `row_bytes` apart; the words of a row lie `step` words apart.
 
@@ -238,11 +246,13 @@ def copy_rows(
         into: the packed operand.
         row_bytes: the distance of rows in bytes.
         step: the distance of neighbours in a row in words.
+        otherwise: builds the copy where the step turns out to be no small one; None: word by word.
     """
     if isinstance(step, int):
         _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=step)
         return
-    _copy_by_step(ops, by, source, into, (1, 2), row_bytes=row_bytes, step=step)
+    word_by_word = partial(copy_words, ops, by, source, into, row_bytes=row_bytes, step=step)
+    _copy_by_step(ops, by, source, into, (1, 2), row_bytes=row_bytes, step=step, otherwise=otherwise or word_by_word)
 
 
 def _copy_by_step(
@@ -254,17 +264,18 @@ def _copy_by_step(
     *,
     row_bytes: Offset,
     step: Value,
+    otherwise: Callable[[], None],
 ) -> None:
-    """Copy rows in vectors where the step turns out to be one of those `known`, and word by word otherwise."""
+    """Copy rows in vectors where the step turns out to be one of those `known`."""
     if not known:
-        _copy_words(ops, by, source, into, row_bytes=row_bytes, step=step)
+        otherwise()
         return
     first, *others = known
     with ops.branch(ops.compare("eq", step, first)) as branch:
         with branch.then():
             _copy_vectors(ops, by, source, into, row_bytes=row_bytes, step=first)
         with branch.otherwise():
-            _copy_by_step(ops, by, source, into, others, row_bytes=row_bytes, step=step)
+            _copy_by_step(ops, by, source, into, others, row_bytes=row_bytes, step=step, otherwise=otherwise)
 
 
 def _copy_vectors(
@@ -285,7 +296,7 @@ def _copy_vectors(
     repeat(ops, into.vectors // vectors, chunk)
 
 
-def _copy_words(
+def copy_words(
     ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, row_bytes: Offset, step: Offset
 ) -> None:
     """Copy rows word by word, a few words per trip of a loop."""

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tilewright.backends.cpu.dot.spec import Offset, Prefetch, behind, plus, repeat, times
+from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.ir.core import Value
@@ -41,11 +42,51 @@ def prefetch_shares(ops: LoopBuilder, soon: Sequence[Prefetch], number: Offset, 
             _prefetch_share(ops, a, plus(ops, number, -half), half)
 
 
+def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kept: Value | None) -> Sequence[Prefetch]:
+    """The next A and B, where distances that the launch tells may spread the rows, or make the columns of B rows.
+
+    Args:
+        ops: where ops go.
+        spec: the product.
+        soon: the next tiles.
+        is_kept: whether a packed B is read next instead.
+    """
+    if len(soon) < 2:
+        return soon
+    (a, b), size = soon, spec.b_type.bits // 8
+    if isinstance(spec.a_step, Value):
+        a = replace(a, instead=(_spread(ops, a, spec.a_step),))
+    if isinstance(spec.b_step, Value):
+        along = spec.k if spec.b_transposed else spec.n
+        across = ops.compare("eq", ops.number(spec.b_stride), 1)
+        columns = Prefetch(b.pointer, times(ops, spec.b_step, size), along, b.rows * size)
+        others = (across, columns), _spread(ops, b, spec.b_step)
+        if is_kept is None:
+            b = replace(b, instead=others)
+        else:
+            is_read = ops.xor(is_kept, 1)
+            b = replace(b, instead=tuple((ops.and_(condition, is_read), other) for condition, other in others))
+    return a, b
+
+
+def _spread(ops: LoopBuilder, tile: Prefetch, step: Value) -> tuple[Value, Prefetch]:
+    """The rows of `tile` where `step`, the distance of neighbours, is a small one: every second element."""
+    return ops.compare("ne", step, 1), replace(tile, row_bytes=2 * tile.row_bytes)
+
+
 def _prefetch_share(ops: LoopBuilder, soon: Prefetch, number: Offset, blocks: int) -> None:
     """Prefetch the share of block `number` out of `blocks` blocks.
 
     With a number of blocks that is no power of two, the last ones fetch lines that others fetch too.
     """
+    if soon.instead:
+        (condition, other), *others = soon.instead
+        with ops.branch(condition) as branch:
+            with branch.then():
+                _prefetch_share(ops, other, number, blocks)
+            with branch.otherwise():
+                _prefetch_share(ops, replace(soon, instead=tuple(others)), number, blocks)
+        return
     shares = 1 << (blocks.bit_length() - 1)
     if not isinstance(number, int):
         number = ops.and_(number, shares - 1)

@@ -73,12 +73,16 @@ class Prefetch:
     """Memory that will be read soon: `rows` rows of `row_bytes` bytes, `row_stride` bytes apart, from `pointer` on.
 
     `rows` and `row_bytes` are powers of two. The addresses need not be valid.
+
+    Attributes:
+        instead: conditions, each with the memory that is read where it is the first to hold.
     """
 
     pointer: Value
     row_stride: Offset
     rows: int
     row_bytes: int
+    instead: tuple[tuple[Value, Prefetch], ...] = ()
 
 
 def operand_element_type(type: Type, target: Target) -> Type:

@@ -17,7 +17,14 @@ from tilewright.ir.types import IntType, Type, VectorType
 
 
 def transpose_words(
-    ops: LoopBuilder, by: Arithmetic, source: Value, into: Packed, *, target: Target, row_bytes: Offset
+    ops: LoopBuilder,
+    by: Arithmetic,
+    source: Value,
+    into: Packed,
+    *,
+    target: Target,
+    row_bytes: Offset,
+    short: bool = False,
 ) -> None:
     """Pack rows of words, one row per column and `row_bytes` apart.
 
@@ -28,12 +35,13 @@ def transpose_words(
         into: the packed operand.
         target: the machine.
         row_bytes: the distance of rows in bytes.
+        short: little code counts for more than whole cache lines at a time.
     """
     quad = 16 // by.word_bytes
     by_quads = into.whole_groups % quad == 0 and into.lanes % quad == 0
     assert by_quads or into.sums_at is None, "column sums need whole quads"
     row_offsets = [times(ops, lane, row_bytes) for lane in range(into.lanes)]
-    most = target.costs.transposed_pieces
+    most = 1 if short else target.costs.transposed_pieces
 
     def panel(p: Offset, _: list[Value]) -> list[Value]:
         first = behind(ops, source, p, times(ops, into.columns, row_bytes))

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from tilewright.backends.cpu.loop_builder import WASTE, LoopBuilder
 from tilewright.backends.cpu.loop_structure import Elsewhere
 from tilewright.backends.cpu.nest.lane_values import (
-    LANE,
+    RANGES,
     ActiveLaneBound,
     Affine,
     Index,
     Lane,
     ModuloRange,
     Offsets,
+    RepeatedRange,
     Scalar,
     Spread,
     Uniform,
@@ -268,6 +269,8 @@ class Context:
                 return self.splat(lane.value, element)
             if isinstance(lane, Affine):
                 return self._affine_vector(lane, element)
+            if isinstance(lane, RepeatedRange):
+                return self._repeated_vector(lane, element)
             if isinstance(lane, (ActiveLaneBound, WrappingSum)):
                 return self._truths(lane)
             if isinstance(lane, (ModuloRange, WrappingLine)):
@@ -297,6 +300,16 @@ class Context:
             return lane.base
         at, position = max(lane.level, self.lane_level), self.position_as(element)
         return self.add(lane.base, self.multiply(position, lane.stride, element, at), element, at)
+
+    def _repeated_vector(self, lane: RepeatedRange, element: Type) -> Value:
+        steps = self.b.constants([i // lane.times for i in range(self.lanes)], self.wide(element))
+        return self.b.add(self.splat(self.start_of_repeated(lane, element), element), steps)
+
+    def start_of_repeated(self, lane: RepeatedRange, element: Type) -> Scalar:
+        """The value on the first lane of the chunk."""
+        first = self.shifted(self.position, lane.times.bit_length() - 1, i64, self.lane_level)
+        step = self.extend(first, i64, element, self.lane_level)
+        return self.add(lane.base, step, element, max(lane.level, self.lane_level))
 
     def position_as(self, element: Type) -> Scalar:
         """The lane at which the chunk starts, as an integer of this type."""
@@ -368,6 +381,10 @@ class Context:
         if isinstance(a, int) and isinstance(b, int):
             return int(canonical(a * b, type))
         return self.binary("arith.muli", a, b, type, level)
+
+    def shifted(self, a: Scalar, bits: int, type: Type, level: int) -> Scalar:
+        """`a`, which is not negative, divided by 2 to the power of `bits`."""
+        return a >> bits if isinstance(a, int) else self.binary("arith.shrui", a, bits, type, level)
 
     def extend(self, a: Scalar, source: Type, target: Type, level: int, *, signed: bool = True) -> Scalar:
         """An integer in a wider or narrower type."""
@@ -443,7 +460,7 @@ class Context:
         level = max(level_of(a), level_of(b))
         if isinstance(a, Uniform) and isinstance(b, Uniform):
             return Uniform(self.add(a.value, b.value, i64, level), level)
-        if isinstance(a, (Affine, ModuloRange)) and isinstance(b, Uniform):
+        if isinstance(a, RANGES) and isinstance(b, Uniform):
             return a._replace(base=self.add(a.base, b.value, i64, level), level=level)
         if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
             base, stride = (self.add(x, y, i64, level) for x, y in ((a.base, b.base), (a.stride, b.stride)))
@@ -456,9 +473,9 @@ class Context:
             return lane, Uniform(0, 0)
         if isinstance(lane, Uniform):
             return self.divided_number(lane, extent)
-        if isinstance(lane, Affine) and lane.stride == 1 and lane.base == 0 and self.extent <= extent:
+        if isinstance(lane, Affine) and lane[:2] == (0, 1) and self.extent <= extent:
             return Uniform(0, 0), lane
-        if isinstance(lane, Affine) and lane.stride == 1 and extent >= self.lanes and self._starts_aligned(lane):
+        if isinstance(lane, Affine) and lane[:2] == (0, 1) and not lane.local and extent >= self.lanes:
             level = max(lane.level, self.lane_level)
             start = self.start_of(lane, i64)
             quotient, rest = self.divided_number(Uniform(start, level), extent)
@@ -472,26 +489,10 @@ class Context:
         if extent == 1:
             return number, Uniform(0, 0)
         (value, level), shift, mask = number, extent.bit_length() - 1, extent - 1
+        high = Uniform(self.shifted(value, shift, i64, level), level)
         if isinstance(value, int):
-            return Uniform(value >> shift, level), Uniform(value & mask, level)
-        high = Uniform(self.binary("arith.shrui", value, shift, i64, level), level)
+            return high, Uniform(value & mask, level)
         return high, Uniform(self.binary("arith.andi", value, mask, i64, level), level)
-
-    def counts_elements(self, lane: Lane) -> bool:
-        """Whether `lane` counts the elements of a whole axis, or is one of them."""
-        return isinstance(lane, Uniform) or (isinstance(lane, Affine) and lane == LANE)
-
-    def flipped(self, index: Uniform, bits: int) -> Uniform:
-        """An index XOR `bits`."""
-        if not bits:
-            return index
-        if isinstance(index.value, int):
-            return Uniform(index.value ^ bits, index.level)
-        return Uniform(self.binary("arith.xori", index.value, bits, i64, index.level), index.level)
-
-    def _starts_aligned(self, lane: Affine) -> bool:
-        """Whether chunks start at multiples of W, as those of the whole axis do."""
-        return lane.base == 0 and not lane.local
 
     def _index_op(self, name: str, a: Offsets, b: Offsets) -> Vector:
         x, y = self.as_vector(a, i64), self.as_vector(b, i64)

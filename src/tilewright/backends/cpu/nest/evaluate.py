@@ -15,12 +15,12 @@ from tilewright.backends.cpu.costs import is_tile
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.integers import affine_result, widened
 from tilewright.backends.cpu.nest.lane_values import (
+    RANGES,
     ZERO,
     Address,
     Affine,
     Index,
     Lane,
-    ModuloRange,
     Offsets,
     Scalar,
     Uniform,
@@ -265,7 +265,7 @@ def _add_pointer(c: Context, op: AddPtr, index: Index) -> Lane:
         first = Uniform(c.behind(pointer(start), uniform(number).value, fixed), fixed)
         return Address(first, lanes if isinstance(place, Uniform) else c.plus(place.offset, lanes))
     offset = evaluate_place(c, op.offset, index if isinstance(op.offset.type, TensorType) else ())
-    if isinstance(offset, (Affine, ModuloRange)) and not extends_as_one(op.offset):
+    if isinstance(offset, RANGES) and not extends_as_one(op.offset):
         offset = c.as_vector(offset, source)
     wide = _widen(c, offset, source)
     if isinstance(place, Uniform):
@@ -297,7 +297,7 @@ def _number_and_lanes(c: Context, offset: Value, index: Index) -> tuple[Uniform,
 
 def _widen(c: Context, offset: Lane, source: Type) -> Offsets:
     """An offset as i64."""
-    if isinstance(offset, (Affine, ModuloRange)):
+    if isinstance(offset, RANGES):
         return widened(c, offset, source, i64)
     if isinstance(offset, Uniform):
         return Uniform(c.extend(offset.value, source, i64, offset.level), offset.level)

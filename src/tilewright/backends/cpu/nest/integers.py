@@ -2,18 +2,26 @@
 
 range + uniform  = base' + 1 · lane           range · uniform = base' + stride · lane
 base + lane < n  = lane < n - base            a remainder of a range that does not wrap is a range
+
+A range that begins at a multiple of 8 is divided by 8 without a division, where it is known not to wrap:
+
+(base + lane) / 8 = base / 8 + lane / 8          (base + lane) % 8 = 0, 1, … 7, 0, 1, … 7
 """
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform, never_wraps
+from collections.abc import Sequence
+
+from tilewright.backends.cpu.affine import compares_as_one, extends_as_one, is_uniform, multiple_of, never_wraps
 from tilewright.backends.cpu.nest.context import Context, Period
 from tilewright.backends.cpu.nest.lane_values import (
     LANE,
+    RANGES,
     ActiveLaneBound,
     Affine,
     Lane,
     ModuloRange,
+    RepeatedRange,
     Scalar,
     Uniform,
     Vector,
@@ -43,7 +51,7 @@ def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
 def _add(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     if isinstance(a, Uniform):
         a, b = b, a
-    if isinstance(a, (Affine, ModuloRange)) and isinstance(b, Uniform):
+    if isinstance(a, RANGES) and isinstance(b, Uniform):
         level = max(a.level, b.level)
         return a._replace(base=c.add(a.base, b.value, type, level), level=level)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.local == b.local:
@@ -83,15 +91,40 @@ def new_period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
     """The period that lane 0 of a range divided by a number is in."""
     if not (isinstance(a, Affine) and isinstance(b, Uniform) and a.stride == 1 and not a.local):
         return None
-    level, last = max(a.level, b.level), (1 << (type.bits - 1)) - c.extent
-    if last < 0:
+    level, inside = max(a.level, b.level), _never_wraps(c, a, type)
+    if inside is None:
         return None
     positive = c.compare("sgt", b.value, 0, type, level)
     divisor = c.select(positive, b.value, 1, type, level)
-    inside = c.compare("ule", a.base, last, type, level)
     is_one = c.binary("arith.andi", positive, inside, i1, level)
     quotient, rest = (c.binary(name, a.base, divisor, type, level) for name in ("arith.divui", "arith.remui"))
     return Period(a.base, b.value, type, quotient, rest, level, is_one)
+
+
+def _never_wraps(c: Context, range: Affine, type: Type) -> Value | None:
+    """Whether nothing in the range is negative, or wraps, on the lanes of the tile, an i1; None: no type holds them."""
+    last = (1 << (type.bits - 1)) - c.extent
+    return None if last < 0 else c.compare("ule", range.base, last, type, range.level)
+
+
+def aligned_divisor(c: Context, a: Lane, b: Lane) -> int | None:
+    """The number that divides a range, if quotients begin with chunks of its lanes, and end with some; else None."""
+    if c.programs != 1 or c.wraps or (c.fast is not None and c.fast.period is not None):
+        return None
+    if not (isinstance(a, Affine) and a.stride == 1 and not a.local and isinstance(b, Uniform)):
+        return None
+    number, is_negative = b.value, isinstance(a.base, int) and a.base < 0
+    if not isinstance(number, int) or not 1 < number < c.extent or number & (number - 1) or is_negative:
+        return None
+    return number if multiple_of(a.base) % min(number, c.lanes) == 0 else None
+
+
+def facts_of_aligned(c: Context, range: Affine, type: Type) -> Sequence[Value] | None:
+    """The conditions under which a range that begins with a quotient is divided lane by lane; None: none suffice."""
+    if isinstance(range.base, int):
+        return () if range.base + c.extent <= 1 << (type.bits - 1) else None
+    found = _never_wraps(c, range, type)
+    return None if found is None or c.fast is None or range.level >= c.fast.level else (found,)
 
 
 def facts_of(c: Context, period: Period) -> tuple[Value, Value]:
@@ -117,8 +150,38 @@ def _period(c: Context, a: Lane, b: Lane, type: Type) -> Period | None:
     return found if found is not None and set(facts_of(c, found)) <= set(c.facts) else None
 
 
+def _aligned(c: Context, a: Lane, b: Lane, type: Type) -> tuple[Affine, int] | None:
+    """A range and its `aligned_divisor`, if it is known not to wrap."""
+    number = aligned_divisor(c, a, b)
+    if number is None or not isinstance(a, Affine):
+        return None
+    facts = facts_of_aligned(c, a, type)
+    return None if facts is None or not set(facts) <= set(c.facts) else (a, number)
+
+
+def _aligned_remainder(c: Context, a: Affine, number: int, type: Type) -> Lane:
+    """(base + lane) % n = lane % n, or one range for each chunk."""
+    if number <= c.lanes:
+        return Vector(c.b.constants([lane % number for lane in range(c.lanes)], c.wide(type)), 0)
+    level = max(a.level, c.lane_level)
+    rest = c.binary("arith.andi", c.start_of(a, type), number - 1, type, level)
+    return Affine(rest, 1, level, local=True)
+
+
+def _aligned_quotient(c: Context, a: Affine, number: int, type: Type) -> Lane:
+    """(base + lane) / n = base / n + lane / n, or one number for each chunk."""
+    bits = number.bit_length() - 1
+    if number < c.lanes:
+        return RepeatedRange(c.shifted(a.base, bits, type, a.level), number, a.level)
+    level = max(a.level, c.lane_level)
+    return Uniform(c.shifted(c.start_of(a, type), bits, type, level), level)
+
+
 def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     """(base + lane) % n = base % n + lane between two multiples of n; with `c.wraps`, also across one."""
+    aligned = _aligned(c, a, b, type)
+    if aligned is not None:
+        return _aligned_remainder(c, *aligned, type)
     period = _period(c, a, b, type)
     if period is None:
         return None
@@ -131,6 +194,9 @@ def _remainder(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
 
 def _quotient(c: Context, a: Lane, b: Lane, type: Type) -> Lane | None:
     """(base + lane) / n = base / n between two multiples of n."""
+    aligned = _aligned(c, a, b, type)
+    if aligned is not None:
+        return _aligned_quotient(c, *aligned, type)
     period = None if c.wraps else _period(c, a, b, type)
     return None if period is None else Uniform(period.quotient, period.level)
 
@@ -161,7 +227,7 @@ _RULES = {
 
 def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     source, target = op.operand.type.scalar, op.result.type.scalar
-    if not isinstance(lane, (Affine, ModuloRange)) or i1 in (source, target):
+    if not isinstance(lane, RANGES) or i1 in (source, target):
         return None
     signed = op.name not in ("arith.extui", "arith.index_castui")
     if source.bits < target.bits and not extends_as_one(op.operand, signed=signed):
@@ -172,8 +238,12 @@ def _cast(c: Context, op: IntegerCast, lane: Lane) -> Lane | None:
     return WrappingLine(lane, source, lane.level) if isinstance(lane, Affine) and not lane.local else None
 
 
-def widened(c: Context, lane: Affine | ModuloRange, source: Type, target: Type) -> Affine | ModuloRange:
+def widened(
+    c: Context, lane: Affine | ModuloRange | RepeatedRange, source: Type, target: Type
+) -> Affine | ModuloRange | RepeatedRange:
     """`lane` in a wider or narrower type."""
+    if isinstance(lane, RepeatedRange):
+        return lane._replace(base=c.extend(lane.base, source, target, lane.level))
     if isinstance(lane, Affine):
         base, stride = (c.extend(part, source, target, lane.level) for part in (lane.base, lane.stride))
         return Affine(base, stride, lane.level, lane.local)

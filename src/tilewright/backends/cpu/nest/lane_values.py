@@ -5,6 +5,7 @@
     Uniform          one number for all lanes                    splat, row values, scalars
     Affine           base + stride · lane                        ranges, addresses
     ModuloRange      base + lane, less a modulus at the end      ranges modulo something
+    RepeatedRange    base + lane // times                        ranges divided by a number
     WrappingLine     extension of a line that may wrap           (start + range).to(int64)
     WrappingSum      base + lane < bound, which may wrap         start + range < n
     ActiveLaneBound  lane < below                                masks such as range < n
@@ -58,6 +59,14 @@ class ModuloRange(NamedTuple):
     level: int
 
 
+class RepeatedRange(NamedTuple):
+    """base + lane // times; chunks begin at multiples of `times`, and have several."""
+
+    base: Scalar
+    times: int
+    level: int
+
+
 class WrappingSum(NamedTuple):
     """base + lane <predicate> bound: the sum wraps in `type`; the bound and the extended sum are of type `wide`."""
 
@@ -85,7 +94,7 @@ class Vector(NamedTuple):
     level: int
 
 
-Offsets: TypeAlias = Uniform | Affine | ModuloRange | Vector
+Offsets: TypeAlias = Uniform | Affine | ModuloRange | RepeatedRange | Vector
 
 
 class Address(NamedTuple):
@@ -100,10 +109,15 @@ class Address(NamedTuple):
         return size_of(pointee(pointer(self.base)))
 
 
-Spread: TypeAlias = Uniform | Affine | ModuloRange | WrappingLine | WrappingSum | ActiveLaneBound | Address
+Spread: TypeAlias = (
+    Uniform | Affine | ModuloRange | RepeatedRange | WrappingLine | WrappingSum | ActiveLaneBound | Address
+)
 """A description that is not a vector yet."""
 Lane: TypeAlias = Spread | Vector
 Index: TypeAlias = tuple[Offsets, ...]
+
+RANGES = (Affine, ModuloRange, RepeatedRange)
+"""Kinds of lanes that stay what they are where a number is added, which their base is then more."""
 
 LANE = Affine(0, 1, 0)
 """The index along the vectorised axis."""

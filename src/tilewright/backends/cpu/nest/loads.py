@@ -16,6 +16,7 @@ from tilewright.backends.cpu.nest.lane_values import (
     Lane,
     ModuloRange,
     Offsets,
+    RepeatedRange,
     Scalar,
     Uniform,
     Vector,
@@ -28,6 +29,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 )
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.tt_memory import Load
+from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
 
@@ -211,6 +213,8 @@ def _read_lanes(
             return Vector(_read_spaced(c, place, place.offset, element), level)
         if isinstance(place.offset, ModuloRange):
             return Vector(_read_modulo(c, place, place.offset, element, level), level)
+        if isinstance(place.offset, RepeatedRange):
+            return Vector(_read_repeated(c, place, place.offset, element, level), level)
     access = each_address(c, place)
     level = max(level, access.level)
     with c.at(level):
@@ -263,6 +267,16 @@ def _read_modulo(c: Context, place: Address, offset: ModuloRange, element: Type,
         zeros = c.as_vector(Uniform(c.zero(element), 0), element).value
         low = c.b.masked_load(reachable(c, Uniform(first, level), straight), before, zeros, align=align)
         return c.b.masked_load(then, behind, low, align=align)
+
+
+def _read_repeated(c: Context, place: Address, offset: RepeatedRange, element: Type, level: int) -> Value:
+    """Neighbours in memory, several times each: a narrower vector and a shuffle."""
+    stored = i16 if element in (f16, bf16) else element  # as they go from block to block
+    with c.at(level):
+        start = c.behind(pointer(place.base), c.start_of_repeated(offset, i64), level)
+        few = c.b.load(wide_type(stored, c.lanes // offset.times), start, align=size_of(element))
+        whole = c.b.shuffle(few, None, [lane // offset.times for lane in range(c.lanes)])
+        return c.b.bitcast(whole, c.wide(element))
 
 
 def reachable(c: Context, place: Uniform, mask: Lane | None, *, is_written: bool = False) -> Value:

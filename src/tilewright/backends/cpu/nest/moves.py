@@ -116,7 +116,7 @@ def _gather(c: Context, op: Gather, index: Index, ask: Ask) -> Lane:
     """src[…, indices[…], …] along one axis."""
     source, indices, axis = op.source, op.indices, axis_of(op)
     distance = distance_of_indices(op)
-    if distance is not None and c.counts_elements(index[axis]):
+    if distance is not None and _counts_elements(index[axis]):
         return _partners(c, source, index, axis, distance, ask)
     where = ask(c, indices, index)
     element = indices.type.scalar
@@ -129,14 +129,28 @@ def _gather(c: Context, op: Gather, index: Index, ask: Ask) -> Lane:
     return ask(c, source, (*index[:axis], wide, *index[axis + 1 :]))
 
 
+def _counts_elements(lane: Lane) -> bool:
+    """Whether `lane` counts the elements of a whole axis, or is one of them."""
+    return isinstance(lane, Uniform) or lane == LANE
+
+
+def _flipped(c: Context, index: Uniform, bits: int) -> Uniform:
+    """An index XOR `bits`."""
+    if not bits:
+        return index
+    if isinstance(index.value, int):
+        return Uniform(index.value ^ bits, index.level)
+    return Uniform(c.binary("arith.xori", index.value, bits, i64, index.level), index.level)
+
+
 def _partners(c: Context, source: Value, index: Index, axis: int, distance: int, ask: Ask) -> Lane:
     """The elements at `distance` (XOR) along the axis: those of another chunk of lanes, which trade places."""
     lane, near = index[axis], distance % c.lanes
     if isinstance(lane, Uniform):
-        return ask(c, source, (*index[:axis], c.flipped(lane, distance), *index[axis + 1 :]))
+        return ask(c, source, (*index[:axis], _flipped(c, lane, distance), *index[axis + 1 :]))
     if distance > near:
         level = max(lane.level, c.lane_level)
-        start = c.flipped(Uniform(c.start_of(LANE, i64), level), distance - near)
+        start = _flipped(c, Uniform(c.start_of(LANE, i64), level), distance - near)
         lane = Affine(start.value, 1, level, local=True)
     found = ask(c, source, (*index[:axis], lane, *index[axis + 1 :]))
     if isinstance(found, Uniform) or not near:

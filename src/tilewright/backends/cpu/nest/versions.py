@@ -2,6 +2,7 @@
 
     "cpu.assume"(%on)        %on is `range < n`             n >= 64
     "cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number
+    "cpu.assume"(%q)         %q is `(64 · i + range) // 8`  64 · i >= 0, and it is 8 · i + range / 8
     "cpu.assume"(%x)         %x is `a / s`                  2⁻¹²⁵ < |s| < 2¹²⁵, and it is a · (1 / s)
 """
 
@@ -12,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from tilewright.backends.cpu.loop_structure import BranchFrame
 from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate, evaluate_place, has_reciprocal
-from tilewright.backends.cpu.nest.integers import facts_of, new_period
-from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Index
+from tilewright.backends.cpu.nest.integers import aligned_divisor, facts_of, facts_of_aligned, new_period
+from tilewright.backends.cpu.nest.lane_values import LANE, ZERO, Affine, Index, Uniform
 from tilewright.backends.cpu.nest.loads import is_on
 from tilewright.dialects.arith import Division
 from tilewright.dialects.cpu import Assume
@@ -106,5 +107,9 @@ def _conditions(c: Context, value: Value, index: Index) -> Sequence[Value]:
         return [] if found is None else [found]
     if c.fast is None or c.fast.has_bounds:
         return []
+    if isinstance(dividend, Affine) and aligned_divisor(c, dividend, divisor) is not None:
+        return facts_of_aligned(c, dividend, value.type.scalar) or ()
+    if isinstance(divisor, Uniform) and isinstance(divisor.value, int) and divisor.value < min(c.lanes, c.extent):
+        return []  # never one number
     period = new_period(c, dividend, divisor, value.type.scalar)
     return [] if period is None or period.level >= c.fast.level else facts_of(c, period)
