@@ -49,6 +49,16 @@ def along(x, out, columns, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @tw.jit
+def sums(x, out, columns, BM: tl.constexpr, BN: tl.constexpr):
+    """Sums of pieces of columns: the loop along a row has a result."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    total = tl.zeros((BM,), tl.float32)
+    for start in range(0, columns, BN):
+        total = total * 0.5 + tl.sum(tl.load(x + row[:, None] * columns + start + tl.arange(0, BN)[None, :]), 1)
+    tl.store(out + row, total)
+
+
+@tw.jit
 def again(x, out, turns, columns, B: tl.constexpr):
     """Each turn reads the same tile."""
     row, column = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
@@ -91,6 +101,11 @@ def test_rows_of_the_next_turn_are_asked_for(tile: tuple[int, int]) -> None:
     assert all(op.locality == FAR and is_conditional(op) and integer_of(op.offset) is None for op in found)
 
 
+def test_rows_that_go_on_are_asked_for() -> None:
+    """The next turn's 8 rows of 32 are 128 bytes behind these; 4 KiB are read before what is asked for."""
+    assert {integer_of(op.offset) for op in asked(along, (X, X, 64), BM=8, BN=32)} == {128 * (4096 // (8 * 128))}
+
+
 def test_small_tiles_are_asked_for_several_turns_ahead() -> None:
     """A tile of 4 rows of 128 bytes is an eighth of what memory brings meanwhile."""
     for op in columns_asked((4, 32)):
@@ -99,7 +114,7 @@ def test_small_tiles_are_asked_for_several_turns_ahead() -> None:
 
 
 def test_what_is_guessed_is_not_asked_for() -> None:
-    assert not asked(along, (X, X, 64), BM=8, BN=32), "rows go on in the next turn"
+    assert not asked(sums, (X, X, 64), BM=8, BN=128), "results of two versions take registers"
     assert not asked(again, (X, X, 4, 64), B=32), "the next turn reads the same"
     assert not columns_asked((4, 2048)), "rows are long"
     assert not columns_asked((256, 256)), "the tile of the next turn would push this one out of L2"

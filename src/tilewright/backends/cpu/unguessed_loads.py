@@ -5,25 +5,26 @@
       scf.for %row = 0 to 32 {                     scf.for %row = 0 to 32 {
         scf.parallel %i = 0 to 32 step 16 {          scf.if %far {
           %x = vector.load %p[%i]            →         scf.parallel %i = 0 to 32 step 16 {
-        }                                                vector.prefetch %p[%i + 32 rows]
-      }                                                }
-    }                                                }
-                                                     scf.parallel %i = 0 to 32 step 16 { … }
+        }                                                %x = vector.load %p[%i]
+      }                                                  vector.prefetch %p[%i + 32 rows]
+    }                                                  }
+                                                     } else { as before }
                                                    }
                                                  }
 
 Nobody guesses the rows of a tile, each of them on another page, when a loop takes another tile of such rows in each
-turn, as sums along columns do: each row asks for that of a turn to come. And some processors fetch nothing ahead for
-loads under masks, so that each of them waits for memory: these ask for the lines behind.
+turn, as sums along columns do; and where each row goes on in the next turn, a page ends soon. So each row asks for that
+of a turn to come. And some processors fetch nothing ahead for loads under masks, so that each of them waits for memory:
+these ask for the lines behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
-from tilewright.backends.cpu.loop_facts import first_address, lanes_of_row, number_in, turns_of
+from tilewright.backends.cpu.loop_facts import first_address, lanes_of_row, turns_of
 from tilewright.backends.cpu.loop_structure import Operand
 from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.dialects.arith import Select
@@ -31,7 +32,7 @@ from tilewright.dialects.scf import For, Parallel
 from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import AddPtr
-from tilewright.dialects.vector import UNROLL, Load, MaskedLoad, Prefetch, Store, lanes_of
+from tilewright.dialects.vector import Load, MaskedLoad, Prefetch, Store, lanes_of
 from tilewright.ir.attributes import Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import OPS
@@ -78,45 +79,29 @@ class _Asking:
         self.b = LoopBuilder(Block(), entry=function.body)
 
     def rows_of(self, loop: Parallel, rows: For, turns: For, costs: CpuCosts) -> bool:
-        """Let `loop`, along one of several short `rows`, ask for the rows of a later one of the `turns`."""
-        loads = {row: op for op in loop.body if isinstance(op, Load) and (row := first_address(loop, op)) is not None}
-        is_asked = any(isinstance(op, Prefetch) or (isinstance(op, Store) and op.nontemporal) for op in loop.body)
-        if is_asked or any(is_inside(bound, self.outermost) for bound in turns.bounds):
-            return False
-        found, count = False, offset_of(rows.high)
-        for row, load in loads.items():
-            length = lanes_of_row(loop) * load.result.type.scalar.bits // 8
-            tile = length * (count if isinstance(count, int) else 1)
-            if 0 < length <= costs.asked_short_row and tile <= MOST:
-                found |= self._ask_along(loop, row, turns, (length, tile), costs.asks_ahead)
-        return found
+        """Let `loop`, along one of several short `rows`, ask for the rows of a later one of the `turns`.
 
-    def _ask_along(self, loop: Parallel, row: Value, turns: For, bytes: tuple[int, int], near: int) -> bool:
-        """Ask, in front of a loop along `row`, for a row of a later turn, if more than `near` bytes are loaded.
-
-        How far behind it lies is computed in each turn: one more value for all loops would be one register less.
-
-        Args:
-            loop, row, turns: the loops, and the address of the first element.
-            bytes: the length of the row and of all rows of a turn.
-            near: the bytes that near caches hold.
+        Loops with results are left alone: a version of their own takes registers, and cost argmax a third from L2.
         """
-        b, (length, tile) = LoopBuilder(Block(), entry=self.function.body), bytes
-        b.location = loop.location
-        with b.into(Block()):
-            step = Growth(b, turns, "", self.outermost).of(row)
-            further, computed = _times(b, step or 0, -(-FEWEST // tile)), b.block
-        if step is None or step in (0, length):
-            _drop(computed)
+        found = {op: row for op in loop.body if isinstance(op, Load) and (row := first_address(loop, op)) is not None}
+        lengths = {op: lanes_of_row(loop) * op.result.type.scalar.bits // 8 for op in found}
+        is_asked = any(isinstance(op, Prefetch) or (isinstance(op, Store) and op.nontemporal) for op in loop.body)
+        if is_asked or loop.results or any(is_inside(bound, self.outermost) for bound in turns.bounds):
             return False
-        far = self.b.compare("ugt", self.b.mul(turns_of(self.b, turns), tile), near)
-        with b.branch(far) as branch, branch.then():
-            b.splice(computed)
-            unroll = number_in(loop, UNROLL) or 1
-            with b.parallel(*map(offset_of, loop.bounds[:3]), unroll=unroll, facts={}) as asking:
-                b.prefetch(b.offset(row, asking.index), further, locality=FROM_MEMORY)
-        assert loop.block is not None, "the loop is in a function"
-        loop.block.splice(b.block, loop)
+        b = LoopBuilder(Block(), entry=self.function.body)
+        growth = Growth(b, turns, "", self.outermost)
+        short = (op for op, length in lengths.items() if 0 < length <= costs.asked_short_row)
+        steps = {op: step for op in short if (step := growth.of(found[op])) not in (None, 0)}
+        count = offset_of(rows.high)
+        tile = sum(lengths[op] for op in steps) * (count if isinstance(count, int) else 1)
+        if not 0 < tile <= MOST:
+            _drop(b.block)
+            return False
+        ahead: dict[Op, Value] = {
+            op: _times(b, step, -(-FEWEST // tile)) for op, step in steps.items() if step is not None
+        }
+        far = self.b.compare("ugt", self.b.mul(turns_of(self.b, turns), tile), costs.asks_ahead)
+        _put_version(b, loop, far, ahead)
         return True
 
     def behind(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
@@ -128,10 +113,7 @@ class _Asking:
         bytes = lanes_of(load.result.type) * load.result.type.scalar.bits // 8
         if step is None or step == 0:
             return False
-        further, locality = _times(self.b, step, max(1, ahead // bytes)), Number(FROM_NEAR, i64)
-        ask = Op(OPS["vector.prefetch"], (base, further), (), {"locality": locality}, (), (), load.location)
-        assert load.block is not None, "it stands in a loop"
-        load.block.insert(ask, load.next)
+        _ask(load, base, _times(self.b, step, max(1, ahead // bytes)), FROM_NEAR)
         return True
 
     def place(self, *, is_needed: bool) -> bool:
@@ -142,6 +124,34 @@ class _Asking:
         else:
             _drop(self.b.block)
         return is_needed
+
+
+def _put_version(b: LoopBuilder, loop: Parallel, far: Value, ahead: Mapping[Op, Value]) -> None:
+    """Let a copy of `loop` run where `far` holds, whose loads ask for what is so many bytes `ahead`.
+
+    What `b` has computed for that goes there, too: for one more value in all loops there would be a register less.
+    """
+    copy, after, block, computed = loop.clone(), loop.next, loop.block, b.block
+    assert block is not None, "the loop is in a function"
+    for own, load in zip(list(loop.body), list(copy.body), strict=True):
+        if own in ahead and isinstance(load, Load):
+            _ask(load, load.base, ahead[own], FROM_MEMORY)
+    loop.unlink()
+    with b.into(Block()):
+        with b.branch(far) as branch:
+            with branch.then():
+                b.splice(computed)
+                b.append(copy)
+            with branch.otherwise():
+                b.append(loop)
+        block.splice(b.block, after)
+
+
+def _ask(load: Op, base: Value, further: Value, locality: int) -> None:
+    """Ask, behind `load`, for the line that lies `further` bytes behind `base`."""
+    ask = Op(OPS["vector.prefetch"], (base, further), (), {"locality": Number(locality, i64)}, (), (), load.location)
+    assert load.block is not None, "it stands in a loop"
+    load.block.insert(ask, load.next)
 
 
 def _times(b: LoopBuilder, step: Operand, count: int) -> Value:

@@ -44,8 +44,7 @@ class CpuCosts(NamedTuple):
         near_caches: bytes up to which arrays that are used again and again are in near caches.
         asked_row: max bytes of a row that is asked for ahead; two such rows fit into L1 together with what is stored.
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
-        asked_short_row: max bytes of a row of a tile that is asked for a turn ahead, where the next turn's rows lie
-            elsewhere; 0: never.
+        asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
         asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
             memory they come faster by themselves.
