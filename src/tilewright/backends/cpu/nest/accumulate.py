@@ -8,6 +8,7 @@ for start in low … high, carrying v0 … v7:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import is_tile
@@ -18,7 +19,7 @@ from tilewright.backends.cpu.nest.lane_values import Index, Lane, Scalar, Unifor
 from tilewright.backends.cpu.nest.versions import asked_by, rely
 from tilewright.dialects.cpu import Accumulate, Assume
 from tilewright.ir.core import Block, Value
-from tilewright.ir.types import i64
+from tilewright.ir.types import i1, i64
 
 
 class Place(NamedTuple):
@@ -105,13 +106,20 @@ class AccumulateLoop:
         if not conditions:
             b.splice(fast)
             return values
-        with b.branch(c.all_of(conditions)) as branch:
+        with b.branch(self._all_of(conditions)) as branch:
             with branch.then():
                 b.splice(fast)
             with branch.otherwise():
                 c.blocks[level] = b.block
                 others = self._turn(carried)
         return list(map(branch.join, values, others))
+
+    def _all_of(self, conditions: Sequence[Value]) -> Value:
+        """Whether all of these i1 hold, here and now; those that no turn changes are one in front of the loop."""
+        c, own = self.c, [value for value in conditions if value.op is not None and value.op.block is self.c.b.block]
+        others = [value for value in conditions if value not in own]
+        first = reduce(lambda x, y: c.emit(self.depth, "arith.andi", i1, x, y), others) if others else None
+        return c.all_of(own if first is None else [*own, first])
 
     def _rely(self, assumed: Sequence[Assume]) -> Sequence[Value]:
         """Let a turn rely on what is assumed, at all places; returns the conditions."""
