@@ -45,7 +45,7 @@ FROM_NEAR = 3
 FROM_MEMORY = 2
 """The locality of a prefetch into L2: rows of a tile are often pages apart, and L1 keeps few such lines."""
 
-FEWEST = 4096
+FEWEST = 32 << 10
 """The least number of bytes of the tiles that are read before the one that is asked for."""
 
 MOST = 128 << 10
