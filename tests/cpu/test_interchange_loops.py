@@ -14,10 +14,13 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu import interchange_loops
 from tilewright.backends.llvm.machine import host_target
-from tilewright.dialects.scf import For
+from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_memory import AddPtr
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.parser import parse_module
 from tilewright.ir.printer import print_op
+from tilewright.ir.types import i64
+from tilewright.transforms.matching import is_inside
 
 Golden = Callable[[str, str], None]
 Array = np.ndarray[Any, Any]
@@ -177,6 +180,28 @@ def test_carried_tiles_are_in_registers(golden: Golden) -> None:
     x, out = matrix(), np.zeros(ROWS, np.float32)
     module = loops_of(sum_rows, (x, out, ROWS, COLUMNS), "znver4", BM=8, BN=32)
     golden(print_op(module), "cpu/interchanged_sum.ttir")
+
+
+def test_what_no_turn_changes_is_asked_in_front_of_all() -> None:
+    """Whether eight rows side by side are all there is one number; a turn asks for its columns, and for that."""
+    module = loops_of(sum_of_products, (matrix(), matrix(), ROWS, COLUMNS), "znver4", BM=8, BN=16)
+    turns = next(loop for loop in module.ops_of(For) if len(loop.results) == 8)
+    both, *others = [op for op in turns.body if op.name == "arith.andi"]
+    (choice,) = [op for op in turns.body if isinstance(op, If)]
+    assert choice.condition is both.results[0]
+    assert not others
+    assert [is_inside(value, turns) for value in both.operands] == [True, False]
+
+
+def test_a_turn_adds_to_addresses_only_what_it_changes() -> None:
+    """Where each of eight rows begins is an address in front of the turns."""
+    module = loops_of(sum_of_products, (matrix(), matrix(), ROWS, COLUMNS), "znver4", BM=8, BN=16)
+    turns = next(loop for loop in module.ops_of(For) if len(loop.results) == 8)
+    steps = [op for op in turns.body if isinstance(op, AddPtr)]
+    assert len(steps) == 8 + 1, "and one for the vector"
+    assert len({op.pointer for op in steps}) == 8 + 1
+    assert not any(is_inside(op.pointer, turns) for op in steps)
+    assert not any(op.name == "arith.addi" and op.results[0].type is i64 for op in turns.body)
 
 
 @pytest.mark.parametrize("tile", [(8, 32), (16, 16), (1, 128), (8, 8)])

@@ -86,17 +86,11 @@ class InvariantBuilder(LoopBuilder):
 
     def runs(self) -> Value:
         """How often the launch runs the nest of the loop, an i64."""
-        axes = [self.emit("tt.get_num_programs", (), i32, {"axis": Keyword(axis)}) for axis in "xyz"]
-        x, y, z = (self.extend(extent, i64, signed=False) for extent in axes)
-        programs, turns = self.mul(self.mul(x, y), z), self.turning()
-        if turns is None:
-            return programs
-        if PROGRAMS in turns.attributes:
+        turns = self.turning()
+        if turns is not None and PROGRAMS in turns.attributes:
             assert isinstance(turns.parent, For), "the turns of a program are around"
             turns = turns.parent
-        low, high, step = (self.extend(bound, i64) for bound in turns.bounds)
-        step = self.smax(step, 1)
-        return self.mul(self.udiv(self.add(self.smax(self.sub(high, low), 0), self.sub(step, 1)), step), programs)
+        return programs_of(self) if turns is None else turns_of(self, turns)
 
     def turning(self) -> For | None:
         """The loop each turn of which is a run of the nest; None where each program is."""
@@ -111,6 +105,21 @@ class InvariantBuilder(LoopBuilder):
     def fastest(self) -> str:
         """The axis along which a thread runs neighbours, if each program is a run."""
         return "" if self.turning() is not None else order_of(self.function)[0]
+
+
+def programs_of(b: LoopBuilder) -> Value:
+    """How many programs the launch has, an i64."""
+    axes = [b.emit("tt.get_num_programs", (), i32, {"axis": Keyword(axis)}) for axis in "xyz"]
+    x, y, z = (b.extend(extent, i64, signed=False) for extent in axes)
+    return b.mul(b.mul(x, y), z)
+
+
+def turns_of(b: LoopBuilder, loop: For) -> Value:
+    """How many turns of `loop` all programs run that come to it once, an i64."""
+    programs = programs_of(b)
+    low, high, step = (b.extend(bound, i64) for bound in loop.bounds)
+    step = b.smax(step, 1)
+    return b.mul(b.udiv(b.add(b.smax(b.sub(high, low), 0), b.sub(step, 1)), step), programs)
 
 
 def _is_equal(a: Op, b: Op) -> bool:

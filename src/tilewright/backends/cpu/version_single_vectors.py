@@ -23,8 +23,10 @@ from typing import NamedTuple
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
 from tilewright.backends.cpu.loop_facts import COUNTED
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.traits import Loop
 from tilewright.ir.core import Block, Op, Value
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.licm import hoist_out_of
 
 MAX_OPS = 32
 """Max ops of a vector of a row: computing then outweighs the loop around it."""
@@ -61,8 +63,9 @@ def _row_of(rows: For) -> _Row | None:
     along = others[0] if len(others) == 1 else None
     if not isinstance(along, For) or along.results or offset_of(along.low) != 0:
         return None
-    straight = [*choice.arms[0].block, *along.body]
-    is_short = len(list(along.body)) <= MAX_OPS and not any(op.regions for op in straight)
+    whole = [inner for op in choice.arms[0].block for inner in op.walk()]
+    has_loops = any(isinstance(op, Loop) for op in whole) or any(op.regions for op in along.body)
+    is_short = len(list(along.body)) <= MAX_OPS and not has_loops
     return _Row(choice, along) if is_short and not _is_inside(along.high, rows) else None
 
 
@@ -87,6 +90,7 @@ def _add_version(b: LoopBuilder, rows: For, rest: For, row: _Row) -> None:
         is_single = b.and_(fits, b.xor(row.choice.condition, 1))
         with b.branch(is_single) as branch, branch.then():
             b.append(version)
+            hoist_out_of(version)
         rest.set_operand(0, b.select(is_single, rows.high, rows.low))
 
 

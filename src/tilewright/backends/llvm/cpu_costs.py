@@ -44,6 +44,8 @@ class CpuCosts(NamedTuple):
         near_caches: bytes up to which arrays that are used again and again are in near caches.
         asked_row: max bytes of a row that is asked for ahead; two such rows fit into L1 together with what is stored.
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
+        asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
+        asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
             memory they come faster by themselves.
         streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
@@ -65,6 +67,8 @@ class CpuCosts(NamedTuple):
     near_caches: int
     asked_row: int
     asked_tile_row: int
+    asked_short_row: int
+    asked_under_mask: int
     asks_ahead: int
     streams_from: int
     streamed: int
@@ -86,6 +90,8 @@ X86 = CpuCosts(
     near_caches=512 << 10,
     asked_row=8192,
     asked_tile_row=2048,
+    asked_short_row=0,
+    asked_under_mask=0,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
     streamed=128,
@@ -96,6 +102,8 @@ ZEN3 = X86._replace(slow_masked_stores=True)
 """AMD's processors with AVX2, whose `vmaskmovps` to memory takes some 25 cycles."""
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
 ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8)
+ZEN5 = AVX512._replace(asked_short_row=4096, asked_under_mask=2048)
+"""AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)
 """Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""
 NEON_WIDE = NEON._replace(chains=16)

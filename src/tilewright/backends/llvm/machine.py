@@ -114,7 +114,9 @@ class Target(NamedTuple):
             return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
         if not self.has_avx512f:
             return cpu_costs.ZEN3 if self.tune in ("znver2", "znver3") else cpu_costs.X86
-        return cpu_costs.ZEN4 if self.tune == "znver4" and self.vector_bits == 512 else cpu_costs.AVX512
+        if self.vector_bits == 512 and self.tune in WIDE_ZEN:
+            return WIDE_ZEN[self.tune]
+        return cpu_costs.AVX512
 
     def lanes(self, element_bits: int) -> int:
         """The number of elements of `element_bits` that fill one vector register."""
@@ -165,6 +167,9 @@ ARM_CPUS: dict[str, tuple[str, tuple[str, ...], int]] = {
 
 SVE_BITS = (256, 512)
 """Lengths of scalable vectors that code is generated for. Those of 128 bits have nothing over NEON's here."""
+WIDE_ZEN = {"znver4": cpu_costs.ZEN4, "znver5": cpu_costs.ZEN5}
+"""AMD's processors with registers of 512 bits."""
+
 WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
 """Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
 

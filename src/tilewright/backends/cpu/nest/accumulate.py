@@ -8,6 +8,7 @@ for start in low … high, carrying v0 … v7:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from tilewright.backends.cpu.costs import is_tile
@@ -16,9 +17,11 @@ from tilewright.backends.cpu.nest.context import Context, Guarded
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Scalar, Uniform, Vector, uniform
 from tilewright.backends.cpu.nest.versions import asked_by, rely
+from tilewright.dialects.arith import Binary
 from tilewright.dialects.cpu import Accumulate, Assume
-from tilewright.ir.core import Block, Value
-from tilewright.ir.types import i64
+from tilewright.dialects.tt_memory import AddPtr
+from tilewright.ir.core import Block, Value, defining
+from tilewright.ir.types import i1, i64
 
 
 class Place(NamedTuple):
@@ -87,6 +90,7 @@ class AccumulateLoop:
         scalars = [c.value(self._number(yielded[number]), yielded[number].type) for number in self.scalars]
         vectors = self._versions([Vector(value, level + 1) for value in loop.carried[len(self.scalars) :]])
         loop.next = [*scalars, *vectors]
+        self._split_addresses()
         c.blocks.pop()
 
     def _versions(self, carried: Sequence[Lane]) -> list[Value]:
@@ -105,13 +109,34 @@ class AccumulateLoop:
         if not conditions:
             b.splice(fast)
             return values
-        with b.branch(c.all_of(conditions)) as branch:
+        with b.branch(self._all_of(conditions)) as branch:
             with branch.then():
                 b.splice(fast)
             with branch.otherwise():
                 c.blocks[level] = b.block
                 others = self._turn(carried)
         return list(map(branch.join, values, others))
+
+    def _split_addresses(self) -> None:
+        """base + (row + column) → (base + row) + column where a turn changes nothing but the column."""
+        c, body = self.c, self.c.b.block
+        for step in [op for op in body if isinstance(op, AddPtr) and not _is_in(op.pointer, body)]:
+            sum = defining(step.offset, Binary)
+            if sum is None or sum.name != "arith.addi" or sum.block is not body:
+                continue
+            fixed, moving = sorted(sum.operands, key=lambda value: _is_in(value, body))
+            if not _is_in(fixed, body) and _is_in(moving, body):
+                row = c.emit(self.depth, "tt.addptr", step.pointer.type, step.pointer, fixed)
+                step.set_operands((row, moving))
+                if not sum.result.uses:
+                    sum.erase()
+
+    def _all_of(self, conditions: Sequence[Value]) -> Value:
+        """Whether all of these i1 hold, here and now; those that no turn changes are one in front of the loop."""
+        c, own = self.c, [value for value in conditions if _is_in(value, self.c.b.block)]
+        others = [value for value in conditions if value not in own]
+        first = reduce(lambda x, y: c.emit(self.depth, "arith.andi", i1, x, y), others) if others else None
+        return c.all_of(own if first is None else [*own, first])
 
     def _rely(self, assumed: Sequence[Assume]) -> Sequence[Value]:
         """Let a turn rely on what is assumed, at all places; returns the conditions."""
@@ -144,3 +169,8 @@ class AccumulateLoop:
             tiles = [values[tile] for tile in self.tiles]
             found += [c.as_vector(evaluate(c, value, place.where), value.type.scalar).value for value in tiles]
         return found
+
+
+def _is_in(value: Value, block: Block) -> bool:
+    """Whether `value` is computed at the top of `block`, or is an argument of it."""
+    return value.owner is block or (value.op is not None and value.op.block is block)

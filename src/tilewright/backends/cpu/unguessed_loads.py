@@ -1,0 +1,179 @@
+"""Loops ask ahead for what they load in ways that a processor's prefetchers do not follow (`prefetch_rows.py`).
+
+                                                 %far = the launch loads more than near caches hold
+    scf.for %start = … step 32 {                 scf.for %start = … step 32 {
+      scf.for %row = 0 to 32 {                     scf.for %row = 0 to 32 {
+        scf.parallel %i = 0 to 32 step 16 {          scf.if %far {
+          %x = vector.load %p[%i]            →         scf.parallel %i = 0 to 32 step 16 {
+        }                                                %x = vector.load %p[%i]
+      }                                                  vector.prefetch %p[%i + 32 rows]
+    }                                                  }
+                                                     } else { as before }
+                                                   }
+                                                 }
+
+Nobody guesses the rows of a tile, each of them on another page, when a loop takes another tile of such rows in each
+turn, as sums along columns do; and where each row goes on in the next turn, a page ends soon. So each row asks for that
+of a turn to come. And some processors fetch nothing ahead for loads under masks, so that each of them waits for memory:
+these ask for the lines behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tilewright.backends.cpu.address_growth import Growth
+from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
+from tilewright.backends.cpu.loop_facts import first_address, lanes_of_row, turns_of
+from tilewright.backends.cpu.loop_structure import Operand
+from tilewright.backends.llvm.cpu_costs import CpuCosts
+from tilewright.dialects.arith import Select
+from tilewright.dialects.scf import For, Parallel
+from tilewright.dialects.tt_elementwise import Bitcast
+from tilewright.dialects.tt_function import Func
+from tilewright.dialects.tt_memory import AddPtr
+from tilewright.dialects.vector import Load, MaskedLoad, Prefetch, Store, lanes_of
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.declare import OPS
+from tilewright.ir.types import i64
+from tilewright.transforms.matching import is_inside
+
+FROM_NEAR = 3
+"""The locality of a prefetch into L1."""
+
+FROM_MEMORY = 2
+"""The locality of a prefetch into L2: rows of a tile are often pages apart, and L1 keeps few such lines."""
+
+FEWEST = 32 << 10
+"""The least number of bytes of the tiles that are read before the one that is asked for."""
+
+MOST = 128 << 10
+"""Max bytes of a tile that is asked for while another one is used: more push each other out of L2."""
+
+
+def ask_for_unguessed(function: Func, costs: CpuCosts) -> bool:
+    """Let loops of `function` ask for what the processor does not fetch ahead by itself; returns whether any does."""
+    found = False
+    for loop in function.ops_of(Parallel) if costs.asked_short_row else ():
+        loops = [site for site in _loops_around(loop) if isinstance(site, For)]
+        if len(loops) > 1:
+            asking = _Asking(function, loops[-1])
+            found |= asking.place(is_needed=asking.rows_of(loop, loops[0], loops[1], costs))
+    for load in function.ops_of(MaskedLoad) if costs.asked_under_mask else ():
+        around = list(_loops_around(load))
+        if around:
+            asking = _Asking(function, around[-1])
+            found |= asking.place(is_needed=asking.behind(load, around[0], costs.asked_under_mask))
+    return found
+
+
+class _Asking:
+    """Prefetches in loops of which `outermost` is the one around all.
+
+    What they need is computed in front of it and no further out: where it does not run, nobody needs it.
+    """
+
+    def __init__(self, function: Func, outermost: For | Parallel) -> None:
+        self.function, self.outermost = function, outermost
+        self.b = LoopBuilder(Block(), entry=function.body)
+
+    def rows_of(self, loop: Parallel, rows: For, turns: For, costs: CpuCosts) -> bool:
+        """Let `loop`, along one of several short `rows`, ask for the rows of a later one of the `turns`.
+
+        Loops with results are left alone: a version of their own takes registers, and cost argmax a third from L2.
+        """
+        found = {op: row for op in loop.body if isinstance(op, Load) and (row := first_address(loop, op)) is not None}
+        lengths = {op: lanes_of_row(loop) * op.result.type.scalar.bits // 8 for op in found}
+        is_asked = any(isinstance(op, Prefetch) or (isinstance(op, Store) and op.nontemporal) for op in loop.body)
+        if is_asked or loop.results or any(is_inside(bound, self.outermost) for bound in turns.bounds):
+            return False
+        b = LoopBuilder(Block(), entry=self.function.body)
+        growth = Growth(b, turns, "", self.outermost)
+        short = (op for op, length in lengths.items() if 0 < length <= costs.asked_short_row)
+        steps = {op: step for op in short if (step := growth.of(found[op])) not in (None, 0)}
+        count = offset_of(rows.high)
+        tile = sum(lengths[op] for op in steps) * (count if isinstance(count, int) else 1)
+        if not 0 < tile <= MOST:
+            _drop(b.block)
+            return False
+        ahead: dict[Op, Value] = {
+            op: _times(b, step, -(-FEWEST // tile)) for op, step in steps.items() if step is not None
+        }
+        far = self.b.compare("ugt", self.b.mul(turns_of(self.b, turns), tile), costs.asks_ahead)
+        _put_version(b, loop, far, ahead)
+        return True
+
+    def behind(self, load: MaskedLoad, loop: For | Parallel, ahead: int) -> bool:
+        """Let `load` ask for what `loop` loads by it when that are `ahead` bytes more."""
+        base = load.base.op.chosen if isinstance(load.base.op, Select) else load.base
+        if load.stride is not None or not _is_memory_of_program(base, self.function):
+            return False
+        step = Growth(self.b, loop, "", self.outermost).of(base)
+        bytes = lanes_of(load.result.type) * load.result.type.scalar.bits // 8
+        if step is None or step == 0:
+            return False
+        _ask(load, base, _times(self.b, step, max(1, ahead // bytes)), FROM_NEAR)
+        return True
+
+    def place(self, *, is_needed: bool) -> bool:
+        """Put what has been computed in its place, or drop it; returns whether it is needed."""
+        assert self.outermost.block is not None, "it stands in a function"
+        if is_needed:
+            self.outermost.block.splice(self.b.block, self.outermost)
+        else:
+            _drop(self.b.block)
+        return is_needed
+
+
+def _put_version(b: LoopBuilder, loop: Parallel, far: Value, ahead: Mapping[Op, Value]) -> None:
+    """Let a copy of `loop` run where `far` holds, whose loads ask for what is so many bytes `ahead`.
+
+    What `b` has computed for that goes there, too: for one more value in all loops there would be a register less.
+    """
+    copy, after, block, computed = loop.clone(), loop.next, loop.block, b.block
+    assert block is not None, "the loop is in a function"
+    for own, load in zip(list(loop.body), list(copy.body), strict=True):
+        if own in ahead and isinstance(load, Load):
+            _ask(load, load.base, ahead[own], FROM_MEMORY)
+    loop.unlink()
+    with b.into(Block()):
+        with b.branch(far) as branch:
+            with branch.then():
+                b.splice(computed)
+                b.append(copy)
+            with branch.otherwise():
+                b.append(loop)
+        block.splice(b.block, after)
+
+
+def _ask(load: Op, base: Value, further: Value, locality: int) -> None:
+    """Ask, behind `load`, for the line that lies `further` bytes behind `base`."""
+    ask = Op(OPS["vector.prefetch"], (base, further), (), {"locality": Number(locality, i64)}, (), (), load.location)
+    assert load.block is not None, "it stands in a loop"
+    load.block.insert(ask, load.next)
+
+
+def _times(b: LoopBuilder, step: Operand, count: int) -> Value:
+    return b.number(offset_of(b.mul(b.number(step), count)))
+
+
+def _drop(block: Block) -> None:
+    for op in reversed(list(block)):
+        op.erase()
+
+
+def _is_memory_of_program(address: Value, function: Func) -> bool:
+    """Whether `address` is that of an argument, and of no buffer."""
+    while isinstance(address.op, (AddPtr, Bitcast)):
+        address = address.op.operands[0]
+    return address in function.body.args
+
+
+def _loops_around(op: Op) -> Iterator[For | Parallel]:
+    """The loops around, the innermost first."""
+    site = op.parent
+    while site is not None:
+        if isinstance(site, (For, Parallel)):
+            yield site
+        site = site.parent
