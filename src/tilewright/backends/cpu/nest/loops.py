@@ -154,9 +154,9 @@ class NestBuilder:
                 c.blocks[c.depth] = c.b.block
                 for extent, sinks in loops:
                     self._inner(sinks, extent, index, accumulated)
-                for sink in nest.sinks:
-                    if nest.phases[sink] == phase and sink not in inner:
-                        prepare(c, sink, index)()
+                own = [sink for sink in nest.sinks if nest.phases[sink] == phase and sink not in inner]
+                for act in [prepare(c, sink, index) for sink in own]:
+                    act()
         c.reduced = reduced[0]
 
     def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:
