@@ -366,6 +366,33 @@ def test_rows_of_other_lengths_in_the_nest(cpu: str, narrow: int, dtype: Any, mo
 
 
 @tw.jit
+def one_after_the_other(x, out, n, R: tl.constexpr, C: tl.constexpr):
+    """The nest of the first loop also computes what the second one chooses by, with a division."""
+    place = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    tile = tl.load(x + place + 32)
+    for _ in range(n):
+        tile = tl.maximum(tile, tl.load(x + place))
+    for _ in range(3):
+        tile = tl.where((tl.arange(0, R)[:, None] + tl.arange(0, C)[None, :]) % 2 == 0, tile, tile + tile)
+    tl.store(out + place, tile)
+
+
+@pytest.mark.parametrize("cpu", run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("n", [0, 2])
+def test_every_version_has_all_of_a_row(cpu: str, dtype: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a nest go through the loop together, in front of what depends on the quotient of each."""
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.random.default_rng(3).integers(-9, 9, 32 + 16 * 8).astype(dtype)
+    out = np.zeros((16, 8), dtype)
+    kernel = one_after_the_other[(1,)](x, out, n, *out.shape)
+    assert kernel.asm["ttcir"].count("cpu.accumulate") == 2
+    tile = np.maximum(x[32:], x[:128] if n else x[32:]).reshape(out.shape)
+    odd = np.add.outer(np.arange(16), np.arange(8)) % 2 == 1
+    np.testing.assert_array_equal(out, np.where(odd, 8 * tile, tile))
+
+
+@tw.jit
 def known_turns(x, out, TURNS: tl.constexpr):
     lane, total = tl.arange(0, 1024), tl.zeros((1024,), tl.float32)
     for start in range(0, 1024 * TURNS, 1024):
