@@ -393,6 +393,23 @@ def test_every_version_has_all_of_a_row(cpu: str, dtype: Any, n: int, monkeypatc
 
 
 @tw.jit
+def remainders_of_what_is_carried(x, out, n, limit):
+    """No number in front of the loop tells them."""
+    lane = tl.arange(0, 2)
+    tile = tl.load(x + lane * 3, lane * 3 < limit)
+    for _ in range(n):
+        tile += tl.where(lane < limit, tile, 1) % 2
+    tl.store(out + (lane ^ 1), tile)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_remainders_of_what_is_carried(n: int) -> None:
+    x, out = np.arange(1, 9, dtype=np.int32), np.zeros(2, np.int32)
+    remainders_of_what_is_carried[(1,)](x, out, n, 7)
+    assert out.tolist() == [4, 2 if n else 1]
+
+
+@tw.jit
 def known_turns(x, out, TURNS: tl.constexpr):
     lane, total = tl.arange(0, 1024), tl.zeros((1024,), tl.float32)
     for start in range(0, 1024 * TURNS, 1024):
