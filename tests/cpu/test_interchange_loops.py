@@ -12,6 +12,7 @@ from pass_kernels import loops_of
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import run_here
 from tilewright.backends.cpu import interchange_loops
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.scf import For, If
@@ -360,6 +361,77 @@ def test_a_loop_whose_last_number_is_asked_for_stays() -> None:
 @pytest.mark.parametrize("kernel", [counted_by_while, down_columns], ids=lambda kernel: kernel.__name__)
 def test_other_loops_stay(kernel: Any) -> None:
     assert "cpu.accumulate" not in ttcir(kernel)
+
+
+@tw.jit
+def beside_narrow_sums(x, out, n, m, R: tl.constexpr, C: tl.constexpr, NARROW: tl.constexpr):
+    """The nest of the loop also reduces rows of another length, which it does not carry."""
+    i, j = tl.arange(0, R), tl.arange(0, C)
+    narrow = tl.load(x + i[:, None] * C + tl.arange(0, NARROW)[None, :])
+    tile = tl.load(x + 1 + i[:, None] * C + j[None, :], (j[None, :] < n) & (i[:, None] < m), other=1)
+    for _ in range(2):
+        tile = tl.where(j[None, :] < n, tile, tile + tile)
+    tl.store(out + i, tl.sum(narrow, 1))
+    tl.store(out + R + i[:, None] * C + j[None, :], tile)
+
+
+@pytest.mark.parametrize("cpu", run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
+@pytest.mark.parametrize("narrow", [4, 64])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_rows_of_other_lengths_in_the_nest(cpu: str, narrow: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.random.default_rng(3).integers(-9, 9, 33 * 64).astype(dtype)
+    out, n, m = np.zeros((9, 32), dtype), 5, 3
+    kernel = beside_narrow_sums[(1,)](x, out, n, m, 32, 8, narrow)
+    assert "cpu.accumulate" in kernel.asm["ttcir"]
+    rows, columns = np.arange(32)[:, None] * 8, np.arange(8)
+    tile = np.where((np.arange(32)[:, None] < m) & (columns < n), x[1 + rows + columns], 1)
+    np.testing.assert_array_equal(out[0], x[rows + np.arange(narrow)].sum(1))
+    np.testing.assert_array_equal(out[1:].reshape(32, 8), np.where(columns < n, tile, 4 * tile))
+
+
+@tw.jit
+def one_after_the_other(x, out, n, R: tl.constexpr, C: tl.constexpr):
+    """The nest of the first loop also computes what the second one chooses by, with a division."""
+    place = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
+    tile = tl.load(x + place + 32)
+    for _ in range(n):
+        tile = tl.maximum(tile, tl.load(x + place))
+    for _ in range(3):
+        tile = tl.where((tl.arange(0, R)[:, None] + tl.arange(0, C)[None, :]) % 2 == 0, tile, tile + tile)
+    tl.store(out + place, tile)
+
+
+@pytest.mark.parametrize("cpu", run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("n", [0, 2])
+def test_every_version_has_all_of_a_row(cpu: str, dtype: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a nest go through the loop together, in front of what depends on the quotient of each."""
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.random.default_rng(3).integers(-9, 9, 32 + 16 * 8).astype(dtype)
+    out = np.zeros((16, 8), dtype)
+    kernel = one_after_the_other[(1,)](x, out, n, *out.shape)
+    assert kernel.asm["ttcir"].count("cpu.accumulate") == 2
+    tile = np.maximum(x[32:], x[:128] if n else x[32:]).reshape(out.shape)
+    odd = np.add.outer(np.arange(16), np.arange(8)) % 2 == 1
+    np.testing.assert_array_equal(out, np.where(odd, 8 * tile, tile))
+
+
+@tw.jit
+def remainders_of_what_is_carried(x, out, n, limit):
+    """No number in front of the loop tells them."""
+    lane = tl.arange(0, 2)
+    tile = tl.load(x + lane * 3, lane * 3 < limit)
+    for _ in range(n):
+        tile += tl.where(lane < limit, tile, 1) % 2
+    tl.store(out + (lane ^ 1), tile)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_remainders_of_what_is_carried(n: int) -> None:
+    x, out = np.arange(1, 9, dtype=np.int32), np.zeros(2, np.int32)
+    remainders_of_what_is_carried[(1,)](x, out, n, 7)
+    assert out.tolist() == [4, 2 if n else 1]
 
 
 @tw.jit

@@ -116,6 +116,22 @@ def test_masked_memory_touches_only_its_lanes(target, element, lanes):
     assert (out[lanes * size :][on] == x[on]).all()
 
 
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 32, 128])
+def test_masks_that_are_known(target, element, lanes):
+    """LLVM has no registers for vectors of 16 and 32 bits, and none for those beyond 512."""
+    w, type = LlvmWriter(target), vector(element, lanes)
+    with w.function("f", [("ptr", "%x"), ("ptr", "%out")]):
+        mask = constant_vector([lane == lanes - 1 for lane in range(lanes)], "i1")
+        masked_store(w, "%out", element, lanes, w.load(type, "%x", align=1), mask, align=1, is_known=True)
+    f = load(w.render(), target, "f", P, P)
+    size = {"i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i64": 8, "double": 8}.get(element, 4)
+    x, out = np.arange(lanes * size).astype(np.uint8), np.full(lanes * size, 99, np.uint8)
+    f(x.ctypes.data, out.ctypes.data)
+    assert (out[:-size] == 99).all()
+    assert (out[-size:] == x[-size:]).all()
+
+
 def test_masked_off_lanes_may_point_anywhere(target):
     """A null pointer under a false mask must not fault."""
     w = LlvmWriter(target)

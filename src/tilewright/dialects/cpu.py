@@ -188,6 +188,11 @@ class Accumulate(Op):
     body = Body()
 
     @property
+    def extent(self) -> int:
+        """The length of the rows of all tiles that are carried."""
+        return next(shape[-1] for value in self.results if (shape := value.type.shape))
+
+    @property
     def captured(self) -> list[Value]:
         """The values from around the loop that its body uses."""
         used = {value: None for op in self.body for value in op.operands if value not in self.body.args}

@@ -59,11 +59,9 @@ def _rows_of_turns(nest: Nest, op: Accumulate, target: Target) -> int:
     Elements that are no neighbours are what takes time, and code.
     """
     costs = target.costs
-    sinks = [r for r in nest.sinks if nest.inner_extent(r) > 1]
-    if not sinks or any(not isinstance(operand_of(stride), int) for stride in run_time_strides(nest.op)):
+    if op.extent == 1 or any(not isinstance(operand_of(stride), int) for stride in run_time_strides(nest.op)):
         return 1
-    extent = nest.inner_extent(sinks[0])
-    chunks = extent // min(extent, nest.op.lanes)
+    chunks = op.extent // min(op.extent, nest.op.lanes)
     if min(nest.op.chunks, default=1) < chunks:
         return 1
     vectors = chunks * sum(map(is_tile, op.results))

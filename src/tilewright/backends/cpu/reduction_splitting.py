@@ -7,8 +7,9 @@ A result of a reduction exists only after the whole inner loop, so what needs it
     phase 2   loop: store exp(x - m) / s
 
 A store runs no earlier than any other sink that loads, and than stores before it; so does a write to a buffer next to
-what else is done with the buffer. What reads a buffer that the nest has written runs in a later phase than the write: a
-phase computes before it stores.
+what else is done with the buffer. Within a phase, what rows have one element of is stored last: all that they have more
+of may be computed from it. What reads a buffer that the nest has written runs in a later phase than the write: a phase
+computes before it stores.
 
 `split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
 """
@@ -108,12 +109,12 @@ class Nest:
         return any(read.buffer is buffer and place[read] < place[sink] for read in self._reads[other])
 
     def loops(self, phase: int) -> list[tuple[int, list[Op]]]:
-        """The inner loops of a phase: extents, and the sinks that share each loop."""
+        """The inner loops of a phase: extents, and the sinks that share each loop; that of one element comes last."""
         loops: dict[int, list[Op]] = {}
         for sink in self.sinks:
             if self.phases[sink] == phase and not self.is_row_level(tile_operand(sink)):
                 loops.setdefault(self.inner_extent(sink), []).append(sink)
-        return list(loops.items())
+        return sorted(loops.items(), key=lambda loop: loop[0] == 1)
 
     def every_loop(self) -> list[tuple[int, int, list[Op]]]:
         """The inner loops of all phases: the phase, the extent, and the sinks that share the loop."""

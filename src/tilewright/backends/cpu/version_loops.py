@@ -139,15 +139,15 @@ def _is_told(value: Value, tags: Tags, lane: int) -> bool:
 
 
 def _is_loaded(asked: Iterable[Asked], lane: int) -> bool:
-    """Whether lanes of these values depend on lanes in memory, or on ones that are summed up."""
+    """Whether lanes of these values depend on lanes in memory, or on ones that are summed up, or carried by a loop."""
     memory = (Load, Read, *SINKS, Accumulate)
     stack, seen = list(asked), set[Asked]()
     while stack:
         key = value, tags = stack.pop()
         op = value.op
-        if key not in seen and op is not None and is_tile(value) and lane in tags:
+        if key not in seen and is_tile(value) and lane in tags:
             seen.add(key)
-            if isinstance(op, memory):
+            if op is None or isinstance(op, memory):
                 return True
             stack += operand_tags(op, tags)
     return False

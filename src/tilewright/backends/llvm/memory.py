@@ -86,7 +86,7 @@ def masked_store(
         return
     type = vector(moved_as(element), lanes)
     stored = w.convert("bitcast", value, vector(element, lanes), type)
-    if is_known and w.target.has_avx512f and bits_of(element) * lanes <= 512:
+    if is_known and w.target.has_avx512f and 64 <= bits_of(element) * lanes <= 512:  # fewer bits go lane by lane
         stored = vector_kept_apart(w, moved_as(element), lanes, stored)
     asks = w.target.costs.slow_masked_stores and bits_of(element) * lanes >= w.target.vector_bits
     if is_known or not asks:

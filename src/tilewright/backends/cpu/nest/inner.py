@@ -36,7 +36,7 @@ NARROW = 32
 class InnerLoop:
     """One inner loop over `extent` elements for `sinks`, which all run in one phase.
 
-    What a cpu.accumulate gives may be there already, for each chunk of the only step.
+    What a cpu.accumulate gives may be there already, for each chunk of the only step, which all versions have then.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class InnerLoop:
             low, values = self._pieces(), None
             if low == 0 and self._ends_within(step):
                 low, values = self._prefix(min(max(1, step // 2), MOST_AT_ONCE))
-            self._loop(1, {}, low)
+            self._loop(step if self.turns and self.given else 1, {}, low)
             if values is not None:
                 self.values = [
                     Combine(sink).together(self.c.b, both)
@@ -220,7 +220,9 @@ class InnerLoop:
     def _pieces(self) -> Scalar:
         """The loops of pieces that a general loop is split into, where it can be; returns the lane behind them."""
         c = self.c
-        if c.wraps or c.lanes == self.extent or self.reductions or any(isinstance(r, ATOMICS) for r in self.sinks):
+        if self.reductions or self.turns or any(isinstance(r, ATOMICS) for r in self.sinks):
+            return 0
+        if c.wraps or c.lanes == self.extent:
             return 0
         ops = dict.fromkeys(op for sink in self.sinks for op in self.nest.closures[sink])
         return lower_pieces(c, list(ops), self.assumed, self.outer, self._act)

@@ -101,8 +101,7 @@ class NestBuilder:
     def _turns_of(self, op: Accumulate, rows: list[Index]) -> list[list[Found]]:
         """The results of the loop `op`, for each row and each chunk of it."""
         c = self.c
-        c.extent = next(extent for sink in self.nest.sinks if (extent := self.nest.inner_extent(sink)) > 1)
-        c.lanes = min(c.extent, self.nest.op.lanes)
+        c.extent, c.lanes = op.extent, min(op.extent, self.nest.op.lanes)
         chunks = range(0, c.extent, c.lanes)
         c.blocks[c.depth] = c.b.block
         c.depth += 1
@@ -154,9 +153,9 @@ class NestBuilder:
                 c.blocks[c.depth] = c.b.block
                 for extent, sinks in loops:
                     self._inner(sinks, extent, index, accumulated)
-                for sink in nest.sinks:
-                    if nest.phases[sink] == phase and sink not in inner:
-                        prepare(c, sink, index)()
+                own = [sink for sink in nest.sinks if nest.phases[sink] == phase and sink not in inner]
+                for act in [prepare(c, sink, index) for sink in own]:
+                    act()
         c.reduced = reduced[0]
 
     def _inner(self, sinks: list[Op], extent: int, index: Index, accumulated: list[Found]) -> None:

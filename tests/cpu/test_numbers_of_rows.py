@@ -1,0 +1,74 @@
+"""The numbers that a row has one of change behind all that reads them, also where vectors along the row do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from machine_levels import run_here
+from tilewright.runtime.interpreted import InterpretedFunction
+
+ROWS, COLUMNS = 8, 16
+CPUS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+
+
+def exchanged(x, z, p, out, n, R: tl.constexpr, C: tl.constexpr):
+    """Both carried columns change in each turn, in which a tile is multiplied by what one of them was."""
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    u, v = tl.load(z + i), tl.load(z + i)
+    for k in range(n):
+        before = u
+        u = v + 1
+        v = before * 2
+        tl.store(out + i * C + j, tl.load(x + k + i * C + j) * before)
+    tl.store(out + R * C + i, u)
+    tl.store(out + R * C + R + i, v)
+
+
+def filled(x, z, p, out, n, R: tl.constexpr, C: tl.constexpr):
+    """A column is overwritten before a tile is computed from it."""
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    number = tl.load(z + i)
+    tl.store(p + i, 5.0)
+    tl.store(out + i * C + j, number + tl.load(x + i * C + j))
+
+
+def with_sums(x, z, p, out, n, R: tl.constexpr, C: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    number, tile = tl.load(z + i), tl.load(x + i * C + j)
+    total = tl.sum(tile, 1)[:, None]
+    tl.store(p + i, total)
+    tl.store(out + i * C + j, number + tile - total)
+    tl.store(out + R * C + i, number - total)
+
+
+def without_columns(x, z, p, out, n, R: tl.constexpr, C: tl.constexpr):
+    """A vector of row sums is stored where the numbers come from that the next store needs."""
+    i, j = tl.arange(0, R), tl.arange(0, C)
+    tile = tl.load(x + i[:, None] * C + j[None, :])
+    total, number = tl.sum(tile, 1), tl.load(z + i)
+    tl.store(p + i, total)
+    tl.store(out + R * C + i, number + total)
+    tl.store(out + i[:, None] * C + j[None, :], tile + total[:, None])
+
+
+@pytest.mark.parametrize("kernel", [exchanged, filled, with_sums, without_columns])
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("in_place", [True, False])
+def test_numbers_change_behind_what_reads_them(
+    kernel: Callable[..., Any], cpu: str, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.random.default_rng(5).integers(-9, 9, ROWS * COLUMNS + 4).astype(np.float32)
+    results = []
+    for run in (tw.jit(kernel), InterpretedFunction(kernel)):
+        z, out = np.arange(ROWS, dtype=np.float32), np.zeros((ROWS + 1) * COLUMNS, np.float32)
+        p = z if in_place else np.zeros_like(z)
+        run[(1,)](x, z, p, out, 5, ROWS, COLUMNS)
+        results.append(np.concatenate([z, p, out]))
+    np.testing.assert_array_equal(*results)
