@@ -2,6 +2,7 @@
 
 range + uniform  = base' + 1 · lane           range · uniform = base' + stride · lane
 base + lane < n  = lane < n - base            a remainder of a range that does not wrap is a range
+base + lane = n  = lane = n - base
 
 A range that begins at a multiple of 8 is divided by 8 without a division, where it is known not to wrap:
 
@@ -30,7 +31,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 )
 from tilewright.dialects.arith import CompareIntegers, IntegerCast, Unary
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import IntType, Type, i1, i64
+from tilewright.ir.types import IntType, Type, i1, i32, i64
 
 
 def affine_result(c: Context, op: Op, operands: list[Lane]) -> Lane | None:
@@ -264,6 +265,8 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
     name = op.predicate
     if name in _MIRRORED:
         a, b, name = b, a, _MIRRORED[name]
+    if name in ("eq", "ne"):
+        return _equal(c, a, b, name, op.lhs.type.scalar)
     line, type = (a.line, a.type) if isinstance(a, WrappingLine) else (a, op.lhs.type.scalar)
     if name not in _BELOW or not (isinstance(line, Affine) and isinstance(b, Uniform)):
         return None
@@ -275,6 +278,27 @@ def _compare(c: Context, op: CompareIntegers, operands: list[Lane]) -> Lane | No
         return None
     sum = WrappingSum(line.base, b.value, name, type, op.lhs.type.scalar, max(line.level, b.level))
     return ActiveLaneBound(_lanes_below(c, sum), sum.level, (sum,) if wraps else ())
+
+
+def _equal(c: Context, a: Lane, b: Lane, predicate: str, type: Type) -> Lane | None:
+    """start + lane = n is lane = n - start, for which 32 bits suffice: twice as many lanes as of 64 fit into a vector.
+
+    Where the sum wraps before it is extended, n is to be one of its type.
+    """
+    if isinstance(a, Uniform):
+        a, b = b, a
+    line, narrow = (a.line, a.type) if isinstance(a, WrappingLine) else (a, type)
+    if type is not i64 or not (isinstance(line, Affine) and line.stride == 1 and isinstance(b, Uniform)):
+        return None
+    level = max(line.level, b.level, 0 if line.local else c.lane_level)
+    number = c.extend(b.value, i64, narrow, level)
+    distance = c.subtract(number, c.start_of(line, narrow), narrow, level)
+    place = c.extend(c.binary("arith.minui", distance, c.lanes, narrow, level), narrow, i32, level)
+    if narrow is not i64:
+        fits = c.compare("eq", c.extend(number, narrow, i64, level), b.value, i64, level)
+        place = c.select(fits, place, c.lanes, i32, level)
+    found = c.as_vector(Uniform(place, level), i32).value
+    return Vector(c.compare(predicate, found, c.b.step(c.lanes, i32), c.wide(i32), level), level)
 
 
 def _lanes_below(c: Context, sum: WrappingSum) -> Scalar:
