@@ -109,3 +109,19 @@ def test_rows_are_kept_for_themselves_only(cpu: str, monkeypatch: pytest.MonkeyP
     kernel = halves_behind_sums[(1,)](x, out, sums, ROWS, COLUMNS)
     assert "row = true" in kernel.asm["ttcir"]
     np.testing.assert_allclose(out, np.hstack([numbers[:, ::2], numbers[:, 1::2]]) / sums[:, None], rtol=1e-5)
+
+
+@tw.jit
+def copied_by_remainders(x, n, R: tl.constexpr):
+    """The addresses are kept for the second turn, one of each row."""
+    i = tl.arange(0, R)
+    for _ in tl.static_range(2):
+        tl.store(x + i[:, None], tl.load(x + i % n)[:, None])
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_addresses_of_rows_are_kept(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.arange(20, dtype=np.int32)
+    copied_by_remainders[(1,)](x, 5, 16)
+    assert x.tolist() == [*(i % 5 for i in range(16)), 16, 17, 18, 19]
