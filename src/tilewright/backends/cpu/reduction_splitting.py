@@ -11,8 +11,8 @@ what else is done with the buffer. Within a phase, what rows have one element of
 of may be computed from it. What reads a buffer that the nest has written runs in a later phase than the write: a phase
 computes before it stores.
 
-`split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row, unless the later phase
-needs elements of other rows.
+`split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row, unless the later
+phase needs elements of other rows.
 """
 
 from __future__ import annotations
