@@ -72,3 +72,56 @@ def test_numbers_change_behind_what_reads_them(
         run[(1,)](x, z, p, out, 5, ROWS, COLUMNS)
         results.append(np.concatenate([z, p, out]))
     np.testing.assert_array_equal(*results)
+
+
+@tw.jit
+def turned_behind_sums(x, out, sums, R: tl.constexpr, C: tl.constexpr):
+    """The second phase needs elements of rows that the first one has not computed yet."""
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    tile = tl.exp(tl.load(x + i * C + j))
+    tl.store(sums + i, tl.sum(tile, 1)[:, None])
+    low, high = tl.split(tl.reshape(tile, [R * C // 2, 2]))
+    tl.store(out + i * C + j, tl.reshape(tl.cat(low, high, can_reorder=True), [R, C]))
+
+
+@tw.jit
+def halves_behind_sums(x, out, sums, R: tl.constexpr, C: tl.constexpr):
+    """The second phase needs elements of the same row, in another order."""
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C // 2)[None, :]
+    tile = tl.exp(tl.load(x + i * C + tl.arange(0, C)[None, :]))
+    total = tl.sum(tile, 1)[:, None]
+    low, high = tl.split(tl.reshape(tile, [R, C // 2, 2]))
+    tl.store(sums + i, total)
+    tl.store(out + i * C + j, low / total)
+    tl.store(out + i * C + C // 2 + j, high / total)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_rows_are_kept_for_themselves_only(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.random.default_rng(5).standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    numbers = np.exp(x)
+    out, sums = np.zeros_like(x), np.zeros(ROWS, np.float32)
+    kernel = turned_behind_sums[(1,)](x, out, sums, ROWS, COLUMNS)
+    np.testing.assert_allclose(sums, numbers.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(out, numbers.reshape(-1, 2).T.reshape(ROWS, COLUMNS), rtol=1e-5)
+    assert "row = true" not in kernel.asm["ttcir"]
+    kernel = halves_behind_sums[(1,)](x, out, sums, ROWS, COLUMNS)
+    assert "row = true" in kernel.asm["ttcir"]
+    np.testing.assert_allclose(out, np.hstack([numbers[:, ::2], numbers[:, 1::2]]) / sums[:, None], rtol=1e-5)
+
+
+@tw.jit
+def copied_by_remainders(x, n, R: tl.constexpr):
+    """The addresses are kept for the second turn, one of each row."""
+    i = tl.arange(0, R)
+    for _ in tl.static_range(2):
+        tl.store(x + i[:, None], tl.load(x + i % n)[:, None])
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_addresses_of_rows_are_kept(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x = np.arange(20, dtype=np.int32)
+    copied_by_remainders[(1,)](x, 5, 16)
+    assert x.tolist() == [*(i % 5 for i in range(16)), 16, 17, 18, 19]

@@ -51,6 +51,7 @@ class Draft:
         shapes: of the tiles.
         aligned: whether pointers begin at multiples of 16 bytes, as descriptors need.
         rich: whether all kinds of statements and values are taken, not just those that most kernels have.
+        rows: whether the tiles have rows of different lengths, and meet.
         sharing: the part of loads and stores that are to the array with several names; the fewer, the more does one
             pair of them decide.
         habits: the forms that this kernel has.
@@ -67,6 +68,7 @@ class Draft:
     shapes: tuple[Shape, ...]
     aligned: bool = False
     rich: bool = False
+    rows: bool = False
     sharing: float = 0.8
     habits: Habits = field(default_factory=lambda: Habits())
     tiles: dict[str, Kind] = field(default_factory=dict)
@@ -178,7 +180,9 @@ def by_axes(draft: Draft, number: int, shape: Shape) -> str:
         name = names[axis] if rng.random() < 0.8 else f"({shape[axis] - 1} - {names[axis]})"
         terms.append(f"{name} * {stride}")
         stride *= shape[axis] + (rng.choice((0, 0, 1, 3)) if len(terms) == 1 else 0)
-    if rng.random() < 0.15 and len(shape) == 2:
+    if draft.rows and shape[-1] == 1:
+        terms = [f"{names[0]} * {rng.choice(draft.shapes)[-1]}", names[1]]
+    elif rng.random() < 0.15 and len(shape) == 2:
         terms = [f"{names[0]} * (d + {shape[1]})", names[1]]
     if rng.random() < 0.15 and len(shape) == 2 and shape[0] == shape[1]:
         return f"tl.trans(i{number})"
@@ -303,7 +307,8 @@ def value(draft: Draft, kind: Kind, depth: int = 2) -> str:
     number = draft.shapes.index(kind.shape)
     if depth == 0 or rng.random() < 0.1:
         return f"(i{number} + {rng.randint(0, 9)}).to(tl.{kind.dtype})"
-    return rng.choice(RICH_VALUES if draft.rich else VALUES)(draft, kind, depth - 1)
+    forms = (*(RICH_VALUES if draft.rich else VALUES), *(ROW_VALUES if draft.rows else ()))
+    return rng.choice(forms)(draft, kind, depth - 1)
 
 
 def load(draft: Draft, kind: Kind, depth: int = 1) -> str:
@@ -396,3 +401,5 @@ RICH_VALUES: list[Production] = [
     *(with_scalar, with_scalar),
 ]
 """`shared_memory_moves.py` adds some."""
+ROW_VALUES: list[Production] = []
+"""`shared_memory_rows.py` fills it."""

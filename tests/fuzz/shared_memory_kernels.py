@@ -14,7 +14,8 @@ from dead_names import without_dead
 from kinds import BITS, FLOATS, SIGNED, UNSIGNED, Kind
 from shared_memory_draft import Draft, Shape, coordinates, some_habits
 from shared_memory_moves import PRODUCTS, SQUARE, head
-from shared_memory_statements import block, helper, late, multiplied, store
+from shared_memory_rows import habits_of_rows, row_shapes
+from shared_memory_statements import block, helper, late, late_rows, multiplied, store
 
 HEAD = "import tilewright as tw\nimport tilewright.language as tl\n\n\n"
 SCALARS = ("n", "m", "d", "s: int")
@@ -76,9 +77,9 @@ class SharedProgram:
     launches: tuple[Launch, ...]
 
 
-def program(rng: Random, *, lean: bool = False) -> SharedProgram:
-    """A random program; a lean one has few statements, of the usual kinds."""
-    draft = new_draft(rng, lean=lean)
+def program(rng: Random, *, lean: bool = False, rows: bool = False) -> SharedProgram:
+    """A random program; a lean one has few statements, of the usual kinds, one of rows has several lengths of rows."""
+    draft = new_draft(rng, lean=lean, rows=rows)
     rich, dtype, pointers = draft.rich, draft.dtype, draft.pointers
     views = tuple(view for name, view in pointers.items() if name[0] == "p")
     heads = helper(draft) if not lean and rng.random() < (0.4 if rich else 0.08) else ""
@@ -89,7 +90,9 @@ def program(rng: Random, *, lean: bool = False) -> SharedProgram:
     coordinates(draft)
     if SQUARE in draft.shapes:
         multiplied(draft)
-    if rich or (not lean and rng.random() < 0.25):
+    if rows and rng.random() < 0.85:
+        late_rows(draft)
+    elif rich or (not lean and rng.random() < (1 if rows else 0.25)):
         block(draft, rng.randint(2, 4))
     else:
         late(draft, lean=lean)
@@ -106,21 +109,22 @@ def program(rng: Random, *, lean: bool = False) -> SharedProgram:
     )
 
 
-def new_draft(rng: Random, *, lean: bool) -> Draft:
+def new_draft(rng: Random, *, lean: bool, rows: bool) -> Draft:
     """The decisions before the first statement: dtype, names, shapes, habits."""
     usual = ("int32", "float32") * 3
     dtype = rng.choice((*usual, rng.choice(SIGNED + UNSIGNED), rng.choice(FLOATS)))
     views = [dtype] * rng.choice((1, 2) if lean else (1, 1, 2, 2, 2, 3, 4))
     if dtype not in FLOATS and len(views) > 1 and rng.random() < 0.15:
         views[-1] = rng.choice([other for other in SIGNED + UNSIGNED if BITS[other] <= BITS[dtype]])
-    rich = not lean and rng.random() < 0.25
+    rich = not lean and rng.random() < (0.1 if rows else 0.25)
     shapes, count = (SHAPES, rng.choice((1, 1, 2))) if rich else (SMALL if lean else LARGE, 1)
     drawn = [rng.choice(shapes) for _ in range(count)]
     drawn = [SQUARE] if rich and dtype in PRODUCTS and rng.random() < 0.12 else drawn
+    drawn = list(row_shapes(rng)) if rows else drawn
     pointers = {f"p{k}": view for k, view in enumerate(views)} | {"x": dtype, "y": dtype, "g": "int32"}
-    draft = Draft(rng, dtype, pointers, tuple(dict.fromkeys(drawn)), aligned=rng.random() < 0.4, rich=rich)
+    draft = Draft(rng, dtype, pointers, tuple(dict.fromkeys(drawn)), aligned=rng.random() < 0.4, rich=rich, rows=rows)
     draft.sharing = rng.choice((0.4, 0.6, 0.9))
-    draft.habits = some_habits(rng)
+    draft.habits = habits_of_rows(rng) if rows else some_habits(rng)
     return draft
 
 
@@ -128,7 +132,7 @@ def stored_last(draft: Draft, *, lean: bool) -> None:
     """Stores of the last tiles, many with what was reduced last."""
     rng, number = draft.rng, draft.some(Kind(draft.dtype))
     tiles = [name for name, kind in draft.tiles.items() if kind.shape]
-    for name in tiles[-1 if lean else -rng.choice((1, 2)) :]:
+    for name in tiles[-1 if lean else -rng.choice((2, 3) if draft.rows else (1, 2)) :]:
         text = f"({name} + {number}).to(tl.{draft.dtype})" if number and rng.random() < 0.6 else name
         store(draft, draft.tiles[name].shape, text)
 

@@ -168,7 +168,7 @@ def defined_program(seed: int, folder: Path) -> tuple[SharedProgram, Problem | N
     """The first program of the seed that is defined, and what is wrong with it."""
     rng, way = Random(seed), way_of(seed)
     while True:
-        drawn = program(rng, lean=bool(way.checks))
+        drawn = program(rng, lean=bool(way.checks), rows=seed % 5 == 1)
         try:
             return drawn, disagreement(drawn, folder, way)
         except Undefined:

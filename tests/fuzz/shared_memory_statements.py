@@ -25,6 +25,7 @@ from shared_memory_draft import (
     with_scalar,
 )
 from shared_memory_moves import SQUARE, product
+from shared_memory_rows import lane_by_lane, of_rows
 
 
 def block(draft: Draft, size: int) -> None:
@@ -32,6 +33,7 @@ def block(draft: Draft, size: int) -> None:
     outer = dict(draft.tiles)
     for _ in range(size):
         forms = (RICH if draft.rich else FEW) + (BLOCKS if draft.depth < (3 if draft.rich else 2) else ())
+        forms += (carried,) * len(BLOCKS) if draft.rows and draft.depth < 3 else ()
         draft.rng.choice(forms)(draft)
     if draft.depth > 1:
         draft.tiles = {name: kind for name, kind in draft.tiles.items() if name in outer}
@@ -51,6 +53,18 @@ def late(draft: Draft, *, lean: bool = False) -> None:
         from_x = f"tl.load(x + i{draft.shapes.index(kind.shape)})"
         fresh = (from_x, str(draft.rng.randint(0, 9)), with_scalar(draft, kind, 1))
         store(draft, kind.shape, draft.rng.choice(fresh))
+
+
+def late_rows(draft: Draft) -> None:
+    """Loads of tiles and numbers of rows, loops that carry them, and stores that must not come before the loads."""
+    rng = draft.rng
+    for shape in rng.sample(draft.shapes, len(draft.shapes)):
+        kind = Kind(draft.dtype, shape)
+        draft.new(kind, load(draft, kind) if rng.random() < 0.8 else of_rows(draft, kind))
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        carried(draft)
+    for shape in rng.sample(draft.shapes, len(draft.shapes)):
+        store(draft, shape, of_rows(draft, Kind(draft.dtype, shape)))
 
 
 def some_kind(draft: Draft) -> Kind:
@@ -226,13 +240,44 @@ def descriptor(draft: Draft) -> None:
 
 def loop(draft: Draft) -> None:
     """A loop with a counter that addresses may have."""
-    rng = draft.rng
-    counter = draft.name("k")
-    ranges = ("range(2)", "range(3)", "range(m & 3)", "range(d & 3)", "range(1, d & 3)", "tl.static_range(2)")
-    draft.say(f"for {counter} in {rng.choice(ranges)}:")
-    draft.counters.append(counter)
+    draft.counters.append(turns(draft))
     inner(draft)
     draft.counters.pop()
+
+
+def turns(draft: Draft) -> str:
+    """The head of a loop; returns its counter."""
+    counter = draft.name("k")
+    ranges = ("range(2)", "range(3)", "range(m & 3)", "range(d & 3)", "range(1, d & 3)", "tl.static_range(2)")
+    draft.say(f"for {counter} in {draft.rng.choice(ranges)}:")
+    return counter
+
+
+def carried(draft: Draft) -> None:
+    """A loop that carries tiles of several shapes, of which later ones may read what earlier ones were.
+
+    Or of one shape, lane by lane: such a loop may go inside of those along the rows.
+    """
+    rng = draft.rng
+    narrow = rng.random() < 0.5
+    some = 1 if narrow else min(len(draft.shapes), rng.choice((2, 3)))
+    kinds = [Kind(draft.dtype, shape) for shape in rng.sample(draft.shapes, some)]
+    names = [draft.some(kind) or draft.new(kind, load(draft, kind)) for kind in kinds]
+    counter = turns(draft)
+    draft.counters += [] if narrow else [counter]
+    draft.depth += 1
+    outer = dict(draft.tiles)
+    for name, kind in zip(names, kinds, strict=True):
+        if rng.random() < 0.5:
+            draft.new(kind, name)
+        draft.say(f"{name} = {(lane_by_lane if narrow else of_rows)(draft, kind)}")
+    for _ in range(0 if narrow else rng.choice((0, 0, 0, 1, 2))):
+        written(draft)
+    draft.tiles = {name: kind for name, kind in outer.items() if name not in names}
+    draft.tiles |= dict(zip(names, kinds, strict=True))  # the last ones to be assigned
+    draft.depth -= 1
+    if not narrow:
+        draft.counters.pop()
 
 
 def repeat(draft: Draft) -> None:

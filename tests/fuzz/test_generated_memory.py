@@ -2,8 +2,8 @@
 
 Machine code leaves in memory, to the last bit, what the eager interpreter leaves. One kernel of ten is made as users
 get it, the others without the optimisations of LLVM's code generator, which would take half of the time; one of ten
-runs with the sanitizer, which must find nothing and change nothing. A kernel that goes wrong is cut down and printed
-as a script.
+runs with the sanitizer, which must find nothing and change nothing. One of five has tiles whose rows have different
+lengths, and numbers of rows beside them. A kernel that goes wrong is cut down and printed as a script.
 
 `make test` runs a two-hundredth of 20,000 kernels, `make test-long` the others. `pytest tests/fuzz -m "slow or long"
 -k many_shared -n 2 --kernels 100000` runs other kernels and more of them.

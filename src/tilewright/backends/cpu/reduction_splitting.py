@@ -11,7 +11,8 @@ what else is done with the buffer. Within a phase, what rows have one element of
 of may be computed from it. What reads a buffer that the nest has written runs in a later phase than the write: a phase
 computes before it stores.
 
-`split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row.
+`split_reductions` keeps a value that is EXPENSIVE and needed in two phases in a buffer of one row, unless the later
+phase needs elements of other rows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tilewright.dialects.cpu import Nest as NestOp
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import Reduce
+from tilewright.dialects.tt_shape import Cat, Gather, Join, Reshape, Split, Trans
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import TensorType
 from tilewright.support.cached_property import cached_property
@@ -163,7 +165,7 @@ def _spill(nest: Nest) -> None:
 
 def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Value], seen: set[Op]) -> None:
     """Let what only `sink`'s phase computes read values that an earlier phase has computed."""
-    if user in seen:
+    if user in seen or not _keeps_rows(user, nest):
         return
     seen.add(user)
     for index, value in enumerate(user.operands):
@@ -176,6 +178,18 @@ def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Va
             user.set_operand(index, spilled[value])
         else:
             _cut(op, sink, nest, early, spilled, seen)
+
+
+def _keeps_rows(op: Op, nest: Nest) -> bool:
+    """Whether each row of what `op` gives, or does, comes from the same row of its operands."""
+    if isinstance(op, Trans):
+        return list(op.order[: len(nest.outer)]) == list(range(len(nest.outer)))
+    if isinstance(op, Gather):
+        return op.axis >= len(nest.outer)
+    if isinstance(op, (Cat, Join, Reshape, Split)):
+        tiles = [value.type.shape or () for value in (*op.operands, *op.results)]
+        return all(shape[: len(nest.outer)] == nest.outer for shape in tiles)
+    return True
 
 
 def _fills_rows(value: Value, nest: Nest) -> bool:

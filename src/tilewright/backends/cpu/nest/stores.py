@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.lane_values import (
+    Address,
     Lane,
     Uniform,
     pointer,
@@ -26,9 +27,7 @@ from tilewright.ir.types import Type, i1, i8
 Act = Callable[[], None]
 
 
-def write(
-    c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type, *, in_runs: bool = False
-) -> Act:
+def write(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type, *, in_runs: bool = False) -> Act:
     """Get ready to store `value` at `place` on the lanes where `mask` holds; returns the store itself.
 
     Everything is computed now, for the chunk at hand; calling what is returned only adds the stores. With `in_runs`,
@@ -61,8 +60,9 @@ def write(
 
 
 def _write_one(c: Context, place: Lane, value: Lane, mask: Lane | None, element: Type) -> Act:
-    """Write one element per row."""
-    b, address, number = c.b, pointer(single_address(c, place)), c.value(uniform(value).value, element)
+    """Write one element per row, which may be an address."""
+    one = single_address(c, value) if isinstance(value, Address) else uniform(value)
+    b, address, number = c.b, pointer(single_address(c, place)), c.value(one.value, element)
     if not isinstance(mask, Uniform):
         return lambda: b.store(number, address, align=size_of(element))
     on = c.value(mask.value, i1)
