@@ -192,10 +192,11 @@ def _divides_with_sign(op: Op) -> bool:
 
 def multiple_of(number: Value | int, ops: int = FARTHEST) -> int:
     """A power of two that divides `number`, as far as a few ops tell; sums and products may wrap."""
-    known = integer_of(number) if isinstance(number, Value) else number
+    if isinstance(number, int):
+        return min(number & -number or MOST_ALIGNED, MOST_ALIGNED)
+    known = integer_of(number)
     if known is not None:
-        return min(known & -known or MOST_ALIGNED, MOST_ALIGNED)
-    assert isinstance(number, Value), "it is not known"
+        return multiple_of(known)
     rule, parts = _multiple_by(number)
     return min(rule(*(multiple_of(part, ops // 2) for part in parts)), MOST_ALIGNED) if rule and ops else 1
 

@@ -165,8 +165,10 @@ def _drop(block: Block) -> None:
 
 def _is_memory_of_program(address: Value, function: Func) -> bool:
     """Whether `address` is that of an argument, and of no buffer."""
-    while isinstance(address.op, (AddPtr, Bitcast)):
-        address = address.op.operands[0]
+    op = address.op
+    while isinstance(op, (AddPtr, Bitcast)):
+        address = op.pointer if isinstance(op, AddPtr) else op.operand
+        op = address.op
     return address in function.body.args
 
 
