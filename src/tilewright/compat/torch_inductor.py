@@ -50,7 +50,7 @@ from typing import Any
 
 from tilewright.compat.signatures import triton_key
 from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS
-from tilewright.compat.torch_products import are_taken
+from tilewright.compat.torch_products import are_taken, is_number
 from tilewright.runtime.jit import JITFunction
 from tilewright.semantics.types import dtype
 
@@ -229,15 +229,11 @@ def store_indices(lowerings: Any) -> None:
 
     def of_rows(weight: Any, indices: Any, *rest: Any, **named: Any) -> Any:
         columns = weight.get_size()[1:]
-        if lowerings.ir.is_cpu(weight) and config.cpu_backend == "triton" and all(map(_is_number, columns)):
+        if lowerings.ir.is_cpu(weight) and config.cpu_backend == "triton" and all(map(is_number, columns)):
             indices.mark_reuse(prod(map(int, columns)), graph_reuse=False)
         return original(weight, indices, *rest, **named)
 
     known[overload] = of_rows
-
-
-def _is_number(size: Any) -> bool:
-    return isinstance(size, int) or bool(size.is_Integer)
 
 
 def begin_kernels(text: str, kernels: Any) -> None:

@@ -130,7 +130,7 @@ def _block(operands: Sequence[Any], lowerings: Any) -> Block | None:
         return None
     *sizes, rows, terms = left.get_size()
     sizes += [terms, right.get_size()[-1]]
-    if not all(map(_is_number, sizes)):
+    if not all(map(is_number, sizes)):
         return None
     *batch, terms, columns = map(int, sizes)
     rows = lowerings.V.graph.sizevars.optimization_hint(rows, fallback=LIKELY_ROWS)
@@ -139,7 +139,8 @@ def _block(operands: Sequence[Any], lowerings: Any) -> Block | None:
     return block_of(rows, columns, terms, batch=prod(batch), threads=lowerings.torch.get_num_threads())
 
 
-def _is_number(size: Any) -> bool:
+def is_number(size: Any) -> bool:
+    """Whether a size of torch's is known when a graph is compiled."""
     return isinstance(size, int) or bool(size.is_Integer)
 
 
