@@ -60,6 +60,7 @@ from tilewright.compat.torch_layouts import (
     whole_gradients,
 )
 from tilewright.compat.torch_products import TEMPLATES, choose_blocks, take_products
+from tilewright.compat.torch_sums import PASSES, change_sums
 from tilewright.compat.torch_threads import use_threads
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.tools.run_command import PACKAGE_PATH
@@ -122,6 +123,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (LOWERINGS, store_indices),
     (LOWERINGS, take_products),
     (TEMPLATES, choose_blocks),
+    (PASSES, change_sums),
 )
 """The changes of modules of torch, which wait for these."""
 

@@ -36,7 +36,10 @@ def test_kernels_take_products_where_mkl_leaves_half_of_the_vectors_unused(cpu: 
     ("sizes", "batch", "threads", "expected"),
     [
         pytest.param((1024, 1024, 1024), 1, 1, Block(128, 64, 64), id="large"),
-        pytest.param((8, 10, 20), 1, 1, Block(16, 16, 32), id="small"),
+        pytest.param((9, 10, 20), 1, 1, Block(16, 16, 32), id="small"),
+        pytest.param((5, 300, 512), 1, 1, Block(8, 64, 64), id="few rows, which are all in one block"),
+        pytest.param((2, 300, 512), 1, 4, Block(2, 64, 64), id="two rows, and fewer programs than two for each thread"),
+        pytest.param((1024, 256, 2), 1, 1, Block(128, 64, 2), id="two terms"),
         pytest.param((130, 512, 512), 1, 1, Block(16, 64, 64), id="two rows more than a high block"),
         pytest.param((100, 512, 512), 1, 1, Block(128, 64, 64), id="nearly a high block"),
         pytest.param((256, 256, 64), 1, 4, Block(128, 64, 64), id="two programs for each of four threads"),
@@ -44,6 +47,7 @@ def test_kernels_take_products_where_mkl_leaves_half_of_the_vectors_unused(cpu: 
         pytest.param((256, 256, 64), 8, 16, Block(128, 64, 64), id="eight of them for as many"),
         pytest.param((32, 16, 16), 1, 2, Block(16, 16, 16), id="the lowest where no block makes enough"),
         pytest.param((32, 16, 16), 1, 3, None, id="none where a thread would wait"),
+        pytest.param((2, 256, 512), 1, 8, None, id="none where few rows would be divided"),
     ],
 )
 def test_blocks_waste_little_and_leave_work_for_all_threads(
@@ -125,7 +129,7 @@ def test_a_product_is_a_template_and_the_library_has_it_where_none_fits(monkeypa
 @pytest.mark.parametrize(
     ("operands", "named"),
     [
-        pytest.param((Matrix((7, 20)), RIGHT_MATRIX), {}, id="few rows"),
+        pytest.param((Matrix((1, 20)), RIGHT_MATRIX), {}, id="one row"),
         pytest.param((LEFT_MATRIX, Matrix((20, 7))), {}, id="few columns"),
         pytest.param((LEFT_MATRIX, Matrix((20, 50), "float64")), {}, id="another dtype"),
         pytest.param((Matrix((50,)), LEFT_MATRIX, RIGHT_MATRIX), {"beta": 0}, id="a hidden sum"),
@@ -203,7 +207,9 @@ def products(a, b, bias, third, fourth, wide):
         torch.baddbmm(bias[None, None], third, b.expand(3, k, n)),
     )
 
-for m, k, n in [(8, 8, 8), (33, 70, 17), (130, 65, 129), (256, 8, 300), (9, 1000, 8)]:
+sizes = [(8, 8, 8), (33, 70, 17), (130, 65, 129), (256, 8, 300), (9, 1000, 8)]
+few = [(2, 100, 70), (7, 3, 33), (100, 2, 8)]
+for m, k, n in sizes + few:
     wide = normal(max(m, 2 * k), max(2 * k, n))
     inputs = normal(m, k), normal(k, n), normal(n), normal(3, m, k), normal(3, n, k), wide
     print(*taken(products, *inputs, dynamic=False))
@@ -223,7 +229,7 @@ print("right")
 @pytest.mark.slow
 def test_products_of_ragged_transposed_and_strided_matrices(run: Run) -> None:
     *counts, right = run(SHAPES, TILEWRIGHT_TORCH_PRODUCTS="1")
-    assert counts == ["6 0"] * 5
+    assert counts == ["6 0"] * 8
     assert right == "right"
 
 
@@ -261,7 +267,7 @@ a, b = normal(40, 20), normal(20, 50)
 torch._dynamo.mark_dynamic(a, 0)
 print(*taken(torch.mm, a, b))
 compiled = torch.compile(lambda a, b: torch.mm(a, b).relu(), backend="tilewright")
-for rows in (40, 7, 300, 129, 2):
+for rows in (40, 7, 300, 129, 2, 1):
     a = normal(rows, 20)
     torch._dynamo.mark_dynamic(a, 0)
     torch.testing.assert_close(compiled(a, b), torch.mm(a, b).relu(), atol=1e-4, rtol=1e-4)
@@ -337,3 +343,80 @@ SETTING = COMPILED + "print(*taken(torch.mm, normal(40, 20), normal(20, 50)))"
 )
 def test_the_setting_says_whether_products_are_kernels(run: Run, variables: dict[str, str], expected: str) -> None:
     assert run(SETTING, **variables) == [expected]
+
+
+SUMS = (
+    COMPILED
+    + """
+a, b, c, d = normal(64, 3), normal(3, 96), normal(64, 5), normal(5, 96)
+bias, other = normal(96), normal(64, 96)
+many, of_many = normal(64, 40), normal(40, 96)
+long = [(normal(64, 2), normal(2, 96)) for _ in range(40)]
+cases = {
+    "two": lambda: a @ b + c @ d,
+    "transposed": lambda: a.T.clone().T @ b.T.clone().T + c.T.clone().T @ d.T.clone().T,
+    "one of them transposed": lambda: a.T.clone().T @ b + c @ d,
+    "others between": lambda: other - 1 + (a @ b + bias) + (c @ d + other),
+    "twice the same": lambda: (lambda x: x + x)(a @ b) + c @ d,
+    "a sum that is used again": lambda: (lambda x: (x, x + a.sin() @ b + c.cos() @ d))(a @ b + c @ d),
+    "a product that is used again": lambda: (lambda x: (x + c @ d, x))(a @ b),
+    "a factor": lambda: torch.add(a @ b, c @ d, alpha=2),
+    "a sum of more axes": lambda: (a @ b)[None].expand(2, 64, 96) + (c @ d)[None],
+    "many terms": lambda: a @ b + many @ of_many,
+    "doubles": lambda: a.double() @ b.double() + c.double() @ d.double(),
+    "two dtypes": lambda: a @ b + c.double() @ d.double(),
+    "integers": lambda: a.int() @ b.int() + c.int() @ d.int(),
+    "very many": lambda: sum(x @ y for x, y in long),
+}
+for name, function in cases.items():
+    print(name, *taken(function, dynamic=False))
+print("any size", *taken(lambda a, b, c, d: a @ b + c @ d, a, b, c, d, dynamic=True))
+"""
+)
+
+
+@pytest.mark.needs_torch
+@pytest.mark.slow
+def test_a_sum_of_products_with_few_terms_is_one_product(run: Run) -> None:
+    found = run(SUMS, TILEWRIGHT_TORCH_PRODUCTS="0")
+    assert found == [
+        "two 0 1",
+        "transposed 0 1",
+        "one of them transposed 0 1",
+        "others between 0 1",
+        "twice the same 0 1",
+        "a sum that is used again 0 2",
+        "a product that is used again 0 2",
+        "a factor 0 2",
+        "a sum of more axes 0 2",
+        "many terms 0 2",
+        "doubles 0 1",
+        "two dtypes 0 2",
+        "integers 0 2",
+        "very many 0 1",
+        "any size 0 2",
+    ]
+
+
+FACTORS = (
+    COMPILED
+    + """
+a, b, c = normal(64, 30), normal(30, 96), normal(64, 96)
+for function in (
+    lambda: torch.add(c, a @ b, alpha=2),
+    lambda: torch.add(a @ b, c, alpha=2),
+    lambda: torch.add(a @ b, c[0], alpha=-3),
+    lambda: torch.add(a @ b, c.double(), alpha=2),
+    lambda: torch.add((a * 9).long() @ (b * 9).long(), (c * 9).int(), alpha=2),
+    lambda: torch.sub(a @ b, c, alpha=2),
+):
+    taken(function)
+print("right")
+"""
+)
+
+
+@pytest.mark.needs_torch
+@pytest.mark.slow
+def test_a_sum_with_a_product_keeps_its_factor(run: Run) -> None:
+    assert run(FACTORS, TILEWRIGHT_TORCH_PRODUCTS="0") == ["right"]

@@ -1,10 +1,10 @@
 """Products of float32 matrices that kernels of ours compute, in torch's graphs on some CPUs.
 
 torch calls MKL for them, which runs code for AVX2 on AMD's processors. Those from Zen 5 on multiply vectors of 512 bits
-at once: there the products of a model take 0.45 to 0.65 of MKL's time as kernels, and what follows a product is
-computed before it leaves the caches. On other CPUs MKL is as fast, and products stay its calls, as they do where sizes
-but that of rows are known only at run time, where a matrix has few rows or columns, where `beta=0` hides what a sum has
-of NaN, and with other dtypes.
+at once: there the products of a model take 0.45 to 0.65 of MKL's time as kernels, those of two to seven rows 0.3 to
+0.95, and what follows a product is computed before it leaves the caches. On other CPUs MKL is as fast, and products
+stay its calls, as they do where sizes but that of rows are known only at run time, where a product has one row or few
+columns, where `beta=0` hides what a sum has of NaN, and with other dtypes.
 
 Inductor has templates of such kernels, and chooses one by timing twenty of them (`max_autotune`). Here the block
 follows from the sizes of the product, and nothing is timed. Where the user asks for the choice, it is torch's.
@@ -39,14 +39,18 @@ SETTINGS = {
     "triton.num_decompose_k_splits": 0,
 }
 """Settings of Inductor with which it offers one kernel per product, and fuses what follows without timing it."""
-LEAST_SIZE = 8
-"""Min number of rows, columns and terms: MKL multiplies fewer rows faster, as it reads a matrix with them but once."""
+LEAST_SIZE = 2
+"""Min number of rows and terms: with one row, MKL reads the other matrix as fast as memory gives it."""
+LEAST_COLUMNS = 8
+"""Min number of columns: with fewer, most lanes of a vector are empty."""
 LIKELY_ROWS = 64
 """The number of rows that is expected where data decide on it."""
-COSTS_OF_ROWS = {128: 1.0, 64: 1.04, 32: 1.1, 16: 1.2}
+COSTS_OF_ROWS = {128: 1.0, 64: 1.04, 32: 1.1, 16: 1.2, 8: 1.2, 4: 1.2, 2: 1.2}
 """The cost of a number in a block of that many rows, beside one in the highest block."""
-MOST_COLUMNS, MOST_TERMS, LEAST_LENGTH = 64, 64, 16
-"""Max columns of a block, max terms of one of its steps, and the min of either."""
+FEW_ROWS = 16
+"""Min rows of a block that is one of several on top of each other: each moves the other matrix's columns anew."""
+COLUMNS_OF_BLOCK, TERMS_OF_STEP = (16, 64), (2, 64)
+"""Min and max of the columns of a block, and of the terms of one of its steps."""
 PROGRAMS = 2
 """Min number of programs for each thread, as long as blocks can be lower."""
 
@@ -78,20 +82,20 @@ def outruns_mkl(target: Target) -> bool:
 
 def block_of(rows: int, columns: int, terms: int, *, batch: int = 1, threads: int = 1) -> Block | None:
     """The block for `batch` products of `rows` × `terms` and `terms` × `columns`; None where some threads get none."""
-    wide = _power(columns, MOST_COLUMNS)
+    wide = _power(columns, *COLUMNS_OF_BLOCK)
     across = batch * -(-columns // wide)
-    programs = {high: -(-rows // high) * across for high in COSTS_OF_ROWS}
-    lowest = min(COSTS_OF_ROWS)
+    programs = {high: -(-rows // high) * across for high in COSTS_OF_ROWS if high >= min(rows, FEW_ROWS)}
+    lowest = min(programs)
     if programs[lowest] < threads:
         return None
     heights = [high for high, count in programs.items() if count >= PROGRAMS * threads]
     best = min(heights or [lowest], key=lambda high: -(-rows // high) * high * COSTS_OF_ROWS[high])
-    return Block(best, wide, _power(terms, MOST_TERMS))
+    return Block(best, wide, _power(terms, *TERMS_OF_STEP))
 
 
-def _power(length: int, most: int) -> int:
-    """The least power of two from LEAST_LENGTH to `most` that is not below `length`, or `most`."""
-    return min(most, max(LEAST_LENGTH, 1 << (length - 1).bit_length()))
+def _power(length: int, least: int, most: int) -> int:
+    """The least power of two from `least` to `most` that is not below `length`, or `most`."""
+    return min(most, max(least, 1 << (length - 1).bit_length()))
 
 
 def take_products(lowerings: Any) -> None:
@@ -133,10 +137,11 @@ def _block(operands: Sequence[Any], lowerings: Any) -> Block | None:
     if not all(map(is_number, sizes)):
         return None
     *batch, terms, columns = map(int, sizes)
-    rows = lowerings.V.graph.sizevars.optimization_hint(rows, fallback=LIKELY_ROWS)
-    if min(rows, terms, columns) < LEAST_SIZE or 0 in batch:
+    if not is_number(rows):
+        rows = max(FEW_ROWS, lowerings.V.graph.sizevars.optimization_hint(rows, fallback=LIKELY_ROWS))
+    if min(rows, terms) < LEAST_SIZE or columns < LEAST_COLUMNS or 0 in batch:
         return None
-    return block_of(rows, columns, terms, batch=prod(batch), threads=lowerings.torch.get_num_threads())
+    return block_of(int(rows), columns, terms, batch=prod(batch), threads=lowerings.torch.get_num_threads())
 
 
 def is_number(size: Any) -> bool:
