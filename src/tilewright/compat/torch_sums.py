@@ -38,11 +38,11 @@ def change_sums(passes: Any) -> None:
 def multiply_out(graph: Any, aten: Any) -> None:
     """x + factor·y is x + (factor·y) in a graph of `aten`'s operators, where a part of the sum is a product."""
     for node in graph.find_nodes(op="call_function", target=aten.add.Tensor):
-        factor, targets = node.kwargs.get("alpha", 1), [getattr(each, "target", None) for each in node.args]
-        if factor != 1 and aten.mm.default in targets and node.meta["val"].dtype == node.args[1].meta["val"].dtype:
+        factor, (first, second) = node.kwargs.get("alpha", 1), node.args
+        targets = [getattr(each, "target", None) for each in node.args]
+        if factor != 1 and aten.mm.default in targets and node.meta["val"].dtype == second.meta["val"].dtype:
             with graph.inserting_before(node):
-                scaled = _call(graph, aten.mul.Tensor, node.args[1], factor)
-            node.args, node.kwargs = (node.args[0], scaled), {}
+                node.args, node.kwargs = (first, _call(graph, aten.mul.Tensor, second, factor)), {}
 
 
 def merge_products(graph: Any, aten: Any) -> None:
@@ -99,17 +99,24 @@ def _is_like(node: Any, total: Any, target: Any) -> bool:
 
 def _product(graph: Any, products: Sequence[Any], aten: Any) -> Any:
     """The sum of `products` as one."""
-    left = _joined(graph, [each.args[0] for each in products], 1, aten)
-    right = _joined(graph, [each.args[1] for each in products], 0, aten)
-    return _call(graph, aten.mm.default, left, right)
+    left, right = zip(*(each.args for each in products), strict=True)
+    return _call(graph, aten.mm.default, _joined(graph, left, 1, aten), _joined(graph, right, 0, aten))
 
 
 def _joined(graph: Any, matrices: Sequence[Any], axis: int, aten: Any) -> Any:
     """Matrices side by side along an axis; those that are all transposed are joined as they were before."""
-    if all(each.target is aten.permute.default and list(each.args[1]) == [1, 0] for each in matrices):
-        before = _call(graph, aten.cat.default, [each.args[0] for each in matrices], 1 - axis)
-        return _call(graph, aten.permute.default, before, [1, 0])
-    return _call(graph, aten.cat.default, list(matrices), axis)
+    before = [_before(each, aten) for each in matrices]
+    if None in before:
+        return _call(graph, aten.cat.default, list(matrices), axis)
+    return _call(graph, aten.permute.default, _call(graph, aten.cat.default, before, 1 - axis), [1, 0])
+
+
+def _before(matrix: Any, aten: Any) -> Any:
+    """The matrix that a matrix is the transposed of, or None."""
+    if matrix.target is not aten.permute.default:
+        return None
+    before, axes = matrix.args
+    return before if list(axes) == [1, 0] else None
 
 
 def _call(graph: Any, target: Any, *arguments: Any) -> Any:
@@ -120,7 +127,7 @@ def _call(graph: Any, target: Any, *arguments: Any) -> Any:
 
 
 def _value(argument: Any) -> Any:
-    """What torch knows of an argument of a call: its type, shape and strides."""
+    """A tensor without data for a node that is an argument of a call; numbers are themselves."""
     if isinstance(argument, list):
         return [_value(each) for each in argument]
     return argument.meta["val"] if hasattr(argument, "meta") else argument
