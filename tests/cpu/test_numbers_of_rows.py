@@ -125,3 +125,26 @@ def test_addresses_of_rows_are_kept(cpu: str, monkeypatch: pytest.MonkeyPatch) -
     x = np.arange(20, dtype=np.int32)
     copied_by_remainders[(1,)](x, 5, 16)
     assert x.tolist() == [*(i % 5 for i in range(16)), 16, 17, 18, 19]
+
+
+def scaled_in_a_loop(x, z, out, n, C: tl.constexpr):
+    """Inside the loop each row has a number, which the kernel has overwritten in memory before."""
+    i, j = tl.arange(0, 4)[:, None], tl.arange(0, C)[None, :]
+    number = tl.load(z + i)
+    tl.store(z + i, -1.0)
+    for k in range(0, n, C):
+        tl.store(out + i * n + k + j, tl.load(x + i * n + k + j) * tl.broadcast_to(number, [4, C]))
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_what_a_loop_reads_of_a_row_is_kept_once(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    x, z = np.arange(512, dtype=np.float32).reshape(4, 128), np.arange(1, 5, dtype=np.float32)
+    out = np.zeros_like(x)
+    expected = x * z[:, None]
+    compiled = tw.jit(scaled_in_a_loop)[(1,)](x, z, out, 128, C=32)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(z, -1)
+    writes = [line for line in compiled.asm["ttcir"].splitlines() if "cpu.write" in line]
+    assert writes
+    assert all("tensor<4x1xf32>" in write for write in writes), "no write has the number for each column"

@@ -54,6 +54,11 @@ class Value:
         if new.name is None:
             new.name = self.name
 
+    def replace_in(self, users: Iterable[Op], new: Value) -> None:
+        """Let some of the users of this value use `new` instead."""
+        for op in list(users):
+            op.set_operands([new if v is self else v for v in op.operands])
+
     def _forget(self, op: Op) -> None:
         count = self.uses[op]
         if count == 1:

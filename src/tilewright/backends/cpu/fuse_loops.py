@@ -48,7 +48,7 @@ from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Scan
-from tilewright.dialects.tt_shape import Gather
+from tilewright.dialects.tt_shape import Broadcast, Gather
 from tilewright.ir.attributes import Attribute
 from tilewright.ir.core import Block, Op, Value, defining, tile_type
 from tilewright.ir.declare import Effect
@@ -188,9 +188,7 @@ class Planner:
         self.close(before=op)
         for index, value in enumerate(op.operands):
             if is_tile(value) and any(isinstance(o, Load) for o in lazy_closure(value)):
-                buffer = self.materialise(value, op)
-                read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
-                op.set_operand(index, read.result)
+                op.set_operand(index, self.read(self.materialise(value, op), value, op))
         self.keep_loads(op)
 
     def is_wild(self, op: Op) -> bool:
@@ -202,8 +200,7 @@ class Planner:
         """Compute the value in another buffer, where one is written from other elements of itself (x + trans(x))."""
         buffer = self.materialise(write.value, write)
         self.close(before=write)
-        read = self.insert(Op.create("cpu.read", (buffer,), (write.value.type,), location=write.location), write)
-        write.value = read.result
+        write.value = self.read(buffer, write.value, write)
 
     def uneven_loads(self, value: Value) -> list[Load]:
         """The loads that `value` is computed from whose addresses are no base + index · stride."""
@@ -265,8 +262,7 @@ class Planner:
             if defining(value, Load) is not None:
                 buffer = self.materialise(value, op)
                 self.close(before=op)
-                read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
-                value.replace_by(read.result)
+                value.replace_by(self.read(buffer, value, op))
         self.close(before=op)
 
     def enter_regions(self, op: Op) -> None:
@@ -285,7 +281,7 @@ class Planner:
         """Compute in front of `op`, once, what its regions would have to compute or load again and again."""
         kept = [v for v in self.captured(op) if v in self.traded or weight(v) >= EXPENSIVE or self.reads_memory(v)]
         for value in kept:
-            self.read_inside(value, self.materialise(value, op), op)
+            self.read_inside(value, op)
         self.close(before=op)
 
     def accumulate(self, op: Accumulate) -> None:
@@ -325,10 +321,9 @@ class Planner:
     def settle(self, value: Value, before: Op) -> None:
         """Compute all of `value` now; later ops read it in a buffer."""
         buffer = self.materialise(value, before)
-        read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
-        for user in [u for u in value.uses if u not in self.done and is_under(u, self.block)]:
-            user.set_operands([read.result if v is value else v for v in user.operands])
-        self.close(before=read)
+        read = self.read(buffer, value, before)
+        value.replace_in((u for u in value.uses if u not in self.done and is_under(u, self.block)), read)
+        self.close(before=read.op)
 
     # ------------------------------------------------------------------ buffers
 
@@ -357,17 +352,24 @@ class Planner:
         self.sink(self.block.insert(write, before))  # which may close a nest that computes what is written
         self.meet(write)
 
+    def read(self, buffer: Value, value: Value, before: Op) -> Value:
+        """Read what `buffer` holds of `value`."""
+        return self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before).result
+
     def insert(self, op: Op, before: Op) -> Op:
         assert before.block is self.block
         self.meet(op)
         return self.block.insert(op, before)
 
-    def read_inside(self, value: Value, buffer: Value, op: Op) -> None:
-        """Let the regions of `op` read `buffer` where they use `value`."""
-        read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=op.location), op)
-        read.result.name = value.name
-        for user in [u for u in value.uses if u is not op and is_in(u, op)]:
-            user.set_operands([read.result if v is value else v for v in user.operands])
+    def read_inside(self, value: Value, op: Op) -> None:
+        """Let the regions of `op` read a buffer where they use `value`; what is broadcast is in it once."""
+        repeated = defining(value, Broadcast)
+        source = value if repeated is None else repeated.source
+        inside = self.read(self.materialise(source, op), source, op)
+        if repeated is not None:
+            inside = self.insert(repeated.clone({source: inside}), op).result
+        inside.name = value.name
+        value.replace_in((u for u in value.uses if u is not op and is_in(u, op)), inside)
 
     # ------------------------------------------------------------------ closing
 
@@ -394,8 +396,7 @@ class Planner:
         own = FusionGroup(domain_of(write))
         own.add(write)
         own.build(before)
-        read = self.insert(Op.create("cpu.read", (buffer,), (value.type,), location=before.location), before)
-        value.replace_by(read.result)
+        value.replace_by(self.read(buffer, value, before))
 
     def mark_done(self, before: Op) -> None:
         """Count the nest, its reads and the ops it was built from as met."""

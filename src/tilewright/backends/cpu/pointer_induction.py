@@ -92,8 +92,7 @@ def _carry_offset(loop: For, index: int) -> None:
     counter = _counter(tile)
     loop.set_operand(index + 3, OpBuilder(loop).constant(0, counter))
     shifted = _shifted(kind, start, arg, body.first, tile)
-    for user in [u for u in arg.uses if u.name != "tt.splat"]:
-        user.set_operands([shifted if v is arg else v for v in user.operands])
+    arg.replace_in((u for u in arg.uses if u.name != "tt.splat"), shifted)
     arg.type = counter
     end = body.terminator
     total = arg
@@ -106,8 +105,7 @@ def _carry_offset(loop: For, index: int) -> None:
     result.type = counter
     if users:
         final = _shifted(kind, start, result, loop.next, tile)
-        for user in users:
-            user.set_operands([final if v is result else v for v in user.operands])
+        result.replace_in(users, final)
 
 
 def _shifts(value: Value, arg: Value) -> list[Shift]:
