@@ -166,7 +166,7 @@ def nests_of(kernel, *arguments, **constants):
     return before, after, changed
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ["store", "load"])
 @pytest.mark.parametrize(("m", "n"), [(16, 16), (16, 9), (3, 16)])
 def test_a_nest_in_two_versions_computes_the_same(name, m, n):
     """A version without masks that ran where one is off would store outside of the matrix."""

@@ -106,6 +106,33 @@ def sums_of(lanes: int) -> str:
 SUMS_OF_NEIGHBOURS, SUMS_OF_ROWS = sums_of(64), sums_of(4096)
 """A row that registers hold, and one that they do not."""
 
+SUMS_DOWN = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %j = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %far = arith.constant dense<100> : tensor<1x4xi32>
+    %columns = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %rows = tt.expand_dims %j {axis = 0 : i32} : tensor<4xi32> -> tensor<1x4xi32>
+    %starts = arith.muli %rows, %far : tensor<1x4xi32>
+    %a = tt.broadcast %columns : tensor<16x1xi32> -> tensor<16x4xi32>
+    %b = tt.broadcast %starts : tensor<1x4xi32> -> tensor<16x4xi32>
+    %o = arith.addi %a, %b : tensor<16x4xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<16x4x!tt.ptr<f32>>
+    %p = tt.addptr %base, %o : tensor<16x4x!tt.ptr<f32>>, tensor<16x4xi32>
+    %v = tt.load %p : tensor<16x4x!tt.ptr<f32>>
+    %s = "tt.reduce"(%v) <{axis = 1 : i32}> ({
+    ^bb0(%l: f32, %r: f32):
+      %t = arith.addf %l, %r : f32
+      tt.reduce.return %t : f32
+    }) : (tensor<16x4xf32>) -> tensor<16xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %q = tt.addptr %to, %i : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+    tt.store %q, %s : tensor<16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+"""Sums of columns, each a row of the tile."""
+
 SUMS_SIDE_BY_SIDE = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
     %c0 = arith.constant 0 : i32
@@ -841,6 +868,7 @@ INPUTS = {
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
     "expand_unsplat": FUNCTIONS_OF_ELEMENTS,
     "pointer_induction": MOVING_POINTERS,
+    "transpose_tiles": SUMS_DOWN,
     "version_single_trips": SUMS_OF_ROWS,
     "interchange_loops": SUMS_OF_NEIGHBOURS,
     "bound_rows": CHOSEN_ROWS,

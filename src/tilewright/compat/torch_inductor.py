@@ -16,7 +16,7 @@ real Triton is installed (the kernels in the cache import one or the other), and
 
 Variances. Inductor updates mean and variance with each number that it reads where a kernel loops over more than 1024,
 and divides each time. A kernel that adds up the numbers, and in a second loop the squares of their distances from the
-mean, needs no divisions: what it reads again is in a cache. A group norm of a small U-Net takes 0.64 of the time so.
+mean, needs no divisions: reading memory twice takes less time. A group norm of a small U-Net takes 0.64 of the time so.
 
 Stored values. Inductor stores what is read several times, or by several rows, if exponentials and logarithms are
 in it, and else lets each reader compute it. Sines, cosines and powers take as long: a small Llama computed the cosine
@@ -59,7 +59,7 @@ CHOICES = "torch._inductor.utils"
 CACHES = "torch._inductor.codecache"
 WARMUP, TIMED = 1, 10
 """How long a candidate is run before it is timed, and while it is: milliseconds, and once at least."""
-VARIANCES = {"cpp.use_two_step_variance_threshold": 1 << 16}
+VARIANCES = {"cpp.use_two_step_variance_threshold": 1 << 62}
 """Settings of Inductor: the count of numbers up to which a variance is two sums; torch reads it for each CPU kernel."""
 PUT, SCATTER = "needs_fallback_due_to_atomic_add_limitations", "use_scatter_fallback"
 """Functions of `CHOICES`, which other modules import by name."""

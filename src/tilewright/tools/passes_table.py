@@ -29,6 +29,7 @@ SECTIONS = {
     "exchange_pairs": "sorting-networks.md#sums-of-pairs-each-element-asks-its-partner",
     "add_short_tiles": "loop-versions.md#sorts-of-few-elements",
     "pointer_induction": "tiles-to-nests.md#pointers-that-a-loop-moves",
+    "transpose_tiles": "tiles-to-nests.md#tiles-that-lie-along-their-first-axis",
     "version_single_trips": "loop-versions.md#loops-along-a-row-that-have-one-turn",
     "interchange_loops": "tiles-to-nests.md#loops-inside-the-loops-over-elements",
     "bound_rows": "memory-dependences.md#rows-that-an-index-chooses-bounds",

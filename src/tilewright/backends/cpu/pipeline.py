@@ -60,6 +60,7 @@ from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.split_index_sets import split_index_sets
 from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
+from tilewright.backends.cpu.transpose_tiles import transpose_tiles
 from tilewright.backends.cpu.unroll_and_jam import unroll_and_jam
 from tilewright.backends.cpu.version_atomics import version_atomics
 from tilewright.backends.cpu.version_loops import version_loops
@@ -172,6 +173,7 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
             pointer_induction,
             "tiles that loops shift by a number become fixed tiles plus that number",
         ),
+        Pass("transpose_tiles", transpose_tiles, "vectors go along the last axis, and so should memory"),
         single_trips,
         *(() if interruptible else (interchange,)),
         Pass("bound_rows", bound_rows, "rows that memory chooses lie between two addresses"),

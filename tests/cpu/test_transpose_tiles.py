@@ -1,0 +1,188 @@
+"""Tiles whose first axis lies along memory are turned, and compute what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from machine_levels import run_here
+from tilewright.backends.cpu.transpose_tiles import transpose_tiles
+from tilewright.interpreter.run_ir import run_ir
+from tilewright.ir.parser import parse_module
+from tilewright.ir.printer import print_op
+from tilewright.ir.verifier import verify
+
+ROWS, COLUMNS = 37, 96
+CPUS = run_here("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+
+
+def sums(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    """Sums over the rows of a matrix, carried as tiles."""
+    j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None], tl.arange(0, R)[None, :]
+    total = tl.full([X, R], 0, tl.float32)
+    for first in range(0, rows, R):
+        is_row = (first + r < rows) & (j < columns)
+        tile = tl.load(x + (first + r) * columns + j, is_row, other=0)
+        total = tl.where(is_row, total + tile, total)
+    tl.store(out + j, tl.sum(total, 1)[:, None], j < columns)
+
+
+def places_of_maxima(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    """The first place of the greatest number of each column, by pointers that move."""
+    j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None], tl.arange(0, R)[None, :]
+    best, place = tl.full([X, 1], float("-inf"), tl.float32), tl.zeros([X, 1], tl.int32)
+    pointers = x + j + r * columns
+    for first in range(0, rows, R):
+        tile = tl.load(pointers, mask=(j < columns) & (first + r < rows), other=float("-inf"))
+        value, at = tl.max(tile, 1, return_indices=True)
+        is_better = value[:, None] > best
+        best, place = tl.where(is_better, value[:, None], best), tl.where(is_better, first + at[:, None], place)
+        pointers += R * columns
+    tl.store(out + j, best, j < columns)
+    tl.store(places + j, place, j < columns)
+
+
+def running(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    """Sums of all rows down to each, in a branch."""
+    j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None], tl.arange(0, R)[None, :]
+    before = tl.zeros([X], tl.float32)
+    first = 0
+    while first < rows:
+        inside = (j < columns) & (first + r < rows)
+        tile = tl.load(x + (first + r) * columns + j, inside, other=0)
+        if first % (2 * R) == 0:
+            tile = tile * 2
+        tl.store(out + (first + r) * columns + j, tl.cumsum(tile, 1) + before[:, None], inside)
+        before += tl.sum(tile, 1)
+        first += R
+
+
+def random_numbers(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None], tl.arange(0, R)[None, :]
+    drawn = tl.rand(7, r * columns + j)
+    tl.store(out + r * columns + j, tl.where(drawn > 0.5, drawn, 1), (j < columns) & (r < rows))
+
+
+def run(kernel: Callable[..., None], x: np.ndarray, tile: tuple[int, int]) -> tuple[list[np.ndarray], str]:
+    """What a kernel makes of `x`, and its text as `ttcir`."""
+    out, places = np.full_like(x, -5), np.full(COLUMNS, -5, np.int32)
+    grid = (tw.cdiv(COLUMNS, tile[0]),)
+    compiled = tw.jit(kernel)[grid](x, out, places, ROWS, COLUMNS, X=tile[0], R=tile[1])
+    return [out, places], compiled.asm["ttcir"]
+
+
+@pytest.mark.parametrize("kernel", [sums, places_of_maxima, running, random_numbers])
+@pytest.mark.parametrize("tile", [(8, 4), (64, 16), (16, 64), (32, 1)])
+@pytest.mark.parametrize("cpu", CPUS)
+def test_turned_tiles_compute_the_same(
+    kernel: Callable[..., None], tile: tuple[int, int], cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(sum(tile))
+    x = rng.integers(-9, 9, (ROWS, COLUMNS)).astype(np.float32)
+    x[5, 7], x[9, 8] = np.inf, -np.inf
+    monkeypatch.setenv("TILEWRIGHT_CPU", cpu)
+    found, text = run(kernel, x, tile)
+    monkeypatch.setattr("tilewright.backends.cpu.pipeline.transpose_tiles", lambda module: False)
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    expected, before = run(kernel, x, tile)
+    for array, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+    first, last = tile
+    assert f"tensor<{last}x{first}x" in text
+    assert f"tensor<{last}x{first}x" not in before
+
+
+def product(x, out, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tile = tl.load(x + i + j * N)
+    tl.store(out + i + j * N, tl.dot(tile, tile))
+
+
+def by_rows(x, out, N: tl.constexpr):
+    """One of two tiles lies along the last axis."""
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + i * N + j, tl.load(x + i + j * N))
+
+
+def reshaped(x, out, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + tl.arange(0, N * N), tl.reshape(tl.load(x + i + j * N), [N * N]))
+
+
+def of_three_axes(x, out, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tile = tl.load(x + i + j * N)
+    tl.store(out + i + j * N, tl.sum(tile[:, :, None] * tl.arange(0, 2)[None, None, :], 2))
+
+
+def added(x, out, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.atomic_add(out + i + j * N, tl.load(x + i + j * N))
+
+
+def of_packs(x, out, N: tl.constexpr):
+    """Packs are neighbours along the last axis."""
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tile = tl.load(x + i + j * N).to(tl.float16)
+    packed = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tile], tl.float16, is_pure=True, pack=2)
+    tl.store(out + i + j * N, packed.to(tl.float32))
+
+
+def of_short_columns(x, out, N: tl.constexpr):
+    i, j = tl.arange(0, 4)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + i + j * 4, tl.load(x + i + j * 4) + 1)
+
+
+@pytest.mark.parametrize(
+    "kernel", [product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns], ids=lambda k: k.__name__
+)
+def test_other_kernels_keep_their_tiles(kernel: Callable[..., None]) -> None:
+    x = np.arange(256, dtype=np.float32)
+    ttir = tw.jit(kernel).warmup(x, x, N=16, grid=(1,)).asm["ttir"]
+    assert transpose_tiles(parse_module(ttir)) is False
+
+
+HINTED = """
+module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %j = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %rows = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %columns = tt.expand_dims %j {axis = 0 : i32} : tensor<4xi32> -> tensor<1x4xi32>
+    %far = arith.constant dense<16> : tensor<1x4xi32>
+    %starts = arith.muli %columns, %far : tensor<1x4xi32>
+    %a = tt.broadcast %rows : tensor<16x1xi32> -> tensor<16x4xi32>
+    %b = tt.broadcast %starts : tensor<1x4xi32> -> tensor<16x4xi32>
+    %o = arith.addi %a, %b {tt.contiguity = dense<[16, 1]> : tensor<2xi32>} : tensor<16x4xi32>
+    %base = tt.splat %x : !tt.ptr<f32> -> tensor<16x4x!tt.ptr<f32>>
+    %p = tt.addptr %base, %o : tensor<16x4x!tt.ptr<f32>>, tensor<16x4xi32>
+    %v = tt.load %p : tensor<16x4x!tt.ptr<f32>>
+    %s = "tt.reduce"(%v) <{axis = 0 : i32}> ({
+    ^bb0(%l: f32, %r: f32):
+      %t = arith.addf %l, %r : f32
+      tt.reduce.return %t : f32
+    }) : (tensor<16x4xf32>) -> tensor<4xf32>
+    %to = tt.splat %out : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %q = tt.addptr %to, %j : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+    tt.store %q, %s : tensor<4x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+def test_hints_and_axes_change_with_the_tiles() -> None:
+    module = parse_module(HINTED)
+    assert transpose_tiles(module)
+    verify(module)
+    text = print_op(module)
+    assert "tt.contiguity = dense<[1, 16]>" in text
+    assert "axis = 1 : i32}> (" in text
+    x, out = np.arange(64, dtype=np.float32), np.zeros(4, np.float32)
+    run_ir(module, [x, out], (1, 1))
+    np.testing.assert_array_equal(out, x.reshape(4, 16).sum(1))
+    assert transpose_tiles(module) is False, "they lie along the last axis now"
