@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from tilewright.compat.torch_blocks import BLOCKS_OF_ROWS, PROGRAM, blocks_of, note_rows
+from tilewright.compat.torch_blocks import (
+    BLOCKS_OF_ROWS,
+    PROGRAM,
+    blocks_across,
+    blocks_of,
+    blocks_of_sums,
+    note_rows,
+)
 from tilewright.compat.torch_inductor import store_functions, store_indices, try_whole_kernels
 
 Run = Callable[..., list[str]]
@@ -33,6 +40,36 @@ def test_blocks_are_long_rows_first(sizes: dict[str, int], expected: tuple[int, 
     assert all(block & (block - 1) == 0 for block in found.values())
 
 
+@pytest.mark.parametrize(
+    ("kept", "summed", "is_down", "expected"),
+    [
+        pytest.param({"x": 4096}, 512, True, {"XBLOCK": 256, "R0_BLOCK": 4}, id="columns"),
+        pytest.param({"x": 512}, 512, True, {"XBLOCK": 64, "R0_BLOCK": 16}, id="columns for several programs"),
+        pytest.param({"y": 32, "x": 32}, 2048, True, {"YBLOCK": 1, "XBLOCK": 32, "R0_BLOCK": 32}, id="few columns"),
+        pytest.param({"x": 4096}, 3, True, {"XBLOCK": 256, "R0_BLOCK": 4}, id="few rows"),
+        pytest.param({"x": 512}, 4096, False, {"XBLOCK": 1, "R0_BLOCK": 4096}, id="rows"),
+        pytest.param({"x": 512}, 5000, False, {"XBLOCK": 1, "R0_BLOCK": 8192}, id="a row that ends in its block"),
+        pytest.param({"x": 512}, 10000, False, None, id="long rows"),
+    ],
+)
+def test_blocks_of_sums(kept: dict[str, int], summed: int, is_down: bool, expected: dict[str, int] | None) -> None:
+    assert blocks_of_sums(kept, summed, is_down=is_down) == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "along", "expected"),
+    [
+        pytest.param({"y": 512, "x": 768}, "xy", {"YBLOCK": 16, "XBLOCK": 64}, id="a matrix"),
+        pytest.param({"z": 16, "y": 32, "x": 4096}, "xy", {"ZBLOCK": 1, "YBLOCK": 16, "XBLOCK": 64}, id="channels"),
+        pytest.param({"z": 9, "y": 32, "x": 7}, "xz", {"ZBLOCK": 16, "YBLOCK": 1, "XBLOCK": 8}, id="the outer axis"),
+        pytest.param({"y": 512, "x": 768}, "y", None, id="one axis only"),
+        pytest.param({"z": 16, "y": 512, "x": 768}, "xyz", None, id="three ways"),
+    ],
+)
+def test_blocks_across(sizes: dict[str, int], along: str, expected: dict[str, int] | None) -> None:
+    assert blocks_across(sizes, set(along)) == expected
+
+
 class Index(dict[str, int]):
     """A stand-in for a sum of symbols times numbers."""
 
@@ -52,7 +89,11 @@ class Kernel:
             SimpleNamespace(prefix="y", nodes={"y": rows}),
             SimpleNamespace(prefix="x", nodes={"x": elements, "x // 8": parts}),
         ]
-        self.inside_reduction, self.numels = is_reduced, {"y": 64, "x": 96, "r0_": 1}
+        if is_reduced:
+            terms = SimpleNamespace(symbol=lambda: "r0", divisor=1)
+            self.range_trees.append(SimpleNamespace(prefix="r0_", nodes={"r0": terms}))
+        self.inside_reduction, self.numels = is_reduced, {"y": 64, "x": 96, "r0_": 32}
+        self.persistent_reduction = False
         self.seen: list[object] = []
 
     def load(self, name: str, index: Index) -> None:
@@ -66,22 +107,29 @@ class Kernel:
 
 
 ROW, COLUMN, QUOTIENT = Index(x0=1, y0=96), Index(x0=64, y0=1), Index(x1=5, y0=1)
+SUM_OF_ROW, SUM_OF_COLUMN = Index(r0=1, x0=32), Index(r0=96, x0=1)
+ROWS_OF_64, COLUMNS_OF_LINES = {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}, {"XBLOCK": 64, "YBLOCK": 16}
+DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK": 1, "R0_BLOCK": 32}
 
 
 @pytest.mark.parametrize(
-    ("loaded", "stored", "device", "is_reduced", "has_blocks"),
+    ("loaded", "stored", "device", "is_reduced", "blocks"),
     [
-        pytest.param(ROW, ROW, "cpu", False, True, id="rows"),
-        pytest.param(QUOTIENT, ROW, "cpu", False, True, id="other symbols are no steps of the row"),
-        pytest.param(Index(y0=1), ROW, "cpu", False, True, id="one number per row"),
-        pytest.param(COLUMN, ROW, "cpu", False, False, id="loads across"),
-        pytest.param(ROW, COLUMN, "cpu", False, False, id="stores across"),
-        pytest.param(ROW, ROW, "cuda", False, False, id="a GPU"),
-        pytest.param(ROW, ROW, "cpu", True, False, id="reduction"),
+        pytest.param(ROW, ROW, "cpu", False, ROWS_OF_64, id="rows"),
+        pytest.param(QUOTIENT, ROW, "cpu", False, ROWS_OF_64, id="other symbols are no steps of the row"),
+        pytest.param(Index(y0=1), ROW, "cpu", False, ROWS_OF_64, id="one number per row"),
+        pytest.param(COLUMN, ROW, "cpu", False, COLUMNS_OF_LINES, id="loads across"),
+        pytest.param(ROW, COLUMN, "cpu", False, COLUMNS_OF_LINES, id="stores across"),
+        pytest.param(Index(x0=64), ROW, "cpu", False, None, id="no neighbours"),
+        pytest.param(ROW, ROW, "cuda", False, None, id="a GPU"),
+        pytest.param(ROW, ROW, "cpu", True, None, id="a reduction of numbers that stay"),
+        pytest.param(SUM_OF_ROW, ROW, "cpu", True, ALONG, id="sums of rows"),
+        pytest.param(SUM_OF_COLUMN, Index(r0=1), "cpu", True, DOWN, id="sums of columns, and a weight for each row"),
+        pytest.param(SUM_OF_COLUMN, SUM_OF_ROW, "cpu", True, None, id="sums of both"),
     ],
 )
-def test_kernels_whose_accesses_are_rows_say_their_blocks(
-    loaded: Index, stored: Index, device: str, is_reduced: bool, has_blocks: bool
+def test_kernels_say_their_blocks(
+    loaded: Index, stored: Index, device: str, is_reduced: bool, blocks: dict[str, int] | None
 ) -> None:
     class Own(Kernel): ...
 
@@ -91,7 +139,7 @@ def test_kernels_whose_accesses_are_rows_say_their_blocks(
     kernel = Own(is_reduced=is_reduced)
     kernel.load("x", loaded)
     kernel.store("y", stored, 0, mode=None)
-    expected = {BLOCKS_OF_ROWS: {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}} if has_blocks else {}
+    expected = {} if blocks is None else {BLOCKS_OF_ROWS: blocks}
     assert kernel.inductor_meta_per_kernel() == {"num_load": 1, **expected}
     assert kernel.seen == [loaded, stored]
 
@@ -213,6 +261,12 @@ def embedded(table, x):
 def gated(x):
     return x[:, :96].sigmoid() * x[:, 96:]
 
+def turned(x):
+    return x.t().contiguous()
+
+def spaced(x):
+    return x.t()[::2, ::3].contiguous()
+
 def padded(x):
     chosen = x.sigmoid()
     return torch.nn.functional.pad(chosen, (1, 2)).var(-1), chosen * 1
@@ -222,7 +276,7 @@ parts, _ = kernels(rotated, x, y)
 print(sum("math.cos(" in part for part in parts), len(parts) > 1)
 parts, _ = kernels(embedded, torch.arange(80.0).view(10, 8), torch.arange(1.0, 300.0))
 print(["math.log(" in part for part in parts], ["tl.load" in part for part in parts])
-print(kernels(gated, torch.randn(64, 192))[1], kernels(lambda x: x.t().contiguous(), torch.randn(64, 192))[1])
+print(*(kernels(function, torch.randn(64, 192))[1] for function in (gated, turned, spaced)))
 parts, _ = kernels(lambda x: x.var(-1) + x.mean(-1), torch.randn(3, 3000) + 1000)
 print("welford" in "".join(parts))
 print(len(kernels(padded, torch.randn(8, 13, 1))[0]))
@@ -232,11 +286,11 @@ print(len(kernels(padded, torch.randn(8, 13, 1))[0]))
 @pytest.mark.needs_torch
 @pytest.mark.slow
 def test_kernels_of_a_graph(run: Run) -> None:
-    """Cosines are computed once, logarithms once for each index; kernels of rows have rows for blocks, and no others.
+    """Cosines are computed once, logarithms once for each index; kernels of rows and of turned rows know their blocks.
 
     A variance is a sum of squares behind the one of the mean. Values that a kernel stores and pads are masked.
     """
-    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True False", "False", "1"]
+    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True True False", "False", "1"]
 
 
 IN_WORKERS = """

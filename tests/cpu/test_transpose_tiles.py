@@ -67,15 +67,28 @@ def random_numbers(x, out, places, rows, columns, X: tl.constexpr, R: tl.constex
     tl.store(out + r * columns + j, tl.where(drawn > 0.5, drawn, 1), (j < columns) & (r < rows))
 
 
+def sums_of_images(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    """Sums over the rows of three parts of a matrix, in tiles of three axes."""
+    y, j, r = tl.arange(0, 4)[:, None, None], tl.arange(0, X)[None, :, None], tl.arange(0, R)[None, None, :]
+    j += tl.program_id(0) * X
+    part = rows // 3
+    total = tl.full([4, X, R], 0, tl.float32)
+    for first in range(0, part, R):
+        inside = (first + r < part) & (j < columns) & (y < 3)
+        tile = tl.load(x + (y * part + first + r) * columns + j, inside, other=0)
+        total = tl.where(inside, total + tile * (y + 1), total)
+    tl.store(out + y * columns + j, tl.sum(total, 2)[:, :, None], (j < columns) & (y < 3))
+
+
 def run(kernel: Callable[..., None], x: np.ndarray, tile: tuple[int, int]) -> tuple[list[np.ndarray], str]:
-    """What a kernel makes of `x`, and its text as `ttcir`."""
+    """Run a kernel on `x`: the arrays that it stores to, and its text as `ttcir`."""
     out, places = np.full_like(x, -5), np.full(COLUMNS, -5, np.int32)
     grid = (tw.cdiv(COLUMNS, tile[0]),)
     compiled = tw.jit(kernel)[grid](x, out, places, ROWS, COLUMNS, X=tile[0], R=tile[1])
     return [out, places], compiled.asm["ttcir"]
 
 
-@pytest.mark.parametrize("kernel", [sums, places_of_maxima, running, random_numbers])
+@pytest.mark.parametrize("kernel", [sums, sums_of_images, places_of_maxima, running, random_numbers])
 @pytest.mark.parametrize("tile", [(8, 4), (64, 16), (16, 64), (32, 1)])
 @pytest.mark.parametrize("cpu", CPUS)
 def test_turned_tiles_compute_the_same(
@@ -92,8 +105,9 @@ def test_turned_tiles_compute_the_same(
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(array, wanted)
     first, last = tile
-    assert f"tensor<{last}x{first}x" in text
-    assert f"tensor<{last}x{first}x" not in before
+    turned = f"tensor<{'4x' if kernel is sums_of_images else ''}{last}x{first}x"
+    assert turned in text
+    assert turned not in before
 
 
 def product(x, out, N: tl.constexpr):
@@ -137,8 +151,17 @@ def of_short_columns(x, out, N: tl.constexpr):
     tl.store(out + i + j * 4, tl.load(x + i + j * 4) + 1)
 
 
+def across_two(x, out, N: tl.constexpr):
+    """The tile that is left has two axes, of which the last would be the first."""
+    i, j, k = tl.arange(0, 4)[:, None, None], tl.arange(0, N)[None, :, None], tl.arange(0, 4)[None, None, :]
+    summed = tl.sum(tl.load(x + i * 4 * N + k * N + j), 0)
+    tl.store(out + tl.arange(0, N)[:, None] + tl.arange(0, 4)[None, :] * N, summed)
+
+
 @pytest.mark.parametrize(
-    "kernel", [product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns], ids=lambda k: k.__name__
+    "kernel",
+    [product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns, across_two],
+    ids=lambda k: k.__name__,
 )
 def test_other_kernels_keep_their_tiles(kernel: Callable[..., None]) -> None:
     x = np.arange(256, dtype=np.float32)

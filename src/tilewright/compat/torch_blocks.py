@@ -3,7 +3,11 @@
 Inductor gives such kernels square blocks, as threads of a GPU want them: 32 × 32, or 16 × 16 × 16. On a CPU a program
 takes one row of its block after the other. Rows of 32 numbers, each far from the last one, are read at the speed of
 the cache behind the others, since the processor sees no stream in them: the product of a gate in a small Mixtral takes
-1.1 ms so, and 0.2 in rows of 256. Squares stay where some tensor is read or written across its rows.
+1.1 ms so, and 0.2 in rows of 256. Where some tensor is read or written across the rows, blocks have as many of them as
+a cache line has numbers.
+
+A kernel that adds up columns has blocks of many columns and few rows of them, where torch has 8 columns of 32 rows, or
+64 of 4: it may read lines one after the other then. One that adds up rows has whole ones, and needs no loop.
 
 Which axis is which is known where torch writes a kernel, and blocks are chosen where it is loaded. The facts of a
 kernel (`inductor_meta`), which torch writes beside it, carry them: they are part of the text that is cached.
@@ -11,13 +15,16 @@ kernel (`inductor_meta`), which torch writes beside it, carry them: they are par
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 BLOCKS_OF_ROWS = "blocks_of_rows"
 """The name of the blocks among the facts of a kernel."""
-ACROSS = "_is_across"
-"""The name in torch's kernel that says that it has an access across the innermost axis."""
+ACROSS, ALONG, ALONG_KEPT, ALONG_SUMMED = "_is_across", "_is_along", "_is_along_kept", "_is_along_summed"
+"""The names in torch's kernel that say that it has an access across the innermost axis, along which axes its accesses
+go, and whether one of numbers that it adds up goes along the axis `x`, or along that of the sums."""
+TURNED_ROWS, TURNED_COLUMNS = 16, 64
+"""The block of a kernel that reads along one axis and writes along another: lines of float32, and some of them."""
 PROGRAM = 1024
 """The number of elements of a program."""
 SHORTEST, LONGEST = 32, 128
@@ -25,6 +32,13 @@ SHORTEST, LONGEST = 32, 128
 
 A row that ends within a block is read and written under masks as a whole, which takes four times as long with AVX2.
 """
+
+LONGEST_SUM = 8192
+"""The greatest length of a row that is added up as a whole; a longer one leaves the near caches."""
+COLUMNS = 64, 256
+"""The least and the greatest number of columns that a program adds up, if there are as many."""
+PROGRAMS = 8
+"""The number of programs that share columns, where each gets the least number of them."""
 
 
 def note_rows(kernels: Any) -> None:
@@ -43,25 +57,66 @@ def note_rows(kernels: Any) -> None:
     def inductor_meta_per_kernel(self: Any) -> dict[str, Any]:
         found: dict[str, Any] = facts(self)
         on_cpu = graph.graph.get_current_device_or_throw().type == "cpu"
-        if on_cpu and not self.inside_reduction and not vars(self).get(ACROSS):
-            sizes = {axis: int(graph.graph.sizevars.optimization_hint(size)) for axis, size in self.numels.items()}
-            pointwise = {axis: size for axis, size in sizes.items() if not axis.startswith("r")}
-            if len(pointwise) > 1:
-                found[BLOCKS_OF_ROWS] = blocks_of(pointwise)
-        return found
+        sizes = {axis: int(graph.graph.sizevars.optimization_hint(size)) for axis, size in self.numels.items()}
+        blocks = _blocks(self, sizes) if on_cpu else None
+        return found if blocks is None else found | {BLOCKS_OF_ROWS: blocks}
 
     kernel.load, kernel.store = noted_load, noted_store
     kernel.inductor_meta_per_kernel = inductor_meta_per_kernel
 
 
 def _note(kernel: Any, index: Any) -> None:
-    """Note whether an access goes from one of the innermost axis' elements to another that is no neighbour."""
+    """Note along which axes an access goes: to neighbours, or from one element to another that is none."""
+    steps: dict[str, list[Any]] = {}
     for tree in kernel.range_trees:
-        if tree.prefix == "x":
-            innermost = [node.symbol() for node in tree.nodes.values() if node.divisor == 1]
-            steps = [index.coeff(symbol) for symbol in innermost if symbol in index.free_symbols]
-            if any(step not in (0, 1) for step in steps):
-                setattr(kernel, ACROSS, True)
+        innermost = [node.symbol() for node in tree.nodes.values() if node.divisor == 1]
+        steps[tree.prefix] = [index.coeff(symbol) for symbol in innermost if symbol in index.free_symbols]
+    kept, summed = steps.get("x", []), steps.get("r0_", [])
+    if any(step not in (0, 1) for step in kept):
+        setattr(kernel, ACROSS, True)
+    setattr(kernel, ALONG, vars(kernel).get(ALONG, frozenset()) | {axis for axis, found in steps.items() if 1 in found})
+    if kept and summed:
+        for name, found in ((ALONG_KEPT, kept), (ALONG_SUMMED, summed)):
+            setattr(kernel, name, vars(kernel).get(name, False) or 1 in found)
+
+
+def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
+    """The blocks of a kernel with axes of `sizes`; None where they are torch's."""
+    kept = {axis: size for axis, size in sizes.items() if not axis.startswith("r")}
+    noted = vars(kernel)
+    if not kernel.inside_reduction:
+        along = noted.get(ALONG, frozenset()) & kept.keys()
+        return blocks_across(kept, along) if noted.get(ACROSS) else blocks_of(kept) if len(kept) > 1 else None
+    is_down, is_along = noted.get(ALONG_KEPT, False), noted.get(ALONG_SUMMED, False)
+    if kernel.persistent_reduction or is_down == is_along or sizes.keys() - kept.keys() != {"r0_"}:
+        return None
+    return blocks_of_sums(kept, sizes["r0_"], is_down=is_down)
+
+
+def blocks_across(sizes: Mapping[str, int], along: Collection[str]) -> dict[str, int] | None:
+    """The blocks of a kernel whose accesses go along `x` and along another axis; None where they go otherwise."""
+    others = [axis for axis in along if axis != "x"]
+    if len(others) != 1 or "x" not in along:
+        return None
+    wanted = dict.fromkeys(sizes, 1) | {others[0]: TURNED_ROWS, "x": TURNED_COLUMNS}
+    return {f"{axis.upper()}BLOCK": min(wanted[axis], _whole(size)) for axis, size in sizes.items()}
+
+
+def blocks_of_sums(kept: Mapping[str, int], summed: int, *, is_down: bool) -> dict[str, int] | None:
+    """The blocks of a kernel that adds up `summed` numbers for each of those that are `kept`; None for long rows.
+
+    Args:
+        kept: the sizes by axis.
+        summed: the size of the axis of the sums.
+        is_down: whether neighbours in memory are neighbours along `x`, and not along the axis of the sums.
+    """
+    blocks = {f"{axis.upper()}BLOCK": 1 for axis in kept}
+    if not is_down:
+        return blocks | {"R0_BLOCK": _whole(summed)} if summed <= LONGEST_SUM else None
+    least, most = COLUMNS
+    columns = _whole(kept["x"])
+    columns = min(columns, most, max(least, columns // PROGRAMS))
+    return blocks | {"XBLOCK": columns, "R0_BLOCK": min(_whole(summed), PROGRAM // columns)}
 
 
 def blocks_of(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -1,26 +1,32 @@
-"""Tiles the other way round where memory lies along their first axis, as in sums over the rows of a matrix.
+"""Tiles the other way round where memory lies along another axis than their last, as in sums over the rows of a matrix.
 
     %x = tt.load %p : tensor<64x4x!tt.ptr<f32>>                 %x = tt.load %p : tensor<4x64x!tt.ptr<f32>>
     %s = tt.reduce(%x) {axis = 1} : … -> tensor<64xf32>    →    %s = tt.reduce(%x) {axis = 0} : … -> tensor<64xf32>
 
 Vectors run along the last axis. Where neighbours of that axis lie far apart in memory, each lane is a load of its own.
-All tiles of two axes change, so no element has to be moved: every op of a function has to be one that does not care.
+All tiles of two axes change, or of three, so no element has to be moved: every op of a function has to be one that does
+not care.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tilewright.analysis.axis_info import HINTS
-from tilewright.backends.cpu.strides import lies_transposed, steps_along
+from tilewright.backends.cpu.strides import steps_along
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.tt_elementwise import InlineAsm
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
-from tilewright.dialects.tt_reduce import Fold, MapElementwise
+from tilewright.dialects.tt_reduce import Fold, MapElementwise, Reduce
 from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.attributes import Attribute, Dense, Number
 from tilewright.ir.core import Op, Value
-from tilewright.ir.types import Type, with_shape
+from tilewright.ir.types import Type, i32, with_shape
 from tilewright.transforms.functions import functions_of
+
+Axes: TypeAlias = tuple[int, ...]
+"""Axes of a tile in another order."""
 
 TURNED = (Broadcast, Constant, ExpandDims, Fold, Load, Splat, Store)
 """Ops that give the same elements where their tiles are the other way round and their `axis` is the other one."""
@@ -29,64 +35,109 @@ IN_ORDER = (InlineAsm, MapElementwise)
 CONTROL = ("scf.", "cf.")
 """Dialects whose ops pass on what they are given."""
 FEWEST_NEIGHBOURS = 8
-"""Min extent of the first axis: half a vector."""
+"""Min extent of the axis along which memory lies: half a vector."""
+MOST_AXES = 3
+"""Max number of axes of a tile that is turned."""
 
 
 def transpose_tiles(module: Op) -> bool:
-    """Turn the tiles of each function whose accesses go along the first axis; returns whether there is one."""
-    found = [function for function in functions_of(module) if _gains(function)]
-    for function in found:
+    """Turn the tiles of each function whose accesses go along another axis; returns whether there is one."""
+    changed = False
+    for function in functions_of(module):
+        order = _better_order(function)
         ops = [op for op in function.walk() if op is not function]
-        for op in ops:  # which look at the types of their operands
-            if _has_matrix(op):
-                op.attributes.update({name: _turned_attribute(name, value) for name, value in op.attributes.items()})
-        for op in ops:
-            inner = (arg for region in op.regions for block in region.blocks for arg in block.args)
-            for value in (*op.results, *inner):
-                value.type = _turned(value.type)
-    return bool(found)
+        if order and all(_may_turn(op, order) for op in ops):
+            _turn(ops, order)
+            changed = True
+    return changed
 
 
-def _gains(function: Func) -> bool:
-    """Whether some accesses of tiles go along the first axis, none along the last, and all ops allow it."""
-    pointers = [op.pointer for op in function.ops_of((Load, Store)) if len(_shape(op.pointer)) == 2]
-    across = [each for each in pointers if _shape(each)[0] >= FEWEST_NEIGHBOURS and lies_transposed(each)]
-    if not across or any(_shape(each)[1] > 1 and steps_along(each).get(1) == 1 for each in pointers):
-        return False
-    return all(_may_turn(op) for op in function.walk() if op is not function)
+def _better_order(function: Func) -> Axes:
+    """All axes of the tiles that have most, the one last along which memory lies; () where it is the last one already.
+
+    It lies along an axis where some accesses do, and none along the last.
+    """
+    pointers = [op.pointer for op in function.ops_of((Load, Store)) if len(_shape(op.pointer)) > 1]
+    rank = max((len(_shape(pointer)) for pointer in pointers), default=0)
+    along = {axis for pointer in pointers if len(_shape(pointer)) == rank for axis in _axes_along(pointer)}
+    if len(along) != 1 or rank > MOST_AXES:
+        return ()
+    (axis,) = along
+    others = [each for each in range(rank) if each != axis]
+    return () if axis == rank - 1 else (*others, axis)
 
 
-def _may_turn(op: Op) -> bool:
-    """Whether an op has no tile of two axes or more, or does not care which of two is the first."""
+def _axes_along(pointer: Value) -> list[int]:
+    """The axes whose neighbours are neighbours in memory, the last one however short it is."""
+    shape, steps = _shape(pointer), steps_along(pointer)
+    fewest = [FEWEST_NEIGHBOURS] * (len(shape) - 1) + [2]
+    return [axis for axis, extent in enumerate(shape) if steps.get(axis) == 1 and extent >= fewest[axis]]
+
+
+def _may_turn(op: Op, order: Axes) -> bool:
+    """Whether an op has no tile with the axes of `order`, or does not care which of them is the first."""
     ranks = {len(_shape(value)) for value in (*op.operands, *op.results)}
-    if max(ranks, default=0) < 2:
+    if max(ranks, default=0) < len(order):
         return True
     has_elements = isinstance(op, Constant) and isinstance(op.value, Dense)
-    if max(ranks) > 2 or has_elements or isinstance(op, IN_ORDER):
+    if max(ranks) > len(order) or has_elements or isinstance(op, IN_ORDER):
         return False
+    if isinstance(op, (ExpandDims, Fold)):
+        return _new_axis(op, order) is not None
     return isinstance(op, TURNED) or op.definition.elementwise or op.name.startswith(CONTROL)
 
 
-def _has_matrix(op: Op) -> bool:
-    return any(len(_shape(value)) == 2 for value in (*op.operands, *op.results))
+def _new_axis(op: ExpandDims | Fold, order: Axes) -> int | None:
+    """The axis along which an op works on turned tiles; None where its tile of fewer axes would be another one."""
+    if isinstance(op, Fold) and not isinstance(op, Reduce):
+        return order.index(op.axis)
+    kept = [axis for axis in order if axis != op.axis]
+    if kept == sorted(kept):
+        return order.index(op.axis)
+    if isinstance(op, Reduce):
+        return None
+    shape = _shape(op.result)
+    long = [axis for axis in kept if shape[axis] > 1]
+    turned, less = [shape[axis] for axis in order], list(_shape(op.source))
+    places = (at for at, extent in enumerate(turned) if extent == 1 and turned[:at] + turned[at + 1 :] == less)
+    return next(places, None) if long == sorted(long) else None
 
 
-def _turned_attribute(name: str, attribute: Attribute) -> Attribute:
-    """An axis as the other one, a hint for each axis in the other order, the literal of a tile in its other shape."""
+def _turn(ops: list[Op], order: Axes) -> None:
+    """Turn all tiles of `ops`, of which each knows its axis from its operands."""
+    axes = {op: _new_axis(op, order) for op in ops if isinstance(op, (ExpandDims, Fold)) and _has(op, order)}
+    for op in ops:
+        if _has(op, order):
+            op.attributes.update({name: _turned_attribute(name, old, order) for name, old in op.attributes.items()})
+    for op, axis in axes.items():
+        assert axis is not None, "an op that knows no axis is not turned"
+        op.attributes.update(axis=Number(axis, i32))
+    for op in ops:
+        inner = (arg for region in op.regions for block in region.blocks for arg in block.args)
+        for value in (*op.results, *inner):
+            value.type = _turned(value.type, order)
+
+
+def _has(op: Op, order: Axes) -> bool:
+    """Whether an op has a tile with the axes of `order`."""
+    return any(len(_shape(value)) == len(order) for value in (*op.operands, *op.results))
+
+
+def _turned_attribute(name: str, attribute: Attribute, order: Axes) -> Attribute:
+    """A hint for each axis in the new order, the literal of a tile in its new shape."""
     match attribute:
-        case Number(axis) if name == "axis":
-            return attribute._replace(value=1 - axis)
         case Number():
-            return attribute._replace(type=_turned(attribute.type))
-        case Dense((first, second)) if name in HINTS:
-            return attribute._replace(values=(second, first))
+            return attribute._replace(type=_turned(attribute.type, order))
+        case Dense(values) if name in HINTS and len(values) == len(order):
+            return attribute._replace(values=tuple(values[axis] for axis in order))
         case _:
             return attribute
 
 
-def _turned(type: Type) -> Type:
-    return with_shape(type, type.shape[::-1]) if type.shape and len(type.shape) == 2 else type
+def _turned(type: Type, order: Axes) -> Type:
+    shape = type.shape or ()
+    return with_shape(type, tuple(shape[axis] for axis in order)) if len(shape) == len(order) else type
 
 
-def _shape(value: Value) -> tuple[int, ...]:
+def _shape(value: Value) -> Axes:
     return value.type.shape or ()
