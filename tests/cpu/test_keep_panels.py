@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from changed_costs import change_costs
+from dot_native import make_spec
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.dot.lower import kept_bytes
 from tilewright.backends.cpu.keep_panels import MAX_SLOTS, keep_panels
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -19,6 +22,7 @@ from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
+from tilewright.ir.types import i8, i32
 from tilewright.transforms.functions import functions_of
 
 TARGET = host_target()
@@ -279,3 +283,36 @@ def test_sums_of_products_that_share_a_loop(several: bool) -> None:
         if several:
             expected += expected @ b[:, k].T
     assert (c == expected).all()
+
+
+@tw.jit
+def words(a, b, c, K, N, ACC: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Tiles of one column of the product follow one another."""
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM)[:, None], tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    k, total = tl.arange(0, BK), tl.zeros((BM, BN), ACC)
+    for first in range(0, K, BK):
+        left, right = tl.load(a + m * K + first + k[None, :]), tl.load(b + (first + k[:, None]) * N + n)
+        total = tl.dot(left, right, total, out_dtype=ACC)
+    tl.store(c + m * N + n, total)
+
+
+@pytest.mark.parametrize(("dtype", "accumulator"), [(np.int8, tl.int32), (ml_dtypes.bfloat16, tl.float32)])
+@pytest.mark.parametrize("programs", [1, 3])
+def test_rows_that_are_interleaved(
+    dtype: Any, accumulator: Any, programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of columns are kept with the panels, and both are those of this B."""
+    change_costs(monkeypatch, kept_groups=4096)
+    a, b = matrix(64 * programs, 128).astype(dtype), matrix(128, 192).astype(dtype)
+    c = np.zeros((len(a), 192), np.int32 if dtype is np.int8 else np.float32)
+    for _ in range(2):
+        words[(programs, 3)](a, b, c, 128, 192, accumulator, 64, 64, 64, num_threads=1)
+        np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
+        b = -b
+
+
+def test_rows_are_interleaved_again_where_that_is_fast() -> None:
+    spec = make_spec((128, 128, 64), i8, i32)
+    assert kept_bytes(spec, host_target("znver5")) > 0
+    assert kept_bytes(make_spec((64, 64, 64), i8, i32), host_target("znver5")) == 0
+    assert kept_bytes(spec, host_target("znver4")) == 0

@@ -128,11 +128,16 @@ def _copied_if_colliding(ops: LoopBuilder, plan: Plan, a: Value, workspace: Valu
 def kept_bytes(spec: DotSpec, target: Target) -> int:
     """Bytes that the packed B of a product takes; 0 where it is not worth keeping.
 
-    Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache.
+    Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache, unless
+    multiply-adds are fast, too.
     """
     plan = plan_of(spec, target)
-    is_slow = plan is not None and plan.packs_b and (spec.b_transposed or plan.by.group == 1)
-    return plan.panels * plan.panel_step if plan and is_slow else 0
+    if plan is None or not plan.packs_b:
+        return 0
+    bytes = plan.panels * plan.panel_step
+    is_interleaved = plan.by.group > 1 and not spec.b_transposed
+    least = target.costs.kept_groups if is_interleaved else 1
+    return bytes if 0 < least <= bytes else 0
 
 
 def packing_pays_off(ops: LoopBuilder, spec: DotSpec, target: Target) -> Value | None:
