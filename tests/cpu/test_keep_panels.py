@@ -206,6 +206,23 @@ def test_a_product_that_is_stored_over_b(start: int, forwards: bool) -> None:
     assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
 
 
+@pytest.mark.parametrize("start", [0, 64, 1024 * 60, 1024 * 64])
+def test_a_product_that_is_stored_over_colliding_rows_of_b(start: int) -> None:
+    """Rows of B that are only copied are kept, too, until one of them is written."""
+    memory = RNG.integers(-9, 9, 2 * 64 * 1024 + start).astype(np.float32)
+    expected, a = memory.copy(), choosing(384, 64)
+
+    def arrays(of: Any) -> tuple[Any, Any]:
+        return of[: 64 * 1024].reshape(64, 1024)[:, :64], of[start : start + 384 * 160].reshape(384, 160)[:, :64]
+
+    kernel = launch(a, *arrays(memory), tile=(128, 64))
+    b, c = arrays(expected)
+    for first in range(0, 384, 128):
+        c[first : first + 128] = a[first : first + 128] @ b.copy()
+    assert (memory == expected).all()
+    assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
+
+
 def test_programs_that_change_b_before_they_read_it() -> None:
     a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
     expected = [a[64 * p : 64 * p + 64] @ (b.T + p + 1) for p in range(3)]
