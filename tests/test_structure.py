@@ -101,7 +101,7 @@ SMALL_FILES = {
     **dict.fromkeys(
         (
             *("backends/cpu/expand_dots.py", "backends/cpu/expand_histogram.py", "backends/cpu/expand_unsplat.py"),
-            *("backends/cpu/narrow_exactly.py", "backends/cpu/version_atomics.py"),
+            "backends/cpu/version_atomics.py",
             *("transforms/canonicalize.py", "transforms/gpu/barrier_layouts.py"),
             "transforms/gpu/warp_specialization/automatic.py",
         ),

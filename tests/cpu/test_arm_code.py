@@ -100,5 +100,5 @@ def test_the_loop_of_a_product_is_of_scalable_vectors(cpu: str) -> None:
 def test_no_vector_is_put_together_on_the_stack(name: str, cpu: str) -> None:
     text = assembly_for(name, cpu)
     assert re.search(r"\bz\d+\.s", text) or "ldr\tz" in text
-    body = text.partition("\n.L")[2]  # a function begins with keeping the caller's registers
+    body = text.partition("\n.LBB")[2]  # a function begins with keeping the caller's registers
     assert not re.search(r"\bst[r1]\s+(?:[sdh]\d+|\{ v\d+\.[sdh] \}\[\d+\]), \[sp", body), "lane by lane"

@@ -151,3 +151,113 @@ def rows_of_nests(kernel: Any) -> list[str]:
     """The lines of the nests of vectors without rows."""
     nests = parse_module(kernel.asm["ttcir"]).ops_of(Nest)
     return [line for nest in nests if not nest.outer for line in print_op(nest).splitlines()]
+
+
+SOFTMAX = """
+tt.func public @kernel(%given: !tt.ptr<f32>, %to: !tt.ptr<f32>) {
+  %x = "cpu.alloc"() : () -> !tt.ptr<tensor<16xCOLUMNSxf32>, 5>
+  %y = "cpu.alloc"() : () -> !tt.ptr<tensor<16xCOLUMNSxf32>, 5>
+  "cpu.nest"() <{mode = rows, outer = array<i64: 16>}> ({
+    PLACES
+    %p = tt.addptr %fb, %at : tensor<16xCOLUMNSx!tt.ptr<f32>>, tensor<16xCOLUMNSxi32>
+    %v = tt.load %p : tensor<16xCOLUMNSx!tt.ptr<f32>>
+    "cpu.write"(%v, %x) : (tensor<16xCOLUMNSxf32>, !tt.ptr<tensor<16xCOLUMNSxf32>, 5>) -> ()
+    "cpu.yield"() : () -> ()
+  }) : () -> ()
+  "cpu.nest"() <{mode = rows, outer = array<i64: 16>}> ({
+    %half = arith.constant dense<0.5> : tensor<16xCOLUMNSxf32>
+    BEFORE
+    %v = "cpu.read"(%x) : (!tt.ptr<tensor<16xCOLUMNSxf32>, 5>) -> tensor<16xCOLUMNSxf32>
+    %w = OPERATION : tensor<16xCOLUMNSxf32>
+    %m = "tt.reduce"(%w) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %ab = arith.maxnumf %a, %b : f32
+      tt.reduce.return %ab : f32
+    }) : (tensor<16xCOLUMNSxf32>) -> tensor<16xf32>
+    %m1 = tt.expand_dims %m {axis = 1 : i32} : tensor<16xf32> -> tensor<16x1xf32>
+    %mb = tt.broadcast %m1 : tensor<16x1xf32> -> tensor<16xCOLUMNSxf32>
+    %d = arith.subf %w, %mb : tensor<16xCOLUMNSxf32>
+    %e = math.exp2 %d : tensor<16xCOLUMNSxf32>
+    "cpu.write"(%e, %OUT) : (tensor<16xCOLUMNSxf32>, !tt.ptr<tensor<16xCOLUMNSxf32>, 5>) -> ()
+    "cpu.yield"() : () -> ()
+  }) : () -> ()
+  "cpu.nest"() <{mode = rows, outer = array<i64: 16>}> ({
+    PLACES
+    %v = "cpu.read"(%OUT) : (!tt.ptr<tensor<16xCOLUMNSxf32>, 5>) -> tensor<16xCOLUMNSxf32>
+    %p = tt.addptr %tb, %at : tensor<16xCOLUMNSx!tt.ptr<f32>>, tensor<16xCOLUMNSxi32>
+    tt.store %p, %v : tensor<16xCOLUMNSx!tt.ptr<f32>>
+    "cpu.yield"() : () -> ()
+  }) : () -> ()
+  tt.return
+}
+"""
+PLACES = """
+    %row = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %column = tt.make_range {end = COLUMNS : i32, start = 0 : i32} : tensor<COLUMNSxi32>
+    %width = arith.constant dense<COLUMNS> : tensor<16xi32>
+    %first = arith.muli %row, %width : tensor<16xi32>
+    %r = tt.expand_dims %first {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %rb = tt.broadcast %r : tensor<16x1xi32> -> tensor<16xCOLUMNSxi32>
+    %c = tt.expand_dims %column {axis = 0 : i32} : tensor<COLUMNSxi32> -> tensor<1xCOLUMNSxi32>
+    %cb = tt.broadcast %c : tensor<1xCOLUMNSxi32> -> tensor<16xCOLUMNSxi32>
+    %at = arith.addi %rb, %cb : tensor<16xCOLUMNSxi32>
+    %fb = tt.splat %given : !tt.ptr<f32> -> tensor<16xCOLUMNSx!tt.ptr<f32>>
+    %tb = tt.splat %to : !tt.ptr<f32> -> tensor<16xCOLUMNSx!tt.ptr<f32>>
+"""
+DOUBLE = "arith.addf %v, %v"
+WRITTEN = '"cpu.write"(%half, %x) : (tensor<16xCOLUMNSxf32>, !tt.ptr<tensor<16xCOLUMNSxf32>, 5>) -> ()'
+
+
+@pytest.mark.parametrize(
+    ("operation", "columns", "out", "before", "moves"),
+    [
+        (DOUBLE, 64, "y", "", True),
+        (DOUBLE, 64, "x", "", True),
+        (DOUBLE, 64, "y", WRITTEN, False),
+        (DOUBLE, 256, "y", "", False),
+        ("math.exp2 %v", 64, "y", "", False),
+    ],
+    ids=["plain", "in-place", "written-before", "long-rows", "expensive"],
+)
+def test_reductions_of_short_rows_come_first(operation: str, columns: int, out: str, before: str, moves: bool) -> None:
+    """All rows are reduced before one of them is written, and none that the nest has changed before."""
+    names = {"PLACES": PLACES, "BEFORE": before, "OPERATION": operation, "OUT": out, "COLUMNS": str(columns)}
+    text = SOFTMAX
+    for name, meaning in names.items():
+        text = text.replace(name, meaning)
+    x, results = np.random.default_rng(5).standard_normal((16, columns), np.float32), []
+    for changes in (False, True):
+        module = parse_module(text)
+        if changes:
+            assert distribute_loops(module) == moves
+            verify(module)
+        found = np.zeros_like(x)
+        run_ir(module, [x, found])
+        results.append(found)
+    np.testing.assert_array_equal(*results)
+    nests = [["tt.reduce" in print_op(nest), "exp2" in print_op(nest)] for nest in module.ops_of(Nest)[1:-1]]
+    assert nests == ([[True, False], [False, True]] if moves else [[True, True]])
+
+
+@tw.jit
+def normal_rows(x, y, out, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A product whose rows get the mean 0 and the variance 1."""
+    r, c = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    at = r[:, None] * COLUMNS + c[None, :]
+    product = tl.dot(tl.load(x + at), tl.load(y + c[:, None] * COLUMNS + c[None, :]), input_precision="ieee")
+    centred = product - (tl.sum(product, 1) / COLUMNS)[:, None]
+    scale = tl.rsqrt(tl.sum(centred * centred, 1) / COLUMNS + eps)
+    tl.store(out + at, centred * scale[:, None])
+
+
+@pytest.mark.parametrize(("rows", "columns", "nests"), [(64, 32, 2), (FEWEST_ROWS // 2, 32, 0), (16, 256, 0)])
+def test_one_reduction_after_the_other(rows: int, columns: int, nests: int) -> None:
+    rng = np.random.default_rng(rows)
+    x, y = (rng.standard_normal((extent, columns), np.float32) for extent in (rows, columns))
+    out = np.zeros_like(x)
+    kernel: Any = normal_rows[(1,)](x, y, out, 1e-5, ROWS=rows, COLUMNS=columns)
+    product = x.astype(np.float64) @ y
+    expected = (product - product.mean(1, keepdims=True)) / np.sqrt(product.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(out, expected, rtol=1e-3, atol=1e-4)
+    sums = [nest for nest in parse_module(kernel.asm["ttcir"]).ops_of(Nest) if "tt.reduce" in print_op(nest)]
+    assert sum(not any(op.name == "tt.store" for op in nest.body) for nest in sums) == nests

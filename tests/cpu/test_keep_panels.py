@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+from changed_costs import change_costs
+from dot_native import make_spec
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.dot.lower import kept_bytes
 from tilewright.backends.cpu.keep_panels import MAX_SLOTS, keep_panels
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
@@ -18,6 +22,7 @@ from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
+from tilewright.ir.types import i8, i32
 from tilewright.transforms.functions import functions_of
 
 TARGET = host_target()
@@ -27,7 +32,7 @@ RNG = np.random.default_rng(7)
 @pytest.fixture(autouse=True)
 def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels of small tiles are kept, too."""
-    monkeypatch.setattr("tilewright.backends.cpu.keep_panels.MIN_COPIED_BYTES", 4096)
+    change_costs(monkeypatch, kept_rows=4096)
 
 
 @tw.jit
@@ -120,13 +125,16 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     return found
 
 
-def run(a: Any, b: Any, way: str) -> None:
-    """Execute the products of all programs by `run_ir`; B lies by columns."""
+def run(a: Any, b: Any, way: str, *, tile: tuple[int, int] = (64, 64)) -> None:
+    """Execute the products of all programs by `run_ir`."""
     (m, k), n = a.shape, b.shape[1]
-    out, programs = np.zeros((m, n), np.float32), (m // 64) * (n // 64)
-    module = lowered(launch(a, b, np.zeros_like(out), way=way))
+    out, programs = np.zeros((m, n), np.float32), (m // tile[0]) * (n // tile[1])
+    module = lowered(launch(a, b, np.zeros_like(out), way=way, tile=tile))
     assert keep_panels(module, TARGET)
-    given = {"a": a, "b": b.T, "c": out, "M": m, "N": n, "K": k, "b_column": k, "c_row": n, "shorter": 0}
+    row, column = (step // 4 for step in b.strides)
+    by_rows = b.T if row == 1 else b
+    given = {"a": a, "b": by_rows, "c": out, "M": m, "N": n, "K": k, "b_row": row, "b_column": column, "c_row": n}
+    given["shorter"] = 0
     parameters = functions_of(module)[0].body.args
     run_ir(module, [given[parameter.name or ""] for parameter in parameters], (programs,))
     assert (out == a @ b).all()
@@ -135,6 +143,16 @@ def run(a: Any, b: Any, way: str) -> None:
 def test_programs_that_share_b_find_its_panels(found: list[tuple[int, bool]]) -> None:
     run(matrix(192, 64), matrix(128, 64).T, "down")
     assert [kept for _, kept in found] == 2 * ([False] * 2 + [True] * 4)
+
+
+@pytest.mark.parametrize(("columns", "collide"), [(1024, True), (1088, False)])
+def test_rows_that_are_read_where_they_lie_have_no_panels(
+    columns: int, collide: bool, found: list[tuple[int, bool]]
+) -> None:
+    """Only rows that collide in the cache are packed."""
+    run(matrix(256, 64), matrix(64, columns), "down", tile=(128, 64))
+    tiles = columns // 64
+    assert [kept for _, kept in found] == tiles * ([False] * 2 + [collide] * 2)
 
 
 def test_programs_that_share_nothing_use_one_slot_in_the_end(found: list[tuple[int, bool]]) -> None:
@@ -188,6 +206,23 @@ def test_a_product_that_is_stored_over_b(start: int, forwards: bool) -> None:
     assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
 
 
+@pytest.mark.parametrize("start", [0, 64, 1024 * 60, 1024 * 64])
+def test_a_product_that_is_stored_over_colliding_rows_of_b(start: int) -> None:
+    """Rows of B that are only copied are kept, too, until one of them is written."""
+    memory = RNG.integers(-9, 9, 2 * 64 * 1024 + start).astype(np.float32)
+    expected, a = memory.copy(), choosing(384, 64)
+
+    def arrays(of: Any) -> tuple[Any, Any]:
+        return of[: 64 * 1024].reshape(64, 1024)[:, :64], of[start : start + 384 * 160].reshape(384, 160)[:, :64]
+
+    kernel = launch(a, *arrays(memory), tile=(128, 64))
+    b, c = arrays(expected)
+    for first in range(0, 384, 128):
+        c[first : first + 128] = a[first : first + 128] @ b.copy()
+    assert (memory == expected).all()
+    assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
+
+
 def test_programs_that_change_b_before_they_read_it() -> None:
     a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
     expected = [a[64 * p : 64 * p + 64] @ (b.T + p + 1) for p in range(3)]
@@ -231,16 +266,14 @@ def test_programs_that_end_elsewhere_along_k(way: str, transposed: bool) -> None
         assert (c[rows] == a[rows, :end] @ b[:end]).all(), tile
 
 
-
-
 @tw.jit
-def twice(a, b, c, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SEVERAL: tl.constexpr):
+def twice(a, b, c, K, b_row, b_column, BM: tl.constexpr, BN: tl.constexpr, SEVERAL: tl.constexpr):
     """Sums of products by B, and of others by its square."""
     rows, columns = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
     total = tl.zeros((BM, BN), tl.float32)
     for first in range(0, K, 64):
         k = first + tl.arange(0, 64)
-        tile = tl.load(b + columns[None, :] * K + k[:, None])
+        tile = tl.load(b + columns[None, :] * b_column + k[:, None] * b_row)
         total = tl.dot(tl.load(a + rows[:, None] * K + k[None, :]), tile, total, "ieee")
         if SEVERAL:
             total = tl.dot(total, tile, total, "ieee")
@@ -248,7 +281,55 @@ def twice(a, b, c, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SEVERAL:
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_products_that_share_a_loop_are_left_alone(several: bool) -> None:
+@pytest.mark.parametrize("across", [False, True])
+def test_products_that_share_a_loop(several: bool, across: bool) -> None:
+    """Two products keep what they transpose, and copy their rows anew."""
     a, b, c = matrix(64, 128), matrix(64, 128), np.zeros((64, 64), np.float32)
-    module = lowered(twice.warmup(a, b, c, 128, 64, 64, several, grid=(1,)))
-    assert keep_panels(module, TARGET) != several
+    module = lowered(twice.warmup(a, b, c, 128, *((1, 128) if across else (1024, 1)), 64, 64, several, grid=(1,)))
+    assert keep_panels(module, TARGET) == (across or not several)
+    assert all(op.keeps for op in module.ops_of(Matmul)) == (across or not several)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_sums_of_products_that_share_a_loop(several: bool) -> None:
+    a, b, c = matrix(192, 128), choosing(64, 128), np.zeros((192, 64), np.float32)
+    twice[(3,)](a, b, c, 128, 1, 128, 64, 64, several, num_threads=1)
+    expected = np.zeros_like(c)
+    for k in (slice(0, 64), slice(64, 128)):
+        expected += a[:, k] @ b[:, k].T
+        if several:
+            expected += expected @ b[:, k].T
+    assert (c == expected).all()
+
+
+@tw.jit
+def words(a, b, c, K, N, ACC: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Tiles of one column of the product follow one another."""
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM)[:, None], tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    k, total = tl.arange(0, BK), tl.zeros((BM, BN), ACC)
+    for first in range(0, K, BK):
+        left, right = tl.load(a + m * K + first + k[None, :]), tl.load(b + (first + k[:, None]) * N + n)
+        total = tl.dot(left, right, total, out_dtype=ACC)
+    tl.store(c + m * N + n, total)
+
+
+@pytest.mark.parametrize(("dtype", "accumulator"), [(np.int8, tl.int32), (ml_dtypes.bfloat16, tl.float32)])
+@pytest.mark.parametrize("programs", [1, 3])
+def test_rows_that_are_interleaved(
+    dtype: Any, accumulator: Any, programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of columns are kept with the panels, and both are those of this B."""
+    change_costs(monkeypatch, kept_groups=4096)
+    a, b = matrix(64 * programs, 128).astype(dtype), matrix(128, 192).astype(dtype)
+    c = np.zeros((len(a), 192), np.int32 if dtype is np.int8 else np.float32)
+    for _ in range(2):
+        words[(programs, 3)](a, b, c, 128, 192, accumulator, 64, 64, 64, num_threads=1)
+        np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
+        b = -b
+
+
+def test_rows_are_interleaved_again_where_that_is_fast() -> None:
+    spec = make_spec((128, 128, 64), i8, i32)
+    assert kept_bytes(spec, host_target("znver5")) > 0
+    assert kept_bytes(make_spec((64, 64, 64), i8, i32), host_target("znver5")) == 0
+    assert kept_bytes(spec, host_target("znver4")) == 0

@@ -10,12 +10,15 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.cpu.dot.spec import multiplies_bf16
 from tilewright.backends.cpu.narrow_exactly import narrow_exactly
+from tilewright.backends.llvm.machine import host_target
 from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
 from tilewright.language.scaled import _numbers, _spread
 
 FOUR = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+TARGET = host_target()
 SCALES = np.arange(256, dtype=np.uint8)
 
 
@@ -89,7 +92,7 @@ def test_all_codes_times_all_scales(format: str, is_exact: bool) -> None:
     with np.errstate(all="ignore"):
         expected = rounded((numbers * factors[:, None]).astype(np.float32))
     assert (one_nan(out) == expected).all()
-    assert narrow_exactly(ttir(kernel)) == is_exact
+    assert narrow_exactly(ttir(kernel), TARGET) == is_exact
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_what_has_to_be_rounded_is(how: str, is_exact: bool) -> None:
     x = bits.view(np.float32) if how == "square" else bits.view(np.int32) if "bits" in how else bits.astype(np.uint8)
     out = np.zeros(1024, np.int16)
     kernel = cast[(1,)](x, out, 1024, how)
-    assert narrow_exactly(ttir(kernel)) == is_exact
+    assert narrow_exactly(ttir(kernel), TARGET) == is_exact
     small = (bits.astype(np.uint8).astype(np.uint16) << 8).view(np.float16).astype(np.float32)
     with np.errstate(all="ignore"):
         numbers = {
@@ -130,5 +133,59 @@ def test_squares_of_squares(turns: int, is_exact: bool) -> None:
     """Digits add up; each value is looked at once, however many ways lead to it."""
     module = ttir(powers.warmup(np.zeros(64, np.uint8), np.zeros(64, np.int16), 64, turns, grid=(1,)))
     start = time.process_time()
-    assert narrow_exactly(module) == is_exact
+    assert narrow_exactly(module, TARGET) == is_exact
     assert time.process_time() - start < 1
+
+
+@tw.jit
+def scaled_product(codes, scales, by, out, FORMAT: tl.constexpr, HOW: tl.constexpr):
+    """Rows of codes, each 32 times with other scales, times a matrix."""
+    row, column = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
+    code = tl.load(codes + tl.program_id(0) * 32 + column + row * 0)
+    scale = tl.load(scales + tl.program_id(1) * 32 + row)
+    numbers = (_numbers(code, FORMAT, -1) * _spread(scale, 32)).to(tl.bfloat16)
+    right = tl.load(by + row * 32 + column).to(tl.bfloat16)
+    if HOW == "right":
+        total = tl.dot(right, numbers.trans())
+    elif HOW == "sum":
+        total = tl.dot(right, right, numbers.to(tl.float32))
+    else:
+        total = tl.dot(numbers, right)
+    if HOW == "seen":
+        total += numbers.to(tl.float32)
+    tl.store(out + (tl.program_id(0) * 8 + tl.program_id(1)) * 1024 + row * 32 + column, total)
+
+
+def product_of(format: str, how: str) -> tuple[Any, np.ndarray]:
+    """The kernel, and the products of all codes times all scales by ones on the diagonal."""
+    codes, out = np.arange(256, dtype=np.uint8), np.zeros((8, 8, 32, 32), np.float32)
+    return scaled_product[(8, 8)](codes, SCALES, np.eye(32, dtype=np.float32), out, format, how), out
+
+
+@pytest.mark.parametrize("how", ["left", "right"])
+@pytest.mark.parametrize("format", ["e4m3", "e5m2"])
+def test_what_products_take_for_zero_need_not_be_rounded(format: str, how: str) -> None:
+    """Normal numbers are what they are; subnormal ones are zero on machines that multiply bf16."""
+    kernel, out = product_of(format, how)
+    _, numbers = numbers_of(format)
+    factors = np.where(SCALES == 255, np.nan, 2.0 ** (SCALES.astype(float) - 127)).reshape(8, 32)
+    finite, found = np.isfinite(numbers), (out if how == "left" else out.swapaxes(2, 3))
+    for first in range(8):
+        row = numbers[first * 32 : first * 32 + 32]
+        with np.errstate(all="ignore"):
+            bits = rounded((row[None, None, :] * factors[:, :, None]).astype(np.float32)).astype(np.uint32) << 16
+        expected = bits.view(np.float32)
+        is_there = np.isfinite(expected) & (abs(expected) >= 2.0**-126)
+        whole = is_there & finite[first * 32 : first * 32 + 32].all() & np.isfinite(expected).all(2, keepdims=True)
+        np.testing.assert_array_equal(found[first][whole], expected[whole])
+        if multiplies_bf16(TARGET):
+            assert (found[first][np.isfinite(found[first]) & (abs(expected) < 2.0**-126)] == 0).all()
+    module = ttir(kernel)
+    assert narrow_exactly(module, host_target("znver4"))
+    assert not narrow_exactly(ttir(kernel), host_target("x86-64-v3"))
+
+
+@pytest.mark.parametrize("how", ["seen", "sum"])
+def test_what_others_see_is_rounded(how: str) -> None:
+    kernel, _ = product_of("e5m2", how)
+    assert not narrow_exactly(ttir(kernel), host_target("znver4"))

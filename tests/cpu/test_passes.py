@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from changed_costs import change_costs
 from pass_kernels import CALLS, ttir_of
 
 from loop_passes import TARGETS, Arrays, Trial, check_all_passes, check_every_pass, rounded_difference
@@ -911,7 +912,7 @@ LOOP_PASSES = [step.name for step in loop_passes(TARGET)]
 @pytest.fixture(autouse=True)
 def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels of small tiles are kept, too."""
-    monkeypatch.setattr("tilewright.backends.cpu.keep_panels.MIN_COPIED_BYTES", 4096)
+    change_costs(monkeypatch, kept_rows=4096)
 
 
 def module_of(text: str) -> Op:

@@ -9,37 +9,85 @@
 A number that a nest has for each row is computed once per row, as a scalar: 64 exponentials take as long as those of a
 tile of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981). Numbers
 that hang on a reduction of the same nest, or on memory, stay where they are.
+
+Before that, reductions of short rows whose results the nest uses along the same rows get a nest of their own, which
+computes their operands again:
+
+    cpu.nest, rows of 64 {                           cpu.nest, rows of 64 { cpu.write(max(%x), %m) }
+      %m = max(%x) : 64                        →     cpu.nest, rows of 64 {
+      cpu.write exp2(%x - %m[:, None]), %y             cpu.write exp2(%x - "cpu.read"(%m)[:, None]), %y
+    }                                                }
+
+A reduction ends in a chain of a few lanes, for which the rest of a row of few vectors waits, and with it the next rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.backends.cpu.costs import cost
+from tilewright.backends.cpu.costs import EXPENSIVE, cost
 from tilewright.backends.cpu.reduction_splitting import TRANSCENDENTAL
+from tilewright.backends.cpu.reduction_splitting import Nest as Phases
 from tilewright.dialects.arith import Constant
 from tilewright.dialects.cpu import Nest, Read, Write, buffer_type
 from tilewright.dialects.tt_program import MakeRange
-from tilewright.dialects.tt_shape import Splat
+from tilewright.dialects.tt_reduce import Reduce
+from tilewright.dialects.tt_shape import Broadcast, ExpandDims, Splat
 from tilewright.ir.attributes import Attribute, DenseArray, Keyword
 from tilewright.ir.core import Block, Op, Region, Value, tile_type
 from tilewright.ir.types import i64
 
 FEWEST_ROWS = 8
 """Min number of rows that get a loop of their own."""
+LONGEST_ROW = 128
+"""Max elements of a row whose reductions get a loop of their own: others have work left while one ends."""
 
 
 def distribute_loops(module: Op) -> bool:
-    """Let expensive numbers of rows of the nests of `module` (ttcir) be vectors; returns whether there are any."""
+    """Let reductions and expensive numbers of rows of nests of `module` (ttcir) come first; returns whether any do."""
     found = False
+    for nest in module.ops_of(Nest):
+        while _reduce_first(nest):
+            found = True
     for nest in module.ops_of(Nest):
         if nest.mode == "rows" and nest.outer and nest.outer[-1] >= FEWEST_ROWS:
             for op in [op for op in nest.body if cost(op) >= TRANSCENDENTAL and len(op.results) == 1]:
                 makers = _makers(nest, op)
                 if makers:
-                    _distribute(nest, op, makers)
+                    _distribute(nest, makers, [op], nest.outer[:-1])
                     found = True
     return found
+
+
+def _reduce_first(nest: Nest) -> bool:
+    """Let the first reductions that later loops of `nest` wait for be those of a nest in front; returns if any are."""
+    if nest.mode != "rows" or nest.results or nest.given is not None or not nest.outer or nest.outer[-1] < FEWEST_ROWS:
+        return False
+    phases = Phases(nest)
+    first = [op for op in phases.sinks if isinstance(op, Reduce) and _is_waited_for(phases, op)]
+    makers = [op for op in nest.body if any(op is sink or op in phases.closures[sink] for sink in first)]
+    if not first or not all(map(_is_computed_again, makers)):
+        return False
+    _distribute(nest, makers, first, nest.outer)
+    return True
+
+
+def _is_waited_for(phases: Phases, op: Reduce) -> bool:
+    """Whether a loop along short rows needs the only result of `op`, which itself needs none of the nest."""
+    if phases.phases[op] != 0 or len(op.results) != 1 or op.result.type.shape != phases.outer:
+        return False
+    users = (sink for sink in phases.sinks if op in phases.closures[sink])
+    return phases.inner_extent(op) <= LONGEST_ROW and any(phases.inner_extent(sink) > 1 for sink in users)
+
+
+def _is_computed_again(op: Op) -> bool:
+    """Whether `op` is cheap, and finds in front of its nest what it finds inside."""
+    if isinstance(op, Read):
+        return _is_read_first(op)
+    if isinstance(op, Reduce):
+        return not any(v.op is not None and v.op.block is op.block for inner in op.combine for v in inner.operands)
+    is_cheap = op.definition.elementwise and cost(op) < EXPENSIVE
+    return is_cheap or isinstance(op, (Constant, MakeRange, Splat, ExpandDims, Broadcast))
 
 
 def _makers(nest: Nest, op: Op) -> Sequence[Op]:
@@ -60,27 +108,33 @@ def _may_come_first(nest: Nest, op: Op) -> bool:
     if op.results[0].type.shape not in (None, nest.outer):
         return False
     if isinstance(op, Read):
-        before = op.previous
-        while before is not None and not (isinstance(before, Write) and before.buffer is op.buffer):
-            before = before.previous
-        return before is None and not op.row
+        return _is_read_first(op)
     return op.definition.elementwise or isinstance(op, (Constant, MakeRange, Splat))
 
 
-def _distribute(nest: Nest, op: Op, makers: Sequence[Op]) -> None:
-    """Put a nest that computes `op` in front of `nest`, which reads its result."""
-    block, value, location = nest.block, op.result, op.location
+def _is_read_first(op: Read) -> bool:
+    """Whether the nest has not written the buffer before `op` reads it."""
+    before = op.previous
+    while before is not None and not (isinstance(before, Write) and before.buffer is op.buffer):
+        before = before.previous
+    return before is None and not op.row
+
+
+def _distribute(nest: Nest, makers: Sequence[Op], ops: Sequence[Op], outer: Sequence[int]) -> None:
+    """Put a nest that computes `ops`, by `makers`, in front of `nest`, which reads their results."""
+    block, location = nest.block, nest.location
     assert block is not None, "it stands in a function"
-    body, copies, buffer = Block(), dict[Value, Value](), _buffer(nest, value)
+    body, copies, buffers = Block(), dict[Value, Value](), [_buffer(nest, op.result) for op in ops]
     for maker in makers:
         body.append(maker.clone(copies))
-    body.append(Op.create("cpu.write", (copies[value], buffer), location=location))
+    for op, buffer in zip(ops, buffers, strict=True):
+        body.append(Op.create("cpu.write", (copies[op.result], buffer), location=op.location))
     body.append(Op.create("cpu.yield", location=location))
-    outer = DenseArray(i64, nest.outer[:-1])
-    attributes: dict[str, Attribute] = {"mode": Keyword("rows"), "outer": outer}
+    attributes: dict[str, Attribute] = {"mode": Keyword("rows"), "outer": DenseArray(i64, tuple(outer))}
     block.insert(Op.create("cpu.nest", (), (), attributes, [Region([body])], location=location), nest)
-    read = Op.create("cpu.read", (buffer,), (value.type,), location=location)
-    op.replace([nest.body.insert(read, op).result])
+    for op, buffer in zip(ops, buffers, strict=True):
+        read = Op.create("cpu.read", (buffer,), (op.result.type,), location=op.location)
+        op.replace([nest.body.insert(read, op).result])
     for maker in reversed(makers):
         if maker.block is not None and not any(result.uses for result in maker.results):
             maker.erase()

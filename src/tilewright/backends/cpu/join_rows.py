@@ -20,7 +20,7 @@ from tilewright.dialects.tt_reduce import Reduce
 from tilewright.ir.core import Op
 
 ROWS_TOGETHER = 2
-"""Rows that go side by side where they end in reductions, one after the other."""
+"""Rows that go side by side where a loop along them waits for the reduction of another one."""
 SHORT_ROW = 4
 """Max vectors of a row without a loop."""
 
@@ -48,9 +48,10 @@ def _rows(op: NestOp, target: Target) -> int:
     if op.outer[-1] == 1 or any(isinstance(inner, Load) for inner in op.body):
         return 1
     nest = Nest(op)
-    extents = [nest.inner_extent(r) for r in nest.sinks]
-    short = max(extents) <= SHORT_ROW * op.lanes
-    return ROWS_TOGETHER if short and len(set(nest.phases.values())) > 1 else 1
+    extents = {r: nest.inner_extent(r) for r in nest.sinks}
+    short = max(extents.values()) <= SHORT_ROW * op.lanes
+    phases = {nest.phases[r] for r, extent in extents.items() if extent > 1}
+    return ROWS_TOGETHER if short and len(phases) > 1 else 1
 
 
 def _rows_of_turns(nest: Nest, op: Accumulate, target: Target) -> int:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
 from tilewright.analysis.memory_accesses import MemoryAccesses, root_of
 from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
-from tilewright.backends.cpu.dot.lower import kept_bytes
+from tilewright.backends.cpu.dot.lower import kept_bytes, packing_pays_off
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known
@@ -45,14 +45,12 @@ from tilewright.transforms.functions import functions_of
 LOW, HIGH, TURNS, MISSES, KEYS = 0, 8, 16, 24, 64
 """Places in the state of a product, in bytes: the ends of the range that panels come from, the number of turns that
 have keys, that of turns in a row that found none, and the first key."""
-KEY_BYTES = 64
-"""Distance of keys: an address and up to five numbers."""
+KEY_BYTES = 32
+"""Distance of keys: an address and up to three numbers."""
 MIN_SLOTS, MAX_SLOTS = 2, 64
 """The least and the greatest number of turns that have a slot."""
 MIN_BYTES = 4096
 """Min size of panels that are not packed row by row, in bytes: to pack less takes hardly longer than to look for it."""
-MIN_COPIED_BYTES = 24 * 1024
-"""Min size of panels that are packed row by row, in bytes: with less, short launches take up to 1.1 of the time."""
 
 
 class _Product(NamedTuple):
@@ -92,7 +90,7 @@ def keep_panels(module: Op, target: Target) -> bool:
     room = target.costs.near_caches // len(products)
     kept = [product for product in products if room // product.bytes >= MIN_SLOTS]
     for product in kept:
-        _Keeper(function, product, min(room // product.bytes, MAX_SLOTS), arena_bytes(module)).keep(written)
+        _Keeper(function, target, product, min(room // product.bytes, MAX_SLOTS), arena_bytes(module)).keep(written)
     return bool(kept)
 
 
@@ -100,15 +98,21 @@ def _products(function: Func, target: Target) -> Iterator[_Product]:
     """The products whose B can be kept."""
     for op in function.ops_of(Matmul):
         loop, size = op.parent, kept_bytes(spec_of_matmul(op)[0], target)
-        least = MIN_COPIED_BYTES if not op.b_transposed and known(op.b_step) == 1 else MIN_BYTES
-        if isinstance(loop, For) and (known(loop.step) or 0) > 0 and size >= least and _is_alone(op, loop):
+        if isinstance(loop, For) and (known(loop.step) or 0) > 0 and _pays_off(op, loop, size, target):
             place = _place(op.b, function)
             if place is not None:
                 yield _Product(loop, op, *place, size)
 
 
+def _pays_off(op: Matmul, loop: For, size: int, target: Target) -> bool:
+    """Whether looking for `size` bytes of panels takes less time than packing them."""
+    if op.b_transposed or known(op.b_step) != 1:
+        return size >= MIN_BYTES
+    return size >= target.costs.kept_rows and _is_alone(op, loop)
+
+
 def _is_alone(op: Matmul, loop: For) -> bool:
-    """Whether the loop has no other product: attention, with two, gained 2 % and took 1.1 of the time to compile."""
+    """Whether the loop has no other product, whose rows would want the caches, too."""
     return all(other is op for other in loop.body if isinstance(other, Matmul))
 
 
@@ -187,6 +191,7 @@ class _Keeper:
     """
 
     function: Func
+    target: Target
     product: _Product
     slots: int
     offset: int
@@ -252,7 +257,9 @@ class _Keeper:
             turns, misses = b.load(i64, state, TURNS, align=8), b.load(i64, state, MISSES, align=8)
             follows = b.compare("sle", turn, b.smin(turns, self.slots - 1))
             here = b.and_(follows, b.compare("sle", misses, self._max_misses))
-            here = here if in_place is None else b.and_(here, in_place)
+            packs = packing_pays_off(b, spec_of_matmul(op)[0], self.target)
+            for condition in (in_place, packs):
+                here = here if condition is None else b.and_(here, condition)
             slot = b.select(here, turn, self.slots)
             key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), _key(b, op)
             kept = b.and_(here, b.compare("slt", turn, turns))
@@ -298,8 +305,11 @@ def _forget(b: LoopBuilder, state: Value) -> None:
 
 
 def _key(b: LoopBuilder, op: Matmul) -> list[Value]:
-    """All that the panels depend on, apart from memory, and that may differ from turn to turn."""
-    numbers = (op.b_stride, op.b_step, op.depth, op.rows, op.columns)
+    """All that the panels depend on, apart from memory, and that may differ from turn to turn.
+
+    Which rows and columns count decides only whether there are panels.
+    """
+    numbers = (op.b_stride, op.b_step, op.depth)
     return [b.address(op.b), *(number for number in numbers if known(number) is None)]
 
 

@@ -4,22 +4,36 @@
                                                        %y = tt.bitcast %h : i16 to bf16
 
 Products of numbers with few digits are exact (`analysis/binary_digits.py`), as 4-bit floats times powers of two are. To
-round takes six instructions more per vector, as the processor's own conversion takes subnormals for zero.
+round takes six instructions more per vector, as the processor's own conversion takes subnormals for zero. Instructions
+that multiply bf16 do so, too: what only they read may be cut if it has so few digits that only subnormals are rounded.
 """
 
 from __future__ import annotations
 
-from tilewright.analysis.binary_digits import BinaryDigits, fits
+from tilewright.analysis.binary_digits import FORMATS, BinaryDigits, Digits, fits
+from tilewright.backends.cpu.dot.spec import multiplies_bf16
+from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import FloatCast
-from tilewright.ir.core import Op
+from tilewright.dialects.traits import Indexing
+from tilewright.dialects.tt_dot import Dot
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import bf16, f32, i16, i32, with_element
 from tilewright.transforms.op_builder import OpBuilder
 
+LEAST = 4
+"""Min extent of the right matrix along both axes for which there are instructions."""
 
-def narrow_exactly(module: Op) -> bool:
+
+def narrow_exactly(module: Op, target: Target) -> bool:
     """Cut conversions to bf16 in `module` that have nothing to round; returns whether there is one."""
-    digits = BinaryDigits()
-    found = [op for op in module.ops_of(FloatCast) if _is_exact(op, digits)]
+    digits, skips_subnormals = BinaryDigits(), multiplies_bf16(target)
+    casts = [op for op in module.ops_of(FloatCast) if _is_narrowed(op)]
+    found = [
+        op
+        for op in casts
+        if fits(digits.of(op.operand), "bf16")
+        or (skips_subnormals and _rounds_subnormals(digits.of(op.operand)) and _is_multiplied(op.result))
+    ]
     for op in found:
         at, type = OpBuilder(op), op.result.type
         bits = at.emit("tt.bitcast", (op.operand,), with_element(type, i32))
@@ -29,8 +43,29 @@ def narrow_exactly(module: Op) -> bool:
     return bool(found)
 
 
-def _is_exact(op: FloatCast, digits: BinaryDigits) -> bool:
-    """Whether `op` makes bf16 of f32, and each number is one of bf16."""
-    if op.result.type.scalar is not bf16 or op.operand.type.scalar is not f32:
+def _is_narrowed(op: FloatCast) -> bool:
+    """Whether `op` makes bf16 of f32."""
+    return op.result.type.scalar is bf16 and op.operand.type.scalar is f32
+
+
+def _rounds_subnormals(digits: Digits | None) -> bool:
+    """Whether no other numbers are rounded, and none of those becomes a normal one.
+
+    As many digits as bf16 has would be too many: a number between the largest subnormal and the next one would be.
+    """
+    return digits is not None and digits.digits < FORMATS["bf16"].digits
+
+
+def _is_multiplied(value: Value) -> bool:
+    """Whether products of tiles, by the instructions for bf16, are all that reads `value`."""
+    return all(
+        all(map(_is_multiplied, user.results)) if isinstance(user, Indexing) else _is_factor(value, user)
+        for user in value.uses
+    )
+
+
+def _is_factor(value: Value, user: Op) -> bool:
+    """Whether `user` multiplies `value`, with words and vectors enough for the instructions."""
+    if not isinstance(user, Dot) or value is user.accumulator:
         return False
-    return fits(digits.of(op.operand), "bf16")
+    return min(tile_type(user.b).shape[-2:]) >= LEAST

@@ -160,7 +160,11 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
-        Pass("narrow_exactly", narrow_exactly, "while tiles say what they are made of: what is exact is not rounded"),
+        Pass(
+            "narrow_exactly",
+            partial(narrow_exactly, target=target),
+            "while tiles say what they are made of: what is exact is not rounded",
+        ),
         Pass("merge_stores", merge_stores, "before nests: what one of two stores is one store of a choice"),
         Pass("exchange_pairs", exchange_pairs, "what two elements both get is asked for by each, near by"),
         Pass(

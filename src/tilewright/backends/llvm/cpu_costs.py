@@ -38,6 +38,12 @@ class CpuCosts(NamedTuple):
         square_columns: the same where one instruction multiplies two rows by two columns.
         in_place_blocks: blocks of rows of a product up to which the right matrix is read where it lies, though its rows
             collide in the L1 cache.
+        copies_colliding: a left matrix that lies transposed is copied in front of a product if its rows are whole pages
+            apart: multiply-adds are so fast that they wait for the L2 cache.
+        kept_rows: min bytes of the packed rows of a product that are kept for the next one, where packing only copies
+            them.
+        kept_groups: the same where packing interleaves them, as one instruction multiplies several numbers of a word;
+            0: they are never kept.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
@@ -63,6 +69,9 @@ class CpuCosts(NamedTuple):
     grouped_columns: int
     square_columns: int
     in_place_blocks: int
+    copies_colliding: bool
+    kept_rows: int
+    kept_groups: int
     transposed_pieces: int
     near_caches: int
     asked_row: int
@@ -86,6 +95,9 @@ X86 = CpuCosts(
     grouped_columns=2,
     square_columns=2,
     in_place_blocks=4,
+    copies_colliding=False,
+    kept_rows=24 << 10,
+    kept_groups=0,
     transposed_pieces=2,
     near_caches=512 << 10,
     asked_row=8192,
@@ -102,7 +114,13 @@ ZEN3 = X86._replace(slow_masked_stores=True)
 """AMD's processors with AVX2, whose `vmaskmovps` to memory takes some 25 cycles."""
 AVX512 = X86._replace(registers=32, chunks_with_powers=8, grouped_columns=4, transposed_pieces=4)
 ZEN4 = AVX512._replace(splits_vectors=True, in_place_blocks=8)
-ZEN5 = AVX512._replace(asked_short_row=4096, asked_under_mask=2048)
+ZEN5 = AVX512._replace(
+    copies_colliding=True,
+    kept_rows=4 << 10,
+    kept_groups=8 << 10,
+    asked_short_row=4096,
+    asked_under_mask=2048,
+)
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)
 """Two multiply-adds a cycle, each of four: Cortex-A76, Neoverse N1."""

@@ -99,6 +99,8 @@ def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Val
     stride = times(ops, spec.a_stride, by.element_bytes)
     if not plan.packs_a:
         step = times(ops, spec.a_step, by.word_bytes if by.group > 1 else by.element_bytes)
+        if plan.may_copy_a:
+            return _copied_if_colliding(ops, plan, a, workspace, stride)
         if spec.a_transposed:
             return Rows(a, step, stride)
         return Rows(a, stride, step, plan.adds_bias)
@@ -113,14 +115,36 @@ def _rows(ops: LoopBuilder, target: Target, plan: Plan, a: Value, workspace: Val
     return Rows(workspace, by.word_bytes, spec.m * by.word_bytes)
 
 
+def _copied_if_colliding(ops: LoopBuilder, plan: Plan, a: Value, workspace: Value, stride: Offset) -> Rows:
+    """A, which lies as [k][m] and whose rows are `stride` bytes apart, copied where these are whole pages."""
+    spec, by = plan.spec, plan.by
+    into = Packed(pointer=workspace, lanes=min(spec.m, plan.shape.lanes), columns=spec.m, groups=plan.depth)
+    with ops.branch(_are_apart(ops, times(ops, spec.a_stride, by.element_bytes), PAGE)) as branch, branch.then():
+        copy_rows(ops, by, a, into, row_bytes=stride)
+    step = branch.join(ops.number(spec.m * by.word_bytes), ops.number(stride))
+    return Rows(branch.join(workspace, a), by.word_bytes, step)
+
+
 def kept_bytes(spec: DotSpec, target: Target) -> int:
     """Bytes that the packed B of a product takes; 0 where it is not worth keeping.
 
-    Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache.
+    Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache, unless
+    multiply-adds are fast, too.
     """
     plan = plan_of(spec, target)
-    is_slow = plan is not None and plan.packs_b and (spec.b_transposed or plan.by.group == 1)
-    return plan.panels * plan.panel_step if plan and is_slow else 0
+    if plan is None or not plan.packs_b:
+        return 0
+    bytes = plan.panels * plan.panel_step
+    is_interleaved = plan.by.group > 1 and not spec.b_transposed
+    least = target.costs.kept_groups if is_interleaved else 1
+    return bytes if 0 < least <= bytes else 0
+
+
+def packing_pays_off(ops: LoopBuilder, spec: DotSpec, target: Target) -> Value | None:
+    """An i1: whether a product with panels packs its B, where that depends on the launch; None: it does."""
+    plan = plan_of(spec, target)
+    assert plan is not None, "it has panels"
+    return _packing_pays_off(ops, plan) if plan.reads_vectors else None
 
 
 def _panels(
@@ -150,7 +174,7 @@ def _panels(
         sums_at=sums_at,
     )
     place: tuple[Value, Offset, Offset] = space, plan.panel_step, shape.columns * by.word_bytes
-    pays_off = _packing_pays_off(ops, plan) if plan.reads_vectors else None
+    pays_off = packing_pays_off(ops, spec, target)
     if pays_off is None:
         with _unless(ops, is_there):
             _pack(ops, target, plan, b, into, stride)
@@ -228,9 +252,14 @@ def _packing_pays_off(ops: LoopBuilder, plan: Plan) -> Value | None:
 def _rows_collide(ops: LoopBuilder, plan: Plan) -> Value:
     """Whether `WAYS` rows of B or more lie on one set of the L1 cache, as they do a multiple of a `PAGE` apart."""
     spec = plan.spec
-    apart = ops.number(times(ops, spec.b_stride, plan.by.element_bytes))
     far = ops.compare("ne", ops.number(spec.b_stride), spec.n)
-    return ops.and_(far, ops.compare("eq", ops.and_(apart, max(PAGE * WAYS // spec.k, CACHE_LINE) - 1), 0))
+    apart = times(ops, spec.b_stride, plan.by.element_bytes)
+    return ops.and_(far, _are_apart(ops, apart, max(PAGE * WAYS // spec.k, CACHE_LINE)))
+
+
+def _are_apart(ops: LoopBuilder, bytes: Offset, unit: int) -> Value:
+    """Whether a distance is a multiple of `unit`, a power of two."""
+    return ops.compare("eq", ops.and_(ops.number(bytes), unit - 1), 0)
 
 
 def _blocks(

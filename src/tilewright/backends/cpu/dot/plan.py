@@ -8,7 +8,7 @@ from tilewright.backends.cpu.dot.arithmetic import Arithmetic, as_matrices, sele
 from tilewright.backends.cpu.dot.micro import Shape, micro_shape
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset
 from tilewright.backends.cpu.loop_builder import LoopBuilder
-from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SINGLE_ROW
+from tilewright.backends.llvm.cpu_costs import CACHE_LINE, SINGLE_ROW, CpuCosts
 from tilewright.backends.llvm.machine import Target
 from tilewright.ir.core import Value
 
@@ -19,6 +19,10 @@ FEW_PANELS = 2
 """Max panels of a tile in which the columns of a last one may be computed vector by vector."""
 
 
+COPIED_BLOCKS = 8
+"""Min blocks of C that read a transposed A for which copying pays off if its rows lie on one set of the L1 cache."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that is decided about a dot before code is written."""
@@ -26,7 +30,7 @@ class Plan:
     spec: DotSpec
     by: Arithmetic
     shape: Shape
-    in_place_blocks: int
+    costs: CpuCosts
 
     @property
     def groups(self) -> int:
@@ -49,6 +53,17 @@ class Plan:
         far = isinstance(self.spec.a_stride, Value) and self.panels >= MANY_PANELS
         is_narrow = self.shape.lanes * self.by.word_bytes < CACHE_LINE
         return self.spec.a_transposed and (self.by.group > 1 or (far and is_narrow))
+
+    @property
+    def may_copy_a(self) -> bool:
+        """Whether a transposed A is copied if the launch tells that its rows lie on one set of the L1 cache.
+
+        Each block of C reads a part of every cache line of them.
+        """
+        spec = self.spec
+        lies_apart = spec.a_transposed and isinstance(spec.a_stride, Value) and spec.a_step == 1
+        is_read_often = spec.m // self.shape.rows * self.panels >= COPIED_BLOCKS
+        return self.costs.copies_colliding and lies_apart and is_read_often and self.by.group == 1
 
     @property
     def pairs_a(self) -> bool:
@@ -75,7 +90,7 @@ class Plan:
     @property
     def rereads_b(self) -> bool:
         """Whether B is read so often that packing is cheaper than many rows of it on one set of the L1 cache."""
-        return self.spec.m > self.in_place_blocks * self.shape.rows
+        return self.spec.m > self.costs.in_place_blocks * self.shape.rows
 
     @property
     def reads_vectors(self) -> bool:
@@ -110,7 +125,7 @@ class Plan:
     @property
     def a_bytes(self) -> int:
         """Workspace for the packed A."""
-        return _lines(self.spec.m * self.spec.k * self.by.element_bytes) if self.packs_a else 0
+        return _lines(self.spec.m * self.spec.k * self.by.element_bytes) if self.packs_a or self.may_copy_a else 0
 
     @property
     def panel_bytes(self) -> int:
@@ -139,7 +154,7 @@ def plan_of(spec: DotSpec, target: Target) -> Plan | None:
     by = as_matrices(by, spec.m, spec.n, spec.k, target)
     if by.biased and spec.b_transposed and spec.k < 16:
         return None
-    return Plan(spec, by, micro_shape(spec.m, spec.n, by, target), target.costs.in_place_blocks)
+    return Plan(spec, by, micro_shape(spec.m, spec.n, by, target), target.costs)
 
 
 def takes_steps(spec: DotSpec, operand: int, target: Target) -> bool:
