@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from _signal import getsignal  # type: ignore[import-not-found]
+from _signal import getsignal  # type: ignore[import-not-found]  # a module of CPython, without stubs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
