@@ -48,6 +48,7 @@ APART = {("transforms", "interpreter"), ("transforms", "frontends")}
 
 LAZY_IMPORTS = {
     "__init__.py": "names that many programs do without, with what only they need",
+    "frontends/choice.py": "the front ends that few kernels take: their modules are a thirtieth of a first compilation",
     "runtime/lazy_imports.py": "the compiler: a process whose kernels come from the disk cache never imports it",
     "runtime/ray_executor.py": "Ray, which need not be installed",
     "ir/literals.py": "ml_dtypes: 4 ms; numbers of floats without a format in `struct` are read and rounded by it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -59,3 +60,14 @@ def test_types(dtype: Any) -> None:
 @pytest.mark.parametrize("depth", [1, 15, 33])
 def test_wrapped_columns_and_the_end_of_k(depth: int) -> None:
     check(20, 100, depth, 13, 77)
+
+
+def test_rows_that_wrap_are_copied_by_short_loops() -> None:
+    """Such copies are rare, so they are no reason for much code: one vector a turn, which may lie in two parts."""
+    signature = {"a": "*fp32", "b": "*fp32", "c": "*fp32", "M": "i32", "N": "i32", "K": "i32"}
+    signature |= {"first_m": "i32", "first_n": "i32", "BM": "constexpr", "BN": "constexpr", "BK": "constexpr"}
+    constants = {"BM": 16, "BN": 64, "BK": 16, "ACC": tl.float32}
+    source = tw.ASTSource(product, signature | {"ACC": "constexpr"}, constants)
+    loops = tw.compile(source, target=tw.GPUTarget("cpu", "znver4", 0)).asm["loops"]
+    first = r"%(\S+) = vector.maskedload [^\n]*, %cst\S* "
+    assert len(re.findall(first + r"(?:[^\n]*\n)*?[^\n]*maskedload [^\n]*, %\1 ", loops)) == 1

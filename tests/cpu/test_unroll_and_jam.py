@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,16 @@ SUM = """
         scf.reduce.return %ab : f32
       }
 """
+MOVING = """
+      %moved = tt.addptr %q, %c0 : !tt.ptr<f32>, i64
+      %half = arith.shrui %i, %c4 : i64
+      %back = arith.subi %c0, %half : i64
+      %base = tt.addptr %x, %back : !tt.ptr<f32>, i64
+      %both = tt.addptr %base, %i : !tt.ptr<f32>, i64
+      %w = vector.load %both[%c0] {alignment = 4 : i64} : !tt.ptr<f32> -> vector<4xf32>
+      vector.store %w, %moved[%c0] {alignment = 4 : i64} : !tt.ptr<f32>, vector<4xf32>
+"""
+"""Addresses at the counter behind places that depend on it, too."""
 LARGEST = """
       %lanes = vector.step : vector<4xi64>
       %start = vector.broadcast %i : i64 to vector<4xi64>
@@ -94,6 +105,7 @@ CASES = {
     "plain": kernel(unroll=1),
     "stores": kernel(),
     "backwards": kernel(order="backwards %flag"),
+    "base_that_moves": kernel(body=MOVING),
     "sums": kernel(body=SUM, results="vector<4xf32>", after=STORE),
     "largest": kernel(body=LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
     "first_largest": kernel(body=FIRST_LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
@@ -127,6 +139,17 @@ def test_text(name: str, golden: Callable[[str, str], None]) -> None:
         for found, array in zip(executed(module, flag), wanted, strict=True):
             np.testing.assert_allclose(found, array)
     assert unroll_and_jam(module) is False
+
+
+def test_later_turns_step_on_from_the_first_one() -> None:
+    module = module_of(CASES["sums"])
+    unroll_and_jam(module)
+    assert print_op(module).count("arith.addi") == 0
+    module = module_of(CASES["base_that_moves"])
+    unroll_and_jam(module)
+    text = print_op(module)
+    assert len(re.findall(r"tt.addptr %base\S*, ", text)) == 2
+    assert text.count("tt.addptr %x, ") == 3
 
 
 def test_sums_are_those_of_all_turns() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -221,3 +222,22 @@ def test_stores_keep_their_order_where_sums_of_masks_wrap(cpu: str) -> None:
                 expected[is_below & (lanes >= 5)] = 7
                 expected[1:][~is_below[:-1]] = 8
                 np.testing.assert_array_equal(out, expected, err_msg=f"bound {bound}, start {start}")
+
+
+@tw.jit
+def by_column_and_row(out, x, columns, rows, first, N: tl.constexpr):
+    i, j = first + tl.arange(0, N), first + tl.arange(0, N)
+    place = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    seen = (j[None, :] < columns) & (j[None, :] <= i[:, None]) & (i[:, None] < rows)
+    tl.store(out + place, tl.where(seen, tl.load(x + place), -1.0))
+
+
+def test_comparisons_of_one_range_share_its_numbers() -> None:
+    x = np.arange(256, dtype=np.float32)
+    out = np.zeros((16, 16), np.float32)
+    kernel = by_column_and_row[(1,)](out, x, 13, 9, 2, N=16)
+    i, j = np.ogrid[2:18, 2:18]
+    np.testing.assert_array_equal(out, np.where((j < 13) & (j <= i) & (i < 9), x.reshape(16, 16), -1))
+    loops = kernel.asm["loops"]
+    sums, comparisons = (len(re.findall(rf"= arith.{op} .* : vector", loops)) for op in ("addi", "cmpi sle,"))
+    assert sums == comparisons > 0

@@ -75,6 +75,15 @@ def test_a_second_builder_finds_the_constants() -> None:
     assert Builder(Block(), entry).constant(2, i32) is first
 
 
+def test_builders_side_by_side_share_constants() -> None:
+    entry = Block()
+    builders = [Builder(Block(), entry) for _ in range(2)]
+    first = builders[1].constant(2, i32)
+    assert builders[0].constant(2, i32) is first
+    assert builders[1].constant(3, i32) is not first
+    assert len(list(entry)) == 2
+
+
 def test_an_erased_constant_is_made_anew() -> None:
     builder = Builder(Block())
     builder.constant(2, i32).op.erase()

@@ -11,6 +11,7 @@ from tilewright.dialects.builtin import Module
 from tilewright.dialects.traits import ControlFlow
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
+from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.parser import parse_module
 
 MODULE = parse_module((Path(__file__).parent / "every_op.ttir").read_text())
@@ -27,3 +28,21 @@ def test_an_op_is_among_its_own() -> None:
     loop = MODULE.ops_of(ControlFlow)[0]
     assert loop.ops_of(ControlFlow)[0] is loop
     assert loop.ops_of(Module) == []
+
+
+def test_kinds_that_are_declared_later_belong_to_their_class() -> None:
+    before = len(MODULE.ops_of(ControlFlow))
+
+    class Late(ControlFlow):
+        """A kind that a plug-in brings."""
+
+        __slots__ = ()
+
+    OPS["test.late"] = OpDefinition(name="test.late", kind=Late)
+    try:
+        late = MODULE.regions[0].block.append(Op.create("test.late"))
+        assert MODULE.ops_of(ControlFlow)[-1] is late
+        assert len(MODULE.ops_of(ControlFlow)) == before + 1
+        late.erase()
+    finally:
+        del OPS["test.late"]

@@ -98,6 +98,8 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     cache = cache_without_kernels(folder / "cache")
     cold, *warm = (start(script, cache) for _ in range(4))
     assert "llvmlite" in cold["launched"], "the first process compiles"
+    others = ("tilewright.frontends.from_bytecode", "tilewright.frontends.from_trace")
+    assert not set(others) & set(cold["launched"]), "it reads the source, and needs no other front end"
     return warm
 
 

@@ -113,7 +113,7 @@ class Nest(Op):
         outer: the extents of the outer loops.
         runs: what the grid runs it once for: `program`, or `turn` of the loop around; "" where neither is known.
         optimize_size: little code counts for more than speed.
-        wraps: ranges modulo something probably wrap.
+        wraps: ranges modulo something probably wrap, which is rare enough for loops that are not unrolled.
         lanes: the lanes of a vector, at most; columns take as many side by side.
         chunks: the number of vectors in a turn of each inner loop, phase by phase; without it: one.
         square: it goes by blocks of so many rows and columns, which are transposed in registers; 0: it does not.

@@ -17,11 +17,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
 
-from tilewright.frontends import from_ast, from_bytecode, hir
+from tilewright.frontends import from_ast, hir
 from tilewright.frontends.errors import MissingFp8, NoSource
 from tilewright.frontends.evaluate.kernel import evaluate_kernel
 from tilewright.frontends.evaluate.tiles import EvaluateOptions
-from tilewright.frontends.from_trace import trace_kernel
 from tilewright.frontends.python_function import Reader, memoise
 from tilewright.frontends.signature import Parameter
 from tilewright.ir.attributes import span_of
@@ -29,6 +28,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.types import Type
 from tilewright.semantics.types import FP8_KINDS, dtype
 from tilewright.support.diagnostics import CompilationError, SemanticError, located
+from tilewright.support.locks import importing
 
 TRACE = "trace"
 
@@ -49,6 +49,9 @@ def make_ttir(
         CompilationError: the kernel is wrong, or has types that the device has not.
     """
     if frontend == TRACE:
+        with importing:
+            from tilewright.frontends.from_trace import trace_kernel
+
         module = trace_kernel(python, parameters, name=name, options=options)
     else:
         read = READERS[frontend]
@@ -63,13 +66,20 @@ def _read_auto(python: FunctionType) -> hir.Function:
     except CompilationError as error:
         if not isinstance(error.diagnostic, NoSource):
             raise
-        return from_bytecode.read_function(python)
+        return _read_bytecode(python)
+
+
+def _read_bytecode(python: FunctionType) -> hir.Function:
+    with importing:
+        from tilewright.frontends.from_bytecode import read_function
+
+    return read_function(python)
 
 
 READERS: Mapping[str, Reader] = {
     "ast": from_ast.read_function_once,
     "auto": memoise(_read_auto, "auto"),
-    "bytecode": memoise(from_bytecode.read_function, "bytecode"),
+    "bytecode": memoise(_read_bytecode, "bytecode"),
 }
 """The reader of functions per front end; what was read is kept as long as the function."""
 

@@ -19,28 +19,38 @@ from tilewright.ir.types import Type
 class ConstantPool:
     """The constants of one function, unique, at the start of its entry block.
 
-    Constants that already stand at the start are taken over.
+    Constants that already stand at the start are taken over. They are read when one is first asked for: most builders
+    of passes never ask.
     """
 
-    __slots__ = ("_found", "_last", "block")
+    __slots__ = ("_known", "_last", "block")
 
     def __init__(self, block: Block) -> None:
         self.block = block
-        self._found: dict[tuple[object, ...], Op] = {}
+        self._known: dict[tuple[object, ...], Op] | None = None
         self._last: Op | None = None
-        op = block.first
-        while op is not None and op.definition.constant:
-            self._found.setdefault(constant_key(op.attributes["value"]), op)
-            self._last = op
-            op = op.next
+
+    @property
+    def _found(self) -> dict[tuple[object, ...], Op]:
+        """The constants by key."""
+        known = self._known
+        if known is None:
+            known = self._known = {}
+            op = self.block.first
+            while op is not None and op.definition.constant:
+                known.setdefault(constant_key(op.attributes["value"]), op)
+                self._last = op
+                op = op.next
+        return known
 
     def value(self, value: int | float, type: Type) -> Value:
         """The constant `value` of `type`, a splat when that is a tensor."""
         number = Number(canonical(value, type), type)
         key = constant_key(number)
-        found = self._found.get(key)
+        constants = self._found
+        found = constants.get(key)
         if found is None or found.block is not self.block:
-            found = self._found[key] = Op(literal_definition(), (), (type,), {"value": number})
+            found = constants[key] = Op(literal_definition(), (), (type,), {"value": number})
             self._place(found)
         return found.results[0]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from _signal import getsignal  # type: ignore[import-not-found]  # a module of CPython, without stubs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -40,7 +41,7 @@ class _Deferral:
     def begin(self) -> None:
         """Note signals from now on."""
         for number in range(1, signal.NSIG):
-            handler = signal.getsignal(number)
+            handler = getsignal(number)  # `signal.getsignal` tries to make an enum of each, in ten times the time
             if callable(handler):
                 self.handlers[number] = handler
                 signal.signal(number, self.handle)

@@ -126,19 +126,16 @@ def function_lines(code: CodeType, lines: list[str]) -> list[str]:
     What has no instructions, as a string that stands for itself, may go on behind it: then the lines do not parse.
     """
     indent = _indentation(lines[code.co_firstlineno - 1])
-    last = max((end for end in _end_lines(code)), default=code.co_firstlineno)
+    last = _last_line(code)
     while last < len(lines) and (not lines[last].strip() or _indentation(lines[last]) > indent):
         last += 1
     return lines[code.co_firstlineno - 1 : last]
 
 
-def _end_lines(code: CodeType) -> Iterator[int]:
-    for _, end_line, _, _ in code.co_positions():
-        if end_line is not None:
-            yield end_line
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _end_lines(constant)
+def _last_line(code: CodeType) -> int:
+    ends = [end for _, end, _, _ in code.co_positions()]
+    ends += [_last_line(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return max(filter(None, ends), default=code.co_firstlineno)
 
 
 def _indentation(line: str) -> int:

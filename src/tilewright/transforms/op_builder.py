@@ -75,7 +75,8 @@ class OpBuilder:
         self, name: str, operands: Sequence[Value], type: Type, attributes: dict[str, Attribute] | None = None
     ) -> Value:
         """The only result of a new op."""
-        return self.op(name, operands, (type,), attributes).result
+        op = Op(OPS[name], operands, (type,), dict(attributes or {}), location=self.location)
+        return self.insert(op).result
 
     def compute(self, name: str, *operands: Value) -> Value:
         """The result of arithmetic, which has the type of the last operand."""

@@ -71,7 +71,7 @@ def _chunks(nest: Nest, target: Target, sinks: Sequence[Op], vectors: int) -> in
     """The vectors of one turn of the loop of `sinks`, which has so many in all."""
     if _scatters_words(nest) and not nest.op.optimize_size:
         return min(WORDS, vectors)
-    if nest.mode != "rows" or nest.op.optimize_size or any(map(_goes_lane_by_lane, sinks)):
+    if nest.mode != "rows" or nest.op.optimize_size or nest.op.wraps or any(map(_goes_lane_by_lane, sinks)):
         return 1
     needed = {o for r in sinks for o in nest.closures[r]}
     ops = {o for o in needed if not nest.is_row_level(o.result)}

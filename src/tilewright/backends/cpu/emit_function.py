@@ -201,7 +201,7 @@ class FunctionEmitter(LoopEmitter):
     def _next_program(self, axes: str, step: str) -> list[str]:
         """Counts like an odometer, so that no program needs a division."""
         w, found = self.w, []
-        more = w.convert("trunc", step, "i64", "i32")
+        more = step if step.isdigit() else w.convert("trunc", step, "i64", "i32")
         for axis in axes:
             following = w.emit(f"add i32 {self.program[axis]}, {more}")
             wraps = w.emit(f"icmp eq i32 {following}, {self.programs[axis]}")

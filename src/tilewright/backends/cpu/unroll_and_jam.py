@@ -13,7 +13,8 @@
                                                             }
                                                             %s = %k#0 + %k#1
 
-The loads of all turns stand before their stores. Each turn has sums of its own, so that none waits for another. Where
+The loads of all turns stand before their stores. Each turn has sums of its own, so that none waits for another. What
+lies a number of elements behind an address of the first turn is found from there, without another counter. Where
 one turn is all that is left, there is no loop, and what is known of its numbers is computed now.
 """
 
@@ -61,6 +62,8 @@ class _Unrolled:
         turns: how many of its turns become one.
         straight: these are all that there are.
         moves: the one turn that is built takes the ops themselves, not copies of them.
+        steps: addresses at the counter, from somewhere else; later turns step on from that of the first one.
+        counts: the counter is needed for something else.
     """
 
     def __init__(self, builder: LoopBuilder, loop: Parallel) -> None:
@@ -73,6 +76,8 @@ class _Unrolled:
         self.straight = isinstance(low, int) and isinstance(high, int) and high - low == self.turns * step
         self.combines = {op: Combine(in_order(op, loop)) for op in loop.reductions}
         self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
+        self.steps = {op for op in loop.body if _is_step(op, loop)}
+        self.counts = not self.steps.issuperset(loop.induction_variable.uses)
         self.moves = self.turns == 1 and not self.straight and None not in self.identities.values()
 
     def build(self) -> None:
@@ -133,19 +138,24 @@ class _Unrolled:
         b, (*ops, _) = self.b, self.loop.body
         found: Found = {reduction: [] for reduction in self.combines}
         stores: list[tuple[Op, dict[Value, Value]]] = []
+        firsts: dict[Value, Value] = {}
         for turn in range(self.turns):
-            number = b.add(index, turn * self.step)
-            mapping = {self.loop.induction_variable: number}
+            mapping = dict[Value, Value]()
+            if turn == 0 or self.counts or self.straight:
+                mapping[self.loop.induction_variable] = b.add(index, turn * self.step)
             if self.moves:
-                self.loop.induction_variable.replace_by(number)
+                self.loop.induction_variable.replace_by(index)
             for op in ops:
                 b.location = op.location
                 if isinstance(op, Reduce):
                     found[op].append(join(op, turn, [mapping.get(value, value) for value in op.values]))
                 elif isinstance(op, WritesMemory):
                     stores.append((op, mapping))
+                elif turn and op in self.steps and not self.straight:
+                    mapping[op.result] = self._behind(firsts[op.result], turn, op.result.name)
                 elif not isinstance(op, Prefetch) or self._begins_line(op, turn):
                     self._copy(op, mapping)
+            firsts = firsts or mapping
         for op, mapping in stores:
             b.append(self._taken(op, mapping))
         return found
@@ -157,6 +167,12 @@ class _Unrolled:
         op.unlink()
         return op
 
+    def _behind(self, first: Value, turn: int, name: str | None) -> Value:
+        """The address of a turn, from that of the first one."""
+        found = self.b.emit("tt.addptr", (first, self.b.number(turn * self.step)), first.type)
+        found.name = name
+        return found
+
     def _begins_line(self, op: Prefetch, turn: int) -> bool:
         """Whether what the turn asks for is not in the cache line of the turn before."""
         return turn * self.step * pointee_type(op.base.type).bits // 8 % CACHE_LINE == 0
@@ -167,6 +183,14 @@ class _Unrolled:
             mapping[op.result] = fold(self.b, op, [mapping.get(value, value) for value in op.operands])
         else:
             self.b.append(self._taken(op, mapping))
+
+
+def _is_step(op: Op, loop: Parallel) -> bool:
+    """Whether an op gives the address of a place at the counter of `loop`, behind one that does not change in it."""
+    if op.name != "tt.addptr":
+        return False
+    base, offset = op.operands
+    return offset is loop.induction_variable and base.block is not loop.body
 
 
 def _is_multiple(number: Operand, factor: int) -> bool:

@@ -31,6 +31,7 @@ from tilewright.backends.llvm.spelling import (
     constant,
     constant_vector,
     element_of,
+    in_memory,
     in_registers,
     iota,
     is_kept,
@@ -39,6 +40,7 @@ from tilewright.backends.llvm.spelling import (
     vector,
     whole_type,
 )
+from tilewright.backends.llvm.value_numbering import ValueNumbering
 from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.arith import Constant, Select
 from tilewright.dialects.scf import For, If, While
@@ -117,11 +119,13 @@ class LoopEmitter:
         self._outside = outside
         self.names = _Names(self)
         self.kept: dict[Value, str] = {}
+        self._numbering = ValueNumbering()
 
     def bind(self, value: Value, name: str) -> None:
         """Say what the LLVM value of `value` is."""
         self.names[value] = name
-        self._keep(value)
+        if is_kept(value.type):
+            self._keep(value)
 
     def placeless(self, value: Value) -> str:
         """The text of an op that needs no line where it stands: it is written where it is first used."""
@@ -134,22 +138,26 @@ class LoopEmitter:
 
     def run(self, block: Block) -> list[Value]:
         """Write the ops of a block; returns the operands of its terminator, if it has one."""
-        find, debug = self.TABLE.get, self.w.debug
-        for op in block:
-            if op.definition.terminator:
-                return op.operands
-            emit = find(op.name, LoopEmitter._ordinary)
-            if debug is None:
-                emit(self, op)
-            else:
-                self._described(debug, op, emit)
-            for result in op.results:
-                self._keep(result)
+        find, debug, known = self.TABLE.get, self.w.debug, self._numbering.known
+        with self._numbering.block():
+            for op in block:
+                if op.definition.terminator:
+                    return op.operands
+                emit = find(op.name, LoopEmitter._ordinary)
+                if debug is not None:
+                    self._described(debug, op, emit)
+                elif (same := known(op)) is not None:
+                    self.names[op.results[0]] = self.names[same]
+                else:
+                    emit(self, op)
+                for result in op.results:
+                    if is_kept(result.type):
+                        self._keep(result)
         return []
 
     def _keep(self, value: Value) -> None:
-        """Let all users of `value`, which may be in other blocks, find it as integers if `is_kept` says so."""
-        name = self.names.pop(value, None) if is_kept(value.type) else None
+        """Let all users of `value`, of a type that `is_kept`, find it as integers: they may be in other blocks."""
+        name = self.names.pop(value, None)
         if name is not None:
             self.kept[value] = self.w.convert("bitcast", name, llvm_type(value.type), moved_type(value.type))
 
@@ -348,7 +356,7 @@ class LoopEmitter:
 
     def _numbered(self, base: Value, indices: Value) -> list[str]:
         """The addresses of elements by number."""
-        element = _in_memory(pointee_type(base.type))
+        element = in_memory(pointee_type(base.type))
         return lane_pointers(self.w, self.names[base], self.names[indices], element, lanes_of(indices.type))
 
     def _load_each(self, op: LoadEach) -> None:
@@ -483,13 +491,7 @@ def end_of_turns(w: LlvmWriter, low: str, high: str, step: str) -> str:
 def _stepping(pointers: Type) -> tuple[str, str]:
     """The start of the instruction that steps over what `pointers` point at, and the type of the number of steps."""
     lanes = lanes_of(pointers)
-    return f"getelementptr {_in_memory(pointee_type(pointers.scalar))}, {vector('ptr', lanes)}", vector("i64", lanes)
-
-
-def _in_memory(type: Type) -> str:
-    """The LLVM type of an element in memory: truth values take a byte."""
-    element = element_of(type)
-    return "i8" if element == "i1" else element
+    return f"getelementptr {in_memory(pointee_type(pointers.scalar))}, {vector('ptr', lanes)}", vector("i64", lanes)
 
 
 def _size(element: str) -> int:

@@ -68,6 +68,12 @@ def moved_type(type: Type) -> str:
     return vector(moved_as(element_of(type)), lanes_of(type))
 
 
+def in_memory(type: Type) -> str:
+    """The LLVM type of an element in memory: truth values take a byte."""
+    element = element_of(type)
+    return "i8" if element == "i1" else element
+
+
 def comes_apart(element: str, lanes: int) -> bool:
     """Whether LLVM takes such a vector apart where its lanes only move, change sign, or cross from block to block."""
     return element == "bfloat" and lanes > 1

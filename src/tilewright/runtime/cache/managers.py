@@ -75,6 +75,7 @@ class FileCacheManager(CacheManager):
         self._is_dump = dump
         self._counts = not dump and not override
         self._stored = 0
+        self._has_folder = False
 
     def has_file(self, filename: str) -> bool:
         return self.get_file(filename) is not None
@@ -104,7 +105,8 @@ class FileCacheManager(CacheManager):
         """
         path = self._path(filename)
         content = data if isinstance(data, bytes) else str(data).encode()
-        self._make_folder()
+        if not self._has_folder:
+            self._make_folder()
         if holds(path, content):  # writing it again takes ten times as long, and more where disks are written at once
             _note_use(path)
             return path
@@ -155,6 +157,7 @@ class FileCacheManager(CacheManager):
             make_private(self._root)
         with suppress(FileExistsError):
             os.mkdir(self.cache_dir, 0o700)
+        self._has_folder = True
 
 
 def get_cache_manager(key: str) -> CacheManager:

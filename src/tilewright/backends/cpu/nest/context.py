@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any, NamedTuple
 
-from tilewright.backends.cpu.loop_builder import WASTE, LoopBuilder
+from tilewright.backends.cpu.loop_builder import WASTE, LoopBuilder, known
 from tilewright.backends.cpu.loop_structure import Elsewhere
 from tilewright.backends.cpu.nest.lane_values import (
     RANGES,
@@ -230,17 +230,14 @@ class Context:
     def forget(self, level: int) -> None:
         """Forget values of `level` and deeper: a loop body has ended, or a new chunk starts."""
         for memos in self._memos.values():
-            for deeper in [known for known in memos if known >= level]:
+            for deeper in [deep for deep in memos if deep >= level]:
                 del memos[deeper]
-        for deeper in [known for known in self._values if known >= level]:
+        for deeper in [deep for deep in self._values if deep >= level]:
             del self._values[deeper]
 
     def all_of(self, conditions: Sequence[Value]) -> Value:
         """Whether all of these i1 hold, of which there is one at least; here and now."""
-        first, *rest = conditions
-        for condition in rest:
-            first = self.b.emit("arith.andi", (first, condition), i1)
-        return first
+        return reduce(lambda so_far, condition: self.b.emit("arith.andi", (so_far, condition), i1), conditions)
 
     # ---- lanes as vectors ----
 
@@ -266,23 +263,25 @@ class Context:
     def _spread(self, lane: Spread, element: Type, level: int) -> Value:
         with self.at(level):
             if isinstance(lane, Uniform):
-                return self.splat(lane.value, element)
+                return self.splat(lane.value, element, level)
             if isinstance(lane, Affine):
-                return self._affine_vector(lane, element)
+                return self._affine_vector(lane, element, level)
             if isinstance(lane, RepeatedRange):
-                return self._repeated_vector(lane, element)
+                return self._repeated_vector(lane, element, level)
             if isinstance(lane, (ActiveLaneBound, WrappingSum)):
-                return self._truths(lane)
+                return self._truths(lane, level)
             if isinstance(lane, (ModuloRange, WrappingLine)):
-                return self._modulo_vector(lane, element)
+                return self._modulo_vector(lane, element, level)
             whole, base = self.as_vector(lane.offset, i64).value, pointer(lane.base)
-            return self.b.emit("tt.addptr", (self.splat(base, base.type), whole), self.wide(base.type))
+            return self.emit(level, "tt.addptr", self.wide(base.type), self.splat(base, base.type, level), whole)
 
-    def splat(self, scalar: Scalar, element: Type) -> Value:
-        """A number in every lane, here and now."""
-        return self.b.splat(self.value(scalar, element), self.lanes)
+    def splat(self, scalar: Scalar, element: Type, level: int) -> Value:
+        """A number in every lane."""
+        if isinstance(scalar, int) or self.lanes == 1 or known(scalar) is not None:
+            return self.b.splat(self.value(scalar, element), self.lanes)
+        return self.emit(level, "vector.broadcast", self.wide(element), scalar)
 
-    def _affine_vector(self, lane: Affine, element: Type) -> Value:
+    def _affine_vector(self, lane: Affine, element: Type, level: int) -> Value:
         start, type = self.start_of(lane, element), self.wide(element)
         if self.lanes == 1:
             return self.value(start, element)
@@ -291,8 +290,8 @@ class Context:
         else:
             steps = self.b.step(self.lanes, element)
         if not isinstance(lane.stride, int):
-            steps = self.b.emit("arith.muli", (self.splat(lane.stride, element), steps), type)
-        return steps if start == 0 else self.b.emit("arith.addi", (self.splat(start, element), steps), type)
+            steps = self.emit(level, "arith.muli", type, self.splat(lane.stride, element, level), steps)
+        return steps if start == 0 else self.emit(level, "arith.addi", type, self.splat(start, element, level), steps)
 
     def start_of(self, lane: Affine, element: Type) -> Scalar:
         """The value on the first lane of the chunk."""
@@ -301,9 +300,9 @@ class Context:
         at, position = max(lane.level, self.lane_level), self.position_as(element)
         return self.add(lane.base, self.multiply(position, lane.stride, element, at), element, at)
 
-    def _repeated_vector(self, lane: RepeatedRange, element: Type) -> Value:
+    def _repeated_vector(self, lane: RepeatedRange, element: Type, level: int) -> Value:
         steps = self.b.constants([i // lane.times for i in range(self.lanes)], self.wide(element))
-        return self.b.add(self.splat(self.start_of_repeated(lane, element), element), steps)
+        return self.b.add(self.splat(self.start_of_repeated(lane, element), element, level), steps)
 
     def start_of_repeated(self, lane: RepeatedRange, element: Type) -> Scalar:
         """The value on the first lane of the chunk."""
@@ -315,14 +314,14 @@ class Context:
         """The lane at which the chunk starts, as an integer of this type."""
         return self.extend(self.position, i64, element, self.lane_level)
 
-    def _active_lanes_vector(self, lane: ActiveLaneBound) -> Value:
+    def _active_lanes_vector(self, lane: ActiveLaneBound, at: int) -> Value:
         """steps < count - position, in 32 bits: the count is first brought into 0 … extent, or that of all programs."""
         end = self.multiply(self.programs, self.extent, i64, 0)
         bounded = self.binary("arith.minsi", lane.below, end, i64, lane.level)
         bounded = self.binary("arith.maxsi", bounded, 0, i64, lane.level)
         count = self.extend(bounded, i64, i32, lane.level)
         left = self.subtract(count, self.position_as(i32), i32, max(lane.level, self.lane_level))
-        return self.b.compare("sgt", self.splat(left, i32), self.b.step(self.lanes, i32))
+        return self.compare("sgt", self.splat(left, i32, at), self.b.step(self.lanes, i32), self.wide(i32), at)
 
     def end_of(self, mask: ActiveLaneBound) -> Scalar:
         """The lane from which on a mask is off, an i64: the last of all where a sum wraps that it compares."""
@@ -335,22 +334,22 @@ class Context:
                 end = self.select(self.compare("sgt", base, last, i64, level), count, end, i64, level)
         return end
 
-    def _truths(self, lane: ActiveLaneBound | WrappingSum) -> Value:
+    def _truths(self, lane: ActiveLaneBound | WrappingSum, level: int) -> Value:
         if isinstance(lane, ActiveLaneBound):
             parts = [self.as_vector(part, i1).value for part in lane.parts]
-            return reduce(self.b.and_, parts) if parts else self._active_lanes_vector(lane)
+            return reduce(self.b.and_, parts) if parts else self._active_lanes_vector(lane, level)
         line = Affine(lane.base, 1, lane.level)
         narrow = lane.wide is lane.type
         sums = self.as_vector(line if narrow else WrappingLine(line, lane.type, lane.level), lane.wide)
         bound = self.as_vector(Uniform(lane.bound, lane.level), lane.wide)
-        return self.b.compare(lane.predicate, sums.value, bound.value)
+        return self.compare(lane.predicate, sums.value, bound.value, self.wide(lane.wide), level)
 
-    def _modulo_vector(self, lane: ModuloRange | WrappingLine, element: Type) -> Value:
+    def _modulo_vector(self, lane: ModuloRange | WrappingLine, element: Type, level: int) -> Value:
         if isinstance(lane, WrappingLine):
-            return self.b.emit("arith.extsi", (self._affine_vector(lane.line, lane.type),), self.wide(element))
-        straight = self._affine_vector(Affine(lane.base, 1, lane.level), element)
-        wrapped = self.b.sub(straight, self.splat(lane.modulus, element))
-        on = self._active_lanes_vector(ActiveLaneBound(lane.below, lane.level))
+            return self.emit(level, "arith.extsi", self.wide(element), self._affine_vector(lane.line, lane.type, level))
+        straight = self._affine_vector(Affine(lane.base, 1, lane.level), element, level)
+        wrapped = self.b.sub(straight, self.splat(lane.modulus, element, level))
+        on = self._active_lanes_vector(ActiveLaneBound(lane.below, lane.level), level)
         return self.b.select(on, straight, wrapped)
 
     # ---- arithmetic of integers with constants folded ----

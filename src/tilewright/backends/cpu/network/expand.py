@@ -30,7 +30,7 @@ def expand_networks(module: Op, target: Target) -> bool:
     """Replace the networks in `module` by loops for `target`; returns whether there were any."""
     found = False
     for function in functions_of(module):
-        networks = [op for op in function.walk() if isinstance(op, Network)]
+        networks = function.ops_of(Network)
         b = LoopBuilder(Block(), entry=function.body)
         for op in networks:
             with b.in_place_of(op):
