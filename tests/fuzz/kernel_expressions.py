@@ -288,11 +288,10 @@ def extremum(draft: Draft, kind: Kind, depth: int) -> str | None:
         return None
     nan = draft.rng.choice(("", "", ", propagate_nan=tl.PropagateNan.ALL")) if kind.is_float else ""
     left, right = expression(draft, kind, depth), operand(draft, kind, depth)
-    zero = " + 0.0" if kind.is_float else ""
     if draft.rng.random() < 0.3 and kind.is_float:
         a, b = sorted(draft.rng.sample((-7, -1, 0, 2, 50), 2))
-        return kind.cast(f"(tl.clamp({left}, {a}.0, {b}.0{nan}){zero})")
-    return kind.cast(f"(tl.{draft.rng.choice(('minimum', 'maximum'))}({left}, {right}{nan}){zero})")
+        return kind.cast(f"tl.clamp({left}, {a}.0, {b}.0{nan})")
+    return kind.cast(f"tl.{draft.rng.choice(('minimum', 'maximum'))}({left}, {right}{nan})")
 
 
 @production(2)

@@ -21,6 +21,7 @@ from shrink import smaller_while
 from watched_run import Undefined, watched
 from ways_to_run import Problem, module_of
 
+from machine_levels import compiled_for, cpu_of
 from tilewright.backends.cpu import pipeline
 from tilewright.backends.llvm.machine import compile_object
 from tilewright.compiler import compile
@@ -103,15 +104,18 @@ class Way:
     Attributes:
         level: of LLVM's code generator.
         checks: what the sanitizer checks.
+        cpu: a processor or level that it is for; "": this machine's own.
     """
 
     level: int = 0
     checks: str = ""
+    cpu: str = ""
 
 
 def way_of(seed: int) -> Way:
     """Every tenth program is made as users get it; every tenth has the sanitizer, which takes five times as long."""
-    return Way(int(seed % 10 == 0), CHECKS[seed // 10 % len(CHECKS)] if seed % 10 == 9 else "")
+    checks = CHECKS[seed // 10 % len(CHECKS)] if seed % 10 == 9 else ""
+    return Way(int(seed % 10 == 0), checks, cpu_of(seed))
 
 
 def disagreement(program: SharedProgram, folder: Path, way: Way) -> Problem | None:
@@ -127,7 +131,7 @@ def disagreement(program: SharedProgram, folder: Path, way: Way) -> Problem | No
     for launch, arrays in zip(program.launches, expected, strict=True):
         found = Arguments(program, launch)
         try:
-            with optimized(way.level):
+            with optimized(way.level), compiled_for(way.cpu):
                 kernel[launch.grid](**found.named(), num_threads=launch.threads, enable_fp_fusion=False, **options)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the program is about
             return Problem("native fails", f"{type(error).__name__}: {error}")
@@ -204,8 +208,8 @@ def simpler_launches(drawn: SharedProgram) -> list[dict[str, Any]]:
     return [*changes, {"launches": (simple,)}]
 
 
-def runnable(drawn: SharedProgram) -> str:
-    """A script that shows the problem by itself."""
+def runnable(drawn: SharedProgram, cpu: str = "") -> str:
+    """A script that shows the problem by itself, of code for the processor."""
     launch = drawn.launches[0]
     views = [
         f"p{k}=whole[{offset}:]" + (f".view(np.{view})" if view != drawn.dtype else "")
@@ -215,6 +219,7 @@ def runnable(drawn: SharedProgram) -> str:
     numbers = {"u": "drawn & 15", "f": "np.where(drawn == -1, -0.0, drawn)", "b": "np.where(drawn == -1, -0.0, drawn)"}
     return SCRIPT.format(
         text=drawn.text.strip(),
+        cpu=f'\ntw.knobs.tilewright.cpu = "{cpu}"' if cpu else "",
         size=SIZE,
         numbers=numbers.get(drawn.dtype[0], "drawn"),
         region=REGION,
@@ -232,6 +237,7 @@ def runnable(drawn: SharedProgram) -> str:
 
 SCRIPT = """{imports}import numpy as np
 {text}
+{cpu}
 
 
 def run(function, **options):

@@ -2,8 +2,9 @@
 
 Machine code leaves in memory, to the last bit, what the eager interpreter leaves. One kernel of ten is made as users
 get it, the others without the optimisations of LLVM's code generator, which would take half of the time; one of ten
-runs with the sanitizer, which must find nothing and change nothing. One of five has tiles whose rows have different
-lengths, and numbers of rows beside them. A kernel that goes wrong is cut down and printed as a script.
+runs with the sanitizer, which must find nothing and change nothing. Four of ten are code for processors that have less
+than this one. One of five has tiles whose rows have different lengths, and numbers of rows beside them. A kernel that
+goes wrong is cut down and printed as a script.
 
 `make test` runs a two-hundredth of 20,000 kernels, `make test-long` the others. `pytest tests/fuzz -m "slow or long"
 -k many_shared -n 2 --kernels 100000` runs other kernels and more of them.
@@ -17,11 +18,22 @@ from pathlib import Path
 import pytest
 from dead_names import without_dead
 from shared_memory_kernels import HEAD, Launch, SharedProgram
-from shared_memory_run import Way, cut_down, defined_program, disagreement, runnable, simpler_launches, way_of
+from shared_memory_run import (
+    Arguments,
+    Way,
+    cut_down,
+    defined_program,
+    disagreement,
+    runnable,
+    simpler_launches,
+    way_of,
+)
 from shrink import smaller_while
 from watched_run import Undefined
+from ways_to_run import module_of
 
 from long_runs import first_of
+from machine_levels import compiled_for, run_here
 
 KERNELS = 20_000
 BLOCKS = 200
@@ -32,9 +44,10 @@ def check(seed: int, folder: Path) -> None:
     """The kernel of a seed; if it goes wrong, it is cut down."""
     drawn, problem = defined_program(seed, folder)
     if problem is not None:
-        small = cut_down(drawn, problem, folder, way_of(seed))
-        again = disagreement(small, folder, way_of(seed)) or problem
-        pytest.fail(f"seed {seed}: {again.where}: {again.what}\n\n{runnable(small)}", pytrace=False)
+        way = way_of(seed)
+        small = cut_down(drawn, problem, folder, way)
+        again = disagreement(small, folder, way) or problem
+        pytest.fail(f"seed {seed}: {again.where}: {again.what}\n\n{runnable(small, way.cpu)}", pytrace=False)
 
 
 @pytest.mark.spared
@@ -97,6 +110,23 @@ def test_a_kernel_that_goes_wrong_is_cut_down_to_what_matters(tmp_path: Path) ->
     assert small.text.endswith("@tw.jit\ndef kernel(p0, x, y, g, n, m, d, s):\n    tl.flip(v)")
     assert small.launches == launches[:1]
     ast.parse(runnable(small))
+
+
+def test_kernels_are_compiled_for_several_processors(tmp_path: Path) -> None:
+    """Each with the sanitizer and without, as users get them and not; the script says which one it was."""
+    ways = {way_of(seed) for seed in range(1000)}
+    cpus = {"", *run_here("x86-64-v2", "x86-64-v3")}
+    assert {(way.cpu, way.level, bool(way.checks)) for way in ways} == {
+        (cpu, *way) for cpu in cpus for way in ((0, False), (0, True), (1, False))
+    }
+    text = f"{HEAD}@tw.jit\ndef kernel(p0, x, y, g, n, m, d, s):\n    tl.store(p0, n)\n"
+    launch = Launch(offsets=(0,), n=3, m=2, d=2, s=1, grid=(1,), threads=1, seed=0)
+    drawn = SharedProgram(text, "int32", ("int32",), 16, (launch,))
+    kernel = module_of(text, tmp_path).kernel
+    for cpu in cpus:
+        with compiled_for(cpu):
+            assert cpu in kernel[(1,)](**Arguments(drawn, launch).named()).metadata.target.arch
+        assert (f'knobs.tilewright.cpu = "{cpu}"' in runnable(drawn, cpu)) == bool(cpu)
 
 
 def test_what_nothing_uses_is_dropped() -> None:

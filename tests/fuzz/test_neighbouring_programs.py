@@ -15,6 +15,7 @@ from ways_to_run import module_of
 
 import tilewright as tw
 from long_runs import first_of
+from machine_levels import compiled_for, cpu_of
 
 KERNELS = 2000
 BLOCKS = 80
@@ -123,6 +124,7 @@ def check(seed: int, folder: Path) -> None:
     text = shared_by_turns(rng, text) if is_shared else text
     dtype = rng.choice((np.float32, np.float32, np.int32, np.int32, np.int8, np.float64, np.int64))
     kernel: Any = module_of(text, folder).kernel
+    cpu = cpu_of(seed)
     for _ in range(LAUNCHES):
         grid, numbers = some_launch(rng, text, tile)
         if is_shared:
@@ -131,8 +133,10 @@ def check(seed: int, folder: Path) -> None:
         found = arrays.copy()
         tw.jit(interpret=True)(kernel.fn)[grid](*arrays, **numbers, B=tile[1], M=tile[0])
         threads = rng.choice((1, 2))
-        kernel[grid](*found, **numbers, B=tile[1], M=tile[0], num_threads=threads, enable_fp_fusion=False)
-        assert np.array_equal(found, arrays), f"seed {seed}, {tile}, {grid}, {numbers}, {threads} threads:\n{text}"
+        with compiled_for(cpu):
+            kernel[grid](*found, **numbers, B=tile[1], M=tile[0], num_threads=threads, enable_fp_fusion=False)
+        where = f"seed {seed}, {cpu}, {tile}, {grid}, {numbers}, {threads} threads"
+        assert np.array_equal(found, arrays), f"{where}:\n{text}"
 
 
 def test_some_neighbouring_programs(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from llvm_ops import FP8, INTEGERS, LEVELS, WIDE, make_op, run_op, run_ops, samples
+from llvm_ops import FP8, INTEGERS, LEVELS, WIDE, make_op, module_for, run_op, run_ops, samples
 
 import tilewright.dialects  # noqa: F401  declares the ops
-from tilewright.backends.llvm.machine import host_target
+from tilewright.backends.llvm.machine import emit_assembly, host_target
 from tilewright.dialects.arithmetic_semantics import ARITHMETIC_SEMANTICS
-from tilewright.ir.types import f16, f32, f64, i1, i8, i16, i32, i64
+from tilewright.dialects.numpy_types import numpy_dtype
+from tilewright.ir.types import FLOATS, f16, f32, f64, i1, i8, i16, i32, i64
 
 SHAPES = [
     (LEVELS[-1], 16),
@@ -55,12 +56,12 @@ def machine(request):
 
 
 def same(result, expected):
-    """Equal, NaN for NaN; zeros keep their sign unless the op leaves it open."""
+    """Equal, zeros with their sign, NaN for NaN."""
     if result.dtype.kind in "biu":
         return result == expected
     with np.errstate(all="ignore"):
         a, b = result.astype(np.float64), expected.astype(np.float64)
-    return (a == b) | (np.isnan(a) & np.isnan(b))
+    return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
 
 
 def check(machine, *cases):
@@ -261,9 +262,9 @@ def test_absi(machine):
 def test_clamp(type, machine):
     x, low, high = (samples(type, RNG, 300)[RNG.permutation(300)] for _ in range(3))
     low, high = np.nan_to_num(np.fmin(low, high)), np.nan_to_num(np.fmax(low, high))
-    for mode, rule in (("none", np.fmax), ("all", np.maximum)):
-        result = run_op(make_op("tt.clampf", [type] * 3, type, propagateNan=mode), *machine, x, low, high)
-        assert same(result, np.minimum(rule(x, low), high)).all()
+    for mode in ("none", "all"):
+        op = make_op("tt.clampf", [type] * 3, type, propagateNan=mode)
+        assert same(run_op(op, *machine, x, low, high), op.definition.semantics(op, x, low, high)).all()
 
 
 def test_bitcasts(machine):
@@ -271,3 +272,29 @@ def test_bitcasts(machine):
         x = samples(source, RNG, 64)
         result = run_op(make_op("tt.bitcast", [source], target), *machine, x)
         assert result.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+@pytest.mark.parametrize("cpu", LEVELS)
+def test_extremes_of_both_zeros(cpu, lanes):
+    """-0 is less than 0, in whatever order they come and however many there are, unless the op says "nsz"."""
+    for type in WIDE:
+        a, b = (np.array(zeros, numpy_dtype(type)) for zeros in ([0.0, -0.0, 0.0, -0.0], [-0.0, 0.0, 0.0, -0.0]))
+        names = [f"arith.{name}" for name in ("minnumf", "maxnumf", "minimumf", "maximumf")]
+        check((host_target(cpu), lanes), *((make_op(name, [type, type], type), (a, b)) for name in names))
+        either = run_op(make_op("arith.maxnumf", [type, type], type, fastmath="nsz"), host_target(cpu), lanes, a, b)
+        assert (either == 0).all()
+        for mode in ("none", "all"):
+            clamp = make_op("tt.clampf", [type] * 3, type, propagateNan=mode)
+            found = run_op(clamp, host_target(cpu), lanes, a, b, np.ones_like(a))
+            assert np.signbit(found.astype(np.float64)).tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize(("element", "lanes"), [("f32", 8), ("f64", 4)])
+def test_zeros_are_ordered_by_two_selections(name, element, lanes):
+    """An op that says "nsz" does without them."""
+    type, target = FLOATS[element], host_target("x86-64-v3")
+    ops = [make_op(f"arith.{name}numf", [type, type], type, **flags) for flags in ({}, {"fastmath": "nsz"})]
+    ordered, either = (emit_assembly(module_for(op, target, lanes), target).count("\tvblend") for op in ops)
+    assert ordered == either + 2

@@ -11,6 +11,7 @@ bits, since f32 has more than twice the digits. No result calls a library, and n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from tilewright.backends.llvm import integers
@@ -184,27 +185,48 @@ def _fusible(opcode: str) -> Lowering:
     return lower
 
 
-def _number_extreme(name: str, selector: int) -> Callable[[Lanes, Lanes], Lanes]:
-    """The extreme that prefers numbers to NaN. AVX-512 has it as one instruction, `vrange`, where LLVM emits three."""
+def _number_extreme(name: str, selector: int) -> Callable[..., Lanes]:
+    """The extreme that prefers numbers to NaN, and of zeros the one that comes first or last: -0 < +0.
 
-    def extreme(a: Lanes, b: Lanes) -> Lanes:
+    LLVM's `maxnum` leaves zeros to the machine, and is one instruction where the machine orders them. AVX-512 has one,
+    too, `vrange`, which LLVM does not know.
+    """
+
+    def extreme(a: Lanes, b: Lanes, *, either_zero: bool = False) -> Lanes:
         kind = a.kind
-        bits = bits_of(kind.element) * kind.lanes
-        if not kind.writer.target.has_avx512f or bits not in (128, 256, 512):
-            return kind.call(name, a, b)
-        type = vector(kind.element, kind.lanes)
-        mask = f"i{max(8, kind.lanes)}"
-        arguments = [(type, a.name), (type, b.name), ("i32", str(selector)), (type, "zeroinitializer"), (mask, "-1")]
-        if bits == 512:
-            arguments.append(("i32", CURRENT_ROUNDING))
-        suffix = "ps" if kind.element == "float" else "pd"
-        return kind(kind.writer.call(type, f"llvm.x86.avx512.mask.range.{suffix}.{bits}", arguments))
+        target, bits = kind.writer.target, bits_of(kind.element) * kind.lanes
+        if target.has_avx512f and bits in (128, 256, 512):
+            return _in_range(a, b, selector)
+        if either_zero or target.orders_zeros:
+            return kind.call(f"llvm.{name}num", a, b)
+        return kind.call(f"llvm.{name}imumnum", a, b)
 
     return extreme
 
 
+def _number(function: Callable[..., Lanes]) -> Lowering:
+    """An op that is such an extreme; with `fastmath` it says "nsz"."""
+
+    def lower(w: LlvmWriter, op: Op, operands: Sequence[str], lanes: int) -> str:
+        return _apply(w, partial(function, either_zero="fastmath" in op.attributes), op, operands, lanes)
+
+    return lower
+
+
+def _in_range(a: Lanes, b: Lanes, selector: int) -> Lanes:
+    """`vrange` with the sign of what it chooses."""
+    kind = a.kind
+    bits = bits_of(kind.element) * kind.lanes
+    type, mask = vector(kind.element, kind.lanes), f"i{max(8, kind.lanes)}"
+    arguments = [(type, a.name), (type, b.name), ("i32", str(selector)), (type, "zeroinitializer"), (mask, "-1")]
+    if bits == 512:
+        arguments.append(("i32", CURRENT_ROUNDING))
+    suffix = "ps" if kind.element == "float" else "pd"
+    return kind(kind.writer.call(type, f"llvm.x86.avx512.mask.range.{suffix}.{bits}", arguments))
+
+
 CURRENT_ROUNDING = "4"
-_larger_number, _smaller_number = _number_extreme("llvm.maxnum", 0b0101), _number_extreme("llvm.minnum", 0b0100)
+_larger_number, _smaller_number = _number_extreme("max", 0b0101), _number_extreme("min", 0b0100)
 
 
 def _in_place(opcode: str) -> Lowering:
@@ -329,11 +351,11 @@ LOWERINGS: dict[str, Lowering] = {
     "arith.fptoui": _to_integer(signed=False),
     "arith.index_cast": _index_cast,
     "arith.maximumf": _intrinsic("llvm.maximum"),
-    "arith.maxnumf": _in_floats(_larger_number),
+    "arith.maxnumf": _number(_larger_number),
     "arith.maxsi": _extreme("llvm.smax", "sext"),
     "arith.maxui": _extreme("llvm.umax", "zext"),
     "arith.minimumf": _intrinsic("llvm.minimum"),
-    "arith.minnumf": _in_floats(_smaller_number),
+    "arith.minnumf": _number(_smaller_number),
     "arith.minsi": _extreme("llvm.smin", "sext"),
     "arith.minui": _extreme("llvm.umin", "zext"),
     "arith.mulf": _fusible("fmul"),

@@ -96,6 +96,11 @@ class Target(NamedTuple):
         return "fullfp16" in self.features
 
     @property
+    def orders_zeros(self) -> bool:
+        """The instructions for minima and maxima take -0 for less than 0: x86's take the second operand."""
+        return not self.triple.startswith("x86_64")
+
+    @property
     def has_sve(self) -> bool:
         """Code uses registers of AArch64's scalable vectors, and runs only where they have `vector_bits`."""
         return "sve" in self.features

@@ -8,15 +8,19 @@ from math import inf, nan
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.cpu.nest.extremes import extreme_across, extreme_kind
-from tilewright.dialects.arith import Constant
+from tilewright.dialects.arith import Constant, NumberExtreme
 from tilewright.dialects.scf import Reduce
 from tilewright.dialects.tt_reduce import Fold
 from tilewright.dialects.vector import lanes_of, wide_type
+from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Value, defining
 from tilewright.ir.types import FloatType, Type
 
 FEWEST_LANES = 8
 """Min lanes of which an extreme and its place are found one after the other."""
+
+EITHER_ZERO = Keyword("nsz")
+"""The flag of an extreme that may give either of two zeros: AVX2 takes two instructions less than to order them."""
 
 _IDENTITY: dict[str, float] = {
     "arith.addf": -0.0,
@@ -76,7 +80,10 @@ class Combine:
 
         for op in self.block:
             if not op.definition.terminator and not op.definition.constant:
-                found[op.result] = b.copy(op, [value_of(v) for v in op.operands], lanes).result
+                copy = b.copy(op, [value_of(v) for v in op.operands], lanes)
+                if isinstance(op, NumberExtreme):
+                    copy.attributes["fastmath"] = EITHER_ZERO
+                found[op.result] = copy.result
         return [value_of(v) for v in self.block.terminator.operands]
 
     def together(self, b: LoopBuilder, rows: Sequence[Sequence[Value]]) -> Sequence[Value]:
