@@ -11,6 +11,7 @@ from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from machine_levels import compiled_for
 from tilewright.backends.cpu.affine import MOST_ALIGNED, multiple_of
 from tilewright.dialects.arith import Division
 from tilewright.dialects.vector import lanes_of
@@ -145,7 +146,9 @@ def test_each_element_is_read_once(divisor: int, lanes: int) -> None:
 def test_what_begins_at_no_multiple_is_divided() -> None:
     x = np.zeros(64, np.int32)
     for step, divided in ((8, 2), (4, 4), (1, 4)):
-        assert vector_divisions(ops_of(parts, x, x, 1, 64, STEP=step, D=8, B=64)) == divided, step
+        with compiled_for("znver5"):  # loops of shorter vectors have fewer divisions
+            ops = ops_of(parts, x, x, 1, 64, STEP=step, D=8, B=64)
+        assert vector_divisions(ops) == divided, step
 
 
 def test_a_range_from_a_known_number_needs_no_test() -> None:

@@ -173,8 +173,8 @@ def test_a_launch_of_one_program_has_one_slot(found: list[tuple[int, bool]], pro
 
 @pytest.mark.parametrize("way", ["down", "up", "row"])
 def test_every_order_of_programs(way: str) -> None:
-    """By rows no program finds panels, until it is not worth to look for them."""
-    a, b = matrix(200, 32 * 12), matrix(64 * 12 - 3, 32 * 12).T
+    """By rows no program finds panels, until it is not worth to look for them. The last tiles read beyond A and B."""
+    a, b = matrix(256, 32 * 12)[:200], matrix(64 * 12, 32 * 12)[:-3].T
     c = np.zeros((200, b.shape[1]), np.float32)
     launch(a, b, c, way=way)
     assert (c == a @ b).all()
