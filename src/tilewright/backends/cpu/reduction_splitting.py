@@ -52,7 +52,7 @@ class Nest:
     @cached_property
     def _reads(self) -> dict[Op, list[Read]]:
         if not any(isinstance(op, Read) for op in self.body):
-            return dict.fromkeys(self.sinks, [])
+            return {sink: [] for sink in self.sinks}
         return {sink: [op for op in self.closure(sink, (Reduce,)) if isinstance(op, Read)] for sink in self.sinks}
 
     def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
