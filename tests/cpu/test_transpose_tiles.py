@@ -151,6 +151,19 @@ def of_short_columns(x, out, N: tl.constexpr):
     tl.store(out + i + j * 4, tl.load(x + i + j * 4) + 1)
 
 
+def on_diagonals(x, out, N: tl.constexpr):
+    """Elements of one diagonal have one place, where the last one stays."""
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + i + 2 * j, tl.load(x + i + j * N))
+
+
+def by_index(x, out, N: tl.constexpr):
+    """Two columns may have one place."""
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)
+    place = tl.load(x + j).to(tl.int32)
+    tl.store(out + i + place[None, :], tl.load(x + i + j[None, :] * N))
+
+
 def across_two(x, out, N: tl.constexpr):
     """The tile that is left has two axes, of which the last would be the first."""
     i, j, k = tl.arange(0, 4)[:, None, None], tl.arange(0, N)[None, :, None], tl.arange(0, 4)[None, None, :]
@@ -160,7 +173,7 @@ def across_two(x, out, N: tl.constexpr):
 
 @pytest.mark.parametrize(
     "kernel",
-    [product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns, across_two],
+    [product, by_rows, reshaped, of_three_axes, added, of_packs, of_short_columns, across_two, on_diagonals, by_index],
     ids=lambda k: k.__name__,
 )
 def test_other_kernels_keep_their_tiles(kernel: Callable[..., None]) -> None:

@@ -5,11 +5,12 @@
 
 Vectors run along the last axis. Where neighbours of that axis lie far apart in memory, each lane is a load of its own.
 All tiles of two axes change, or of three, so no element has to be moved: every op of a function has to be one that does
-not care.
+not care. A store of which two elements might go to one address does: the last one stays there.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TypeAlias
 
 from tilewright.analysis.axis_info import HINTS
@@ -84,7 +85,19 @@ def _may_turn(op: Op, order: Axes) -> bool:
         return False
     if isinstance(op, (ExpandDims, Fold)):
         return _new_axis(op, order) is not None
+    if isinstance(op, Store):
+        return _lie_apart(op.pointer)
     return isinstance(op, TURNED) or op.definition.elementwise or op.name.startswith(CONTROL)
+
+
+def _lie_apart(pointer: Value) -> bool:
+    """Whether each axis of a tile steps over all that nearer ones reach, as far as its steps are numbers."""
+    steps = steps_along(pointer)
+    moved = [(steps.get(axis, 0), extent) for axis, extent in enumerate(_shape(pointer)) if extent > 1]
+    numbers = sorted((abs(step), extent) for step, extent in moved if isinstance(step, int) and step)
+    reaches = accumulate(((extent - 1) * step for step, extent in numbers), initial=0)
+    is_over = all(step > reach for (step, _), reach in zip(numbers, reaches, strict=False))
+    return is_over and all(step is not None for step, _ in moved)
 
 
 def _new_axis(op: ExpandDims | Fold, order: Axes) -> int | None:
