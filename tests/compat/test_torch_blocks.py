@@ -60,8 +60,8 @@ def test_blocks_of_sums(kept: dict[str, int], summed: int, is_down: bool, expect
     ("sizes", "along", "expected"),
     [
         pytest.param({"y": 512, "x": 768}, "xy", {"YBLOCK": 16, "XBLOCK": 64}, id="a matrix"),
-        pytest.param({"z": 16, "y": 32, "x": 4096}, "xy", {"ZBLOCK": 1, "YBLOCK": 16, "XBLOCK": 64}, id="channels"),
-        pytest.param({"z": 9, "y": 32, "x": 7}, "xz", {"ZBLOCK": 16, "YBLOCK": 1, "XBLOCK": 8}, id="the outer axis"),
+        pytest.param({"z": 16, "y": 32, "x": 4096}, "xy", {"ZBLOCK": 2, "YBLOCK": 16, "XBLOCK": 64}, id="channels"),
+        pytest.param({"z": 9, "y": 32, "x": 7}, "xz", {"ZBLOCK": 16, "YBLOCK": 2, "XBLOCK": 8}, id="the outer axis"),
         pytest.param({"y": 512, "x": 768}, "y", None, id="one axis only"),
         pytest.param({"z": 16, "y": 512, "x": 768}, "xyz", None, id="three ways"),
     ],
