@@ -182,43 +182,22 @@ def test_other_kernels_keep_their_tiles(kernel: Callable[..., None]) -> None:
     assert transpose_tiles(parse_module(ttir)) is False
 
 
-HINTED = """
-module {
-  tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
-    %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
-    %j = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
-    %rows = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
-    %columns = tt.expand_dims %j {axis = 0 : i32} : tensor<4xi32> -> tensor<1x4xi32>
-    %far = arith.constant dense<16> : tensor<1x4xi32>
-    %starts = arith.muli %columns, %far : tensor<1x4xi32>
-    %a = tt.broadcast %rows : tensor<16x1xi32> -> tensor<16x4xi32>
-    %b = tt.broadcast %starts : tensor<1x4xi32> -> tensor<16x4xi32>
-    %o = arith.addi %a, %b {tt.contiguity = dense<[16, 1]> : tensor<2xi32>} : tensor<16x4xi32>
-    %base = tt.splat %x : !tt.ptr<f32> -> tensor<16x4x!tt.ptr<f32>>
-    %p = tt.addptr %base, %o : tensor<16x4x!tt.ptr<f32>>, tensor<16x4xi32>
-    %v = tt.load %p : tensor<16x4x!tt.ptr<f32>>
-    %s = "tt.reduce"(%v) <{axis = 0 : i32}> ({
-    ^bb0(%l: f32, %r: f32):
-      %t = arith.addf %l, %r : f32
-      tt.reduce.return %t : f32
-    }) : (tensor<16x4xf32>) -> tensor<4xf32>
-    %to = tt.splat %out : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
-    %q = tt.addptr %to, %j : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
-    tt.store %q, %s : tensor<4x!tt.ptr<f32>>
-    tt.return
-  }
-}
-"""
+def hinted(x, out):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 4)[None, :]
+    places = tl.max_contiguous(i + j * 16, [16, 1])
+    tl.store(out + tl.arange(0, 4), tl.sum(tl.load(x + places), 0))
 
 
 def test_hints_and_axes_change_with_the_tiles() -> None:
-    module = parse_module(HINTED)
+    x, out = np.arange(64, dtype=np.float32), np.zeros(4, np.float32)
+    ttir = tw.jit(hinted).warmup(x, out, grid=(1,)).asm["ttir"]
+    assert "tt.contiguity = dense<[16, 1]>" in ttir
+    module = parse_module(ttir)
     assert transpose_tiles(module)
     verify(module)
     text = print_op(module)
     assert "tt.contiguity = dense<[1, 16]>" in text
     assert "axis = 1 : i32}> (" in text
-    x, out = np.arange(64, dtype=np.float32), np.zeros(4, np.float32)
     run_ir(module, [x, out], (1, 1))
     np.testing.assert_array_equal(out, x.reshape(4, 16).sum(1))
     assert transpose_tiles(module) is False, "they lie along the last axis now"
