@@ -16,16 +16,14 @@ import signal
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import triton._internal_testing as internal
-from gluon_for_amd import FOR_AMD, LANGUAGE, Refusing
-from triton.experimental.gluon import language
-from triton.experimental.gluon.language.nvidia import blackwell
+from gluon_for_amd import FOR_AMD, bind_missing_modules
 from tutorial_parts import AskedForCuda
 
 from tilewright import CompilationError, SimulationError
@@ -87,26 +85,6 @@ class Properties:
 
     multi_processor_count = 4
     shared_memory_per_block_optin = 232448
-
-
-def make_cga_layout(parts: Sequence[int], split: Sequence[int], order: Sequence[int]) -> list[list[int]]:
-    """The steps of a cluster's CTAs, as Triton's function of that name in its native module gives them."""
-    rows = []
-    for axis in order:
-        for bit in range(parts[axis].bit_length() - 1):
-            step = 1 << bit if 1 << bit < split[axis] else 0
-            rows.append([step if other == axis else 0 for other in range(len(parts))])
-    return rows
-
-
-def bind_missing_modules() -> None:
-    """The names of Triton's modules that the tests import and Tilewright leaves out."""
-    native = types.ModuleType("triton._C.libtriton.gluon_ir")
-    vars(native)["make_cga_layout"] = make_cga_layout
-    sys.modules[native.__name__] = native
-    vars(language)["amd"] = sys.modules[LANGUAGE]
-    if not hasattr(blackwell, "float2"):
-        vars(blackwell)["float2"] = Refusing("float2")
 
 
 def warmed_up(kernel: Any, *arguments: Any, **options: Any) -> Any:
