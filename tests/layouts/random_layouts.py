@@ -72,7 +72,11 @@ def nvidia_mma(random: Random, rank: int, tile: Shape) -> NvidiaMma:
 
 
 def nvidia_operand(random: Random, rank: int, tile: Shape) -> DotOperand:
+    """Of version 3, operands may have three dimensions, results may not."""
     parent = nvidia_mma(random, rank, tile)
+    if rank == 3 and random.random() < 0.3:
+        warps = (random.choice([1, 4]), random.choice([1, 2]), random.choice([1, 2]))
+        parent = NvidiaMma(3, 0, warps, (16, random.choice([8, 16, 32, 64]), 16), cga(random, rank, tile))
     side = 0 if parent.version_major == 3 else random.randrange(2)
     return DotOperand(side, parent, random.choice([1, 2, 4, 8]))
 

@@ -77,12 +77,12 @@ def demand_known(layout: NvidiaMma) -> None:
         rows % 8 == 0 and columns % 8 == 0 and rows and columns, f"nvidia_mma has no instruction for the shape {shape}"
     )
     demand(layout.version_major in (2, 3), f"nvidia_mma version {layout.version_major} has no linear layout")
-    demand(layout.version_major == 2 or layout.rank == 2, "nvidia_mma version 3 is for 2 dimensions")
 
 
 def nvidia_mma_layout(layout: NvidiaMma, shape: tuple[int, ...]) -> LinearLayout:
     rank = len(shape)
     demand_known(layout)
+    demand(layout.version_major == 2 or rank == 2, "nvidia_mma version 3 gives tiles of 2 dimensions")
     walk = Walk(rank)
     rows, columns = layout.instr_shape[-2:] if layout.version_major == 2 else layout.instr_shape[:2]
     _mma_tile(walk, rows, columns, 2, (rank - 2, rank - 1))
@@ -99,7 +99,7 @@ def nvidia_operand_layout(layout: DotOperand, parent: NvidiaMma, shape: tuple[in
     demand_known(parent)
     rank, width = len(shape), layout.k_width
     inner, outer = operand_order(layout.op_index, rank)[:2]
-    rows = parent.instr_shape[-2 if parent.version_major == 2 else 0]
+    rows = parent.instr_shape[rank - 2]  # Triton's choice for version 3 as well, whose shape is always (M, N, K)
     # The instruction for f64 has eight rows, and takes half of what the others do along k.
     steps = 4 if rows == 8 else 8
     walk = Walk(rank)
