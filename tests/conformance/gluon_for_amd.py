@@ -1,7 +1,7 @@
 """The modules of Triton that its tests of Gluon import and Tilewright leaves out.
 
-AMD's part of Gluon is there as far as it has to be imported: modules with classes of layouts that mean nothing, and with
-functions that refuse to be called.
+AMD's part of Gluon is there as far as it has to be imported: modules with classes of layouts that mean nothing, and
+with functions that refuse to be called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A plugin of pytest for Triton's tests on hardware: a share of them, the outcome of each as a line of JSON.
 
-HARDWARE_LOG is the file of the lines, HARDWARE_SHARD which share (`3/16`), HARDWARE_END the time at which it ends. Tests
-that the file already knows are left out. A failure behind which the GPU is of no more use ends the process.
+HARDWARE_LOG is the file of the lines, HARDWARE_SHARD which share (`3/16`), HARDWARE_END the time at which it ends.
+Tests that the file already knows are left out. A failure behind which the GPU is of no more use ends the process.
 """
 
 from __future__ import annotations

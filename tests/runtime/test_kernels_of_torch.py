@@ -132,4 +132,5 @@ def test_a_function_without_its_code_is_sent_by_its_plain_attributes(kernel: Com
     finally:
         scale.fn = function
     assert (made.fn, made.__name__, made.arg_names, made.constexprs) == (None, "scale", scale.arg_names, [4])
+    assert (made.__globals__, made.used_global_vals) == (None, None)  # torch takes them away again, to keep the kernel
     assert pickle.loads(pickle.dumps(scale)) is scale

@@ -226,13 +226,13 @@ class CapturedFunction(KeyedCallable):
 
 
 PLAIN = ("__name__", "__qualname__", "__module__", "fn", "repr", "params", "arg_names", "constexprs", "_src", "_hash")
-"""The attributes that torch asks for of a kernel without code."""
+"""The attributes that torch asks for of a kernel without code, and that can be sent."""
 
 
 def _without_code(kind: type[CapturedFunction], attributes: dict[str, Any]) -> CapturedFunction:
-    """A function that only has these attributes."""
+    """A function that only has these attributes, and None for those that torch takes away once more (on GPUs)."""
     function = kind.__new__(kind)
-    vars(function).update(attributes)
+    vars(function).update(attributes, __globals__=None, used_global_vals=None)
     return function
 
 

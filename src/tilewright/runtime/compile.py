@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.backends.base import BaseBackend, GPUTarget
 from tilewright.backends.registry import make_backend
-from tilewright.runtime import build
+from tilewright.runtime import build, devices
 from tilewright.runtime.kernel import CompiledKernel
 from tilewright.runtime.sources import ASTSource, IRSource, Source
 from tilewright.runtime.tracebacks import frames_of, shortened
@@ -32,7 +32,8 @@ def compile(
     Args:
         src: a source, or the path of a file with the text of a stage: `.ttir`, `.ttcir` or `.llir` on a CPU. The passes
             of that stage are not run again.
-        target: the machine; without it the one that kernels are launched on.
+        target: the machine; without it the one that kernels are launched on, or a GPU for what only GPUs have: text of
+            `.ttgir`, `.ptx` or `.cubin`.
         options: as keywords of a launch.
         _env_vars: accepted as Triton has it; whatever of the environment changes code is part of the options.
 
@@ -53,7 +54,7 @@ def compile(
         >>> list(kernel.asm)
         ['source', 'ttir', 'ttcir', 'llir', 'asm', 'obj']
     """
-    backend = make_backend(target or build.current_target())
+    backend = make_backend(target or _default_target(src))
     source = IRSource(os.fspath(src), None, backend) if isinstance(src, str | os.PathLike) else src
     if isinstance(source, ASTSource):
         source = source.for_target(backend.target)
@@ -61,6 +62,16 @@ def compile(
         return build.build(source, backend, dict(options or {}))
     except CompilationError as error:
         raise shortened(error) from error.__cause__
+
+
+def _default_target(src: Source | str | os.PathLike[str]) -> GPUTarget:
+    is_for_gpus = isinstance(src, str | os.PathLike) and os.fspath(src).endswith(STAGES_OF_GPUS)
+    device = devices.gpu_if_any() if is_for_gpus else None
+    return build.current_target() if device is None else device.target
+
+
+STAGES_OF_GPUS = (".ttgir", ".ptx", ".cubin")
+"""The suffixes of stages that CPUs do not have."""
 
 
 def get_cache_key(src: Source, backend: BaseBackend, backend_options: Any, env_vars: Mapping[str, str]) -> str:

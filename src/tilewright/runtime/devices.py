@@ -178,8 +178,17 @@ def _gpu(view: ArrayView | None = None) -> Device:
     return found
 
 
-def device_for(arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
+def gpu_if_any() -> Device | None:
+    """The current GPU, where there is one and the program has not chosen another device."""
+    return _gpu() if chosen() is BY_ARGUMENTS and lazy_imports.has_gpu() else None
+
+
+def device_for(arrays: Iterable[tuple[str, ArrayView]], *, needs_gpu: bool = False) -> Device | None:
     """The machine of a launch with these arguments; None: this CPU.
+
+    Args:
+        arrays: by the names of the arguments.
+        needs_gpu: whether it is a kernel for GPUs, which goes to the current one where no argument says otherwise.
 
     Raises:
         ArgumentError: an array is somewhere else; the message names the argument.
@@ -192,7 +201,8 @@ def device_for(arrays: Iterable[tuple[str, ArrayView]]) -> Device | None:
         if on_gpu is not None:
             choice, reason = _gpu(on_gpu[1]), f", where argument {on_gpu[0]!r} is"
         elif choice is BY_ARGUMENTS:
-            return None
+            is_free = all(view.memory == UNKNOWN_MEMORY for _, view in arrays)
+            return gpu_if_any() if needs_gpu and is_free else None
         else:
             choice = _gpu()
     if not isinstance(choice, Device):

@@ -265,7 +265,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
             options["debug"] = True
         stream = devices.stream_handle(options.pop("stream", None))
         arguments = list(map(specialize, values, self.params))
-        device = devices.device_for(named_arrays(self.arg_names, arguments))
+        device = devices.device_for(named_arrays(self.arg_names, arguments), needs_gpu=self.is_gluon())
         if device is not None:
             arguments = lazy_imports.for_target(arguments, device.target)
         sanitize = self.sanitize or knobs.tilewright.sanitize

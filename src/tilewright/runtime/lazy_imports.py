@@ -49,6 +49,7 @@ reduced: Callable[[Any], str | tuple[Any, ...]] = deferred("runtime.pickling", "
 deadlock = deferred("runtime.drivers.cpu.listener", "deadlock")
 listener = deferred("runtime.drivers.cpu.listener", "Listener")
 cuda_device = deferred("runtime.drivers.cuda.device", "cuda_device")
+has_gpu: Callable[[], bool] = deferred("cuda", "is_available")
 cuda_device_of = deferred("runtime.drivers.cuda.device", "device_of")
 cuda_driver = deferred("runtime.drivers.cuda.library", "cuda_driver")
 gpu_times: Callable[..., list[float]] = deferred("runtime.drivers.cuda.streams", "milliseconds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from fake_driver import FakeDriver
 from gpu_kernels import add, nothing
 
 import tilewright as tw
-from tilewright import cuda
+from tilewright import cuda, gluon
 from tilewright.backends.base import GPUTarget
 from tilewright.compat.driver import CpuDriver, CudaDriver, DriverConfig, get_device_key
+from tilewright.gluon import language as gl
 from tilewright.runtime import devices
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES
@@ -46,6 +48,32 @@ def test_the_driver_of_a_machine_with_gpus(fake: FakeDriver, without_torch: None
     assert driver.get_active_gpus() == ["cuda"]
     cache = driver.active.get_empty_cache_for_benchmark
     assert callable(cache)
+
+
+OF_ADD = {**dict.fromkeys(("x_ptr", "y_ptr", "out_ptr"), "*fp32"), "n": "i32", "BLOCK": "constexpr"}
+
+
+@gluon.jit
+def counted(x_ptr, SIZE: gl.constexpr):
+    gl.store(x_ptr, SIZE)
+
+
+@gluon.jit
+def empty(SIZE: gl.constexpr):
+    gl.static_assert(SIZE > 0)
+
+
+def test_what_only_gpus_can_compile_is_compiled_for_the_gpu_that_is_there(
+    fake: FakeDriver, without_torch: None, tmp_path: Path
+) -> None:
+    of_gpu = GPUTarget("cuda", 90, 32)
+    assert empty.warmup(8, grid=(1,)).metadata.target == of_gpu
+    assert counted.warmup(np.float32, 8, grid=(1,)).metadata.target == of_gpu
+    with pytest.raises(tw.CompilationError, match="its kernels name what GPUs have"):
+        counted.warmup(np.zeros(1, np.float32), 8, grid=(1,))
+    file = tmp_path / "add.ttgir"
+    file.write_text(tw.compile(tw.ASTSource(add, OF_ADD, {"BLOCK": 128}), target=of_gpu).asm["ttgir"])
+    assert tw.compile(file).metadata.target == of_gpu
 
 
 def test_a_machine_without(tmp_path: Any, without_torch: None) -> None:
