@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.backends.cpu.options import parse_options
-from tilewright.compat.bindings import ASTSource, BlockView, ModuleView, OpView, context, load_dialects
+from tilewright.compat.bindings import ASTSource, BlockView, CublasLt, ModuleView, OpView, context, load_dialects
 from tilewright.ir.core import Block
 
 
@@ -104,3 +104,16 @@ def test_blocks_know_their_region(module: ModuleView) -> None:
     assert parent is not None
     assert parent.id() == function.get_region(0).id() != helping.get_region(0).id()
     assert BlockView(Block()).get_parent() is None
+
+
+@pytest.mark.needs_torch
+def test_products_by_nvidias_library_take_the_second_factor_transposed() -> None:
+    """On this CPU it is torch's own product; programs for Triton compare kernels with it."""
+    import torch
+
+    a, b, c = torch.randn(5, 3), torch.randn(4, 3), torch.randn(5, 4)
+    library, out, sums = CublasLt(torch.empty(1 << 10)), torch.empty(5, 4), torch.empty(5, 4)
+    library.matmul(a, b, out)
+    torch.testing.assert_close(out, a @ b.T)
+    library.gemm(a, b, c, sums, 2.0, 0.5)
+    torch.testing.assert_close(sums, 2 * (a @ b.T) + 0.5 * c)

@@ -100,13 +100,23 @@ def run_shard(shard: Shard) -> None:
 def _process(shard: Shard) -> int | None:
     """The exit status of a process that runs what is left; None if it was ended from here."""
     command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "hardware_plugin"]
-    command += ["-p", "no:cacheprovider", "--tb=short", "-k", shard.only or shard.group.only]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "--continue-on-collection-errors",
+        "--tb=short",
+        "-k",
+        shard.only or shard.group.only,
+    ]
     command += [*(shard.group.paths or sorted(path.name for path in shard.folder.glob("[0-9]*.py")))]
     with tempfile.TemporaryDirectory() as cache, (shard.log.with_suffix(".out")).open("ab") as out:
         variables = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(HERE), str(SOURCE), os.environ.get("PYTHONPATH", "")]),
-            "HARDWARE_LOG": str(shard.log), "HARDWARE_SHARD": f"{shard.number}/{shard.jobs}",
-            "HARDWARE_END": str(shard.end), "TRITON_CACHE_DIR": cache, "OMP_NUM_THREADS": "1",
+            "HARDWARE_LOG": str(shard.log),
+            "HARDWARE_SHARD": f"{shard.number}/{shard.jobs}",
+            "HARDWARE_END": str(shard.end),
+            "TRITON_CACHE_DIR": cache,
+            "OMP_NUM_THREADS": "1",
         }
         with subprocess.Popen(command, cwd=shard.folder, env=variables, stdout=out, stderr=out) as process:
             while (status := process.poll()) is None:

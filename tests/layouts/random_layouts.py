@@ -72,7 +72,7 @@ def nvidia_mma(random: Random, rank: int, tile: Shape) -> NvidiaMma:
 
 
 def nvidia_operand(random: Random, rank: int, tile: Shape) -> DotOperand:
-    """Of version 3, operands may have three dimensions, results may not."""
+    """The first factor of a product; that of `wgmma` may have three dimensions, though its results may not."""
     parent = nvidia_mma(random, rank, tile)
     if rank == 3 and random.random() < 0.3:
         warps = (random.choice([1, 4]), random.choice([1, 2]), random.choice([1, 2]))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tilewright.analysis.live_ranges import inner_first
+from tilewright.compat.torch_bridge import torch
 from tilewright.ir.attributes import Dense, Number, Symbol
 from tilewright.ir.core import Block, Op, Region, Value, integer_in
 from tilewright.ir.errors import VerificationError
@@ -173,3 +174,29 @@ class BlockView(NamedTuple):
 
     def get_argument(self, index: int) -> ValueView:
         return ValueView(self.block.args[index])
+
+
+class CublasLt:
+    """NVIDIA's library of products, as torch calls it: programs for Triton compare their kernels with it."""
+
+    def __init__(self, workspace: Any = None) -> None:
+        """Make a handle; torch has a workspace of its own."""
+
+    def matmul(self, a: Any, b: Any, c: Any) -> None:
+        """Put `a @ b.T` into `c`.
+
+        Args:
+            a: torch's tensor of M × K elements.
+            b: one of N × K.
+            c: one of M × N; its elements are of the type of the others.
+        """
+        library = torch()
+        if a.element_size() == 1:
+            one = library.ones((), device=a.device)
+            c.copy_(library._scaled_mm(a, b.T, scale_a=one, scale_b=one, out_dtype=c.dtype))
+        else:
+            library.matmul(a, b.T, out=c)
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """Put `alpha * a @ b.T + beta * c` into `d`; arguments as for `matmul`."""
+        torch().addmm(c, a, b.T, beta=beta, alpha=alpha, out=d)

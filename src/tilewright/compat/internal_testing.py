@@ -105,8 +105,8 @@ def get_arch() -> str:
 
 
 def supports_tma(byval_only: bool = False) -> bool:
-    """Whether there is hardware that copies tiles; interpreted kernels need none."""
-    return is_interpreter()
+    """Whether there is hardware that copies tiles, a simulated one included; interpreted kernels need none."""
+    return is_interpreter() or is_hopper_or_newer()
 
 
 def tma_skip_msg(byval_only: bool = False) -> str:

@@ -23,13 +23,15 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "triton._C": {"triton._C": "libtriton"},
     "triton._C.libtriton": {
         "tilewright.compat.signatures": "native_specialize_impl",
-        "triton._C.libtriton": "ir",
+        "triton._C.libtriton": "ir nvidia",
     },
     "triton._C.libtriton.ir": {
         "tilewright.compat.bindings": (
             "block=BlockView module=ModuleView operation=OpView region=RegionView value=ValueView context load_dialects"
         ),
     },
+    "triton._C.libtriton.nvidia": {"triton._C.libtriton.nvidia": "cublas"},
+    "triton._C.libtriton.nvidia.cublas": {"tilewright.compat.bindings": "CublasLt"},
     "triton._filecheck": {
         "tilewright.compat.filecheck": (
             "MatchError filecheck_test run_filecheck run_filecheck_test run_parser stub_target"
