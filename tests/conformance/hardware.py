@@ -100,14 +100,8 @@ def run_shard(shard: Shard) -> None:
 def _process(shard: Shard) -> int | None:
     """The exit status of a process that runs what is left; None if it was ended from here."""
     command = [sys.executable, "-m", "tilewright", "run", "-m", "pytest", "-q", "-p", "hardware_plugin"]
-    command += [
-        "-p",
-        "no:cacheprovider",
-        "--continue-on-collection-errors",
-        "--tb=short",
-        "-k",
-        shard.only or shard.group.only,
-    ]
+    command += ["-p", "no:cacheprovider", "--continue-on-collection-errors", "--tb=short"]
+    command += ["-k", shard.only or shard.group.only]
     command += [*(shard.group.paths or sorted(path.name for path in shard.folder.glob("[0-9]*.py")))]
     with tempfile.TemporaryDirectory() as cache, (shard.log.with_suffix(".out")).open("ab") as out:
         variables = os.environ | {

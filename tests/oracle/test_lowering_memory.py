@@ -210,12 +210,20 @@ ATOMICS = [
 
 
 @pytest.mark.parametrize(("dtype", "kind"), ATOMICS, ids=lambda part: getattr(part, "__name__", part))
-def test_atomics(dtype: Any, kind: str) -> None:
-    indices = np.random.default_rng(12).integers(0, 10, 50).astype(np.int32)
-    x = random_numbers(dtype, 50, 13)
+def test_atomics_whose_lanes_meet(dtype: Any, kind: str) -> None:
+    check_atomics(dtype, kind, np.random.default_rng(12).integers(0, 10, 50))
+
+
+@pytest.mark.parametrize(("dtype", "kind"), ATOMICS, ids=lambda part: getattr(part, "__name__", part))
+def test_atomics_of_separate_elements(dtype: Any, kind: str) -> None:
+    check_atomics(dtype, kind, np.random.default_rng(12).permutation(50))
+
+
+def check_atomics(dtype: Any, kind: str, indices: Any) -> None:
+    x, out = random_numbers(dtype, 50, 13), random_numbers(dtype, int(indices.max()) + 1, 14)
     if dtype is np.float16:
         x = np.round(x)
-    agree(atomic_updates, x, indices, random_numbers(dtype, 10, 14), np.zeros(50, dtype), KIND=kind, n=50, B=64)
+    agree(atomic_updates, x, indices.astype(np.int32), out, np.zeros(50, dtype), KIND=kind, n=50, B=64)
 
 
 @jit
