@@ -11,6 +11,7 @@ Arrays of torch, CuPy, Numba or JAX on a GPU can be passed to kernels as they ar
 
 from __future__ import annotations
 
+from tilewright.runtime.drivers.cuda import streams as _streams
 from tilewright.runtime.drivers.cuda.arrays import DeviceArray, copy, empty, zeros
 from tilewright.runtime.drivers.cuda.device import CudaDevice, cuda_device, device_count
 from tilewright.runtime.drivers.cuda.streams import Event as _Event
@@ -43,6 +44,11 @@ def is_available() -> bool:
         return device_count() > 0
     except CudaError:
         return False
+
+
+def has_gpu() -> bool:
+    """Whether torch has a GPU or, where the program has not imported torch, the machine."""
+    return is_available() if _streams.imported_torch() is None else _streams.torch_with_gpus() is not None
 
 
 def device(ordinal: int | None = None) -> CudaDevice:

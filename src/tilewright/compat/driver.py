@@ -142,8 +142,7 @@ class CudaDriver(Gpus, GPUDriver):
     @classmethod
     def is_active(cls) -> bool:
         """Whether torch has a GPU or, without torch, the machine."""
-        library = streams.imported_torch()
-        return cuda.is_available() if library is None else streams.torch_with_gpus() is not None
+        return cuda.has_gpu()
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         """The type of the driver's interface for C."""

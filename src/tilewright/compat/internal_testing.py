@@ -202,8 +202,8 @@ def unwrap_tensor(t: Any) -> Any:
 
 
 def default_alloc_fn(size: int, align: int, stream: Any) -> Any:
-    """An allocator for `triton.set_allocator`."""
-    return torch().empty(size, dtype=torch().int8)
+    """An allocator for `triton.set_allocator`: memory of torch's, on the GPU where there is one."""
+    return torch().empty(size, dtype=torch().int8, device=driver.active.get_active_torch_device())
 
 
 @dataclass

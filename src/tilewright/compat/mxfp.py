@@ -72,7 +72,8 @@ class MXFP4Tensor(_Coded):
         if not 0 <= dim < self.data.ndim:
             raise AssertionError(f"dim {dim} is not an axis of a tensor with {self.data.ndim} axes")
         even = self.data.narrow(dim, 0, self.data.shape[dim]) if self.data.shape[dim] % 2 == 0 else self._padded(dim)
-        low, high = (even.index_select(dim, library.arange(half, even.shape[dim], 2)) for half in (0, 1))
+        places = (library.arange(half, even.shape[dim], 2, device=even.device) for half in (0, 1))
+        low, high = (even.index_select(dim, each) for each in places)
         return low | (high << 4)
 
     def unpack_packed_tensor(self, packed_tensor: Any, dim: int, original_shape: Any) -> Any:

@@ -45,8 +45,8 @@ IMAGE = "image"
 
 
 def current_target() -> GPUTarget:
-    """The default target of kernels: the chosen device, this CPU, or what TILEWRIGHT_CPU names."""
-    device = devices.chosen_device()
+    """The default target of kernels: that of the device for what no array decides, or what TILEWRIGHT_CPU names."""
+    device = devices.default_device()
     return cpu_target() if device is None else device.target
 
 

@@ -66,7 +66,7 @@ def compile(
 
 def _default_target(src: Source | str | os.PathLike[str]) -> GPUTarget:
     is_for_gpus = isinstance(src, str | os.PathLike) and os.fspath(src).endswith(STAGES_OF_GPUS)
-    device = devices.gpu_if_any() if is_for_gpus else None
+    device = devices.default_device(needs_gpu=is_for_gpus)
     return build.current_target() if device is None else device.target
 
 

@@ -115,6 +115,7 @@ Choice = Device | _Rule
 
 class _Process:
     choice: Choice = BY_ARGUMENTS
+    is_tritons = False
 
 
 _in_context: ContextVar[Choice | None] = ContextVar("device", default=None)
@@ -178,9 +179,23 @@ def _gpu(view: ArrayView | None = None) -> Device:
     return found
 
 
-def gpu_if_any() -> Device | None:
-    """The current GPU, where there is one and the program has not chosen another device."""
-    return _gpu() if chosen() is BY_ARGUMENTS and lazy_imports.has_gpu() else None
+def expect_gpu() -> None:
+    """The program is one for Triton: what no array decides is for a GPU where there is one."""
+    _Process.is_tritons = True
+
+
+def default_device(*, needs_gpu: bool = False) -> Device | None:
+    """The machine of what no array decides: the program's choice, or a GPU in programs for Triton; None: this CPU.
+
+    Args:
+        needs_gpu: whether only a GPU can do it, so that it is for the current one where there is one.
+
+    Raises:
+        CudaError: the program chose GPU, and there is none.
+    """
+    if chosen() is BY_ARGUMENTS:
+        return _gpu() if (needs_gpu or _Process.is_tritons) and lazy_imports.has_gpu() else None
+    return chosen_device()
 
 
 def device_for(arrays: Iterable[tuple[str, ArrayView]], *, needs_gpu: bool = False) -> Device | None:
@@ -188,7 +203,7 @@ def device_for(arrays: Iterable[tuple[str, ArrayView]], *, needs_gpu: bool = Fal
 
     Args:
         arrays: by the names of the arguments.
-        needs_gpu: whether it is a kernel for GPUs, which goes to the current one where no argument says otherwise.
+        needs_gpu: whether it is a kernel for GPUs.
 
     Raises:
         ArgumentError: an array is somewhere else; the message names the argument.
@@ -202,7 +217,7 @@ def device_for(arrays: Iterable[tuple[str, ArrayView]], *, needs_gpu: bool = Fal
             choice, reason = _gpu(on_gpu[1]), f", where argument {on_gpu[0]!r} is"
         elif choice is BY_ARGUMENTS:
             is_free = all(view.memory == UNKNOWN_MEMORY for _, view in arrays)
-            return gpu_if_any() if needs_gpu and is_free else None
+            return default_device(needs_gpu=needs_gpu) if is_free else None
         else:
             choice = _gpu()
     if not isinstance(choice, Device):

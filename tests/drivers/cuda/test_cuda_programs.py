@@ -17,6 +17,7 @@ from tilewright.backends.base import GPUTarget
 from tilewright.compat.driver import CpuDriver, CudaDriver, DriverConfig, get_device_key
 from tilewright.gluon import language as gl
 from tilewright.runtime import devices
+from tilewright.runtime.build import current_target
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.streams import CACHE_BYTES
 from tilewright.runtime.testing.measure import do_bench
@@ -74,6 +75,19 @@ def test_what_only_gpus_can_compile_is_compiled_for_the_gpu_that_is_there(
     file = tmp_path / "add.ttgir"
     file.write_text(tw.compile(tw.ASTSource(add, OF_ADD, {"BLOCK": 128}), target=of_gpu).asm["ttgir"])
     assert tw.compile(file).metadata.target == of_gpu
+
+
+def test_in_programs_for_triton_what_no_array_decides_is_for_the_gpu(
+    fake: FakeDriver, without_torch: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`import triton` in `tilewright run` calls `expect_gpu`; NumPy's arrays are the CPU's all the same."""
+    source, of_cpu = tw.ASTSource(add, OF_ADD, {"BLOCK": 128}), current_target()
+    assert tw.compile(source).metadata.target == of_cpu
+    monkeypatch.setattr(devices._Process, "is_tritons", True)
+    assert tw.compile(source).metadata.target == current_target() == GPUTarget("cuda", 90, 32)
+    x, out = np.ones(100, np.float32), np.zeros(100, np.float32)
+    assert add[(1,)](x, x, out, 100, BLOCK=128).metadata.target == of_cpu
+    assert out.sum() == 200
 
 
 def test_a_machine_without(tmp_path: Any, without_torch: None) -> None:

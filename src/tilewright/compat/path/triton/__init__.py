@@ -8,7 +8,9 @@ takes the other's entries: their keys differ.
 import sys
 
 from tilewright.compat import finder
+from tilewright.runtime.devices import expect_gpu
 
 __version__ = "3.5.1"
 
 finder.show(sys.modules[__name__])
+expect_gpu()
