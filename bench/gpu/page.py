@@ -24,6 +24,7 @@ TITLES = {
     "right": "Right: results against those of the CPU",
     "agrees": "Agrees: results against the simulator's",
     "fast": "Fast: kernels at full size",
+    "tritons": "Triton's own tests",
 }
 HOW = """
 `make gpu` proves the whole pipeline on a machine with an NVIDIA GPU, in three parts that can be run one by one, each in
@@ -53,6 +54,9 @@ eight minutes at most:
   attention; of Triton, which gets the same text and configurations, where that is installed, too. Launch overhead and
   Tilewright's own autotuner need Tilewright on the machine.
 
+`python tests/conformance/hardware.py ~/triton/python --out build/gpu/tritons.json` runs Triton's own tests (those of
+the language and of Gluon, and Gluon's tutorials) on the GPU, through `tilewright run`; it needs what the tests need.
+
 A row that fails, crashes or hangs takes no other with it: the next ones are of a new process. What did not run is
 skipped, with the reason, and counts neither as good nor as failed. A bundle for more than two architectures has drawn
 kernels and those of the language's tests for 8.x and 9.0 only.
@@ -64,7 +68,7 @@ of it.
 
 def page(results: list[dict[str, Any]]) -> str:
     """The page."""
-    ran = [result for result in results if any("good" in row for row in result["rows"])]
+    ran = [result for result in results if any("good" in row or "passed" in row for row in result["rows"])]
     if not ran:
         first = NOTHING
     else:
@@ -79,6 +83,9 @@ def section(result: dict[str, Any]) -> Iterator[str]:
     rows = result["rows"]
     yield f"## {TITLES[result['part']]}, {result['device']}"
     yield ""
+    if result["part"] == "tritons":
+        yield from tritons_tests(result)
+        return
     yield (
         f"{counts(rows)}. Capability {result['capability']}, driver {result['driver']}, {result['date']}, "
         f"commit {result['commit']}."
@@ -91,6 +98,24 @@ def section(result: dict[str, Any]) -> Iterator[str]:
     cells = [[row["name"], "yes" if row["good"] else "no", *(row.get(key, "") for key in columns)] for row in shown]
     yield from table(("kernel", "good", *columns), cells)
     yield from skipped(rows)
+
+
+def tritons_tests(result: dict[str, Any]) -> Iterator[str]:
+    """Triton's own tests by file, and those that fail by function."""
+    rows, columns = result["rows"], ("passed", "failed", "skipped", "all")
+    sums = {column: sum(row[column] for row in rows) for column in columns}
+    yield (
+        f"{sums['passed']} of {sums['passed'] + sums['failed']} tests that ran passed, {sums['skipped']} were skipped "
+        f"by themselves, of {sums['all']} in all: each process ran one case of each function before the second of any, "
+        f"as long as there was time. Nothing in the tests is changed. Capability {result['capability']}, driver "
+        f"{result['driver']}, {result['date']}, commit {result['commit']}."
+    )
+    yield ""
+    yield from table(("file", *columns), ([row["name"], *(row[column] for column in columns)] for row in rows))
+    failures = sorted(result["failures"], key=lambda row: -row["cases"])
+    if failures:
+        cells = ([row["test"], row["cases"], row["reason"]] for row in failures)
+        yield from table(("test that fails", "cases", "reason"), cells)
 
 
 def counts(rows: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
     python tests/conformance/hardware.py ~/triton/python --out build/gpu/tritons.json --jobs 16 --seconds 240
     python tests/conformance/hardware.py ~/triton/python --out some.json --groups gluon -k wgmma
+    python bench/gpu/page.py docs/hardware build/gpu/tritons.json
 
 The first argument is the folder `python` of a checkout of Triton; nothing of it is in this repository. It needs what
 those tests need: pytest, scipy, expecttest and a torch that sees the GPU. Each process runs every so-manieth test, one
@@ -14,17 +15,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "gpu"))
+
+from driver import Device
 from gluon_tutorials import MEASURES
 
 HERE = Path(__file__).parent
@@ -57,6 +64,12 @@ GROUPS = {
     "unit": Group("test", UNIT, 0.6, "not downcast and not clamping and not 8192"),
 }
 """The groups in their order; downcasts take 2³² numbers each, products of 8192³ minutes in torch's reference."""
+
+
+REASONS = {
+    "test_subprocess.py::test_print": "wants a scalar once per thread; here it is printed once per program",
+}
+"""Reasons by what is in the name and message of a test that fails."""
 
 
 class Shard(NamedTuple):
@@ -132,15 +145,40 @@ def outcomes(logs: Sequence[Path]) -> dict[str, Outcome]:
     return {line["test"]: line for line in lines}
 
 
-def as_row(name: str, found: Mapping[str, Outcome], collected: int) -> Outcome:
-    """The row of a group or file, for the page."""
-    counts = Counter(outcome["outcome"] for outcome in found.values())
-    failed = [outcome for outcome in found.values() if outcome["outcome"] in ("failed", "begun")]
-    return {"name": name, "counts": dict(counts), "collected": collected, "failed": failed}
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
-def run_group(name: str, root: Path, logs: Path, asked: argparse.Namespace) -> Outcome:
-    """Run a group in so many processes; its row."""
+def rows_of(found: Iterable[Outcome], collected: dict[str, int]) -> list[Outcome]:
+    """A row for each file."""
+    counts = {file: Counter[str]() for file in sorted(collected)}
+    for outcome in found:
+        counts.setdefault(file_of(outcome["test"]), Counter())[outcome["outcome"]] += 1
+    return [
+        {"name": file, **{kind: of[kind] for kind in ("passed", "failed", "skipped")}, "all": collected.get(file, 0)}
+        for file, of in counts.items()
+    ]
+
+
+def failures_of(found: Iterable[Outcome]) -> list[Outcome]:
+    """A row for each function that fails, and each reason."""
+    counts = Counter(
+        (outcome["test"].partition("[")[0], reason_of(outcome)) for outcome in found if outcome["outcome"] == "failed"
+    )
+    return [{"test": test, "reason": reason, "cases": count} for (test, reason), count in counts.items()]
+
+
+def reason_of(outcome: Outcome) -> str:
+    """The reason that REASONS has, or else what the test said."""
+    for pattern, reason in REASONS.items():
+        if fnmatch(f"{outcome['test']}: {outcome['message']}", f"*{pattern}*"):
+            return reason
+    said = re.findall(r"^E +(.*)", outcome["message"], re.MULTILINE)
+    return f"not explained yet: {(said or ['the process ended, or took too long'])[0][:160]}"
+
+
+def run_group(name: str, root: Path, logs: Path, asked: argparse.Namespace) -> tuple[list[Outcome], list[Outcome]]:
+    """Run a group in so many processes; rows of its files, and of what fails."""
     group, began = GROUPS[name], time.time()
     shares = sum(GROUPS[other].share for other in asked.groups)
     end = began + asked.seconds * group.share / shares
@@ -151,10 +189,13 @@ def run_group(name: str, root: Path, logs: Path, asked: argparse.Namespace) -> O
     with ThreadPoolExecutor(asked.jobs) as pool:
         list(pool.map(run_shard, shards))
     found = outcomes([shard.log for shard in shards])
-    collected = next((int(line["message"]) for key, line in found.items() if key == ""), 0)
-    row = as_row(name, {key: line for key, line in found.items() if key}, collected)
-    print(f"{name}: {row['counts']} of {collected}, {time.time() - began:.0f} s", flush=True)
-    return row
+    collected = json.loads(found.pop("", {"message": "{}"})["message"])
+    counts = dict(Counter(outcome["outcome"] for outcome in found.values()))
+    print(f"{name}: {counts} of {sum(collected.values())}, {time.time() - began:.0f} s", flush=True)
+    for outcome in found.values():
+        if outcome["outcome"] == "begun":  # it made its process end, if that was not stopped because time was up
+            outcome["outcome"] = "failed" if time.time() < end else "not reached"
+    return rows_of(found.values(), collected), failures_of(found.values())
 
 
 def main() -> int:
@@ -171,9 +212,19 @@ def main() -> int:
         logs = asked.logs or Path(name) / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         root = prepared(asked.triton, Path(name) / "python")
-        rows = [run_group(group, root, logs, asked) for group in asked.groups]
-    asked.out.write_text(json.dumps({"part": "tritons", "rows": rows}, indent=1) + "\n")
-    return int(any(row["failed"] for row in rows))
+        groups = [run_group(group, root, logs, asked) for group in asked.groups]
+    rows, failures = ([row for group in groups for row in group[part]] for part in (0, 1))
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    facts = {"part": "tritons", "date": date, "commit": commit(), **Device().facts}
+    asked.out.write_text(json.dumps({**facts, "rows": rows, "failures": failures}, indent=1) + "\n")
+    return int(bool(failures))
+
+
+def commit() -> str:
+    """The commit of this checkout, or `unknown`."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

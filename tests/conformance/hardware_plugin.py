@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     begun = {line["test"] for line in map(json.loads, LOG.read_text().splitlines())} if LOG.exists() else set()
     found = [item for item in items if not is_for_amd(item)]
     if not begun:
-        note("", "collected", str(len(found)))
+        note("", "collected", json.dumps(Counter(item.nodeid.partition("::")[0] for item in found)))
     ranks, order = Counter[str](), []
     for item in sorted(found, key=lambda item: crc32(item.nodeid.encode())):
         function = item.nodeid.partition("[")[0]

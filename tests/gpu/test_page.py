@@ -123,3 +123,16 @@ def test_the_page_is_what_the_command_writes() -> None:
     kept = ROOT / "docs" / "hardware"
     results = [json.loads(file.read_text()) for file in sorted(kept.glob("*.json"))]
     assert (ROOT / "docs" / "hardware.md").read_text() == page(results)
+
+
+def test_tritons_tests_have_a_line_for_each_file_and_each_reason() -> None:
+    rows = [
+        {"name": "unit/a.py", "passed": 5, "failed": 2, "skipped": 1, "all": 9},
+        {"name": "gluon/b.py", "passed": 3, "failed": 0, "skipped": 0, "all": 3},
+    ]
+    failures = [{"test": "unit/a.py::test_one", "reason": "wants | more", "cases": 2}]
+    text = page([{"part": "tritons", **FACTS, "rows": rows, "failures": failures}])
+    assert text.startswith("Run on NVIDIA H100.")
+    assert "8 of 10 tests that ran passed, 1 were skipped by themselves, of 12 in all" in text
+    assert "| unit/a.py | 5 | 2 | 1 | 9 |\n| gluon/b.py | 3 | 0 | 0 | 3 |\n" in text
+    assert text.endswith("| unit/a.py::test_one | 2 | wants / more |\n")
