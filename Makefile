@@ -64,6 +64,7 @@ gpu: .venv/installed
 	for part in right agrees fast; do $(BIN)/python build/gpu/parts.py $$part --out build/gpu/$$part.json; \
 		test $$? -le 1 || exit 1; done
 	$(BIN)/python bench/gpu/runtime.py build/gpu/right.json
+	$(BIN)/python bench/gpu/torch_compiled.py build/gpu/right.json
 	$(BIN)/python bench/gpu/faults.py build/gpu/agrees.json
 	$(BIN)/python bench/gpu/rivals.py build/gpu/fast.json
 	$(BIN)/python bench/gpu/page.py docs/hardware build/gpu/right.json build/gpu/agrees.json build/gpu/fast.json
