@@ -42,7 +42,7 @@ eight minutes at most:
   tests, of a conformance sample (listed in `bench/gpu/conformance_sample.py`) and of 300 drawn kernels against the
   CPU's. Streams, contexts, prints, assertions, torch tensors, `__cuda_array_interface__` and recovery from errors are
   about Tilewright's own runtime: `bench/gpu/runtime.py` needs Tilewright on the machine, and is not in the bundle; nor
-  is `bench/gpu/torch_compiled.py`, which has torch.compile make a dozen functions and models, with Tilewright as Triton.
+  is `bench/gpu/torch_compiled.py`, in which torch.compile makes functions and models, with Tilewright as its Triton.
 - **agrees**: results against the simulator's, bit by bit where PTX defines every bit; a difference is a mistake of one
   of them. Where compute-sanitizer is installed: whether it reports the faults that the simulator reports. None of its
   tools looks for a missing fence between stores and the copy engine, and hardware may get such a kernel right by
