@@ -10,7 +10,7 @@ import pytest
 import optional_peers
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compat.tensor_descriptor import create_ragged_descriptor
+from tilewright.compat.tensor_descriptor import create_ragged_descriptor, wrapping_descriptor
 from tilewright.language.ragged import atomic_add_ragged, load_ragged, store_ragged
 
 pytestmark = pytest.mark.needs_torch
@@ -49,6 +49,19 @@ def test_slices_are_moved_alone(off: int, size: int, add: bool) -> None:
 
     expected = torch.zeros(32, 16)
     expected[off : off + size] = x[off : off + size, 16:] + 1
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_descriptors_for_gpus_begin_where_the_tensor_does(add: bool) -> None:
+    """One that begins in front of it, where nothing is mapped, is an illegal address to hardware."""
+    x, out = torch.arange(32 * 32, dtype=torch.float32).reshape(32, 32), torch.zeros(32, 16)
+    source, target = (wrapping_descriptor(tensor, [BLOCK, 16], 0) for tensor in (x, out))
+    assert source.base.data_ptr() == x.data_ptr()
+    with tw.simulate("cuda:90"):
+        doubled[(3,)](source, target, 5, 19, ADD=add, ROWS=BLOCK)
+    expected = torch.zeros(32, 16)
+    expected[5:24] = x[5:24, 16:] + 1
     assert torch.equal(out, expected)
 
 

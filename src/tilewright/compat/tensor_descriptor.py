@@ -121,9 +121,38 @@ def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int
     Raises:
         AssertionError: the tensor is none that a descriptor can have.
     """
-    shape, strides, axis = list(T.shape), list(T.stride()), ragged_dim % len(T.shape)
+    axis = ragged_dim % len(T.shape)
+    if str(T.device).startswith("cuda"):
+        return wrapping_descriptor(T, block_shape, axis)
+    shape, strides = list(T.shape), list(T.stride())
     ends, stride = shape[axis] + 1, strides[axis]
     return TensorDescriptor(Before(T, axis), [ends, *shape], [stride, *strides], [1, *block_shape])
+
+
+MAX_ROWS = 1 << 30
+"""Rows of a ragged axis on a GPU, at most."""
+MAX_EXTENT = (1 << 31) - 1
+WRAP = 1 << 34
+"""Elements whose `MAX_ROWS`-fold is 0 modulo 2⁶⁴."""
+
+
+def wrapping_descriptor(tensor: Any, block_shape: Sequence[int], axis: int) -> TensorDescriptor:
+    """The ragged descriptor for a GPU, which begins where the tensor does; see `language/ragged.py`.
+
+    Raises:
+        AssertionError: the tensor has more than three axes or 2³⁰ rows, or its last axis is the ragged one.
+    """
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    if len(shape) > MAX_AXES or shape[axis] > MAX_ROWS or axis == len(shape) - 1:
+        raise AssertionError(f"on a GPU, ragged is one of the first two axes of three, of 2**30 rows: {shape}, {axis}")
+    stride, shape[axis] = strides[axis], MAX_ROWS
+    return TensorDescriptor(
+        tensor, [MAX_EXTENT, MAX_EXTENT, *shape], [WRAP - stride, stride, *strides], [1, 1, *block_shape]
+    )
+
+
+MAX_AXES = 3
+"""Axes of a tensor with a ragged descriptor on a GPU: hardware has five, two of which lead to the slice."""
 
 
 _DESCRIPTOR = re.compile(r"tensordesc(?:_im2col)?<([^\[>]*)\[([^\]]*)\]")

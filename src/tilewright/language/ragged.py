@@ -7,6 +7,10 @@ begins R rows in front of the tensor, and an axis in front of all, with the same
 
     address = tensor - R + (slice_off + slice_size) + (R - slice_size + row) = tensor + slice_off + row
     outside   where R - slice_size + row ≥ R, which is row ≥ slice_size
+
+An NVIDIA GPU faults if a descriptor begins where there is no memory, though nothing there is read (seen on an H200). So
+for its tensors R is 2³⁰, and one more axis leads back: R steps of 2³⁴ elements less one row are 2⁶⁴ elements, which is
+none, less R rows.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ def load_ragged(TMA: tensor_descriptor, slice_off: Any, slice_size: Any, coords:
         ragged_dim: which axis is ragged.
     """
     block = TMA.load(_offsets(TMA, slice_off, slice_size, coords, ragged_dim))
-    return shaping.reshape(block, TMA.block_shape[1:])
+    return shaping.reshape(block, TMA.block_shape[len(TMA.block_shape) - len(coords) :])
 
 
 def store_ragged(
@@ -59,5 +63,7 @@ def atomic_add_ragged(
 
 def _offsets(desc: tensor_descriptor, slice_off: Any, slice_size: Any, coords: Any, ragged_dim: Any) -> list[Any]:
     axis, places = unwrap(ragged_dim), list(coords)
-    places[axis] = desc.shape[1 + axis] - slice_size + places[axis]
-    return [slice_off + slice_size, *places]
+    ahead = len(desc.block_shape) - len(places)
+    rows = desc.shape[ahead + axis]
+    places[axis] = rows - slice_size + places[axis]
+    return [*[rows] * (ahead - 1), slice_off + slice_size, *places]

@@ -75,11 +75,9 @@ class Compilation(NamedTuple):
         options: Mapping[str, Any],
         *,
         is_warmup: bool,
-        target: GPUTarget | None = None,
+        target: GPUTarget,
     ) -> Compilation:
         """The compilation of `function` for these parameters; the kernel's name may depend on them.
-
-        Without `target` it is for the one that launches are for whose arguments do not tell.
 
         Args:
             function: the kernel function.
@@ -92,7 +90,7 @@ class Compilation(NamedTuple):
         unnamed = ASTSource.of(function, "", specs)
         constants = {spec.name: spec.constant for spec in specs if spec.is_constant}
         name = function.repr(Specialization(constants, unnamed.signature))
-        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup, target or current_target())
+        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup, target)
 
 
 def tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:

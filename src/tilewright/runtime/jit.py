@@ -23,7 +23,7 @@ from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.async_compile import FutureKernel, active_mode
-from tilewright.runtime.build import build, current_backend, current_target
+from tilewright.runtime.build import build, cpu_target, current_backend, current_target
 from tilewright.runtime.captured import CapturedFunction, functions_by_name
 from tilewright.runtime.compile_hooks import Compilation, Specialization, preloaded, tell
 from tilewright.runtime.dependencies import check_unchanged, value_text
@@ -308,7 +308,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         if self.used_global_vals:
             check_unchanged(self.fn.__name__, self.used_global_vals)
         specs = [argument_spec(name, argument) for name, argument in zip(self.arg_names, call.arguments, strict=True)]
-        target = None if call.device is None else call.device.target
+        target = cpu_target() if call.device is None else call.device.target
         return Compilation.of(self, key, specs, call.options, is_warmup=is_warmup, target=target)
 
     def _make(self, compilation: Compilation) -> Any:

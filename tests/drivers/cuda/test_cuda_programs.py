@@ -86,8 +86,8 @@ def test_in_programs_for_triton_what_no_array_decides_is_for_the_gpu(
     monkeypatch.setattr(devices._Process, "is_tritons", True)
     assert tw.compile(source).metadata.target == current_target() == GPUTarget("cuda", 90, 32)
     x, out = np.ones(100, np.float32), np.zeros(100, np.float32)
-    assert add[(1,)](x, x, out, 100, BLOCK=128).metadata.target == of_cpu
-    assert out.sum() == 200
+    assert add[(1,)](x, x, out, 100, BLOCK=64, num_warps=8).metadata.target == of_cpu
+    assert (out[:64] == 2).all()
 
 
 def test_a_machine_without(tmp_path: Any, without_torch: None) -> None:
