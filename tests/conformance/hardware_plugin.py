@@ -50,13 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     found = [item for item in items if not is_for_amd(item)]
     if not begun:
         note("", "collected", json.dumps(Counter(item.nodeid.partition("::")[0] for item in found)))
-    ranks, order = Counter[str](), []
-    for item in sorted(found, key=lambda item: crc32(item.nodeid.encode())):
+    ranks, order = Counter[str](), dict[str, tuple[int, int]]()
+    for place, item in sorted(enumerate(found), key=lambda pair: crc32(pair[1].nodeid.encode())):
         function = item.nodeid.partition("[")[0]
-        order.append((ranks[function], item))
+        order[item.nodeid] = ranks[function], place  # tests of one case stay in the order of their file
         ranks[function] += 1
-    order.sort(key=lambda pair: pair[0])
-    items[:] = [item for _, item in order[NUMBER::JOBS] if item.nodeid not in begun]
+    found.sort(key=lambda item: order[item.nodeid])
+    items[:] = [item for item in found[NUMBER::JOBS] if item.nodeid not in begun]
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:

@@ -338,7 +338,7 @@ class DriverConfig:
 
 def _driver(name: str) -> DriverBase:
     """An active driver, by its name."""
-    found = {"cpu": CpuDriver, "cuda": CudaDriver}.get(name)
+    found = {"cpu": CpuDriver, "cuda": CudaDriver, "nvidia": CudaDriver}.get(name)
     if found is None or not found.is_active():
         raise RuntimeError(f"there is no active driver for {name!r}")
     return found()
