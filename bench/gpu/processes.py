@@ -66,6 +66,20 @@ def print_one(row_of: Callable[[str], dict[str, Any]], names: Sequence[str], ski
     os._exit(GIVES_UP)  # a context that a fault has spoilt may not even be taken down
 
 
+def print_rows(row_of: Callable[[str], dict[str, Any]], names: Sequence[str], skip: int) -> int:
+    """Print the rows from the `--skip`-th on, until one has a problem: then the next process begins behind it.
+
+    Returns:
+        The exit status.
+    """
+    for name in names[skip:]:
+        row = row_of(name)
+        print(json.dumps(row), flush=True)
+        if "problem" in row:
+            return GIVES_UP
+    return 0
+
+
 def add_rows(file: Path, command: Sequence[str], names: Sequence[str], *, row_seconds: float = 0.0) -> None:
     """Collect rows in the time that a part has left, and put them behind its own, in place of older ones."""
     result, start = json.loads(file.read_text()), time.monotonic()

@@ -5,7 +5,7 @@
 
 Ours is the code of the bundle, launched through the driver; Triton compiles the same text for the same configurations.
 Both are given the same arrays, the fastest configuration counts for each, and the time is that of the GPU's clock. What
-is about Tilewright's own launches and autotuner needs Tilewright. Each row has a process of its own.
+is about Tilewright's own launches and autotuner needs Tilewright. Behind a row that fails begins another process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cases import LARGE
 from driver import CudaError, Device
 from entries import Entry
 from parts import Contest, chosen, described, first_element, speed, together
-from processes import add_rows, print_one
+from processes import add_rows, print_rows
 
 HERE = Path(__file__).parent
 WARM, LAUNCHES, SAMPLES = 3, 20, 5
@@ -333,7 +333,7 @@ def main() -> int:
         print(f"no GPU: {error}", file=sys.stderr)
         return 2
     if asked.skip is not None:
-        print_one(lambda name: row_of(name, folder), names, asked.skip)
+        return print_rows(lambda name: row_of(name, folder), names, asked.skip)
     add_rows(asked.file, [sys.executable, __file__, "--bundle", str(folder)], names, row_seconds=ROW_SECONDS)
     return 0
 

@@ -7,7 +7,6 @@ The rows are made under `tilewright run`, one after the other in one process, be
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from processes import GIVES_UP, add_rows
+from processes import add_rows, print_rows
 
 DEVICE = "cuda"
 TOLERANCES = {"rtol": 2e-3, "atol": 2e-3}
@@ -102,20 +101,10 @@ def row_of(name: str) -> Row:
     return {"good": True}
 
 
-def print_rows(skip: int) -> int:
-    """A line per row, until one is not good: for `processes.py`."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        for name in NAMES[skip:]:
-            row = row_of(name)
-            print(json.dumps(row), flush=True)
-            if not row.get("good", True):
-                return GIVES_UP
-    return 0
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "--skip":
-        sys.exit(print_rows(int(sys.argv[2])))
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+            sys.exit(print_rows(row_of, NAMES, int(sys.argv[2])))
     command = [sys.executable, "-m", "tilewright", "run", __file__]
     add_rows(Path(sys.argv[1]), command, [f"torch.compile: {name}" for name in NAMES])

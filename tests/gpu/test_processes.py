@@ -7,7 +7,7 @@ from typing import Any
 
 import processes
 import pytest
-from processes import GIVES_UP, collected
+from processes import GIVES_UP, collected, print_rows
 
 PROGRAM = """
 import json, os, sys, time
@@ -52,3 +52,10 @@ def test_a_row_may_not_take_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_time_runs_out() -> None:
     found = rows(seconds=0)
     assert found == [{"name": name, "skipped": "not reached within 0 s"} for name in "abcd"]
+
+
+def test_rows_of_one_process_end_behind_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {"a": {"good": True}, "b": {"skipped": "why"}, "c": {"good": False, "problem": "x"}, "d": {"good": True}}
+    assert print_rows(found.__getitem__, list(found), 1) == GIVES_UP
+    assert capsys.readouterr().out.splitlines() == ['{"skipped": "why"}', '{"good": false, "problem": "x"}']
+    assert print_rows(found.__getitem__, list(found), 3) == 0
