@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 sys.path.append(str(Path(__file__).parents[2] / "bench" / "gpu"))
 
-from driver import Device
+from driver import CudaError, Device
 from gluon_tutorials import MEASURES
 
 HERE = Path(__file__).parent
@@ -208,6 +208,11 @@ def main() -> int:
     parser.add_argument("-k", dest="only", default="", help="only tests that match, as pytest -k")
     parser.add_argument("--logs", type=Path, help="a folder for what the processes print")
     asked = parser.parse_args()
+    try:
+        facts = Device().facts
+    except CudaError as error:
+        print(f"no GPU: {error}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as name:
         logs = asked.logs or Path(name) / "logs"
         logs.mkdir(parents=True, exist_ok=True)
@@ -215,8 +220,8 @@ def main() -> int:
         groups = [run_group(group, root, logs, asked) for group in asked.groups]
     rows, failures = ([row for group in groups for row in group[part]] for part in (0, 1))
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    facts = {"part": "tritons", "date": date, "commit": commit(), **Device().facts}
-    asked.out.write_text(json.dumps({**facts, "rows": rows, "failures": failures}, indent=1) + "\n")
+    head = {"part": "tritons", "date": date, "commit": commit(), **facts}
+    asked.out.write_text(json.dumps({**head, "rows": rows, "failures": failures}, indent=1) + "\n")
     return int(bool(failures))
 
 
