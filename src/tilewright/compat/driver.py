@@ -338,7 +338,8 @@ class DriverConfig:
 
 def _driver(name: str) -> DriverBase:
     """An active driver, by its name."""
-    found = {"cpu": CpuDriver, "cuda": CudaDriver, "nvidia": CudaDriver}.get(name)
+    known: dict[str, type[CpuDriver | CudaDriver]] = {"cpu": CpuDriver, "cuda": CudaDriver, "nvidia": CudaDriver}
+    found = known.get(name)
     if found is None or not found.is_active():
         raise RuntimeError(f"there is no active driver for {name!r}")
     return found()
