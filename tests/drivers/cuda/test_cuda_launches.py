@@ -276,6 +276,25 @@ def test_hooks(fake: FakeDriver) -> None:
     assert told[0]["function"] == fake.launches()[-1].function
 
 
+def test_memory_of_the_cpu_is_no_scratch_memory(fake: FakeDriver) -> None:
+    """The kernel read where nothing is, and the process could not use the GPU any more."""
+
+    class Scratch(Facts):
+        num_ctas, global_scratch_size, global_scratch_align = 1, 128, 64
+        profile_scratch_size, profile_scratch_align = 0, 1
+
+    class OnCpu:
+        is_cuda = False
+
+        def data_ptr(self) -> int:
+            return 1 << 20
+
+    token = allocator.set(lambda size, alignment, stream: OnCpu())
+    with pytest.raises(tw.ArgumentError, match="made a OnCpu in CPU memory .*device=.cuda."):
+        _scratch(cuda.device(), Scratch(), 6, 0)
+    allocator.reset(token)
+
+
 def test_scratch_memory_comes_from_the_allocator(fake: FakeDriver) -> None:
     asked: list[tuple[int, int, int | None]] = []
     memory = cuda.zeros(1024, np.uint8)

@@ -33,7 +33,7 @@ from tilewright.runtime.drivers.cpu.records import MapSlot, packed
 from tilewright.runtime.drivers.cuda import streams, structs
 from tilewright.runtime.drivers.cuda.gpu import Block, Gpu
 from tilewright.runtime.drivers.cuda.library import CudaDriver
-from tilewright.runtime.errors import CudaError, require
+from tilewright.runtime.errors import ArgumentError, CudaError, require
 from tilewright.runtime.tensor_maps import HostMap, Images, MapFields, map_fields
 from tilewright.support.named_tuple import NamedTuple
 
@@ -235,8 +235,22 @@ def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer
         elif isinstance(give, NullAllocator):  # a kernel that begins before the one ahead has ended needs its own
             found.append(Block(gpu, whole) if _may_overlap(metadata) else gpu.scratch(purpose, whole, stream))
         else:
-            found.append(give(whole, align, stream))
+            found.append(_on_gpu(give(whole, align, stream)))
     return found
+
+
+def _on_gpu(buffer: Buffer) -> Buffer:
+    """What an allocator gave; torch's tensors say where they are.
+
+    Raises:
+        ArgumentError: it is memory of the CPU, which a kernel would take for the GPU's.
+    """
+    if getattr(buffer, "is_cuda", True):
+        return buffer
+    raise ArgumentError(
+        f"the function given to set_allocator() made a {type(buffer).__name__} in CPU memory for a kernel on a GPU: "
+        'make it with device="cuda"'
+    )
 
 
 def _programs(buffer: Buffer, metadata: Any, grid: tuple[int, int, int]) -> int:
