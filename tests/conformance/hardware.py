@@ -75,7 +75,7 @@ REASONS = {
     "test_line_info.py::test_line_info[[]call_noinline]*": "wants the line of a call, and here it is inlined",
     "test_line_info.py::test_line_info[[]dot_combine]*": "wants the line of a sum that is part of the product here",
     "test_reproducer.py::*": "asks for a reproducer as MLIR writes it",
-    "test_tensor_descriptor_cuda.py::test_specialization_after_host_tensordesc*": "types of descriptors as 3.7 wrote them",
+    "test_tensor_descriptor_cuda.py::test_specialization_after_host*": "types of descriptors as 3.7 wrote them",
 }
 """Reasons by what matches `file::test[parameters]: message`, ahead of those of reasons.toml."""
 

@@ -290,7 +290,7 @@ def test_memory_of_the_cpu_is_no_scratch_memory(fake: FakeDriver) -> None:
             return 1 << 20
 
     token = allocator.set(lambda size, alignment, stream: OnCpu())
-    with pytest.raises(tw.ArgumentError, match="made a OnCpu in CPU memory .*device=.cuda."):
+    with pytest.raises(tw.ArgumentError, match=r"made a OnCpu in CPU memory .*device=.cuda."):
         _scratch(cuda.device(), Scratch(), 6, 0)
     allocator.reset(token)
 

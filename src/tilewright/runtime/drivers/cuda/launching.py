@@ -240,7 +240,7 @@ def _scratch(gpu: Gpu, metadata: Any, programs: int, stream: int) -> list[Buffer
 
 
 def _on_gpu(buffer: Buffer) -> Buffer:
-    """What an allocator gave; torch's tensors say where they are.
+    """The memory that an allocator gave; tensors of torch say where they are.
 
     Raises:
         ArgumentError: it is memory of the CPU, which a kernel would take for the GPU's.
