@@ -290,9 +290,11 @@ def test_memory_of_the_cpu_is_no_scratch_memory(fake: FakeDriver) -> None:
             return 1 << 20
 
     token = allocator.set(lambda size, alignment, stream: OnCpu())
-    with pytest.raises(tw.ArgumentError, match=r"made a OnCpu in CPU memory .*device=.cuda."):
-        _scratch(cuda.device(), Scratch(), 6, 0)
-    allocator.reset(token)
+    try:
+        with pytest.raises(tw.ArgumentError, match=r"made a OnCpu in CPU memory .*device=.cuda."):
+            _scratch(cuda.device(), Scratch(), 6, 0)
+    finally:
+        allocator.reset(token)
 
 
 def test_scratch_memory_comes_from_the_allocator(fake: FakeDriver) -> None:
