@@ -69,7 +69,6 @@ GROUPS = {
 
 REASONS = {
     "test_subprocess.py::test_print*": "wants a scalar once per thread; here it is printed once per program",
-    "test_core.py::test_override_arch*sm70*": "asks for code for sm_70, which is not made",
     "test_core.py::test_pointer_arguments[[]cpu]*": "expects that a kernel refuses tensors on the CPU",
     "test_driver.py::test_is_lazy*": "reloads a module, and wants the driver forgotten",
     "test_line_info.py::test_line_info[[]call_noinline]*": "wants the line of a call, and here it is inlined",

@@ -12,10 +12,11 @@ import tilewright
 import tilewright.language as tl
 from tilewright.backends.base import GPUTarget
 from tilewright.backends.llvm.machine import LlvmError
+from tilewright.backends.nvidia import tools
 from tilewright.backends.nvidia.backend import NvidiaBackend
 from tilewright.backends.nvidia.options import CudaOptions
 from tilewright.backends.nvidia.targets import DEVICES, UnknownDeviceError
-from tilewright.backends.nvidia.tools import MissingToolError, find_ptxas
+from tilewright.backends.nvidia.tools import FIRST_OF_CUDA_13, MissingToolError, find_ptxas
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, IRSource, compile
 from tilewright.runtime.kernel import CompiledKernel
@@ -73,14 +74,15 @@ def test_cubin_and_what_it_uses() -> None:
 
 def test_shared_memory_of_every_device() -> None:
     """In KiB, as NVIDIA's guide says of the compute capabilities."""
-    limits = {75: 64, **dict.fromkeys((80, 87), 163), **dict.fromkeys((86, 89, 120, 121), 99)}
+    limits = {70: 96, 72: 96, 75: 64, **dict.fromkeys((80, 87), 163), **dict.fromkeys((86, 89, 120, 121), 99)}
     limits |= dict.fromkeys((90, 100, 103, 110), 227)
     assert {capability: device.shared_limit / 1024 for capability, device in DEVICES.items()} == limits
 
 
 def test_versions_of_ptx_know_their_device() -> None:
     """The first version of PTX that has the device by its release notes, but 8.4 at least, and 8.7 from sm_100 on."""
-    since = {75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 80, 100: 86, 103: 88, 110: 90, 120: 87, 121: 88}
+    since = {70: 60, 72: 61, 75: 63, 80: 70, 86: 71, 87: 74, 89: 78, 90: 80}
+    since |= {100: 86, 103: 88, 110: 90, 120: 87, 121: 88}
     wanted = {capability: max(version, 87 if capability >= 100 else 84) for capability, version in since.items()}
     assert {capability: device.ptx for capability, device in DEVICES.items()} == wanted
 
@@ -89,6 +91,9 @@ def test_versions_of_ptx_know_their_device() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", DEVICES)
 def test_every_device_is_assembled(capability: int) -> None:
+    if find_ptxas(capability) is None:
+        assert capability < FIRST_OF_CUDA_13
+        pytest.skip("CUDA 13 has no assembler for it")
     kernel = compiled(GPUTarget("cuda", capability, 32))
     assert kernel.kernel.startswith(b"\x7fELF")
     assert f".target sm_{capability}" in kernel.asm["ptx"]
@@ -158,7 +163,7 @@ def test_unknown_option() -> None:
         options(num_warp=4)
 
 
-@pytest.mark.parametrize("arch", [70, "volta", 91])
+@pytest.mark.parametrize("arch", [60, "volta", 91])
 def test_unknown_device(arch: Any) -> None:
     with pytest.raises(UnknownDeviceError, match=r"no code generation for cuda:|compute capability such as 90"):
         make_backend(GPUTarget("cuda", arch, 32))
@@ -215,6 +220,25 @@ def test_assembler_of_its_own_for_newer_devices(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("TRITON_PTXAS_PATH", os.fspath(tmp_path / "ptxas"))
     monkeypatch.setenv("TRITON_PTXAS_BLACKWELL_PATH", os.fspath(tmp_path / "newer"))
     assert [Path(find_ptxas(capability) or "").name for capability in (80, 90)] == ["ptxas", "newer"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a program is a script")
+def test_the_oldest_devices_have_assemblers_of_older_toolkits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA 13 has none for sm_70: without another one, the last stage is PTX."""
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    folders = {version: tmp_path / version for version in ("13.0", "12.8")}
+    for version, folder in folders.items():
+        folder.mkdir()
+        (folder / "ptxas").write_text(f'#!/bin/sh\necho "Cuda compilation tools, release {version}, V{version}.1"\n')
+        (folder / "ptxas").chmod(0o755)
+    monkeypatch.setattr(tools, "programs", lambda binary: (os.fspath(folder / binary) for folder in folders.values()))
+    assert find_ptxas(70) == os.fspath(folders["12.8"] / "ptxas")
+    del folders["12.8"]
+    assert find_ptxas(70) is None
+    make_backend.cache_clear()
+    kernel = compiled(GPUTarget("cuda", 70, 32))
+    assert ".target sm_70" in kernel.asm["ptx"]
+    assert "cubin" not in kernel.asm
 
 
 @pytest.mark.slow

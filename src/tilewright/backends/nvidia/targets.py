@@ -39,6 +39,8 @@ class Device(NamedTuple):
 DEVICES = {
     capability: Device(capability, ptx, shared * KIBI)
     for capability, ptx, shared in (
+        (70, 84, 96),
+        (72, 84, 96),
         (75, 84, 64),
         (80, 84, 163),
         (86, 84, 99),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tilewright.backends.nvidia.targets import FIRST_WITH_SUFFIX
 from tilewright.support import knobs
-from tilewright.support.nvidia_tools import find_file, find_program
+from tilewright.support.nvidia_tools import NvidiaTool, find_file, find_program, programs
 
 LIBDEVICE = "libdevice.10.bc"
 
@@ -23,13 +23,31 @@ class MissingToolError(RuntimeError):
 def find_ptxas(capability: int) -> str | None:
     """The assembler for a device: what knobs name, then what is installed; None where nothing is.
 
-    Triton's wheel has two, of which one knows the newer devices.
+    Triton's wheel has two, of which one knows the newer devices. CUDA 13 has none any more for the oldest.
 
     Raises:
         MissingToolError: a knob names a program that is not there.
     """
+    if capability < FIRST_OF_CUDA_13:
+        return next(_older_candidates(), None)
     newer = capability >= FIRST_WITH_SUFFIX
     return next(_candidates(newer=newer), None)
+
+
+FIRST_OF_CUDA_13 = 75
+"""The first capability that CUDA 13 has an assembler for."""
+
+
+def _older_candidates() -> Iterator[str]:
+    """The program that a knob names, then those of CUDA 12 and before."""
+    knob = type(knobs.nvidia).ptxas
+    asked = knob.asked(knobs.nvidia)
+    if asked:
+        yield _existing(asked, knob.key)
+    for path in programs("ptxas"):
+        tool = NvidiaTool.from_path(path)
+        if tool is not None and int(tool.version.partition(".")[0]) < 13:
+            yield path
 
 
 def _candidates(*, newer: bool) -> Iterator[str]:
