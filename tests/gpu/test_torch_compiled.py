@@ -8,14 +8,15 @@ import pytest
 import torch_compiled
 from torch_compiled import NAMES, TRAINED, check, functions
 
+import optional_peers
+
 pytestmark = pytest.mark.needs_torch
 
 
 @pytest.fixture
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module torch, whose `compile` gives the function back, for arrays on the CPU."""
-    import torch
-
+    torch = optional_peers.module("torch")
     monkeypatch.setattr(torch_compiled, "DEVICE", "cpu")
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     return torch
