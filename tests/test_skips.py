@@ -38,7 +38,7 @@ def unmarked_imports(tree: ast.Module) -> Iterator[str]:
     module = " ".join(text for text in assignments if text.startswith("pytestmark"))
     for statement in tree.body:
         decorators = getattr(statement, "decorator_list", [])
-        marks = module + " ".join(map(ast.unparse, decorators))
+        marks = " ".join([module, *map(ast.unparse, decorators)])
         for node in ast.walk(statement):
             for name in imported(node):
                 marker = MODULES.get(name.partition(".")[0])
