@@ -10,8 +10,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,11 @@ class Hardware:
 def add_one(x_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) + 1, mask=offsets < n)
+
+
+@tw.jit
+def count_programs(count_ptr):
+    tl.atomic_add(count_ptr, 1)
 
 
 @tw.jit
@@ -162,11 +170,19 @@ def assertions(gpu: Any) -> None:
         assert "wants a positive number" in str(error)  # noqa: PT017 - one of two ways to hear of it
 
 
-def torch_tensors(gpu: Any) -> None:
+def torch_on_gpu() -> Any:
+    """The module torch.
+
+    Raises:
+        NotInstalledError: it is not there.
+    """
     if not find_spec("torch"):
         raise NotInstalledError("torch is not installed")
-    import torch
+    return import_module("torch")
 
+
+def torch_tensors(gpu: Any) -> None:
+    torch = torch_on_gpu()
     x = torch.arange(N, dtype=torch.int32, device="cuda")
     launch(x)
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -176,6 +192,47 @@ def torch_tensors(gpu: Any) -> None:
         launch(x)
     torch.cuda.synchronize()
     check_added(x.cpu().numpy(), 4)
+
+
+def graphs(gpu: Any) -> None:
+    """Launches that torch captures into a CUDA graph are repeated by it."""
+    torch = torch_on_gpu()
+    x = torch.arange(N, dtype=torch.int32, device="cuda")
+    launch(x)  # compiled and loaded before, as torch's own kernels are
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch(x)
+        launch(x)
+    x.copy_(torch.from_numpy(start()))
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    check_added(x.cpu().numpy(), 6)
+
+
+def threads(gpu: Any) -> None:
+    """Eight threads launch the same kernel, each on a stream and an array of its own."""
+    arrays = [gpu.copy(start()) for _ in range(8)]
+    cuda.synchronize()
+
+    def work(x: Any) -> None:
+        with cuda.stream() as stream:
+            for _ in range(50):
+                launch(x, stream=stream)
+            stream.synchronize()
+
+    with ThreadPoolExecutor(len(arrays)) as pool:
+        list(pool.map(work, arrays))
+    for x in arrays:
+        check_added(gpu.numpy(x), 50)
+
+
+def grids(gpu: Any) -> None:
+    """Every program of large grids runs once, and none of an empty one."""
+    for grid in ((1 << 20,), (2, 65535), (1, 2, 65535), (0,), (3, 0, 2)):
+        count = gpu.copy(np.zeros(1, np.int32))
+        count_programs[grid](count)
+        assert gpu.numpy(count)[0] == prod(grid), f"{gpu.numpy(count)[0]} programs of a grid {grid}"
 
 
 def array_interface(gpu: Any) -> None:
@@ -223,6 +280,7 @@ def launch_failure(gpu: Any) -> None:
 ROWS: dict[str, Callable[[Any], None]] = {
     "arrays": is_usable,
     **{function.__name__: function for function in (streams, contexts, prints, assertions, torch_tensors)},
+    **{function.__name__: function for function in (graphs, threads, grids)},
     **{function.__name__: function for function in (array_interface, illegal_address, out_of_memory)},
     **{function.__name__: function for function in (out_of_resources, launch_failure)},
 }

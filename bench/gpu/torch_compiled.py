@@ -53,10 +53,10 @@ def _product(a: Any, b: Any) -> Any:
     return (a @ b).relu()
 
 
-TRAINED = "transformer, trained"
+TRAINED, AS_GRAPH = "transformer, trained", "softmax, in a CUDA graph"
 NAMES = (
     *("gelu", "softmax", "layer norm", "sums of columns", "variance", "cross entropy", "running sums", "sort"),
-    *("embedding", "convolution", "transformer", "product, tuned", TRAINED),
+    *("embedding", "convolution", "transformer", "product, tuned", TRAINED, AS_GRAPH),
 )
 
 
@@ -72,6 +72,12 @@ def check(torch: Any, name: str) -> None:
         model, (x,) = functions(torch)["transformer"]
         found, expected = (_gradients(torch, run, model, x) for run in (torch.compile(model), model))
         torch.testing.assert_close(found, expected, **GRADIENT_TOLERANCES)
+        return
+    if name == AS_GRAPH:
+        function, arguments = functions(torch)["softmax"]
+        compiled = torch.compile(function, mode="reduce-overhead")
+        for _ in range(3):  # the second call is captured, the third one is a replay
+            torch.testing.assert_close(compiled(*arguments), function(*arguments), **TOLERANCES)
         return
     function, arguments = functions(torch)[name]
     options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"} if name == "product, tuned" else {}

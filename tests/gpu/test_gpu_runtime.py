@@ -62,7 +62,7 @@ def test_a_wrong_address_is_no_error_of_the_driver_there() -> None:
         assert "out of bounds" in row_of("illegal_address", Simulated())["problem"]
 
 
-@pytest.mark.parametrize("name", ["arrays", "streams", "array_interface", "prints"])
+@pytest.mark.parametrize("name", ["arrays", "streams", "threads", "grids", "array_interface", "prints"])
 def test_a_gpu_that_computes_nothing_is_seen(name: str, fake: Any) -> None:
     row = row_of(name, runtime.Hardware())
     assert not row["good"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch_compiled
-from torch_compiled import NAMES, TRAINED, check, functions
+from torch_compiled import AS_GRAPH, NAMES, TRAINED, check, functions
 
 import optional_peers
 
@@ -23,10 +23,10 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_each_function_has_a_row(on_cpu: Any) -> None:
-    assert {*functions(on_cpu), TRAINED} == set(NAMES)
+    assert {*functions(on_cpu), TRAINED, AS_GRAPH} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", ["softmax", "product, tuned", TRAINED])
+@pytest.mark.parametrize("name", ["softmax", "product, tuned", TRAINED, AS_GRAPH])
 def test_the_same_results_are_good_and_others_are_not(name: str, on_cpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check(on_cpu, name)
     monkeypatch.setattr(on_cpu, "compile", lambda function, **_: lambda *arguments: function(*arguments) * 1.1)
