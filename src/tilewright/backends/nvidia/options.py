@@ -42,7 +42,7 @@ class CudaOptions(NamedTuple):
         ir_override: a file with the text of a stage, which takes the place of what was compiled.
         enable_fp_fusion: a multiplication and an addition may become one fused operation.
         sched4reg: accepted; LLVM orders instructions for few registers anyway.
-        enable_reflect_ftz: functions of libdevice flush denormals.
+        enable_reflect_ftz: functions of libdevice flush denormals, and so does exp2 of float32.
         launch_cooperative_grid: all programs run at the same time.
         launch_pdl: the launch may begin before the one before it has ended.
         clc: accepted on devices that have it; programs are not taken over from others.
@@ -184,7 +184,10 @@ def _check_words(options: CudaOptions) -> None:
 
 def _check_device(options: CudaOptions, capability: int) -> None:
     if options.num_ctas > 1 and capability < FIRST_CLUSTERS:
-        raise OptionError(f"num_ctas={options.num_ctas}: only devices from sm_90 on have clusters, not sm_{capability}")
+        raise OptionError(
+            f"num_ctas > 1 requires NVIDIA SM90+ (Hopper), which have clusters; got num_ctas={options.num_ctas} "
+            f"for sm_{capability}"
+        )
     if options.clc and capability < FIRST_CLC:
         raise OptionError(f"clc=True: only devices from sm_100 on can do that, not sm_{capability}")
     oldest = find(capability).ptx
