@@ -113,7 +113,6 @@ def described(**changes: Any) -> TensorDescriptor:
         ({"strides": [17, 1]}, "strides must be 16-byte aligned"),
         ({"strides": [16, 2]}, "last axis must be contiguous"),
         ({"shape": [0, 16]}, "shape must be positive"),
-        ({"block_shape": [3, 16]}, "powers of two"),
         ({"padding": "one"}, "padding is zero or nan"),
         ({"base": torch.zeros(32, 16, dtype=torch.int32), "padding": "nan"}, "for floats"),
     ],
@@ -121,6 +120,19 @@ def described(**changes: Any) -> TensorDescriptor:
 def test_descriptor_refuses(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         described(**changes)
+
+
+@pytest.mark.parametrize("changes", [{}, {"strides": [17, 1]}, {"shape": [0, 16]}, {"padding": "one"}], ids=str)
+def test_descriptor_refuses_a_block_before_anything_else(changes: dict[str, Any]) -> None:
+    for block, axis in (([3, 16], 0), ([16, 30], 1), ([16, 0], 1), ([48, 3], 0)):
+        with pytest.raises(ValueError, match=f"Shape element {axis} must be a power of 2"):
+            described(block_shape=block, **changes)
+
+
+@pytest.mark.parametrize("shape", [[0, 16], [32, -1]])
+def test_descriptor_refuses_wrong_strides_before_an_empty_tensor(shape: list[int]) -> None:
+    with pytest.raises(AssertionError, match="strides must be 16-byte aligned"):
+        described(shape=shape, strides=[17, 1])
 
 
 def test_descriptor_of_a_tensor() -> None:

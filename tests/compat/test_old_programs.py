@@ -25,8 +25,8 @@ from tilewright.compat.signatures import (
     find_paths_if,
     get_iterable_path,
     set_iterable_path,
-    validate_block_shape,
 )
+from tilewright.compat.tensor_descriptor import validate_block_shape
 from tilewright.support import knobs
 
 DECORATED = """

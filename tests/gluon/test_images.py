@@ -94,6 +94,12 @@ def test_pixels_of_a_box_go_on_in_the_next_image(start: list[int], offsets: list
     check((3, 5, 6, 44), [0, *start, 32], offsets, [64, 32], **box)
 
 
+def test_channels_start_at_whole_16_bytes() -> None:
+    with pytest.raises(tilewright.SimulationError, match="starts at 30 along the innermost dimension") as caught:
+        check((1, 1, 64, 44), [0, 0, 0, 30], [0, 0], [64, 32])
+    assert caught.value.kind == "misaligned address"
+
+
 def test_steps_between_pixels() -> None:
     box = {"pixel_box_lower_corner": [-1, 0], "pixel_box_upper_corner": [0, -2], "element_strides": [1, 2, 3, 1]}
     check((2, 9, 10, 32), [0, -1, 0, 0], [1, 2], [32, 32], **box)

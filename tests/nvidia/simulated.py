@@ -33,7 +33,7 @@ from tilewright.transforms.gpu.allocate_memory import allocate_shared_memory
 from tilewright.transforms.gpu.membar import membar
 from tilewright.transforms.gpu.pipeline import TtgirOptions, ttgir_passes
 
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "enable_reflect_ftz", "debug")
 NAMES = {
     "bfloat16": "bf16",
     "bool": "i1",

@@ -20,6 +20,7 @@ from tilewright.backends.nvidia.tools import FIRST_OF_CUDA_13, MissingToolError,
 from tilewright.backends.registry import make_backend
 from tilewright.runtime.compile import ASTSource, IRSource, compile
 from tilewright.runtime.kernel import CompiledKernel
+from tilewright.support import knobs
 from tilewright.support.diagnostics import OutOfResources, PTXASError
 
 HOPPER = GPUTarget("cuda", 90, 32)
@@ -144,7 +145,7 @@ def test_defaults_of_options() -> None:
     ("given", "message"),
     [
         ({"num_warps": 3}, "num_warps must be a power of 2"),
-        ({"num_ctas": 2, "capability": 80}, "clusters"),
+        ({"num_ctas": 2, "capability": 80}, r"num_ctas > 1 requires NVIDIA SM90\+ \(Hopper\).*for sm_80"),
         ({"clc": True}, "sm_100"),
         ({"default_dot_input_precision": "fp4"}, "default_dot_input_precision is one of tf32"),
         ({"ptx_version": 60}, "from 84 to 90"),
@@ -186,6 +187,16 @@ def test_an_option_names_another_device(arch: str) -> None:
     assert backend.device.capability == 90
     with pytest.raises(UnknownDeviceError, match="compute capability such as 90"):
         backend.parse_options({"arch": "volta"})
+
+
+def test_a_knob_names_another_device_also_when_back_ends_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`arch` of a launch says more; options that the other device has not are refused."""
+    assert '"cuda:90"' in compiled().asm["ttgir"]
+    monkeypatch.setattr(knobs.runtime, "override_arch", "sm80")
+    assert '"cuda:80"' in compiled().asm["ttgir"]
+    assert '"cuda:100"' in compiled(arch="sm100").asm["ttgir"]
+    with pytest.raises(ValueError, match="num_ctas > 1 requires"):
+        compiled(num_ctas=2)
 
 
 def test_too_much_shared_memory() -> None:

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from element_ops import FP8, INTEGERS, WIDE, Array, Case, case, results_of, samples
-from simulated import run
+from simulated import compiled, launch, run
 
 import tilewright as tw
 import tilewright.language as tl
@@ -127,6 +127,21 @@ def test_functions(capability: int) -> None:
         values = (np.random.default_rng(3).standard_normal(512) * 4).astype(numpy_dtype(type))
         check(cases, capability, units=units, inputs={(type, 0): np.abs(values) + values.dtype.type(0.5)})
     check([case("arith.divf", [f32, f32], f32)], capability, units=2)
+
+
+@tw.jit
+def power_of_two(x, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.exp2(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_powers_of_two_flush_denormals_where_the_program_lets_them(flush: bool) -> None:
+    x = np.array([-127.0, -140.0, -126.0, 3.0] * 32, np.float32)
+    made = compiled(power_of_two, [x, x], B=128, enable_reflect_ftz=flush)
+    assert ("ex2.approx.ftz.f32" in made.asm["ptx"], "ex2.approx.f32" in made.asm["ptx"]) == (flush, not flush)
+    found = launch(made, (1,), [x, np.zeros_like(x)])[1]
+    assert found[:4].tolist() == [0.0 if flush else 2.0**-127, 0.0 if flush else 2.0**-140, 2.0**-126, 8.0]
 
 
 @tw.jit

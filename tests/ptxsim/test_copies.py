@@ -251,6 +251,23 @@ def test_a_bulk_copy_counts_up_to_a_limit(operation: str, expected: list[int]) -
     assert found[:5].tolist() == expected
 
 
+MISALIGNED = "misaligned address: a box that starts at {} along the innermost dimension.* at a multiple of 4, or use"
+
+
+@pytest.mark.parametrize("x", [18, -1])
+def test_a_box_starts_at_whole_16_bytes_along_the_innermost_dimension_when_loaded(x: int) -> None:
+    body = INIT.replace("COUNT", "1") + TENSOR_LOAD.replace("X;", f"{x};").replace("Y;", "-3;") + WAIT + UNSWIZZLED
+    with pytest.raises(SimulationError, match=MISALIGNED.format(x)):
+        tensor_run(body, MAP, np.zeros((8, 32), np.float32))
+
+
+@pytest.mark.parametrize("part", ["cp.async", "cp.reduce.async"])
+def test_a_box_starts_at_whole_16_bytes_along_the_innermost_dimension_when_stored(part: str) -> None:
+    copy = f"{part}.bulk.tensor.2d.global.shared::cta{'.add.tile' * ('reduce' in part)}.bulk_group"
+    with pytest.raises(SimulationError, match=MISALIGNED.format(22)):
+        stored(copy, **{"%r23, 24;": "%r23, 22;"})
+
+
 def test_hazards_of_stored_boxes() -> None:
     with pytest.raises(SimulationError, match=r"no fence\.proxy\.async"):
         stored(FENCE="")
@@ -271,6 +288,8 @@ def test_gathered_rows() -> None:
     _, found = tensor_run(body, replace(MAP, box=(32, 1), swizzle=0), np.zeros((4, 32), np.float32))
     assert (found[:3] == TENSOR[[7, 19, 0], 4:36]).all()
     assert not found[3].any()
+    with pytest.raises(SimulationError, match=MISALIGNED.format(5)):
+        tensor_run(body.replace("%r23, 4;", "%r23, 5;"), replace(MAP, box=(32, 1), swizzle=0), np.zeros((4, 32)))
 
 
 def test_multicast_to_both_ctas() -> None:

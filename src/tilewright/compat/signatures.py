@@ -18,7 +18,6 @@ import ast
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import reduce
-from math import prod
 from operator import getitem
 from types import CodeType, FunctionType
 from typing import Any
@@ -32,8 +31,6 @@ from tilewright.runtime.cache.managers import base32
 from tilewright.runtime.dependencies import UsedGlobals, dependencies
 from tilewright.runtime.parameters import ANNOTATION_TYPES, KernelParam, bind
 from tilewright.runtime.specialize import specialize
-from tilewright.semantics.constexpr import unwrap
-from tilewright.semantics.types import MAX_TILE_ELEMENTS
 from tilewright.support.hashing import hash_of
 from tilewright.support.source import syntax_tree
 
@@ -79,25 +76,6 @@ def get_primitive_bitwidth(dtype: str) -> int:
 
 BITWIDTH_DICT = {name: get_primitive_bitwidth(name) for name in type_canonicalisation_dict}
 """Bits of every element type, by all its names."""
-
-
-def validate_block_shape(shape: Sequence[Any]) -> int:
-    """The number of elements of a block."""
-    extents = [unwrap(extent) for extent in shape]
-    for axis, extent in enumerate(extents):
-        if not isinstance(extent, int):
-            raise TypeError(f"extent {axis} of the block is {extent!r}, which is no whole number")
-        if extent < 1 or not is_power_of_two(extent):
-            raise ValueError(f"extent {axis} of the block is {extent}, which is no power of 2")
-    elements: int = prod(extents)
-    if elements > MAX_TILE_ELEMENTS:
-        raise ValueError(f"the block has {elements} elements; at most {MAX_TILE_ELEMENTS} are possible")
-    return elements
-
-
-def is_power_of_two(number: int) -> bool:
-    """Whether `number` has one bit (or none)."""
-    return (number & (number - 1)) == 0
 
 
 TRITON_MODULE = "triton.language"

@@ -16,11 +16,38 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilewright.runtime.drivers.cpu.launcher import know_descriptors
+from tilewright.semantics.constexpr import unwrap
+from tilewright.semantics.types import MAX_TILE_ELEMENTS
 
 ALIGNMENT, MAX_RANK = 16, 5
+
+
+def validate_block_shape(shape: Sequence[Any]) -> int:
+    """The number of elements of a block.
+
+    Raises:
+        TypeError: an extent is no whole number.
+        ValueError: an extent is no power of two, or there are too many elements.
+    """
+    extents = [unwrap(extent) for extent in shape]
+    for axis, extent in enumerate(extents):
+        if not isinstance(extent, int):
+            raise TypeError(f"extent {axis} of the block is {extent!r}, which is no whole number")
+        if extent < 1 or not is_power_of_two(extent):
+            raise ValueError(f"Shape element {axis} must be a power of 2; the block has {extent} there")
+    elements: int = prod(extents)
+    if elements > MAX_TILE_ELEMENTS:
+        raise ValueError(f"the block has {elements} elements; at most {MAX_TILE_ELEMENTS} are possible")
+    return elements
+
+
+def is_power_of_two(number: int) -> bool:
+    """Whether `number` has one bit (or none)."""
+    return (number & (number - 1)) == 0
 
 
 class Descriptor:
@@ -41,6 +68,7 @@ class Descriptor:
     round_f32_to_tf32: bool
 
     def __post_init__(self) -> None:
+        validate_block_shape(self.block_shape)
         for requirement, met in self._requirements():
             if not met:
                 raise AssertionError(f"{requirement}: {self}")
@@ -57,7 +85,6 @@ class Descriptor:
             (f"strides must be {ALIGNMENT}-byte aligned", all(s * size % ALIGNMENT == 0 for s in self.strides[:-1])),
             ("the last axis must be contiguous", not rank or self.strides[-1] == 1),
             ("shape must be positive", all(extent > 0 for extent in self.shape)),
-            ("extents of a block are powers of two", all(b > 0 and b & (b - 1) == 0 for b in self.block_shape)),
             ("padding is zero or nan", self.padding in ("zero", "nan")),
             ("padding with nan is for floats", self.padding == "zero" or _is_float(self.base.dtype)),
         ]

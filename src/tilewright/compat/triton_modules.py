@@ -39,10 +39,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "triton._internal_testing": {"tilewright.compat.internal_testing": "* _fresh_knobs_impl"},
     "triton._utils": {
+        "tilewright.compat.tensor_descriptor": "is_power_of_two validate_block_shape",
         "tilewright.compat.signatures": (
             "apply_with_path find_paths_if get_iterable_path is_iterable is_namedtuple set_iterable_path BITWIDTH_DICT"
-            " canonicalize_dtype canonicalize_ptr_dtype get_primitive_bitwidth is_power_of_two "
-            "type_canonicalisation_dict validate_block_shape"
+            " canonicalize_dtype canonicalize_ptr_dtype get_primitive_bitwidth type_canonicalisation_dict"
         ),
         "tilewright.semantics.types": "TRITON_MAX_TENSOR_NUMEL=MAX_TILE_ELEMENTS",
     },
@@ -323,8 +323,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "tilewright.language.ragged": "atomic_add_ragged load_ragged store_ragged",
     },
     "triton.tools.tensor_descriptor": {
-        "tilewright.compat.tensor_descriptor": "TensorDescriptor",
-        "tilewright.compat.signatures": "canonicalize_dtype validate_block_shape",
+        "tilewright.compat.tensor_descriptor": "TensorDescriptor validate_block_shape",
+        "tilewright.compat.signatures": "canonicalize_dtype",
     },
 }
 

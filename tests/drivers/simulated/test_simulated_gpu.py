@@ -150,6 +150,22 @@ def test_a_kernel_that_wants_too_much_is_not_launched() -> None:
         simulated_gpu(90).load(SimpleNamespace(metadata=facts))
 
 
+def test_the_autotuner_passes_over_more_threads_than_a_gpu_launches(gpu: Any) -> None:
+    seen: list[str] = []
+    tuned = tw.autotune(
+        configs=[tw.Config({}, num_warps=128), tw.Config({}, num_warps=4)],
+        key=["n"],
+        post_hook=lambda *_, exception: seen.append(str(exception)),
+    )(shift)
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    tuned[(1,)](x, out, 32, BLOCK=32)
+    assert out.tolist() == list(range(1, 33))
+    assert tuned.best_config.num_warps == 4
+    assert seen[0] == "out of resource: threads, Required: 4096, Hardware limit: 1024."
+    with pytest.raises(tw.OutOfResources, match=r"threads, Required: 2048"):
+        shift[(1,)](x, out, 32, BLOCK=32, num_warps=64)
+
+
 def test_pieces_keep_distances_and_alignment() -> None:
     base = np.zeros((8, 10), np.int16)
     other = np.zeros(4, np.int64)

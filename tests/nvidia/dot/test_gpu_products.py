@@ -268,6 +268,16 @@ def test_sums_of_fp8_are_exact_after_so_many_products(imprecise: int | None, sum
     assert ("wgmma" in ptx) == (imprecise != 0)
 
 
+@pytest.mark.parametrize(("fuse", "name"), [(True, "add.f32"), (False, "add.rn.f32")])
+@pytest.mark.parametrize(("imprecise", "sums"), [(32, 2), (64, 1), (None, 0)])
+def test_partial_sums_are_added_one_by_one(imprecise: int | None, sums: int, fuse: bool, name: str) -> None:
+    """One addition for each number of a thread and each sum; `add.f32` may be fused."""
+    arguments = [np.zeros((64, 192), E4), np.zeros((192, 16), E4), np.zeros((64, 16), np.float32)]
+    sizes = {"M": 64, "N": 16, "K": 64, "STEPS": 3, "TURNED": (False, False), "CHANGED": False, "IMPRECISE": imprecise}
+    ptx = str(compiled(steps, arguments, capability=90, enable_fp_fusion=fuse, **sizes).asm["ptx"])
+    assert len(re.findall(r"\badd\S*f32\b", ptx)) == ptx.count(name) == 8 * sums * (3 if "bra" not in ptx else 1)
+
+
 @tw.jit
 def batches(a, b, out, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     i = tl.arange(0, B)[:, None, None]

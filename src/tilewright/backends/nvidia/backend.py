@@ -49,7 +49,7 @@ class NvidiaBackend(BaseBackend):
         Raises:
             UnknownDeviceError: we generate no code for it.
         """
-        capability = _capability(knobs.runtime.override_arch or target.arch)
+        capability = _capability(target.arch)
         super().__init__(GPUTarget(target.backend, capability, WARP_SIZE))
         self.device = targets.find(capability)
         self.ptxas = find_ptxas(capability)
@@ -67,10 +67,11 @@ class NvidiaBackend(BaseBackend):
         return f"cuda:{self.device.capability}/{_file_identity(self.ptxas)}{optimizes}"
 
     def parse_options(self, options: Mapping[str, Any]) -> CudaOptions:
-        """See `options.parse_options`; `arch` is the device to compile for instead."""
-        if options.get("arch") is None:
+        """See `options.parse_options`; `arch`, else the knob `override_arch`, is the device to compile for instead."""
+        arch = options.get("arch") or knobs.runtime.override_arch
+        if not arch:
             return parse_options(options, self.device.capability)
-        capability = _capability(options["arch"])
+        capability = _capability(arch)
         return parse_options({**options, "arch": f"sm{capability}"}, capability)
 
     def prepare(self) -> None:

@@ -15,6 +15,7 @@ from tilewright.backends.base import OptionError
 from tilewright.backends.nvidia.targets import FIRST_WITH_SUFFIX, LATEST_PTX, find
 from tilewright.support import knobs
 from tilewright.support.deprecation import without_dropped
+from tilewright.support.diagnostics import OutOfResources
 from tilewright.support.named_tuple import NamedTuple
 
 CPU_ONLY = frozenset(("num_threads", "num_cpu_threads", "sanitize", "interruptible"))
@@ -25,6 +26,7 @@ FIRST_FP8E4NV = 89
 FIRST_CLUSTERS = 90
 FIRST_CLC = 100
 MAX_WARPS = 32
+"""The most warps of a program that a GPU launches."""
 
 
 class CudaOptions(NamedTuple):
@@ -40,7 +42,7 @@ class CudaOptions(NamedTuple):
         ir_override: a file with the text of a stage, which takes the place of what was compiled.
         enable_fp_fusion: a multiplication and an addition may become one fused operation.
         sched4reg: accepted; LLVM orders instructions for few registers anyway.
-        enable_reflect_ftz: functions of libdevice flush denormals.
+        enable_reflect_ftz: functions of libdevice flush denormals, and so does exp2 of float32.
         launch_cooperative_grid: all programs run at the same time.
         launch_pdl: the launch may begin before the one before it has ended.
         clc: accepted on devices that have it; programs are not taken over from others.
@@ -114,6 +116,7 @@ def parse_options(given: Mapping[str, Any], capability: int) -> CudaOptions:
     Raises:
         KeyError: no back end has an option of that name.
         ValueError: an option has a value that it cannot have, or cannot have on this device.
+        OutOfResources: a program is to have more threads than a GPU gives it.
     """
     given = without_dropped(given)
     _refuse_unknown(given)
@@ -154,11 +157,14 @@ def _libraries(given: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _check_numbers(options: CudaOptions) -> None:
+    warps, size = options.num_warps, CudaOptions().warp_size
+    if isinstance(warps, int) and warps > MAX_WARPS and not warps & (warps - 1):
+        raise OutOfResources(warps * size, MAX_WARPS * size, "threads")  # the autotuner passes it over
     for name, most in (("num_warps", MAX_WARPS), ("num_ctas", 16)):
         number = getattr(options, name)
         if not isinstance(number, int) or not 0 < number <= most or number & (number - 1):
             raise OptionError(f"{name} must be a power of 2 from 1 to {most}; got {number!r}")
-    if options.warp_size != CudaOptions().warp_size:
+    if options.warp_size != size:
         raise OptionError(f"a warp has 32 threads; got warp_size={options.warp_size!r}")
     if not isinstance(options.num_stages, int) or options.num_stages < 0:
         raise OptionError(f"num_stages must be a number of steps; got {options.num_stages!r}")
@@ -178,7 +184,10 @@ def _check_words(options: CudaOptions) -> None:
 
 def _check_device(options: CudaOptions, capability: int) -> None:
     if options.num_ctas > 1 and capability < FIRST_CLUSTERS:
-        raise OptionError(f"num_ctas={options.num_ctas}: only devices from sm_90 on have clusters, not sm_{capability}")
+        raise OptionError(
+            f"num_ctas > 1 requires NVIDIA SM90+ (Hopper), which have clusters; got num_ctas={options.num_ctas} "
+            f"for sm_{capability}"
+        )
     if options.clc and capability < FIRST_CLC:
         raise OptionError(f"clc=True: only devices from sm_100 on can do that, not sm_{capability}")
     oldest = find(capability).ptx

@@ -94,6 +94,7 @@ def make_llir(module: Op, facts: dict[str, Any], options: CudaOptions, device: D
         num_warps=integer_in(module, "ttg.num-warps") or options.num_warps,
         num_ctas=options.num_ctas,
         fuse=options.enable_fp_fusion,
+        flush=options.enable_reflect_ftz,
     )
     lowered = lower_module(module, LowerOptions(target, bool(options.debug_info), options.maxnreg or 0))
     facts.update(lowered.facts)

@@ -11,7 +11,10 @@ the same place; with `.cta_group::2`, that of the even or the odd CTA of each pa
 
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
-in global memory at once. Not simulated: `im2col::w`, and bulk reductions in shared memory.
+in global memory at once. A box may start anywhere, also beyond the tensor's edges, but along the innermost dimension
+only at multiples of 16 bytes: hardware takes other copies for illegal instructions (measured on sm_90 for tiles,
+assumed for images and for rows that are gathered or scattered). Not simulated: `im2col::w`, and bulk reductions in
+shared memory.
 
 Maps can be made on the device (`stored_maps.py`).
 """
@@ -21,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import lcm
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -43,6 +47,7 @@ from tilewright.backends.ptxsim.memory import BASE, INITIALISED, VALID, WRITABLE
 from tilewright.backends.ptxsim.shared import OFFSET
 from tilewright.backends.ptxsim.stored_maps import StoredMaps, tensor_map
 from tilewright.backends.ptxsim.tensor_maps import (
+    BITS,
     Box,
     TensorMap,
     box_at,
@@ -55,7 +60,9 @@ from tilewright.backends.ptxsim.value_types import Array, Mask
 from tilewright.support.ptx_syntax import Address, Instruction, Operand, number_of
 
 BOX_ALIGNMENT = 128
+"""The alignment of a box in shared memory, in bytes."""
 PIECE_ALIGNMENT = 16
+"""The alignment in global memory of a box's innermost start and of a piece, and that of a piece's size, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Op
         place = one(machine, address, lane)
         found = tensor_map(machine, place, lane)
         at = tuple(one(machine, coordinate, lane) for coordinate in corner)
+        _check_start(machine, found, at[0], lane)
         if bool(found.lower) != (offsets is not None):
             machine.fail("tensor map", "a copy of images wants a map of images, and no other copy does", lane)
         if rows:
@@ -119,6 +127,18 @@ def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Op
         return place, found, box_at(found, at)
 
     return read
+
+
+def _check_start(machine: Machine, found: TensorMap, first: int, lane: int) -> None:
+    """The innermost coordinate of a box is a multiple of 16 bytes, else hardware takes the copy for no instruction."""
+    bits, whole = BITS[found.element], 8 * PIECE_ALIGNMENT
+    if first * bits % whole:
+        text = (
+            f"a box that starts at {first} along the innermost dimension, which of {found.element} is no multiple of "
+            f"{PIECE_ALIGNMENT} bytes; let it start at a multiple of {lcm(bits, whole) // bits}, "
+            "or use pointers in place of the descriptor"
+        )
+        machine.fail("misaligned address", text, lane)
 
 
 def box_piece(machine: Machine, place: int, found: TensorMap, box: Box, start: int, lane: int) -> Piece:

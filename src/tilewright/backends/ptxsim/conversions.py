@@ -3,7 +3,7 @@
     cvt.rzi.s32.f32 %r2, %r1;      cvt.rn.bf16x2.f32 %r3, %r1, %r2;      cvt.rn.satfinite.e4m3x2.f32 %h1, %r1, %r2;
 
 To integers: the number is rounded as asked, and brought into the type's range; a NaN becomes zero, for 64-bit types
-and from f64 the number with only the top bit. To floats: rounded once.
+and from f64 the number with only the top bit. To floats: rounded once; what becomes of a NaN is in `nan_bits.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.backends.ptxsim import nan_bits
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decoder, Handlers, applied, elementwise
 from tilewright.backends.ptxsim.errors import SimulationError
@@ -61,14 +62,19 @@ def _from_float(instruction: Instruction, to: Type, source: str) -> Callable[[Ar
         values = widen(bits, source)
         if flush and source == "f32":
             tiny = np.abs(values) < SMALLEST
-            values = np.where(tiny, np.copysign(np.float32(0), values), values)
+            values = canonical(np.where(tiny, np.copysign(np.float32(0), values), values), "f32")
         return values
 
     if to.name not in SCALARS:
         rounding = integral or np.trunc
         return lambda bits: _to_integer(rounding(numbers(bits).astype(np.float64)), to, source)
-    finish = _to_float(instruction, to.name)
-    return lambda bits: finish(integral(numbers(bits)) if integral else numbers(bits))
+    finish, rule = _to_float(instruction, to.name), nan_bits.conversion(instruction, source, to.name)
+
+    def convert(bits: Array) -> Array:
+        found = finish(integral(numbers(bits)) if integral else numbers(bits))
+        return nan_bits.replaced(bits, source, found, rule) if rule else found
+
+    return convert
 
 
 def _to_integer(values: Array, to: Type, source: str) -> Array:
@@ -107,10 +113,8 @@ def to_format(values: Array, name: str, mode: str = "rn", *, saturate: bool = Fa
         found = canonical(values, "f32") if name == "f32" else values.astype(np.float64)
         return np.ascontiguousarray(found).view(f"u{found.dtype.itemsize}")
     if mode == "rn" and not saturate:
-        found = narrow_nearest(values, name)
-    else:
-        found = narrow(values.astype(np.float64), FORMATS[name], mode, saturate=saturate)
-    return np.where(values != values, np.uint32(0x7FFFFFFF), found) if name == "tf32" else found
+        return narrow_nearest(values, name)
+    return narrow(values.astype(np.float64), FORMATS[name], mode, saturate=saturate)
 
 
 def _from_integer(instruction: Instruction, to: Type, of: Type) -> Callable[[Array], Array]:

@@ -2,8 +2,8 @@
 
     add.rz.ftz.f32 %f3, %f1, %f2;      fma.rn.relu.bf16x2 %r4, %r1, %r2, %r3;      min.NaN.f16 %h3, %h1, %h2;
 
-Every operation rounds once. Results that are NaN are the one NaN of their type (0x7FFFFFFF, 0x7FFF), except that of
-f64. `Lens` says how a type's bits become numbers and back; packed types have two columns.
+Every operation rounds once. Results that are NaN are the one NaN of their type (0x7FFFFFFF, 0x7FFF), except those of
+f64 (`nan_bits.py`). `Lens` says how a type's bits become numbers and back; packed types have two columns.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tilewright.backends.ptxsim import nan_bits
 from tilewright.backends.ptxsim.code import Run
 from tilewright.backends.ptxsim.decoder import Decode, Decoder, Handlers, applied
 from tilewright.backends.ptxsim.value_types import TYPES, Array
@@ -21,7 +22,6 @@ from tilewright.support.exact_rounding import (
     FORMATS,
     MODES,
     NEAREST,
-    canonical,
     narrow,
     narrow_nearest,
     odd,
@@ -149,7 +149,9 @@ def arithmetic(operation: str) -> Arithmetic:
 
     def make(lens: Lens) -> Callable[..., Array]:
         if lens.format == "f64":
-            return lambda *v: lens.stored(rounded(operation, lens.mode, v).view(np.uint64))
+            return lambda *v: lens.stored(
+                nan_bits.passed_on(operation, v, rounded(operation, lens.mode, v)).view(np.uint64)
+            )
         if lens.mode == "rn" and operation != "fma":
             nearest = NEAREST[operation]
             return lambda *v: lens.bits(nearest(*v))
@@ -168,7 +170,7 @@ def _invert(lens: Lens) -> Callable[..., Array]:
 
 
 def _on_signs(change: Callable[[Array, Array], Array]) -> Decode:
-    """abs and neg touch only the sign, of NaNs as well."""
+    """abs and neg touch only the sign; of NaNs in packed types, too, of others see `nan_bits.py`."""
 
     def decode(instruction: Instruction, code: Decoder) -> Run:
         lens, bits = lens_of(instruction), TYPES[instruction.type].bits
@@ -177,6 +179,8 @@ def _on_signs(change: Callable[[Array, Array], Array]) -> Decode:
 
         def semantics(value: Array) -> Array:
             changed = change(value, mask)
+            if not lens.packed:
+                changed = nan_bits.sign_changed(lens.format, value, changed)
             return lens.stored(lens_bits(lens, changed)) if lens.flush else changed
 
         return applied(instruction, code, semantics, code.sources(instruction, f"b{bits}"), f"b{bits}")
@@ -209,10 +213,12 @@ def decode_extremum(instruction: Instruction, code: Decoder) -> Run:
         return np.copysign(found, np.where(sign, found.dtype.type(-1), found.dtype.type(1))) if by_size else found
 
     def semantics(*operands: Array) -> Array:
-        first, *others = (lens.numbers(bits) for bits in operands)
+        first, *others = numbers = [lens.numbers(bits) for bits in operands]
         for other in others:
             first = pick(first, other)
-        return lens.bits(first) if lens.format != "f64" else lens.stored(canonical(first, "f64").view(np.uint64))
+        if lens.format != "f64":
+            return lens.bits(first)
+        return lens.stored(nan_bits.passed_on("extremum", numbers, first).view(np.uint64))
 
     return applied(instruction, code, semantics, code.sources(instruction, kind), kind)
 
@@ -252,7 +258,7 @@ def _decode_upper_half(instruction: Instruction, code: Decoder, function: Callab
         values = (bits & upper).view(np.float64)
         tiny = np.abs(values) < MIN_NORMAL["f64"]
         found = function(np.where(tiny, np.copysign(0.0, values), values))
-        return found.view(np.uint64) & upper
+        return np.where(found != found, nan_bits.UPPER_HALF, found.view(np.uint64) & upper)
 
     return applied(instruction, code, semantics, code.sources(instruction, "b64"), "b64")
 

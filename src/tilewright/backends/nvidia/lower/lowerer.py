@@ -54,6 +54,7 @@ class Target:
         num_warps: the number of warps of a block.
         num_ctas: the number of blocks that share each tile.
         fuse: a product and a sum of the program may become one fused operation.
+        flush: powers of two flush denormals.
     """
 
     capability: int
@@ -61,6 +62,7 @@ class Target:
     num_warps: int = 4
     num_ctas: int = 1
     fuse: bool = True
+    flush: bool = True
 
     @property
     def threads(self) -> int:

@@ -1,7 +1,7 @@
 """Functions: by an instruction where the hardware has one that Triton uses, else by `backends/llvm/mathlib.py`.
 
     math.exp    f32     ex2.approx.f32 of the product with log2 e
-    math.exp2   f32     ex2.approx.ftz.f32
+    math.exp2   f32     ex2.approx.ftz.f32; without enable_reflect_ftz ex2.approx.f32
     math.sqrt   f32     sqrt.approx.ftz.f32               tt.precise_sqrt: sqrt.rn.f32
     math.rsqrt  f32     rsqrt.approx.ftz.f32
     math.sin    f32     in float, where CPUs compute in double; so is math.cos
@@ -220,6 +220,11 @@ def _exp(lowerer: Lowerer, operands: Sequence[str]) -> str:
     return _intrinsic("llvm.nvvm.ex2.approx.f")(lowerer, [scaled])
 
 
+def _power_of_two(lowerer: Lowerer, operands: Sequence[str]) -> str:
+    flush = ".ftz" if lowerer.target.flush else ""
+    return _intrinsic(f"llvm.nvvm.ex2.approx{flush}.f")(lowerer, operands)
+
+
 def _erf(lowerer: Lowerer, operands: Sequence[str]) -> str:
     """erf: below 1 a polynomial, above it 1 less a power of 2, as the library has it."""
     k = LaneType(lowerer.w, "float", 1)
@@ -322,7 +327,7 @@ SINGLES: dict[str, Single] = {
     "cos": _library(math_trigonometric.cos),
     "erf": _erf,
     "exp": _exp,
-    "exp2": _intrinsic("llvm.nvvm.ex2.approx.ftz.f"),
+    "exp2": _power_of_two,
     "log": _log,
     "log10": _log10,
     "log1p": _log1p,

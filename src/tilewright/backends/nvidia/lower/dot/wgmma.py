@@ -236,7 +236,8 @@ class _Mma:
                 for accumulator in accumulators
             ]
         return [
-            w.emit(f"fadd float {accumulator}, {part}") for accumulator, part in zip(accumulators, parts, strict=True)
+            w.emit(f"fadd {w.fusion}float {accumulator}, {part}")
+            for accumulator, part in zip(accumulators, parts, strict=True)
         ]
 
     # ---- one instruction ----
