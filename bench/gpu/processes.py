@@ -80,10 +80,12 @@ def print_rows(row_of: Callable[[str], dict[str, Any]], names: Sequence[str], sk
     return 0
 
 
-def add_rows(file: Path, command: Sequence[str], names: Sequence[str], *, row_seconds: float = 0.0) -> None:
-    """Collect rows in the time that a part has left, and put them behind its own, in place of older ones."""
+def add_rows(
+    file: Path, command: Sequence[str], names: Sequence[str], *, row_seconds: float = 0.0, seconds: float = 0.0
+) -> None:
+    """Collect rows in so many seconds, or what a part has left, and put them behind its own, in place of older ones."""
     result, start = json.loads(file.read_text()), time.monotonic()
-    left = PART_SECONDS - result.get("seconds", 0)
+    left = seconds or PART_SECONDS - result.get("seconds", 0)
     kept = [row for row in result["rows"] if row["name"] not in names]
     result["rows"] = [*kept, *collected(command, names, seconds=left, row_seconds=row_seconds)]
     result["seconds"] = round(result.get("seconds", 0) + time.monotonic() - start)

@@ -325,6 +325,7 @@ def main() -> int:
     parser.add_argument("file", type=Path, nargs="?", help="JSON of the part `fast`, in the folder of the bundle")
     parser.add_argument("--bundle", type=Path, help="the folder of the bundle, if it is another one")
     parser.add_argument("--skip", type=int, help="print the row behind the first ones as a line of JSON")
+    parser.add_argument("--seconds", type=float, default=0.0, help="for all rows; without it, what the part has left")
     asked = parser.parse_args()
     folder = asked.bundle or asked.file.parent
     try:
@@ -334,7 +335,8 @@ def main() -> int:
         return 2
     if asked.skip is not None:
         return print_rows(lambda name: row_of(name, folder), names, asked.skip)
-    add_rows(asked.file, [sys.executable, __file__, "--bundle", str(folder)], names, row_seconds=ROW_SECONDS)
+    command = [sys.executable, __file__, "--bundle", str(folder)]
+    add_rows(asked.file, command, names, row_seconds=ROW_SECONDS, seconds=asked.seconds)
     return 0
 
 
