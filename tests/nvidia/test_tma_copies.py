@@ -129,13 +129,37 @@ def test_a_branch_that_reads_a_copy_waits_for_it(stages: int, capability: int) -
     np.testing.assert_array_equal(launch(kernel, (1,), arguments)[2], np.einsum("isk,jsk->ij", left, right))
 
 
-@slow
-@pytest.mark.parametrize("capability", [90, 100])
-def test_products_whose_factors_other_blocks_have_are_refused(capability: int) -> None:
-    x = np.zeros((128, 128), "f2")
-    given = [x, x, x, 128, 128, 128]
+OTHER_BLOCKS = [pytest.param(block, marks=slow) for block in ((256, 64, 32), (64, 128, 32))]
+
+
+@pytest.mark.parametrize("block", [(128, 128, 16), *OTHER_BLOCKS], ids=str)
+@pytest.mark.parametrize("capability", [90, *(pytest.param(device, marks=slow) for device in (100, 120))])
+def test_blocks_of_a_cluster_copy_the_factors_that_they_multiply(capability: int, block: tuple[int, ...]) -> None:
+    (m, n, k), (bm, bn, bk) = (256, 128, 64), block
+    random = np.random.default_rng(1)
+    a, b = (random.integers(-3, 4, shape).astype("f2") for shape in ((m, k), (k, n)))
+    given = [a, b, np.zeros((m, n), "f2"), m, n, k]
+    made = compiled(product, given, capability=capability, BM=bm, BN=bn, BK=bk, num_warps=8, num_ctas=2)
+    *_, found = launch(made, (m // bm, n // bn), given)
+    np.testing.assert_array_equal(found, a.astype("f4") @ b.astype("f4"))
+    assert ("wgmma" in made.asm["ptx"]) == (capability == 90 and bm >= 128)
+
+
+@tilewright.jit
+def square(a, c, N, B: tl.constexpr):
+    source = tl.make_tensor_descriptor(a, [N, N], [N, 1], [B, B])
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    total = tl.zeros((B, B), tl.float32)
+    for k in range(0, N, B):
+        total = tl.dot(source.load([0, k]), source.load([k, 0]), total)
+    tl.store(c + i * B + j, total)
+
+
+def test_factors_of_one_descriptor_for_which_blocks_want_different_parts_are_refused() -> None:
+    """A descriptor has one box: rows of its block for the left factor, and all of it for the right one, are two."""
+    given = [np.zeros((128, 128), "f2"), np.zeros((128, 128), "f4"), 128]
     with pytest.raises(Unsupported, match="operands that other blocks have"):
-        compiled(product, given, capability=capability, BM=128, BN=128, BK=64, num_warps=8, num_ctas=2)
+        compiled(square, given, capability=90, B=128, num_ctas=2)
 
 
 @tilewright.jit

@@ -67,3 +67,33 @@ def test_other_factors_stay(between: str, extra: str) -> None:
     module = program(between, extra)
     assert not assign_cga_layouts(module)
     assert cga_of_load(module) == ((1, 0),)
+
+
+def of_descriptors(second: str) -> Op:
+    """A product of what is loaded through `%a` and `second`."""
+    tile, sum = f"tensor<64x64xf16, {BLOCKED}>", f"tensor<64x64xf32, {BLOCKED}>"
+    left, right = (f"tensor<64x64xf16, #ttg.dot_op<{{opIdx = {side}, parent = {BLOCKED}}}>>" for side in (0, 1))
+    box = "!tt.tensordesc<tensor<64x64xf16>>"
+    return parse_module(
+        f"""
+        module attributes {{"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32}} {{
+          tt.func public @f(%a: {box}, %b: {box}, %i: i32, %c: {sum}) -> {sum} {{
+            %x = tt.descriptor_load %a[%i, %i] : {box} -> {tile}
+            %y = tt.descriptor_load {second}[%i, %i] : {box} -> {tile}
+            %u = ttg.convert_layout %x : {tile} -> {left}
+            %v = ttg.convert_layout %y : {tile} -> {right}
+            %d = tt.dot %u, %v, %c : {left} * {right} -> {sum}
+            tt.return %d : {sum}
+          }}
+        }}"""
+    )
+
+
+@pytest.mark.parametrize(("second", "right"), [("%b", ((0, 0),)), ("%a", ((1, 0),))])
+def test_a_descriptor_has_one_division(second: str, right: tuple[tuple[int, ...], ...]) -> None:
+    module = of_descriptors(second)
+    assert assign_cga_layouts(module) == (second == "%b")
+    verify(module)
+    loads = [op for op in module.walk() if op.name == "tt.descriptor_load"]
+    layouts = [encoding(load.result.type.encoding) for load in loads]
+    assert [layout.cga for layout in layouts if isinstance(layout, Blocked)] == [((1, 0),), right]

@@ -22,15 +22,17 @@ Blocks of a cluster load the operands of their own part of a product, so that no
     %b = tt.load %q : tensor<32x64x…, #blocked1>
     %f = ttg.convert_layout %b : …
 
-Blocks that have rows of the result need all columns of the right operand, and the other way round.
+So do loads through a descriptor that gives nothing but operands divided in one way. Blocks that have rows of the result
+need all columns of the right operand, and the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tilewright.analysis.gather_distance import distance_of, linear_layout_of, step_of
+from tilewright.dialects.tt_descriptors import DescriptorLoad, MakeTensorDescriptor
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import MapElementwise, Scan
@@ -42,6 +44,7 @@ from tilewright.layouts.blocked import fill, fill_cta
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding
 from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import cga_layout, num_ctas
+from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.gpu.tile_ops import (
     TileOps,
     convert_operand,
@@ -118,37 +121,66 @@ def _hand_out_packs(op: MapElementwise) -> None:
     relayout(op, layout)
 
 
+class Factor(NamedTuple):
+    """An operand of a product that a load gives; `side` is 0 for the left one, 1 for the right one."""
+
+    dot: Dot
+    side: int
+    load: Load | DescriptorLoad
+    operand: DotOperand
+
+    @property
+    def wanted(self) -> Bases:
+        """The division of the tile in which each block has what it multiplies."""
+        return cga_layout(self.operand)
+
+
 def assign_cga_layouts(module: Op) -> bool:
     """Let the loads of operands in `module`, whose products have blocked layouts, have what each block multiplies."""
     changed = False
-    for dot in [op for op in module.walk() if isinstance(op, Dot)]:
-        if num_ctas(layout_of(dot.result)) > 1:
-            for index, value in enumerate((dot.a, dot.b)):
-                changed |= _assign(dot, index, value)
+    for factor in _movable([*_factors(module)], module):
+        layout = layout_of(factor.load.result)
+        if isinstance(layout, Blocked) and layout.cga != factor.wanted:
+            _move(factor.load, layout, factor.wanted)
+            factor.dot.set_operand(factor.side, TileOps(factor.dot).converted(factor.load.result, factor.operand))
+            changed = True
     return changed
 
 
-def _assign(dot: Dot, index: int, value: Value) -> bool:
-    operand, load = layout_of(value), _load_behind(value)
-    if load is None or not isinstance(operand, DotOperand):
-        return False
-    layout, wanted = layout_of(load.result), cga_layout(operand)
-    if not isinstance(layout, Blocked) or layout.cga == wanted:
-        return False
-    _move(load, layout, wanted)
-    dot.set_operand(index, TileOps(dot).converted(load.result, operand))
-    return True
+def _factors(module: Op) -> Iterator[Factor]:
+    for dot in [op for op in module.walk() if isinstance(op, Dot)]:
+        if num_ctas(layout_of(dot.result)) > 1:
+            for side, value in enumerate((dot.a, dot.b)):
+                operand, load = layout_of(value), _load_behind(value)
+                if load is not None and isinstance(operand, DotOperand):
+                    yield Factor(dot, side, load, operand)
 
 
-def _load_behind(value: Value) -> Load | None:
+def _movable(factors: Sequence[Factor], module: Op) -> Iterator[Factor]:
+    """The factors but those of a descriptor for which anything else wants another division.
+
+    A descriptor has one division, which is that of all its copies.
+    """
+    wishes: dict[Op, Bases] = {factor.load: factor.wanted for factor in factors}
+    arguments = [value for function in functions_of(module) if is_public(function) for value in function.body.args]
+    for factor in factors:
+        if isinstance(factor.load, DescriptorLoad):
+            descriptor = factor.load.descriptor
+            is_known = isinstance(descriptor.op, MakeTensorDescriptor) or any(descriptor is each for each in arguments)
+            if not is_known or {wishes.get(user) for user in descriptor.uses} != {factor.wanted}:
+                continue
+        yield factor
+
+
+def _load_behind(value: Value) -> Load | DescriptorLoad | None:
     """The load that gives an operand, if nothing but conversions is between them, and nothing else uses it."""
     op = value.op
     while isinstance(op, ConvertLayout) and has_one_use(op.result):
         op = op.source.op
-    return op if isinstance(op, Load) and has_one_use(op.result) else None
+    return op if isinstance(op, (Load, DescriptorLoad)) and has_one_use(op.result) else None
 
 
-def _move(load: Load, layout: Blocked, cga: Bases) -> None:
+def _move(load: Load | DescriptorLoad, layout: Blocked, cga: Bases) -> None:
     """Give a load another way to share its tile; its users are not changed."""
     new = Blocked(layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order, cga)
     for index, value in enumerate(load.operands):
