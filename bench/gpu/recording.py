@@ -28,8 +28,9 @@ from tilewright.runtime.tensor_maps import HostMap, map_fields
 
 CPU = GPUTarget("cpu", 0, 0)
 PRODUCTS = r"^\s*(@!?%\w+ )?(mma|wgmma|tcgen05)\S*\.(f16|f64|bf16|tf32|e\dm\d|f8f6f4)"
-UNDEFINED = re.compile(rf"\.approx|div\.full|{PRODUCTS}", re.MULTILINE)
-"""Instructions whose last bits PTX leaves to the hardware, or the order of whose sums."""
+FILLS_WITH_NAN = r"fill_mode\S* \[[^]]*\], 1"
+UNDEFINED = re.compile(rf"\.approx|div\.full|{FILLS_WITH_NAN}|{PRODUCTS}", re.MULTILINE)
+"""Instructions that PTX leaves bits to the hardware of, or the order of sums; it does not say which NaN is outside."""
 SUMS = re.compile(r"(atom|red)\S*\.add\S*\.(f16|bf16|f32|f64)")
 """Instructions whose order makes the result."""
 

@@ -30,7 +30,7 @@ LONGEST_MESSAGE = 1500
 def note(test: str, outcome: str, message: str = "") -> None:
     """Add a line to the file."""
     with LOG.open("a") as log:
-        log.write(json.dumps({"test": test, "outcome": outcome, "message": message[-LONGEST_MESSAGE:]}) + "\n")
+        log.write(json.dumps({"test": test, "outcome": outcome, "message": message}) + "\n")
 
 
 def pytest_configure() -> None:
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """A file that cannot be imported counts as one failure."""
     if report.failed:
-        note(report.nodeid, "failed", f"not collected: {report.longreprtext}")
+        note(report.nodeid, "failed", f"not collected: {report.longreprtext[-LONGEST_MESSAGE:]}")
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
@@ -75,7 +75,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """The outcome of a test; errors around it are failures."""
     if report.failed:
-        note(report.nodeid, "failed", report.longreprtext)
+        note(report.nodeid, "failed", report.longreprtext[-LONGEST_MESSAGE:])
         _end_if_spoilt()
     elif report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")

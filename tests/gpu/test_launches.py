@@ -121,6 +121,8 @@ def test_what_is_asked_of_which_architecture() -> None:
         ("div.full.f32 %f1, %f2, %f3;", False),
         ("\tmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1}", False),
         ("@%p1 wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%r1}", False),
+        ("@%p2 tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [ %r2 ], 0;", True),
+        ("@%p2 tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [ %r2 ], 1;", False),
         ("red.global.gpu.relaxed.add.f32 [%rd1], %f1;", False),
     ],
 )

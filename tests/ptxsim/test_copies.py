@@ -268,6 +268,14 @@ def test_a_box_starts_at_whole_16_bytes_along_the_innermost_dimension_when_store
         stored(copy, **{"%r23, 24;": "%r23, 22;"})
 
 
+@pytest.mark.parametrize("part", ["cp.async", "cp.reduce.async"])
+def test_a_box_is_not_stored_in_front_of_a_tensor(part: str) -> None:
+    """Loads may begin there; NVIDIA's guide forbids stores, and an H200 took them for illegal instructions."""
+    copy = f"{part}.bulk.tensor.2d.global.shared::cta{'.add.tile' * ('reduce' in part)}.bulk_group"
+    with pytest.raises(SimulationError, match=r"out of bounds: a box that is stored at \(-8, 16\), in front of the"):
+        stored(copy, **{"%r23, 24;": "%r23, -8;"})
+
+
 def test_hazards_of_stored_boxes() -> None:
     with pytest.raises(SimulationError, match=r"no fence\.proxy\.async"):
         stored(FENCE="")

@@ -11,10 +11,10 @@ the same place; with `.cta_group::2`, that of the even or the odd CTA of each pa
 
 A copy into shared memory lands as late as its mbarrier lets it (`mbarriers.py`); until then its bytes belong to it.
 A copy out of shared memory reads when it is issued, and its source is in use until a wait covers it; its result stands
-in global memory at once. A box may start anywhere, also beyond the tensor's edges, but along the innermost dimension
-only at multiples of 16 bytes: hardware takes other copies for illegal instructions (measured on sm_90 for tiles,
-assumed for images and for rows that are gathered or scattered). Not simulated: `im2col::w`, and bulk reductions in
-shared memory.
+in global memory at once. A box that is loaded may start anywhere, also beyond the tensor's edges, but along the
+innermost dimension only at multiples of 16 bytes; one that is stored or added may not start in front of the tensor.
+Hardware takes other copies for illegal instructions (docs/gpu.md says which were seen, and which are assumed). Not
+simulated: `im2col::w`, and bulk reductions in shared memory.
 
 Maps can be made on the device (`stored_maps.py`).
 """
@@ -97,10 +97,13 @@ TensorRead: TypeAlias = Callable[[Machine, int], tuple[int, TensorMap, Box]]
 """The address of a map, the map, and a box of its tensor."""
 
 
-def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Operand | None = None) -> TensorRead:
+def tensor_operand(
+    operand: Operand, code: Decoder, *, rows: bool, stores: bool, distances: Operand | None = None
+) -> TensorRead:
     """Reads `[map, {x, y, …}]`; with `rows`, the coordinates behind the first are places in dimension 1.
 
     Args:
+        stores: whether the box is written to.
         distances: of images, how far the elements are from the pixels.
     """
     if not isinstance(operand, Address):
@@ -115,6 +118,9 @@ def tensor_operand(operand: Operand, code: Decoder, *, rows: bool, distances: Op
         found = tensor_map(machine, place, lane)
         at = tuple(one(machine, coordinate, lane) for coordinate in corner)
         _check_start(machine, found, at[0], lane)
+        if stores and min(at) < 0:
+            text = f"a box that is stored at {at}, in front of the tensor; store it at 0 or behind, or through pointers"
+            machine.fail("out of bounds", text, lane)
         if bool(found.lower) != (offsets is not None):
             machine.fail("tensor map", "a copy of images wants a map of images, and no other copy does", lane)
         if rows:
@@ -310,7 +316,8 @@ def _pieces(instruction: Instruction, code: Decoder, *, shared: int, outside: in
     if instruction.has("tensor"):
         rows = any(part in ("tile::gather4", "tile::scatter4") for part in instruction.parts)
         _, _, _, distances, *_ = instruction.operands if instruction.has("im2col") else [None] * 4
-        read = tensor_operand(instruction.operands[outside], code, rows=rows, distances=distances)
+        stores = outside == 0
+        read = tensor_operand(instruction.operands[outside], code, rows=rows, stores=stores, distances=distances)
 
         def boxes(machine: Machine, lane: int) -> Piece:
             return box_piece(machine, *read(machine, lane), one(machine, start, lane), lane)
