@@ -108,8 +108,8 @@ def tritons_tests(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{sums['passed']} of {sums['passed'] + sums['failed']} tests that ran passed, {sums['skipped']} were skipped "
         f"by themselves, of {sums['all']} in all: each process ran one case of each function before the second of any, "
-        f"as long as there was time. Nothing in the tests is changed. Capability {result['capability']}, driver "
-        f"{result['driver']}, {result['date']}, commit {result['commit']}."
+        f"as long as there was time. Nothing in the tests is changed, but that tutorials measure no times. "
+        f"Capability {result['capability']}, driver {result['driver']}, {result['date']}, commit {result['commit']}."
     )
     yield ""
     yield from table(("file", *columns), ([row["name"], *(row[column] for column in columns)] for row in rows))
@@ -209,12 +209,19 @@ def kept_as(result: dict[str, Any]) -> str:
     return f"{result['part']}-{re.sub(r'[^a-z0-9]+', '-', result['device'].lower()).strip('-')}.json"
 
 
+def as_text(result: dict[str, Any]) -> str:
+    """The JSON of a result, with a line for each row."""
+    head = json.dumps({name: value for name, value in result.items() if name != "rows"})
+    rows = ",\n".join(map(json.dumps, result["rows"]))
+    return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     for name in sys.argv[2:]:
         result = json.loads(Path(name).read_text())
         folder.mkdir(exist_ok=True)
-        (folder / kept_as(result)).write_text(json.dumps(result, indent=1) + "\n")
+        (folder / kept_as(result)).write_text(as_text(result))
     results = [json.loads(file.read_text()) for file in folder.glob("*.json")] if folder.is_dir() else []
     order = list(TITLES)
     results.sort(key=lambda result: (result["device"], order.index(result["part"])))

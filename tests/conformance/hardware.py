@@ -73,6 +73,9 @@ REASONS = {
     "test_driver.py::test_is_lazy*": "reloads a module, and wants the driver forgotten",
     "test_line_info.py::test_line_info[[]call_noinline]*": "wants the line of a call, and here it is inlined",
     "test_line_info.py::test_line_info[[]dot_combine]*": "wants the line of a sum that is part of the product here",
+    "test_line_info.py::test_line_info_env*": "sets a knob, and wants the environment to win",
+    "test_launch.py::test_launch_with_options*": "wants a file of Triton's sources",
+    "test_no_torch_dispatch.py::*": "takes the GPU's memory through Triton's native module",
     "test_reproducer.py::*": "asks for a reproducer as MLIR writes it",
     "test_tensor_descriptor_cuda.py::test_specialization_after_host*": "types of descriptors as 3.7 wrote them",
 }
