@@ -216,16 +216,19 @@ def as_text(result: dict[str, Any]) -> str:
     return f'{head[:-1]}, "rows": [\n{rows}\n]}}\n'
 
 
+def kept_in(folder: Path) -> list[dict[str, Any]]:
+    """The results of a folder by device, in the order of the parts."""
+    results = [json.loads(file.read_text()) for file in folder.glob("*.json")] if folder.is_dir() else []
+    return sorted(results, key=lambda result: (result["device"], list(TITLES).index(result["part"])))
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     for name in sys.argv[2:]:
         result = json.loads(Path(name).read_text())
         folder.mkdir(exist_ok=True)
         (folder / kept_as(result)).write_text(as_text(result))
-    results = [json.loads(file.read_text()) for file in folder.glob("*.json")] if folder.is_dir() else []
-    order = list(TITLES)
-    results.sort(key=lambda result: (result["device"], order.index(result["part"])))
-    folder.with_suffix(".md").write_text(page(results))
+    folder.with_suffix(".md").write_text(page(kept_in(folder)))
 
 
 if __name__ == "__main__":

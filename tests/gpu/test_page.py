@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page import NOTHING, kept_as, page
+from page import NOTHING, kept_as, kept_in, page
 
 ROOT = Path(__file__).parents[2]
 FACTS = {"device": "NVIDIA H100", "capability": 90, "driver": "12.9", "date": "2026-01-02 03:04 UTC", "commit": "abc"}
@@ -120,9 +120,7 @@ def test_results_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_page_is_what_the_command_writes() -> None:
     """`python bench/gpu/page.py docs/hardware` writes it again."""
-    kept = ROOT / "docs" / "hardware"
-    results = [json.loads(file.read_text()) for file in sorted(kept.glob("*.json"))]
-    assert (ROOT / "docs" / "hardware.md").read_text() == page(results)
+    assert (ROOT / "docs" / "hardware.md").read_text() == page(kept_in(ROOT / "docs" / "hardware"))
 
 
 def test_tritons_tests_have_a_line_for_each_file_and_each_reason() -> None:
