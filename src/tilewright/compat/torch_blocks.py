@@ -91,9 +91,12 @@ def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
         along = noted.get(ALONG, frozenset()) & kept.keys()
         return blocks_across(kept, along) if noted.get(ACROSS) else blocks_of(kept) if len(kept) > 1 else None
     is_down, is_along = noted.get(ALONG_KEPT, False), noted.get(ALONG_SUMMED, False)
-    if kernel.persistent_reduction or is_down == is_along or sizes.keys() - kept.keys() != {"r0_"}:
+    if is_down == is_along or sizes.keys() - kept.keys() != {"r0_"} or (kernel.persistent_reduction and is_along):
         return None
-    return blocks_of_sums(kept, sizes["r0_"], is_down=is_down)
+    blocks = blocks_of_sums(kept, sizes["r0_"], is_down=is_down)
+    if kernel.persistent_reduction and blocks is not None:
+        del blocks["R0_BLOCK"]
+    return blocks
 
 
 def blocks_across(sizes: Mapping[str, int], along: Collection[str]) -> dict[str, int] | None:
