@@ -15,6 +15,7 @@ from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import least_lanes
 from tilewright.backends.cpu.costs import ATOMICS, cost, is_tile
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
+from tilewright.backends.cpu.row_numbers import adds_lines
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.cpu import Nest as NestOp
@@ -57,14 +58,18 @@ def choose_widths(module: Op, target: Target) -> bool:
 
 def _lanes(nest: Nest, target: Target) -> int:
     """The lanes of a vector; numbers of a row have none."""
-    if any(isinstance(r, ATOMICS) for r in nest.sinks) or _scatters_words(nest):
+    if any(isinstance(r, ATOMICS) and not adds_lines(r) for r in nest.sinks) or _scatters_words(nest):
         return 1
     computed = [v for op in nest.body for v in op.results if _is_computed(op, v)]
     stored = [v for r in nest.sinks for v in r.operands if _is_number_tile(v)]
-    has_lanes = [v for v in (*computed, *stored) if nest.mode != "rows" or not nest.is_row_level(v)]
+    has_lanes = [v for v in (*computed, *stored) if nest.mode != "rows" or not _is_one_per_row(nest, v)]
     bits = max([8, *(v.type.bits for v in has_lanes)])
     lanes = max(least_lanes(nest.body), _register_bits(nest, target) // bits)
     return lanes if nest.mode == "rows" else _columns(nest, target) * lanes
+
+
+def _is_one_per_row(nest: Nest, value: Value) -> bool:
+    return nest.is_row_level(value) or tile_type(value).shape[-1] == 1
 
 
 def _columns(nest: Nest, target: Target) -> int:
