@@ -37,7 +37,7 @@ def places(x, out, rows, R: tl.constexpr, X: tl.constexpr):
 
 
 def sums_of_powers(x, out, rows, R: tl.constexpr, X: tl.constexpr):
-    """What is added up takes the registers that more columns would need."""
+    """Long functions take the registers that more columns would need."""
     r, j = tl.arange(0, R)[:, None], tl.arange(0, X)
     tile = tl.load(x + r * X + j[None, :], r < rows, other=0)
     tl.store(out + j, tl.sum(tl.exp(tile) + tl.sin(tile) + tl.log(tile + 99) + tl.exp2(-tile) + tl.cos(tile), 0))

@@ -67,7 +67,7 @@ def add_to_one(x, index, out, rows, W: tl.constexpr, Y: tl.constexpr, X: tl.cons
 
 
 def add_and_tell(x, index, out, rows, W: tl.constexpr, Y: tl.constexpr, X: tl.constexpr):
-    """What was there before is stored."""
+    """The numbers before each sum are stored."""
     y, j = tl.program_id(0) * Y + tl.arange(0, Y)[:, None], tl.arange(0, X)[None, :]
     inside = (y < rows) & (j < W)
     row = tl.load(index + y, y < rows, other=0)
@@ -77,7 +77,7 @@ def add_and_tell(x, index, out, rows, W: tl.constexpr, Y: tl.constexpr, X: tl.co
 
 
 def expected(kernel: Kernel, x: Any, index: Any) -> Any:
-    """What `out` holds behind the programs, one row after the other."""
+    """The contents of `out` behind the programs, one row after the other."""
     out = np.zeros((TABLE, WIDTH), x.dtype)
     for row, place in zip(x, index, strict=True):
         if kernel is store_rows:
