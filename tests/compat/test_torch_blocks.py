@@ -77,10 +77,23 @@ class Index(dict[str, int]):
     coeff = dict.__getitem__
 
 
+class Place:
+    """A stand-in for an index in which no symbol has a coefficient."""
+
+    def __init__(self, place: Callable[[int, int], int]) -> None:
+        self.place, self.free_symbols = place, {"x0", "y0"}
+
+    def coeff(self, symbol: str) -> int:
+        return 0
+
+    def subs(self, values: dict[str, int]) -> int:
+        return self.place(values["y0"], values["x0"])
+
+
 class Kernel:
     """A stand-in for torch's kernel of 64 rows of 96, whose elements `x0` counts; `x1` is a quotient."""
 
-    def __init__(self, *, is_reduced: bool = False) -> None:
+    def __init__(self, *, is_reduced: bool = False, is_kept: bool = False) -> None:
         rows, elements, parts = (
             SimpleNamespace(symbol=lambda name=name: name, divisor=divisor)
             for name, divisor in (("y0", 1), ("x0", 1), ("x1", 8))
@@ -93,7 +106,7 @@ class Kernel:
             terms = SimpleNamespace(symbol=lambda: "r0", divisor=1)
             self.range_trees.append(SimpleNamespace(prefix="r0_", nodes={"r0": terms}))
         self.inside_reduction, self.numels = is_reduced, {"y": 64, "x": 96, "r0_": 32}
-        self.persistent_reduction = False
+        self.persistent_reduction = is_kept
         self.seen: list[object] = []
 
     def load(self, name: str, index: Index) -> None:
@@ -108,6 +121,9 @@ class Kernel:
 
 ROW, COLUMN, QUOTIENT = Index(x0=1, y0=96), Index(x0=64, y0=1), Index(x1=5, y0=1)
 SUM_OF_ROW, SUM_OF_COLUMN = Index(r0=1, x0=32), Index(r0=96, x0=1)
+REPEATED = Place(lambda y, x: y % 32 + 64 * (x % 8))
+MIRRORED = Place(lambda y, x: 96 * y + abs(63 - abs(x - 1)))
+SHUFFLED = Place(lambda y, x: 96 * (x % 64) + 8 * (y % 16))
 ROWS_OF_64, COLUMNS_OF_LINES = {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}, {"XBLOCK": 64, "YBLOCK": 16}
 DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK": 1, "R0_BLOCK": 32}
 
@@ -121,6 +137,11 @@ DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK
         pytest.param(COLUMN, ROW, "cpu", False, COLUMNS_OF_LINES, id="loads across"),
         pytest.param(ROW, COLUMN, "cpu", False, COLUMNS_OF_LINES, id="stores across"),
         pytest.param(Index(x0=64), ROW, "cpu", False, None, id="no neighbours"),
+        pytest.param(Index(x0=-1, y0=96), ROW, "cpu", False, ROWS_OF_64, id="backwards"),
+        pytest.param(Index(x0=2, y0=96), ROW, "cpu", False, ROWS_OF_64, id="every other one"),
+        pytest.param(REPEATED, ROW, "cpu", False, COLUMNS_OF_LINES, id="columns, again and again"),
+        pytest.param(MIRRORED, ROW, "cpu", False, ROWS_OF_64, id="rows that are mirrored at their ends"),
+        pytest.param(SHUFFLED, ROW, "cpu", False, None, id="every eighth column"),
         pytest.param(ROW, ROW, "cuda", False, None, id="a GPU"),
         pytest.param(ROW, ROW, "cpu", True, None, id="a reduction of numbers that stay"),
         pytest.param(SUM_OF_ROW, ROW, "cpu", True, ALONG, id="sums of rows"),
@@ -142,6 +163,19 @@ def test_kernels_say_their_blocks(
     expected = {} if blocks is None else {BLOCKS_OF_ROWS: blocks}
     assert kernel.inductor_meta_per_kernel() == {"num_load": 1, **expected}
     assert kernel.seen == [loaded, stored]
+
+
+def test_kernels_without_a_loop_along_their_sums_have_blocks_of_columns() -> None:
+    class Own(Kernel): ...
+
+    graph = SimpleNamespace(
+        get_current_device_or_throw=lambda: SimpleNamespace(type="cpu"), sizevars=SimpleNamespace(optimization_hint=int)
+    )
+    note_rows(SimpleNamespace(TritonKernel=Own, V=SimpleNamespace(graph=graph)))
+    for loaded, blocks in ((SUM_OF_COLUMN, {"YBLOCK": 1, "XBLOCK": 64}), (SUM_OF_ROW, None)):
+        kernel = Own(is_reduced=True, is_kept=True)
+        kernel.load("x", loaded)
+        assert kernel.inductor_meta_per_kernel().get(BLOCKS_OF_ROWS) == blocks
 
 
 def _candidates(size_hints: object, configs: list[Any], **rest: object) -> list[dict[str, int]]:

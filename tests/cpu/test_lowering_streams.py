@@ -125,6 +125,26 @@ def test_short_rows_of_tiles_are_stored_as_whole_cache_lines():
 
 
 @tw.jit
+def powers(x_ptr, out_ptr, ROWS: tl.constexpr, X: tl.constexpr):
+    places = tl.arange(0, ROWS)[:, None] * X * 2 + tl.arange(0, X)[None, :]
+    x = tl.load(x_ptr + places)
+    for _ in tl.static_range(8):
+        x = tl.exp(x) - 1
+    tl.store(out_ptr + places, x)
+
+
+@pytest.mark.skipif(not host_target().costs.streams_from, reason="code for x86")
+@pytest.mark.parametrize(("width", "turns_back"), [(32, False), (1024, True)])
+def test_rows_of_few_vectors_have_no_order(width, turns_back):
+    """Comparing where a row lies takes longer than its vectors wait for one another."""
+    x, out = np.zeros((8, 2 * width), np.float32), np.ones((8, 2 * width), np.float32)
+    kernel = powers[(1,)](x, out, ROWS=8, X=width)
+    assert ("arith.xori" in kernel.asm["loops"]) == turns_back
+    np.testing.assert_array_equal(out[:, :width], 0)
+    np.testing.assert_array_equal(out[:, width:], 1)
+
+
+@tw.jit
 def interleaved(x_ptr, out_ptr, n, MOVES: tl.constexpr, BLOCK: tl.constexpr):
     for tile in range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0)):
         at = tile * BLOCK + tl.arange(0, BLOCK)

@@ -31,6 +31,17 @@ def sums(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
     tl.store(out + j, tl.sum(total, 1)[:, None], j < columns)
 
 
+def weighted(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
+    """Sums of rows with a weight each, whose tile lies along the axis of the rows."""
+    j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None], tl.arange(0, R)[None, :]
+    total = tl.full([X, R], 0, tl.float32)
+    for first in range(0, rows, R):
+        is_row = (first + r < rows) & (j < columns)
+        weight = tl.load(x + first + r, first + r < rows, other=0)
+        total += tl.load(x + (first + r) * columns + j, is_row, other=0) * weight
+    tl.store(out + j, tl.sum(total, 1)[:, None], j < columns)
+
+
 def places_of_maxima(x, out, places, rows, columns, X: tl.constexpr, R: tl.constexpr):
     """The first place of the greatest number of each column, by pointers that move."""
     j, r = tl.program_id(0) * X + tl.arange(0, X)[:, None], tl.arange(0, R)[None, :]
@@ -88,7 +99,7 @@ def run(kernel: Callable[..., None], x: np.ndarray, tile: tuple[int, int]) -> tu
     return [out, places], compiled.asm["ttcir"]
 
 
-@pytest.mark.parametrize("kernel", [sums, sums_of_images, places_of_maxima, running, random_numbers])
+@pytest.mark.parametrize("kernel", [sums, weighted, sums_of_images, places_of_maxima, running, random_numbers])
 @pytest.mark.parametrize("tile", [(8, 4), (64, 16), (16, 64), (32, 1)])
 @pytest.mark.parametrize("cpu", CPUS)
 def test_turned_tiles_compute_the_same(

@@ -219,7 +219,7 @@ REAL: dict[str, Real] = {
     "lgamma": Real(defined(_lgamma), (HALF, 4), -2.2, 1e300),
     "log": Real(defined(mp.log), (1.5, 1.5), 0),
     "log10": Real(defined(mp.log10), (HALF, 2), 0),
-    "log1p": Real(defined(mp.log1p, at={-1: -INFINITY}), (HALF, 2), -1),
+    "log1p": Real(defined(mp.log1p, at={-1: -INFINITY}), (1, 2), -1),
     "log2": Real(defined(lambda x: mp.log(x, 2)), (1.5, 2), 0),
     "logb": Real(defined(_logb), EXACT),
     "nearbyint": Real(_whole(mp.nint), EXACT, -1e18, 1e18),

@@ -44,7 +44,7 @@ LIMITS = {
     "fmod": (0, 0),
     "log": (0.85, 1.5),
     "log10": (HALF, 2),
-    "log1p": (HALF, 2),
+    "log1p": (1, 2),
     "log2": (1.15, 2),
     "pow": (HALF, 2),
     "rint": (0, 0),

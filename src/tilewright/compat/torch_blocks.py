@@ -16,7 +16,11 @@ kernel (`inductor_meta`), which torch writes beside it, carry them: they are par
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import pairwise
+from statistics import median_low
 from typing import Any
+
+from tilewright.compat.torch_products import is_number
 
 BLOCKS_OF_ROWS = "blocks_of_rows"
 """The name of the blocks among the facts of a kernel."""
@@ -42,6 +46,10 @@ COLUMNS = 64, 256
 """The least and the greatest number of columns that a program adds up, if there are as many."""
 PROGRAMS = 8
 """The number of programs that share columns, where each gets the least number of them."""
+NEAR = 8
+"""The greatest step, in elements, with which an access still uses most lines of memory that it reads."""
+PLACES = range(4, 9)
+"""The elements of an axis that are compared."""
 
 
 def note_rows(kernels: Any) -> None:
@@ -70,17 +78,31 @@ def note_rows(kernels: Any) -> None:
 
 def _note(kernel: Any, index: Any) -> None:
     """Note along which axes an access goes: to neighbours, or from one element to another that is none."""
-    steps: dict[str, list[Any]] = {}
+    steps: dict[str, list[int]] = {}
     for tree in kernel.range_trees:
         innermost = [node.symbol() for node in tree.nodes.values() if node.divisor == 1]
-        steps[tree.prefix] = [index.coeff(symbol) for symbol in innermost if symbol in index.free_symbols]
+        steps[tree.prefix] = [_step(index, symbol) for symbol in innermost if symbol in index.free_symbols]
     kept, summed = steps.get("x", []), steps.get("r0_", [])
-    if any(step not in (0, 1) for step in kept):
+    if any(step > NEAR for step in kept):
         setattr(kernel, ACROSS, True)
     setattr(kernel, ALONG, vars(kernel).get(ALONG, frozenset()) | {axis for axis, found in steps.items() if 1 in found})
     if kept and summed:
         for name, found in ((ALONG_KEPT, kept), (ALONG_SUMMED, summed)):
             setattr(kernel, name, vars(kernel).get(name, False) or 1 in found)
+
+
+def _step(index: Any, symbol: Any) -> int:
+    """How far apart two neighbours of an axis lie that an access reads, in elements; far where nobody knows.
+
+    A symbol within a remainder, a quotient or a distance has no coefficient: most of some elements behind the first
+    ones, where padding is over, say how far.
+    """
+    step = index.coeff(symbol)
+    if step == 0:
+        others = dict.fromkeys(index.free_symbols - {symbol}, 1)
+        places = [index.subs({**others, symbol: place}) for place in PLACES]
+        step = median_low([after - before for before, after in pairwise(places)])
+    return abs(int(step)) if is_number(step) else NEAR + 1
 
 
 def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
@@ -91,9 +113,12 @@ def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
         along = noted.get(ALONG, frozenset()) & kept.keys()
         return blocks_across(kept, along) if noted.get(ACROSS) else blocks_of(kept) if len(kept) > 1 else None
     is_down, is_along = noted.get(ALONG_KEPT, False), noted.get(ALONG_SUMMED, False)
-    if kernel.persistent_reduction or is_down == is_along or sizes.keys() - kept.keys() != {"r0_"}:
+    if is_down == is_along or sizes.keys() - kept.keys() != {"r0_"} or (kernel.persistent_reduction and is_along):
         return None
-    return blocks_of_sums(kept, sizes["r0_"], is_down=is_down)
+    blocks = blocks_of_sums(kept, sizes["r0_"], is_down=is_down)
+    if kernel.persistent_reduction and blocks is not None:
+        del blocks["R0_BLOCK"]
+    return blocks
 
 
 def blocks_across(sizes: Mapping[str, int], along: Collection[str]) -> dict[str, int] | None:

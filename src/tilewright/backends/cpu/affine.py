@@ -53,10 +53,10 @@ _READERS = (Assume, CompareIntegers)
 
 def is_affine(value: Value) -> bool:
     """Whether `value` is base + Σ index · stride by construction, for indices into its tile."""
-    return not is_tile(value) or (value.op is not None and all(_keeps_lines(op) for op in makers(value)))
+    return not is_tile(value) or (value.op is not None and all(keeps_lines(op) for op in makers(value)))
 
 
-def _keeps_lines(op: Op) -> bool:
+def keeps_lines(op: Op) -> bool:
     """Whether the result of `op` is affine if its operands are."""
     keeps = _KEEPS_LINES.get(op.name)
     return keeps is not None and keeps(op) and all(v.op is not None for v in op.operands if is_tile(v))

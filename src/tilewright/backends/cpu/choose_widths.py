@@ -15,6 +15,7 @@ from tilewright.backends.cpu.affine import is_affine
 from tilewright.backends.cpu.alignment import least_lanes
 from tilewright.backends.cpu.costs import ATOMICS, cost, is_tile
 from tilewright.backends.cpu.reduction_splitting import Nest, is_bound_by_memory
+from tilewright.backends.cpu.row_numbers import adds_lines
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.cpu import Nest as NestOp
@@ -22,11 +23,11 @@ from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.dialects.tt_reduce import Fold, Reduce
 from tilewright.ir.attributes import Number
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import PointerType, TensorType, i64
 
-COLUMN_CHUNKS = 2
-"""Columns take this many vectors side by side, so that a row's cache line is used whole."""
+LEAST_COLUMNS, MOST_COLUMNS = 2, 8
+"""Min and max vectors of columns side by side: a few lines of a row one after the other, as processors fetch them."""
 
 UNROLLED = 48
 """Max cost, in vector instructions, up to which chunks are unrolled."""
@@ -57,14 +58,31 @@ def choose_widths(module: Op, target: Target) -> bool:
 
 def _lanes(nest: Nest, target: Target) -> int:
     """The lanes of a vector; numbers of a row have none."""
-    if any(isinstance(r, ATOMICS) for r in nest.sinks) or _scatters_words(nest):
+    if any(isinstance(r, ATOMICS) and not adds_lines(r) for r in nest.sinks) or _scatters_words(nest):
         return 1
     computed = [v for op in nest.body for v in op.results if _is_computed(op, v)]
     stored = [v for r in nest.sinks for v in r.operands if _is_number_tile(v)]
-    has_lanes = [v for v in (*computed, *stored) if nest.mode != "rows" or not nest.is_row_level(v)]
+    has_lanes = [v for v in (*computed, *stored) if nest.mode != "rows" or not _is_one_per_row(nest, v)]
     bits = max([8, *(v.type.bits for v in has_lanes)])
     lanes = max(least_lanes(nest.body), _register_bits(nest, target) // bits)
-    return lanes if nest.mode == "rows" else COLUMN_CHUNKS * lanes
+    return lanes if nest.mode == "rows" else _columns(nest, target) * lanes
+
+
+def _is_one_per_row(nest: Nest, value: Value) -> bool:
+    return nest.is_row_level(value) or tile_type(value).shape[-1] == 1
+
+
+def _columns(nest: Nest, target: Target) -> int:
+    """The vectors of columns side by side: what is reduced down them takes a quarter of the registers at most."""
+    folds = [sink for sink in nest.sinks if isinstance(sink, Fold)]
+    if not all(isinstance(fold, Reduce) for fold in folds):
+        return LEAST_COLUMNS
+    carried = max(1, sum(len(fold.results) for fold in folds))
+    computed = [(op, tile_type(v).numel) for op in nest.body for v in op.results if _is_computed(op, v)]
+    whole = max((numel for _, numel in computed), default=0)  # less is computed once for all rows
+    size = sum(min(cost(op), LONG) for op, numel in computed if numel == whole) + carried
+    most = min(MOST_COLUMNS, target.costs.registers // (4 * carried), UNROLLED // size)
+    return max(LEAST_COLUMNS, 1 << max(most, 1).bit_length() - 1)
 
 
 def _chunks(nest: Nest, target: Target, sinks: Sequence[Op], vectors: int) -> int:

@@ -43,6 +43,7 @@ from tilewright.backends.cpu.costs import (
 )
 from tilewright.backends.cpu.dots import DotLowering
 from tilewright.backends.cpu.fusion_group import FusionGroup, domain_of, erase_dead, reads_elsewhere
+from tilewright.backends.cpu.row_numbers import computed_from, parts_to_keep
 from tilewright.dialects.cpu import Accumulate, Network, Read, Report, Write, buffer_type
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_dot import Dot
@@ -178,9 +179,8 @@ class Planner:
             self.close(before=op)
 
     def settle_operands(self, op: WritesMemory) -> None:
-        """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where the
-        addresses on both sides are known in front of the loops, their ranges are compared there instead. Buffers are
-        no part of that memory."""
+        """Make loads happen before the store `op`, into buffers: it may store to memory that is loaded from. Where
+        addresses on both sides are known in front of the loops, their ranges are compared there instead."""
         if self.open is not None and self.must_precede(self.open.uneven, [op]):
             self.close(before=op)
         if not self.is_wild(op):
@@ -188,7 +188,8 @@ class Planner:
         self.close(before=op)
         for index, value in enumerate(op.operands):
             if is_tile(value) and any(isinstance(o, Load) for o in lazy_closure(value)):
-                op.set_operand(index, self.read(self.materialise(value, op), value, op))
+                kept = {v: self.read(self.materialise(v, op), v, op) for v in parts_to_keep(value)}
+                op.set_operand(index, computed_from(value, kept, lambda new: self.insert(new, op)))
         self.keep_loads(op)
 
     def is_wild(self, op: Op) -> bool:
@@ -496,5 +497,4 @@ class Planner:
 
 
 def _is_read_of(value: Value, buffers: set[Value]) -> bool:
-    read = defining(value, Read)
-    return read is not None and read.buffer in buffers
+    return isinstance(value.op, Read) and value.op.buffer in buffers

@@ -53,6 +53,9 @@ SHORT_ROW = 128
 ORDERED_TILE = 1024
 """Bytes of a tile from which on the order of its stores counts: more is done in smaller ones than to wait."""
 
+FEW_TURNS = 4
+"""Max turns of the loop along a row that has no order: comparing its addresses takes longer than to wait."""
+
 MAX_PAIRS = 8
 """Max pairs of addresses compared; more cost more than the wrong order."""
 
@@ -91,7 +94,8 @@ class _Choice:
         del loop.attributes[STORED]
         lanes = lanes_of_row(loop)
         is_loop = not lanes or self.turns * width_of(loop) < lanes
-        may_wait = is_loop and self.bytes >= ORDERED_TILE and (self.rereads or not self.moves)
+        has_turns = not lanes or lanes > FEW_TURNS * self.turns * width_of(loop)
+        may_wait = has_turns and self.bytes >= ORDERED_TILE and (self.rereads or not self.moves)
         ahead = self._ahead() if may_wait and b.turning() is None else None
         may_stream = (is_loop or is_short) and self.moves and self.bytes >= CACHE_LINE and costs.streams_from > 0
         if may_stream and any(_passes(loop, op) for op in loop.body):

@@ -119,7 +119,8 @@ def _steps(value: Value, known: Known) -> Steps:
         if op is None or not is_tile(value):
             return {}
         rule = _RULES.get(op.name)
-        known[value] = dict.fromkeys(range(len(value.type.shape or ()))) if rule is None else rule(op, known)
+        long = [axis for axis, extent in enumerate(value.type.shape or ()) if extent > 1]
+        known[value] = dict.fromkeys(long) if rule is None else rule(op, known)
     return known[value]
 
 

@@ -11,6 +11,7 @@ not care. A store of which two elements might go to one address does: the last o
 from __future__ import annotations
 
 from itertools import accumulate
+from math import prod
 from typing import TypeAlias
 
 from tilewright.analysis.axis_info import HINTS
@@ -56,14 +57,19 @@ def transpose_tiles(module: Op) -> bool:
 def _better_order(function: Func) -> Axes:
     """All axes of the tiles that have most, the one last along which memory lies; () where it is the last one already.
 
-    It lies along an axis where some accesses do, and none along the last.
+    It lies along an axis where some of the largest accesses do, and none along the last. Smaller ones, such as a number
+    for each row, count where no larger one lies along an axis.
     """
     pointers = [op.pointer for op in function.ops_of((Load, Store)) if len(_shape(op.pointer)) > 1]
     rank = max((len(_shape(pointer)) for pointer in pointers), default=0)
-    along = {axis for pointer in pointers if len(_shape(pointer)) == rank for axis in _axes_along(pointer)}
-    if len(along) != 1 or rank > MOST_AXES:
+    along: dict[int, set[int]] = {}
+    for pointer in pointers:
+        if len(_shape(pointer)) == rank:
+            along.setdefault(prod(_shape(pointer)), set()).update(_axes_along(pointer))
+    most = next((along[size] for size in sorted(along, reverse=True) if along[size]), set())
+    if len(most) != 1 or rank > MOST_AXES:
         return ()
-    (axis,) = along
+    (axis,) = most
     others = [each for each in range(rank) if each != axis]
     return () if axis == rank - 1 else (*others, axis)
 

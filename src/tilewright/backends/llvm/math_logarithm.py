@@ -82,20 +82,20 @@ def log10(x: Lanes) -> Lanes:
 
 
 def log1p(x: Lanes) -> Lanes:
-    """log(1 + x) without losing small x, for double; 2 ulp.
+    """log(1 + x) without losing small x; 1 ulp, 2 in double.
 
     What the sum u = 1 + x rounds away counts for 1/u as much; 1 - f + f² is enough of 1 / (1 + f) for that.
     """
     k = x.kind
     u = x + 1.0
-    table = TABLES_LOG["double"]
-    biased = (u.bits + table.below_one) >> 52
-    f = k.from_bits(u.bits - ((biased - table.bias) << 52)) - 1.0
+    table, format = TABLES_LOG[k.element], TABLES[k.element]
+    biased = (u.bits + table.below_one) >> format.mantissa_bits
+    f = k.from_bits(u.bits - ((biased - table.bias) << format.mantissa_bits)) - 1.0
     e = k.from_bits(biased | table.anchor_bits) - (table.anchor + table.bias)
-    high, low = _log_parts(f)
-    lost = (x - (u - 1.0)) * (k.fma(f, f, 1.0 - f) * k.from_bits((0x7FE - biased) << 52))
-    low = k.select(u < 2.0**60, low + lost, low)
-    return k.with_sign_of(_with_edges(u, k.fma(e, LN2_HIGH, high + k.fma(e, LN2_LOW, low))), x)
+    high, low = _log_parts(f) if k.element == "double" else _log_parts_of_float(f)
+    inverse = k.fma(f, f, 1.0 - f) * k.from_bits((2 * table.bias - biased) << format.mantissa_bits)
+    low = k.select(u < 2.0**60, low + (x - (u - 1.0)) * inverse, low)
+    return k.with_sign_of(_with_edges(u, k.fma(e, format.ln2_high, high + k.fma(e, format.ln2_low, low))), x)
 
 
 def asinh(x: Lanes) -> Lanes:
@@ -175,6 +175,12 @@ def _log_parts(f: Lanes) -> tuple[Lanes, Lanes]:
     half_square = f * f * 0.5
     r = z * k.polynomial(z, coefficients.LOG_DOUBLE)
     return f, k.fma(s, half_square + r, -half_square)
+
+
+def _log_parts_of_float(f: Lanes) -> tuple[Lanes, Lanes]:
+    """log(1 + f) as f and the rest of the series."""
+    k, square = f.kind, f * f
+    return f, k.fma(square, -0.5, square * f * k.polynomial(f, coefficients.LOG_FLOAT))
 
 
 def _log_in_two_parts(x: Lanes) -> tuple[Lanes, Lanes]:

@@ -10,13 +10,15 @@ from typing import Any
 
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector
-from tilewright.backends.cpu.nest.loads import buffer_address, goes_in_runs
+from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector, pointer, size_of
+from tilewright.backends.cpu.nest.loads import buffer_address, contiguous_start, counting, goes_in_runs, reachable
 from tilewright.backends.cpu.nest.stores import write
+from tilewright.backends.cpu.row_numbers import SUMS
 from tilewright.dialects.cpu import Write, tile_of
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
 from tilewright.dialects.tt_memory import Store
 from tilewright.ir.core import Op
+from tilewright.ir.types import i1
 
 Act = Callable[[], None]
 
@@ -50,8 +52,35 @@ def _store(c: Context, sink: Store, index: Index) -> Act:
 
 
 def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
+    if c.lanes > 1:
+        return _add(c, sink, index)
     operands = [evaluate(c, v, index) for v in sink.operands]
     return lambda: lower_atomic(c, sink, operands, index)
+
+
+def _add(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
+    """Add to neighbours in memory, which no other program does: what is there is loaded behind all earlier stores."""
+    address, added, *masks = (evaluate(c, v, index) for v in sink.operands)
+    type, start = sink.value.type.scalar, contiguous_start(c, address)
+    assert isinstance(sink, AtomicRmw), "of atomics, sums are vectors"
+    assert start is not None, "neighbours along a row are neighbours in memory"
+    mask, align = counting(c, masks[0] if masks else None), size_of(type)
+    term = c.as_vector(added, type).value
+    on = None if mask is None else c.as_vector(mask, i1).value
+    place = pointer(start) if mask is None else reachable(c, start, mask, is_written=True)
+
+    def act() -> None:
+        b, wide = c.b, c.wide(type)
+        old = (
+            b.load(wide, place, align=align) if on is None else b.masked_load(place, on, b.splat(c.zero(type), c.lanes))
+        )
+        total = b.emit(SUMS[sink.operation], (old, term), wide)
+        if on is None:
+            b.store(total, place, align=align)
+        else:
+            b.masked_store(total, place, on, align=align)
+
+    return act
 
 
 PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
