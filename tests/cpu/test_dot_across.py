@@ -110,6 +110,9 @@ def lines_asked_for(**known: int) -> list[int]:
 
 
 def test_the_next_columns_are_asked_for() -> None:
-    """64 columns of 128 bytes where rows are neighbours, else 32 rows of 512 bytes, or of 256 (not in the list)."""
-    assert lines_asked_for() == [2 + 1, 8 + 1]
-    assert lines_asked_for(b_step=1) == [4 + 1], "B, before A"
+    """64 columns of 128 bytes where rows are neighbours, else 32 rows of 512 bytes, or of 256 (not in the list).
+
+    In the last turn the first half of the blocks ask for upper rows of the result instead, the others for lower ones.
+    """
+    assert lines_asked_for() == [2 + 1, 4 + 1, 4 + 1, 8 + 1]
+    assert lines_asked_for(b_step=1) == [4 + 1, 4 + 1], "of the result, before B and before A"

@@ -275,10 +275,12 @@ class _Keeper:
     def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
         """Let a product that asks for the next A and B ask for the panels that follow, where it finds its own."""
         op = self.product.op
-        if len(op.soon) == 4:
-            *others, place, stride = op.operands
-            row = b.number(op.soon_extents[-1])
-            op.set_operands([*others, b.select(kept, following, place), b.select(kept, row, stride)])
+        if len(op.soon) >= 4:
+            first = len(op.operands) - len(op.soon)
+            place, stride = op.soon[2:4]
+            row = b.number(op.soon_extents[3])
+            panels = b.select(kept, following, place), b.select(kept, row, stride)
+            op.set_operands([*op.operands[: first + 2], *panels, *op.operands[first + 4 :]])
 
     def _note(
         self, b: LoopBuilder, state: Value, key: Value, words: list[Value], found: tuple[Value, Value, Value]

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares
+from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares, until_the_result
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -70,7 +70,8 @@ def lower_dot(
         a, b, c: addresses of the tiles, as pointers to bytes.
         workspace: address of `dot_workspace_bytes` bytes; not used when those are 0.
         kept: where the packed B goes instead, and whether it is there already, from a product with the same numbers.
-        prefetch: memory that will be read next, fetched little by little along the way: of A, of B, or both in order.
+        prefetch: memory that will be used next, fetched little by little along the way: of A, of B, or both in order;
+            behind both perhaps that which C goes to.
         goes_on: whether it will be read at all, as far as that is known.
 
     Raises:
@@ -279,6 +280,7 @@ def _blocks(
     c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
     whole, rest_of_columns = _columns(ops, plan)
+    ahead = until_the_result(ops, prefetch, goes_on)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
@@ -292,7 +294,7 @@ def _blocks(
 
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
-                fetch(p, soon)
+                fetch(p, ahead)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
             product(shape, panel=panel(p), block=place)
             return []
