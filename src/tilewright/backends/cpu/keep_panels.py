@@ -25,15 +25,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
-from tilewright.analysis.memory_accesses import MemoryAccesses, root_of
+from tilewright.analysis.memory_accesses import MemoryAccesses
 from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
 from tilewright.backends.cpu.dot.lower import kept_bytes, packing_pays_off
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known
+from tilewright.backends.cpu.merge_turns import in_place, merged_turns
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Alloc, Clip, GuardedStore, Matmul, Nest, Write, buffer_type
-from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.scf import For, While
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import Keyword, Number
@@ -99,7 +100,7 @@ def _products(function: Func, target: Target) -> Iterator[_Product]:
     for op in function.ops_of(Matmul):
         loop, size = op.parent, kept_bytes(spec_of_matmul(op)[0], target)
         if isinstance(loop, For) and (known(loop.step) or 0) > 0 and _pays_off(op, loop, size, target):
-            place = _place(op.b, function)
+            place = in_place(op.b, function)
             if place is not None:
                 yield _Product(loop, op, *place, size)
 
@@ -114,16 +115,6 @@ def _pays_off(op: Matmul, loop: For, size: int, target: Target) -> bool:
 def _is_alone(op: Matmul, loop: For) -> bool:
     """Whether the loop has no other product, whose rows would want the caches, too."""
     return all(other is op for other in loop.body if isinstance(other, Matmul))
-
-
-def _place(b: Value, function: Func) -> tuple[Value | None] | None:
-    """Whether B is read where the program's data lies: a condition, or always. None: it never is, or nobody knows."""
-    op = b.op
-    if isinstance(op, If) and len(op.arms) == 2:
-        there, copy = (arm.block.terminator.operands[op.results.index(b)] for arm in op.arms)
-        is_either = root_of(there) in function.body.args and isinstance(root_of(copy).op, Alloc)
-        return (op.condition,) if is_either else None
-    return (None,) if root_of(b) in function.body.args else None
 
 
 def _written(function: Func) -> list[_Written] | None:
@@ -229,7 +220,12 @@ class _Keeper:
 
     @property
     def _bytes(self) -> int:
-        return (self.slots + 1) * self.product.bytes
+        return (self.slots + self._spare) * self.product.bytes
+
+    @property
+    def _spare(self) -> int:
+        """The slots without a key: as many as turns may be multiplied at once, a power of two."""
+        return merged_turns(self.product.op, self.product.loop, self.function, self.target)
 
     def _buffer(self, b: LoopBuilder, offset: int, size: int) -> Value:
         attributes = {"offset": Number(offset, i64), "outlives": True}
@@ -260,7 +256,7 @@ class _Keeper:
             packs = packing_pays_off(b, spec_of_matmul(op)[0], self.target)
             for condition in (in_place, packs):
                 here = here if condition is None else b.and_(here, condition)
-            slot = b.select(here, turn, self.slots)
+            slot = b.select(here, turn, b.add(b.and_(turn, self._spare - 1), self.slots))
             key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), _key(b, op)
             kept = b.and_(here, b.compare("slt", turn, turns))
             for place, word in enumerate(words):

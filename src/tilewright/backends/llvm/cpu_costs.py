@@ -44,6 +44,8 @@ class CpuCosts(NamedTuple):
             them.
         kept_groups: the same where packing interleaves them, as one instruction multiplies several numbers of a word;
             0: they are never kept.
+        merged_groups: groups of k of a turn up to which several turns of a product are multiplied at once, where one
+            instruction takes a group, as a block of C is loaded and stored for few multiply-adds; 0: they never are.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
@@ -72,6 +74,7 @@ class CpuCosts(NamedTuple):
     copies_colliding: bool
     kept_rows: int
     kept_groups: int
+    merged_groups: int
     transposed_pieces: int
     near_caches: int
     asked_row: int
@@ -98,6 +101,7 @@ X86 = CpuCosts(
     copies_colliding=False,
     kept_rows=24 << 10,
     kept_groups=0,
+    merged_groups=0,
     transposed_pieces=2,
     near_caches=512 << 10,
     asked_row=8192,
@@ -118,6 +122,7 @@ ZEN5 = AVX512._replace(
     copies_colliding=True,
     kept_rows=4 << 10,
     kept_groups=8 << 10,
+    merged_groups=16,
     asked_short_row=4096,
     asked_under_mask=2048,
 )
