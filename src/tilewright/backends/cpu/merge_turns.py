@@ -15,6 +15,8 @@ one has any: what it reads is there a turn later. Each turn has a place of its o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.analysis.memory_accesses import root_of
 from tilewright.backends.cpu.dot.plan import plan_of
@@ -25,6 +27,7 @@ from tilewright.backends.llvm.elementwise import is_elementwise
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.cpu import Alloc, Matmul, Nest
 from tilewright.dialects.scf import For, If
+from tilewright.dialects.tt_elementwise import Bitcast
 from tilewright.dialects.tt_function import Func
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Block, Op, Value
@@ -88,11 +91,19 @@ def in_place(factor: Value, function: Func) -> tuple[Value | None] | None:
 
 def _only_multiplies(op: Matmul, loop: For) -> bool:
     """Whether the loop does nothing in memory but this product and copies of operands."""
-    sums = root_of(op.sums)
-    inside = [user for user in sums.uses if ancestor_in(user, loop.body) is not None]
+    inside = [user for user in _users(root_of(op.sums)) if ancestor_in(user, loop.body) is not None]
     nests = [inner for inner in loop.walk() if isinstance(inner, Nest)]
     products = [inner for inner in loop.walk() if isinstance(inner, Matmul)]
-    return len(inside) == 1 and products == [op] and all(nest.copy is not None for nest in nests)
+    return inside == products == [op] and all(nest.copy is not None for nest in nests)
+
+
+def _users(buffer: Value) -> Iterator[Op]:
+    """The ops that use a buffer, or its address."""
+    for user in buffer.uses:
+        if isinstance(user, Bitcast):
+            yield from _users(user.result)
+        else:
+            yield user
 
 
 def _there(number: Value) -> Value:
