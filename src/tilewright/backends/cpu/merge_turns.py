@@ -91,17 +91,17 @@ def in_place(factor: Value, function: Func) -> tuple[Value | None] | None:
 
 def _only_multiplies(op: Matmul, loop: For) -> bool:
     """Whether the loop does nothing in memory but this product and copies of operands."""
-    inside = [user for user in _users(root_of(op.sums)) if ancestor_in(user, loop.body) is not None]
+    inside = [user for user in users_of(root_of(op.sums)) if ancestor_in(user, loop.body) is not None]
     nests = [inner for inner in loop.walk() if isinstance(inner, Nest)]
     products = [inner for inner in loop.walk() if isinstance(inner, Matmul)]
     return inside == products == [op] and all(nest.copy is not None for nest in nests)
 
 
-def _users(buffer: Value) -> Iterator[Op]:
+def users_of(buffer: Value) -> Iterator[Op]:
     """The ops that use a buffer, or its address."""
     for user in buffer.uses:
         if isinstance(user, Bitcast):
-            yield from _users(user.result)
+            yield from users_of(user.result)
         else:
             yield user
 

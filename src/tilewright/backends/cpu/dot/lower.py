@@ -129,18 +129,20 @@ def _copied_if_colliding(ops: LoopBuilder, plan: Plan, a: Value, workspace: Valu
     return Rows(branch.join(workspace, a), by.word_bytes, step)
 
 
-def kept_bytes(spec: DotSpec, target: Target) -> int:
+def kept_bytes(spec: DotSpec, target: Target, *, computed: bool = False) -> int:
     """Bytes that the packed B of a product takes; 0 where it is not worth keeping.
+
+    A `computed` one is, but for tiles of few rows: programs of one column of tiles are few then, and often one.
 
     Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache, unless
     multiply-adds are fast, too.
     """
     plan = plan_of(spec, target)
-    if plan is None or not plan.packs_b:
+    if plan is None or not plan.packs_b or (computed and not plan.rereads_b):
         return 0
     bytes = plan.panels * plan.panel_step
     is_interleaved = plan.by.group > 1 and not spec.b_transposed
-    least = target.costs.kept_groups if is_interleaved else 1
+    least = target.costs.kept_groups if is_interleaved and not computed else 1
     return bytes if 0 < least <= bytes else 0
 
 
