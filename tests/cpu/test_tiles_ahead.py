@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from changed_costs import change_costs
 from guarded_memory import between_guards
 
 import tilewright as tw
@@ -20,6 +21,12 @@ from tilewright.ir.parser import parse_module
 from tilewright.transforms.functions import functions_of
 
 M, N, K, TURNS = 16, 32, 16, 3
+
+
+@pytest.fixture(autouse=True)
+def _asked_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products ask for the place of their result, too."""
+    change_costs(monkeypatch, asked_results=True)
 
 
 @tw.jit

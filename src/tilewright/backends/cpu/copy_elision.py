@@ -165,7 +165,8 @@ class _Products:
                 put_matmul(b, spec, parts, ())
             return
         soon = [p for v in (op.a, op.b) if (p := self._prefetch(b, op, v)) is not None]
-        result = result_rows(b, op, self.loops[-1], self.written) if len(soon) == 2 else None
+        asks = len(soon) == 2 and self.target.costs.asked_results
+        result = result_rows(b, op, self.loops[-1], self.written) if asks else None
         left, right, spec = self._in_place(b, op, spec)
         put_matmul(b, spec, [left, right, op.accumulator], soon if result is None else [*soon, result])
 

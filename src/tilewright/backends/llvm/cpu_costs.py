@@ -54,6 +54,8 @@ class CpuCosts(NamedTuple):
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
         asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
         asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
+        asked_results: products ask for the memory that their result goes to: multiply-adds are so fast that they wait
+            for the store behind them.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
             memory they come faster by themselves.
         streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
@@ -81,6 +83,7 @@ class CpuCosts(NamedTuple):
     asked_tile_row: int
     asked_short_row: int
     asked_under_mask: int
+    asked_results: bool
     asks_ahead: int
     streams_from: int
     streamed: int
@@ -108,6 +111,7 @@ X86 = CpuCosts(
     asked_tile_row=2048,
     asked_short_row=0,
     asked_under_mask=0,
+    asked_results=False,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
     streamed=128,
@@ -125,6 +129,7 @@ ZEN5 = AVX512._replace(
     merged_groups=16,
     asked_short_row=4096,
     asked_under_mask=2048,
+    asked_results=True,
 )
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)
