@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from changed_costs import change_costs
 from guarded_memory import between_guards
 
 import tilewright as tw
@@ -113,3 +114,10 @@ def test_the_next_columns_are_asked_for() -> None:
     """64 columns of 128 bytes where rows are neighbours, else 32 rows of 512 bytes, or of 256 (not in the list)."""
     assert lines_asked_for() == [2 + 1, 8 + 1]
     assert lines_asked_for(b_step=1) == [4 + 1], "B, before A"
+
+
+def test_the_result_is_asked_for_where_that_pays_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the last turn half of the blocks ask for upper rows of 256 bytes, the others for lower ones."""
+    change_costs(monkeypatch, asked_results=True)
+    assert lines_asked_for() == [2 + 1, 4 + 1, 4 + 1, 8 + 1]
+    assert lines_asked_for(b_step=1) == [4 + 1, 4 + 1], "of the result, before B and before A"

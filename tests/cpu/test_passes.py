@@ -480,6 +480,41 @@ ROWS_BY_ROWS_IN_TURN = PRODUCTS_IN_TURN.replace(
       %next = tt.dot %a, %b""",
 ).replace("16", "32")
 
+SHORT_TURNS = """
+  tt.func public @kernel(%x: !tt.ptr<i8>, %out: !tt.ptr<i32>, %turns: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %zero = arith.constant dense<0> : tensor<64x128xi32>
+    %i = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %j = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %r = tt.expand_dims %i {axis = 1 : i32} : tensor<64xi32> -> tensor<64x1xi32>
+    %k = tt.expand_dims %i {axis = 0 : i32} : tensor<64xi32> -> tensor<1x64xi32>
+    %c = tt.expand_dims %j {axis = 0 : i32} : tensor<128xi32> -> tensor<1x128xi32>
+    %pitch = arith.constant dense<128> : tensor<64x1xi32>
+    %below = arith.muli %r, %pitch : tensor<64x1xi32>
+    %ra = tt.broadcast %below : tensor<64x1xi32> -> tensor<64x64xi32>
+    %ka = tt.broadcast %k : tensor<1x64xi32> -> tensor<64x64xi32>
+    %place_a = arith.addi %ra, %ka : tensor<64x64xi32>
+    %rb = tt.broadcast %below : tensor<64x1xi32> -> tensor<64x128xi32>
+    %cb = tt.broadcast %c : tensor<1x128xi32> -> tensor<64x128xi32>
+    %place = arith.addi %rb, %cb : tensor<64x128xi32>
+    %from_a = tt.splat %x : !tt.ptr<i8> -> tensor<64x64x!tt.ptr<i8>>
+    %p = tt.addptr %from_a, %place_a : tensor<64x64x!tt.ptr<i8>>, tensor<64x64xi32>
+    %from_b = tt.splat %x : !tt.ptr<i8> -> tensor<64x128x!tt.ptr<i8>>
+    %q = tt.addptr %from_b, %place : tensor<64x128x!tt.ptr<i8>>, tensor<64x128xi32>
+    %sums = scf.for %turn = %c0 to %turns step %c1 iter_args(%sum = %zero) -> (tensor<64x128xi32>) : i32 {
+      %a = tt.load %p : tensor<64x64x!tt.ptr<i8>>
+      %b = tt.load %q : tensor<64x128x!tt.ptr<i8>>
+      %next = tt.dot %a, %b, %sum : tensor<64x64xi8> * tensor<64x128xi8> -> tensor<64x128xi32>
+      scf.yield %next : tensor<64x128xi32>
+    }
+    %to = tt.splat %out : !tt.ptr<i32> -> tensor<64x128x!tt.ptr<i32>>
+    %s = tt.addptr %to, %place : tensor<64x128x!tt.ptr<i32>>, tensor<64x128xi32>
+    tt.store %s, %sums : tensor<64x128x!tt.ptr<i32>>
+    tt.return
+  }
+"""
+
 PART_OF_A_PRODUCT = """
   tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %out: !tt.ptr<f32>, %stride: i32, %rows: i32,
                          %depth: i32) {
@@ -893,6 +928,7 @@ INPUTS = {
     "first_turn": PRODUCTS_IN_TURN,
     "copy_elision": PART_OF_A_PRODUCT,
     "keep_panels": ROWS_BY_ROWS_IN_TURN,
+    "merge_turns": SHORT_TURNS,
     "redirect_stores": ROWS,
     "split_index_sets": SIDE_BY_SIDE,
     "version_loops": MASKED_SUM,
@@ -911,8 +947,8 @@ LOOP_PASSES = [step.name for step in loop_passes(TARGET)]
 
 @pytest.fixture(autouse=True)
 def _small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels of small tiles are kept, too."""
-    change_costs(monkeypatch, kept_rows=4096)
+    """Panels of small tiles are kept, too, and those of short turns."""
+    change_costs(monkeypatch, kept_rows=4096, kept_groups=8192, merged_groups=16)
 
 
 def module_of(text: str) -> Op:

@@ -6,23 +6,34 @@ from typing import Any
 
 import numpy as np
 import pytest
+from changed_costs import change_costs
 from guarded_memory import between_guards
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.analysis.memory_accesses import root_of
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import Matmul
 from tilewright.dialects.vector import Prefetch
+from tilewright.ir.core import Op
 from tilewright.ir.parser import parse_module
+from tilewright.transforms.functions import functions_of
 
 M, N, K, TURNS = 16, 32, 16, 3
+
+
+@pytest.fixture(autouse=True)
+def _asked_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products ask for the place of their result, too."""
+    change_costs(monkeypatch, asked_results=True)
 
 
 @tw.jit
 def product(
     a, b, out, table, shift,
-    HOW: tl.constexpr, STEP: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TURNS: tl.constexpr,
+    HOW: tl.constexpr, STEP: tl.constexpr, WHERE: tl.constexpr,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TURNS: tl.constexpr,
 ):
     """Columns of fp16 times rows of fp16: both are computed from loads, as they are converted."""
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
@@ -41,10 +52,15 @@ def product(
             x = fixed
         y = tl.load(b + (turn * K + k)[:, None] * N + n[None, :])
         total = tl.dot(x, y, total)
-    tl.store(out + m[:, None] * N + n[None, :], total)
+    row = m
+    if WHERE == "loaded":
+        row = tl.load(table + m)
+    if WHERE == "late":
+        row = (m + tl.load(table)) % M
+    tl.store(out + row[:, None] * N + n[None, :], total)
 
 
-def launch(how: str, step: int = 1, shift: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
+def launch(how: str, step: int = 1, shift: int = 0, where: str = "") -> tuple[Any, np.ndarray, np.ndarray]:
     """The kernel, its result, and what it has to be."""
     rng = np.random.default_rng(shift)
     _, a = between_guards(M * K * TURNS * step, np.float16)
@@ -54,7 +70,7 @@ def launch(how: str, step: int = 1, shift: int = 0) -> tuple[Any, np.ndarray, np
         array[:] = rng.integers(-4, 5, array.size)
     table[:] = np.tile(rng.permutation(M), TURNS)
     out = np.zeros((M, N), np.float32)
-    kernel = product[(1,)](a, b, out, table, shift, HOW=how, STEP=step, M=M, N=N, K=K, TURNS=TURNS)
+    kernel = product[(1,)](a, b, out, table, shift, HOW=how, STEP=step, WHERE=where, M=M, N=N, K=K, TURNS=TURNS)
     rows = a.reshape(M, K * TURNS, step)[:, :, 0].astype(np.float32)
     if how == "table":
         rows = rows[table[:M]]
@@ -65,14 +81,16 @@ def launch(how: str, step: int = 1, shift: int = 0) -> tuple[Any, np.ndarray, np
         rows = np.hstack([np.roll(part, -by, 0) for part, by in zip(parts, table[-TURNS:], strict=True)])
     if how == "outside":
         rows = np.tile(a[: M * K].reshape(M, K).astype(np.float32) + shift, (1, TURNS))
-    return kernel, out, rows @ b.reshape(K * TURNS, N).astype(np.float32)
+    expected = rows @ b.reshape(K * TURNS, N).astype(np.float32)
+    places = {"loaded": table[:M], "late": (np.arange(M) + table[0]) % M}
+    return kernel, out[places.get(where, slice(None))], expected
 
 
 @pytest.mark.parametrize(
     ("how", "step", "shift", "tiles"),
     [
-        ("straight", 1, 0, 2),
-        ("wrapped", 1, 5, 2),
+        ("straight", 1, 0, 3),
+        ("wrapped", 1, 5, 3),
         ("table", 1, 0, 1),
         ("number", 1, 0, 1),
         ("outside", 1, 2, 1),
@@ -80,7 +98,10 @@ def launch(how: str, step: int = 1, shift: int = 0) -> tuple[Any, np.ndarray, np
     ],
 )
 def test_rows_that_are_known_early_are_fetched(how: str, step: int, shift: int, tiles: int) -> None:
-    """Right at the end of memory, too, and without looking up what comes behind the table."""
+    """Right at the end of memory, too, and without looking up what comes behind the table.
+
+    Where there are two, there is a third: the place of the result.
+    """
     kernel, out, expected = launch(how, step, shift)
     np.testing.assert_array_equal(out, expected)
     assert parse_module(kernel.asm["loops"]).ops_of(Prefetch)
@@ -89,9 +110,31 @@ def test_rows_that_are_known_early_are_fetched(how: str, step: int, shift: int, 
 
 def tiles_asked_for(kernel: Any) -> int:
     """How many tiles its product asks for ahead."""
+    (op,) = loops_until(kernel, "copy_elision").ops_of(Matmul)
+    return len(op.soon) // 2
+
+
+def loops_until(kernel: Any, name: str) -> Op:
+    """The kernel behind the pass of that name."""
     module, steps = parse_module(kernel.asm["ttcir"]), loop_passes(host_target())
-    last = next(place for place, step in enumerate(steps) if step.name == "copy_elision")
+    last = next(place for place, step in enumerate(steps) if step.name == name)
     for step in steps[: last + 1]:
         step.function(module)
-    (op,) = module.ops_of(Matmul)
-    return len(op.soon) // 2
+    return module
+
+
+@pytest.mark.parametrize("where", ["loaded", "late"])
+def test_a_result_whose_place_memory_tells_is_not_asked_for(where: str) -> None:
+    kernel, out, expected = launch("straight", where=where)
+    np.testing.assert_array_equal(out, expected)
+    assert tiles_asked_for(kernel) == 2
+
+
+def test_the_result_is_asked_for_in_the_last_turn() -> None:
+    """Its place is the argument that the kernel stores to; the rows in order are those of the tile."""
+    kernel, out, expected = launch("straight")
+    np.testing.assert_array_equal(out, expected)
+    module = loops_until(kernel, "copy_elision")
+    (function,), (op,) = functions_of(module), module.ops_of(Matmul)
+    assert root_of(op.soon[4]) is function.body.args[2]
+    assert op.soon_extents[4:] == (M, N * 4)

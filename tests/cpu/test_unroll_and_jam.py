@@ -28,7 +28,7 @@ SUM = """
 """
 MOVING = """
       %moved = tt.addptr %q, %c0 : !tt.ptr<f32>, i64
-      %half = arith.shrui %i, %c4 : i64
+      %half = arith.shrui %i, %c2 : i64
       %back = arith.subi %c0, %half : i64
       %base = tt.addptr %x, %back : !tt.ptr<f32>, i64
       %both = tt.addptr %base, %i : !tt.ptr<f32>, i64
@@ -36,6 +36,17 @@ MOVING = """
       vector.store %w, %moved[%c0] {alignment = 4 : i64} : !tt.ptr<f32>, vector<4xf32>
 """
 """Addresses at the counter behind places that depend on it, too."""
+SHARED = """
+      %group = arith.shrui %i, %SHIFT : i64
+      %t = tt.addptr %x, %group : !tt.ptr<f32>, i64
+      %scale = vector.load %t[%c0] {alignment = 4 : i64} : !tt.ptr<f32> -> f32
+      %twice = arith.addf %scale, %scale : f32
+      %all = vector.broadcast %twice : f32 to vector<4xf32>
+      %w = arith.mulf %v, %all : vector<4xf32>
+      %to = tt.addptr %q, %c0 : !tt.ptr<f32>, i64
+      vector.store %w, %to[%c0] {alignment = 4 : i64} : !tt.ptr<f32>, vector<4xf32>
+"""
+"""A scale for each group of 16 elements, or of four."""
 LARGEST = """
       %lanes = vector.step : vector<4xi64>
       %start = vector.broadcast %i : i64 to vector<4xi64>
@@ -76,6 +87,7 @@ def kernel(
   tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %sums: !tt.ptr<f32>, %flag: i1) {{
     %c0 = arith.constant 0 : i64
     %high = arith.constant {high} : i64
+    %c2 = arith.constant 2 : i64
     %c4 = arith.constant 4 : i64
     %c16 = arith.constant 16 : i64
     {named}scf.parallel %i = %c0 to %high step %c4 {order}
@@ -106,6 +118,7 @@ CASES = {
     "stores": kernel(),
     "backwards": kernel(order="backwards %flag"),
     "base_that_moves": kernel(body=MOVING),
+    "shared": kernel(body=SHARED.replace("%SHIFT", "%c4")),
     "sums": kernel(body=SUM, results="vector<4xf32>", after=STORE),
     "largest": kernel(body=LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
     "first_largest": kernel(body=FIRST_LARGEST, results="vector<4xf32>, vector<4xi64>", after=BOTH),
@@ -121,8 +134,8 @@ def module_of(text: str) -> Op:
 
 
 def executed(module: Op, flag: int) -> list[Any]:
-    x = np.random.default_rng(1).permutation(32).astype(np.float32)
-    out = [np.zeros(32, np.float32), np.zeros(8, np.float32)]
+    x = np.random.default_rng(1).permutation(64).astype(np.float32)
+    out = [np.zeros(64, np.float32), np.zeros(8, np.float32)]
     run_ir(module, [x, *out, flag])
     return out
 
@@ -152,9 +165,23 @@ def test_later_turns_step_on_from_the_first_one() -> None:
     assert text.count("tt.addptr %x, ") == 3
 
 
+@pytest.mark.parametrize(
+    ("shift", "unroll", "high", "scales"),
+    [("%c4", 2, 32, 1), ("%c4", 4, 32, 1), ("%c4", 4, 16, 1), ("%c2", 2, 32, 2), ("%c4", 8, 64, 8), ("%c4", 3, 24, 3)],
+)
+def test_turns_share_what_all_of_them_compute(shift: str, unroll: int, high: int, scales: int) -> None:
+    """A scale is loaded once where all turns that become one lie in its group, whose end is the end of one of them."""
+    module = module_of(kernel(body=SHARED.replace("%SHIFT", shift), unroll=unroll, high=high))
+    before = executed(module, 0)
+    unroll_and_jam(module)
+    assert len(re.findall("vector.load .* -> f32", print_op(module))) == scales
+    for found, wanted in zip(executed(module, 0), before, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_sums_are_those_of_all_turns() -> None:
     out, sums = executed(module_of(CASES["sums"]), 0)
-    np.testing.assert_array_equal(sums[:4], out.reshape(8, 4).sum(0) / 2)
+    np.testing.assert_array_equal(sums[:4], out.reshape(16, 4).sum(0) / 2)
 
 
 @pytest.mark.parametrize(

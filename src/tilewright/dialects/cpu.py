@@ -266,6 +266,10 @@ def _verify_matmul(op: Matmul) -> None:
     require(len(op.shape) == 3, op, "has three extents: m, n and k")
     require(all(value.type is i64 for value in op.operands[3:10]), op, "strides, steps and counts are i64")
     require(op.zero_init.type is i1, op, "whether sums begin at zero is an i1")
+    require(op.keeps or not op.waits, op, "waits with its B packed")
+    told = [value.type for value in op.waiting]
+    is_told = not told or (told[:2] == [i1, i64] and isinstance(told[2], PointerType))
+    require(is_told, op, "is told whether it waits, and which products have waited")
     kept = [value.type for value in op.further[: 2 * op.keeps]]
     is_told = not op.keeps or (len(kept) == 2 and isinstance(kept[0], PointerType) and kept[1] is i1)
     require(is_told, op, "is told where B is kept, and by an i1 whether it is there")
@@ -282,7 +286,7 @@ class Matmul(Op):
         a_stride, b_stride: the distance of the rows, as they lie in memory, in elements; those of `sums` are n apart.
         a_step, b_step: the distance of neighbours in a row.
         depth, rows, columns: how many of k, m and n count; beyond, `sums` may hold anything, and the operands end.
-        further: `panels` and `kept`, if there are these, and `soon`.
+        further: `panels` and `kept`, if there are these, `waiting`, and `soon`.
         soon: an address for each matrix that will be read next, and the distance of its rows in bytes.
         soon_extents: the rows of each such matrix, and their bytes.
         a_transposed, b_transposed: A lies as k rows of m, B as n rows of k.
@@ -290,6 +294,9 @@ class Matmul(Op):
         keeps: there are `panels` and `kept`.
         panels: an address; B is left there in the order in which the product reads it, if it reads it in another one.
         kept: an i1, whether B is there already, left by a product of the same shape that was told the same numbers.
+        waits: several turns may be multiplied at once: there is `waiting`.
+        waiting: an i1, whether this product is left to the next turn, once its B is packed; the number of turns to
+            multiply, this one included; and the address of a table of their A and their packed B.
     """
 
     __slots__ = ()
@@ -298,7 +305,7 @@ class Matmul(Op):
     depth, rows, columns = Operand(7), Operand(8), Operand(9)
     zero_init, further = Operand(10), Operands(11)
     shape, soon_extents = Integers("shape"), Integers("soon_extents")
-    a_transposed, b_transposed, keeps = Flag("a_transposed"), Flag("b_transposed"), Flag("keeps")
+    a_transposed, b_transposed, keeps, waits = Flag("a_transposed"), Flag("b_transposed"), Flag("keeps"), Flag("waits")
 
     @property
     def panels(self) -> Value | None:
@@ -309,13 +316,22 @@ class Matmul(Op):
         return self.further[1] if self.keeps else None
 
     @property
+    def waiting(self) -> list[Value]:
+        return self.further[2:5] if self.waits else []
+
+    @property
     def soon(self) -> list[Value]:
-        return self.further[2 * self.keeps :]
+        return self.further[2 * self.keeps + 3 * self.waits :]
 
     def keep(self, panels: Value, kept: Value) -> None:
         """Let B be kept at `panels`, where it is already if `kept` holds."""
         self.set_operands([*self.operands[:11], panels, kept, *self.soon])
         self.attributes["keeps"] = True
+
+    def wait(self, waiting: Sequence[Value], zero_init: Value) -> None:
+        """Let several turns be multiplied at once; the sums of all begin as `zero_init` says."""
+        self.set_operands([*self.operands[:10], zero_init, *self.further[:2], *waiting, *self.soon])
+        self.attributes["waits"] = True
 
 
 def _verify_network(op: Network) -> None:

@@ -212,7 +212,22 @@ def _matmul(machine: Interpreter, op: Matmul, a: Any, b: Any, c: Any, *numbers: 
         if not kept:
             machine.memory.write(packed[0], machine.memory.read(*there, None, op), None, op)
         there = packed
-    right = machine.memory.read(*there, None, op)
+    sources = [(left, there)]
+    if op.waits:
+        waits, count, table = numbers[10:13]
+        if waits:
+            return
+        entries = np.int64(table) + np.arange(2 * int(count)).reshape(-1, 2) * 8
+        told = machine.memory.read(entries, np.dtype(np.int64), None, op)
+        sources = [
+            (
+                machine.memory.read(*places(op.a, first, (rows, depth), steps_of_a), None, op),
+                places(op.b, packed_b, (depth, columns), (columns, 1)),
+            )
+            for first, packed_b in told
+        ]
     where, dtype = places(op.sums, c, (rows, columns), (op.shape[1], 1))
     start = np.zeros(where.shape, dtype) if zero_init else machine.memory.read(where, dtype, None, op)
-    machine.memory.write(where, multiply_add(left, right, start), None, op)
+    for left, there in sources:
+        start = multiply_add(left, machine.memory.read(*there, None, op), start)
+    machine.memory.write(where, start, None, op)

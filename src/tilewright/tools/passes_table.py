@@ -50,6 +50,7 @@ SECTIONS = {
     "first_turn": "dot-micro-kernel.md#sums-that-begin-with-zeros",
     "copy_elision": "dot-micro-kernel.md#packing-and-when-it-is-left-out",
     "keep_panels": "dot-micro-kernel.md#panels-that-the-next-program-needs-again",
+    "merge_turns": "dot-micro-kernel.md#turns-that-are-multiplied-at-once",
     "choose_widths": "vector-loops.md#how-wide-a-nest-goes",
     "join_rows": "vector-loops.md#how-wide-a-nest-goes",
     "redirect_stores": "memory-dependences.md#where-the-test-fails-buffers",

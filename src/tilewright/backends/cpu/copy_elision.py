@@ -38,7 +38,7 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.backends.cpu.nest.loads import is_on, single_address
 from tilewright.backends.cpu.nest.versions import at, rely
 from tilewright.backends.cpu.next_turn import NextTurn
-from tilewright.backends.cpu.tiles_ahead import computed_from, rows_ahead
+from tilewright.backends.cpu.tiles_ahead import computed_from, result_rows, rows_ahead
 from tilewright.backends.cpu.version_loops import assumable_in
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.arith import IntegerRemainder
@@ -164,9 +164,11 @@ class _Products:
                 parts = [b.offset(b.pointing(v, i8), b.mul(each.index, stride_bytes(v))) for v in places]
                 put_matmul(b, spec, parts, ())
             return
-        soon = [self._prefetch(b, op, v) for v in (op.a, op.b)]
+        soon = [p for v in (op.a, op.b) if (p := self._prefetch(b, op, v)) is not None]
+        asks = len(soon) == 2 and self.target.costs.asked_results
+        result = result_rows(b, op, self.loops[-1], self.written) if asks else None
         left, right, spec = self._in_place(b, op, spec)
-        put_matmul(b, spec, [left, right, op.accumulator], [p for p in soon if p is not None])
+        put_matmul(b, spec, [left, right, op.accumulator], soon if result is None else [*soon, result])
 
     def _in_place(self, b: LoopBuilder, op: CpuDot, spec: DotSpec) -> tuple[Value, Value, DotSpec]:
         """The operands of a dot, and how they lie, where they are read from the memory that they come from."""
@@ -186,7 +188,7 @@ class _Products:
         if buffer in self.computed and self.loops:
             load, nest = self.computed[buffer]
             turn = NextTurn(b, self.loops[-1], self.written, operand_of)
-            return rows_ahead(b, load, nest, turn) if nest.block is op.block else None
+            return rows_ahead(b, load, nest, turn.value) if nest.block is op.block else None
         if buffer not in self.tiles or not self.loops:
             return None
         tile, place = self.tiles[buffer]

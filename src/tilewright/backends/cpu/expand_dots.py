@@ -10,7 +10,7 @@ The text of the op says all that is decided by: extents, types, which distances 
 from __future__ import annotations
 
 from tilewright.backends.cpu.dot.lower import dot_workspace_bytes, lower_dot
-from tilewright.backends.cpu.dot.spec import DotSpec
+from tilewright.backends.cpu.dot.spec import DotSpec, Turns
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.machine import Target
@@ -34,8 +34,11 @@ def expand_dots(module: Op, target: Target) -> bool:
                 left, right, sums = (b.pointing(value, i8) for value in (op.a, op.b, op.sums))
                 space = _workspace(b, spec, target, sums)
                 kept = None if op.panels is None or op.kept is None else (b.pointing(op.panels, i8), op.kept)
-                goes_on = _goes_on(b, op) if soon and spec.columns is not None else None
-                lower_dot(b, target, spec, left, right, sums, space, kept=kept, prefetch=soon, goes_on=goes_on)
+                goes_on = _goes_on(b, op) if len(soon) > (2 if spec.columns is None else 0) else None
+                turns = Turns(*op.waiting) if op.waits else None
+                lower_dot(
+                    b, target, spec, left, right, sums, space, kept=kept, prefetch=soon, goes_on=goes_on, turns=turns
+                )
         found |= bool(products)
     return found
 

@@ -22,29 +22,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
-from tilewright.analysis.guard_conditions import Extreme, Part, Scaled, Sum, plus
-from tilewright.analysis.memory_accesses import MemoryAccesses, root_of
+from tilewright.analysis.memory_accesses import MemoryAccesses
 from tilewright.backends.cpu.allocate_buffers import arena_bytes, bytes_of
+from tilewright.backends.cpu.computed_right import ComputedRight, Span, computed_right, span_of, taken_out
 from tilewright.backends.cpu.dot.lower import kept_bytes, packing_pays_off
 from tilewright.backends.cpu.dot_spec import spec_of_matmul
 from tilewright.backends.cpu.guard_ops import GuardOps
 from tilewright.backends.cpu.loop_builder import LoopBuilder, known
+from tilewright.backends.cpu.merge_turns import in_place, merged_turns
 from tilewright.backends.llvm.machine import Target
-from tilewright.dialects.cpu import Alloc, Clip, GuardedStore, Matmul, Nest, Write, buffer_type
-from tilewright.dialects.scf import For, If, While
+from tilewright.dialects.cpu import Alloc, Clip, GuardedStore, Matmul, Write, buffer_type
+from tilewright.dialects.scf import For, While
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.attributes import Keyword, Number
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.declare import Effect
-from tilewright.ir.types import TensorType, i1, i8, i32, i64
+from tilewright.ir.types import PointerType, TensorType, i1, i8, i32, i64
 from tilewright.transforms.functions import functions_of
 
-LOW, HIGH, TURNS, MISSES, KEYS = 0, 8, 16, 24, 64
-"""Places in the state of a product, in bytes: the ends of the range that panels come from, the number of turns that
-have keys, that of turns in a row that found none, and the first key."""
+TURNS, MISSES, KEYS = 16, 24, 64
+"""Places in the state of a product, in bytes: the number of turns that have keys, that of turns in a row that found
+none, and the first key."""
+RANGES = (0, 8), (32, 40), (48, 56)
+"""Places of the ends of the ranges that panels come from, one for each load of a B that is computed."""
 KEY_BYTES = 32
 """Distance of keys: an address and up to three numbers."""
 MIN_SLOTS, MAX_SLOTS = 2, 64
@@ -61,20 +65,14 @@ class _Product(NamedTuple):
         op: the product.
         in_place: an i1, whether B is read where the program's data lies; None: always.
         bytes: what its packed B takes.
+        computed: what a B is computed from that does not lie in the program's memory; None: it does.
     """
 
     loop: For
     op: Matmul
     in_place: Value | None
     bytes: int
-
-
-class _Written(NamedTuple):
-    """A nest that stores, and the addresses between which one of its stores does."""
-
-    nest: Nest
-    low: Sum
-    high: Sum
+    computed: ComputedRight | None = None
 
 
 def keep_panels(module: Op, target: Target) -> bool:
@@ -97,11 +95,16 @@ def keep_panels(module: Op, target: Target) -> bool:
 def _products(function: Func, target: Target) -> Iterator[_Product]:
     """The products whose B can be kept."""
     for op in function.ops_of(Matmul):
-        loop, size = op.parent, kept_bytes(spec_of_matmul(op)[0], target)
-        if isinstance(loop, For) and (known(loop.step) or 0) > 0 and _pays_off(op, loop, size, target):
-            place = _place(op.b, function)
-            if place is not None:
-                yield _Product(loop, op, *place, size)
+        loop, spec = op.parent, spec_of_matmul(op)[0]
+        if not isinstance(loop, For) or (known(loop.step) or 0) <= 0:
+            continue
+        place, size = in_place(op.b, function), kept_bytes(spec, target)
+        if place is not None and _pays_off(op, loop, size, target):
+            yield _Product(loop, op, *place, size)
+        elif place is None and (size := kept_bytes(spec, target, computed=True)) >= MIN_BYTES:
+            computed = computed_right(op, loop, function)
+            if computed is not None:
+                yield _Product(loop, op, None, size, computed)
 
 
 def _pays_off(op: Matmul, loop: For, size: int, target: Target) -> bool:
@@ -116,22 +119,12 @@ def _is_alone(op: Matmul, loop: For) -> bool:
     return all(other is op for other in loop.body if isinstance(other, Matmul))
 
 
-def _place(b: Value, function: Func) -> tuple[Value | None] | None:
-    """Whether B is read where the program's data lies: a condition, or always. None: it never is, or nobody knows."""
-    op = b.op
-    if isinstance(op, If) and len(op.arms) == 2:
-        there, copy = (arm.block.terminator.operands[op.results.index(b)] for arm in op.arms)
-        is_either = root_of(there) in function.body.args and isinstance(root_of(copy).op, Alloc)
-        return (op.condition,) if is_either else None
-    return (None,) if root_of(b) in function.body.args else None
-
-
-def _written(function: Func) -> list[_Written] | None:
+def _written(function: Func) -> list[Span] | None:
     """The places that the function stores to; None if nobody knows them, or if others may write what it reads."""
-    found, accesses = list[_Written](), MemoryAccesses()
+    found, accesses = list[Span](), MemoryAccesses()
     for op in function.walk():
         if isinstance(op, (Store, GuardedStore)):
-            place = _range(op, accesses)
+            place = span_of(op, accesses)
             if place is None:
                 return None
             found.append(place)
@@ -150,37 +143,6 @@ def _is_local(op: Op) -> bool:
     return is_known and op.definition.effect in (Effect.NONE, Effect.READ, Effect.RECURSIVE)
 
 
-def _range(store: Store | GuardedStore, accesses: MemoryAccesses) -> _Written | None:
-    """The addresses between which a store in a nest writes; None if nobody knows them in front of the nest."""
-    nest = store.parent
-    if not isinstance(nest, Nest) or nest.programs is not None:
-        return None
-    access = accesses.of(store)
-    extent = access.lanes.extent
-    if extent is None:
-        return None
-    low, high = plus(access.start, extent.low), plus(access.start, extent.high)
-    sources = [value for sum in (low, high) for value in _sources(sum)]
-    inside = any(value.op is not None and value.op.block is nest.body for value in sources)
-    return None if inside else _Written(nest, low, high)
-
-
-def _sources(sum: Sum) -> Iterator[Value]:
-    """The values that a sum is made of."""
-    for monomial in sum.terms:
-        yield from (symbol.source for symbol in monomial)
-    for _, part in sum.parts:
-        for inner in _inner(part):
-            yield from _sources(inner)
-
-
-def _inner(part: Part) -> tuple[Sum, ...]:
-    """The sums that a part of a sum is made of."""
-    if isinstance(part, Extreme):
-        return part.among
-    return (part.left, part.right) if isinstance(part, Scaled) else (part.of,)
-
-
 @dataclass(frozen=True)
 class _Keeper:
     """Writes what keeps the B of a product.
@@ -196,7 +158,7 @@ class _Keeper:
     slots: int
     offset: int
 
-    def keep(self, written: list[_Written]) -> None:
+    def keep(self, written: list[Span]) -> None:
         """Give the product its slots and keys, and let none count any more where it might not be true."""
         b = LoopBuilder(Block(), entry=self.function.body)
         b.location = self.product.op.location
@@ -212,7 +174,7 @@ class _Keeper:
         with b.into(Block()):
             state, panels = self._buffer(b, self.offset, size), self._buffer(b, self.offset + size, self._bytes)
             with b.branch(b.emit("cpu.is_first", (), i1), unlikely=True) as branch, branch.then():
-                _forget(b, state)
+                self._forget(b, state)
                 misses = b.select(self._has_next(b), b.constant(0, i64), self._max_misses + 1)
                 b.store(misses, state, MISSES, align=8)
             self.function.body.splice(b.block, start)
@@ -229,27 +191,49 @@ class _Keeper:
 
     @property
     def _bytes(self) -> int:
-        return (self.slots + 1) * self.product.bytes
+        return (self.slots + self._spare) * self.product.bytes
+
+    @property
+    def _spare(self) -> int:
+        """The slots without a key: as many as turns may be multiplied at once, a power of two."""
+        return merged_turns(self.product.op, self.product.loop, self.function, self.target)
 
     def _buffer(self, b: LoopBuilder, offset: int, size: int) -> Value:
         attributes = {"offset": Number(offset, i64), "outlives": True}
         return b.pointing(b.emit("cpu.alloc", (), buffer_type(TensorType((size,), i8)), attributes), i8)
 
-    def _forget_what_is_written(self, b: LoopBuilder, state: Value, written: _Written) -> None:
+    def _forget_what_is_written(self, b: LoopBuilder, state: Value, written: Span) -> None:
         """In front of a nest that stores, compare where with the range that panels come from."""
         writer = GuardOps(written.nest, {})
         low, high = writer.value(written.low), writer.value(written.high)
         assert written.nest.block is not None, "it stands in the function"
         with b.into(Block()):
-            ends_behind = b.compare("slt", b.load(i64, state, LOW, align=8), high)
-            begins_before = b.compare("slt", low, b.load(i64, state, HIGH, align=8))
-            with b.branch(b.and_(ends_behind, begins_before), unlikely=True) as branch, branch.then():
-                _forget(b, state)
+            met = [self._meets(b, state, places, (low, high)) for places in self._ranges]
+            with b.branch(reduce(b.or_, met), unlikely=True) as branch, branch.then():
+                self._forget(b, state)
             written.nest.block.splice(b.block, written.nest)
+
+    def _meets(self, b: LoopBuilder, state: Value, places: tuple[int, int], ends: tuple[Value, Value]) -> Value:
+        """An i1: one of the ranges that panels come from has addresses between `ends`."""
+        ends_behind = b.compare("slt", b.load(i64, state, places[0], align=8), ends[1])
+        begins_before = b.compare("slt", ends[0], b.load(i64, state, places[1], align=8))
+        return b.and_(ends_behind, begins_before)
+
+    @property
+    def _ranges(self) -> tuple[tuple[int, int], ...]:
+        computed = self.product.computed
+        return RANGES[: 1 if computed is None else len(computed.spans)]
+
+    def _forget(self, b: LoopBuilder, state: Value) -> None:
+        """Let no key count any more."""
+        for low, high in self._ranges:
+            b.store(b.constant((1 << 63) - 1, i64), state, low, align=8)
+            b.store(b.constant(0, i64), state, high, align=8)
+        b.store(b.constant(0, i64), state, TURNS, align=8)
 
     def _turn(self, b: LoopBuilder, state: Value, panels: Value) -> None:
         """Look for the key of this turn in front of the product, and write it behind."""
-        loop, op, in_place, size = self.product
+        loop, op, in_place, size, computed = self.product
         assert op.block is not None, "it stands in the loop"
         with b.into(Block()):
             count = b.sub(loop.induction_variable, loop.low)
@@ -260,28 +244,52 @@ class _Keeper:
             packs = packing_pays_off(b, spec_of_matmul(op)[0], self.target)
             for condition in (in_place, packs):
                 here = here if condition is None else b.and_(here, condition)
-            slot = b.select(here, turn, self.slots)
-            key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), _key(b, op)
+            slot = b.select(here, turn, b.add(b.and_(turn, self._spare - 1), self.slots))
+            key, words = b.offset(state, b.mul(b.select(here, turn, 0), KEY_BYTES)), self._key(b)
             kept = b.and_(here, b.compare("slt", turn, turns))
             for place, word in enumerate(words):
                 kept = b.and_(kept, b.compare("eq", b.load(i64, key, KEYS + 8 * place, align=8), word))
             op.keep(b.offset(panels, b.mul(slot, size)), kept)
+            sources = list[tuple[Value, Value]]()
+            if computed is not None:
+                writer = GuardOps(computed.nest, {})
+                sources = [(writer.value(span.low), writer.value(span.high)) for span in computed.spans]
+                with b.branch(kept) as branch, branch.otherwise():
+                    b.append(taken_out(computed))
             self._ask_for_panels(b, b.offset(panels, b.mul(b.add(slot, 1), size)), kept)
             op.block.splice(b.block, op)
         with b.into(Block()):
-            self._note(b, state, key, words, (turn, here, kept))
+            self._note(b, state, key, words, (turn, here, kept), sources)
             op.block.splice(b.block, op.next)
 
     def _ask_for_panels(self, b: LoopBuilder, following: Value, kept: Value) -> None:
         """Let a product that asks for the next A and B ask for the panels that follow, where it finds its own."""
         op = self.product.op
-        if len(op.soon) == 4:
-            *others, place, stride = op.operands
-            row = b.number(op.soon_extents[-1])
-            op.set_operands([*others, b.select(kept, following, place), b.select(kept, row, stride)])
+        if len(op.soon) >= 4:
+            first = len(op.operands) - len(op.soon)
+            place, stride = op.soon[2:4]
+            row = b.number(op.soon_extents[3])
+            panels = b.select(kept, following, place), b.select(kept, row, stride)
+            op.set_operands([*op.operands[: first + 2], *panels, *op.operands[first + 4 :]])
+
+    def _key(self, b: LoopBuilder) -> list[Value]:
+        """All that the panels depend on, apart from memory, and that may differ from turn to turn."""
+        computed = self.product.computed
+        if computed is None:
+            return _key(b, self.product.op)
+        return [
+            b.address(v) if isinstance(v.type, PointerType) else b.extend(v, i64) if v.type is not i64 else v
+            for v in computed.numbers
+        ]
 
     def _note(
-        self, b: LoopBuilder, state: Value, key: Value, words: list[Value], found: tuple[Value, Value, Value]
+        self,
+        b: LoopBuilder,
+        state: Value,
+        key: Value,
+        words: list[Value],
+        found: tuple[Value, Value, Value],
+        sources: list[tuple[Value, Value]],
     ) -> None:
         """Write down what a turn left in its slot."""
         turn, here, kept = found
@@ -292,16 +300,9 @@ class _Keeper:
             b.store(turns, state, TURNS, align=8)
             for place, word in enumerate(words):
                 b.store(word, key, KEYS + 8 * place, align=8)
-            low, high = _ends(b, self.product.op, words[0])
-            b.store(b.smin(b.load(i64, state, LOW, align=8), low), state, LOW, align=8)
-            b.store(b.smax(b.load(i64, state, HIGH, align=8), high), state, HIGH, align=8)
-
-
-def _forget(b: LoopBuilder, state: Value) -> None:
-    """Let no key count any more."""
-    b.store(b.constant((1 << 63) - 1, i64), state, LOW, align=8)
-    b.store(b.constant(0, i64), state, HIGH, align=8)
-    b.store(b.constant(0, i64), state, TURNS, align=8)
+            for (low, high), ends in zip(self._ranges, sources or [_ends(b, self.product.op, words[0])], strict=True):
+                b.store(b.smin(b.load(i64, state, low, align=8), ends[0]), state, low, align=8)
+                b.store(b.smax(b.load(i64, state, high, align=8), ends[1]), state, high, align=8)
 
 
 def _key(b: LoopBuilder, op: Matmul) -> list[Value]:

@@ -39,6 +39,15 @@ class NextTurn:
             return self.scalar(value)
         return self._again(op, map(self.value, op.operands))
 
+    def knows(self, value: Value) -> bool:
+        """Whether `value` is what a scalar is in the next turn, where there is one."""
+        if value.owner is self.body:
+            return value.index == 0 or self._is_early(self.loop.yielded[value.index - 1])
+        op = value.op
+        if op is None or op.block is not self.body or op.definition.constant:
+            return True
+        return is_elementwise(op) and not isinstance(op, AddPtr) and all(map(self.knows, op.operands))
+
     def _again(self, op: Op, operands: Iterable[Scalar]) -> Value:
         """The result of a scalar op of other operands."""
         pairs = zip(operands, op.operands, strict=True)

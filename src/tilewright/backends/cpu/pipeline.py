@@ -44,6 +44,7 @@ from tilewright.backends.cpu.legality import check_legality
 from tilewright.backends.cpu.lower_nests import lower_nests
 from tilewright.backends.cpu.merge_programs import merge_programs
 from tilewright.backends.cpu.merge_stores import merge_stores
+from tilewright.backends.cpu.merge_turns import merge_turns
 from tilewright.backends.cpu.narrow_exactly import narrow_exactly
 from tilewright.backends.cpu.network.expand import expand_networks
 from tilewright.backends.cpu.network.find import find_networks
@@ -221,6 +222,11 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
             "keep_panels",
             partial(keep_panels, target=target),
             "once products say where they read, while nests say where they store: the next program packs less",
+        ),
+        Pass(
+            "merge_turns",
+            partial(merge_turns, target=target),
+            "once a packed B stays: two turns of a loop along k are one product",
         ),
         Pass("choose_widths", partial(choose_widths, target=target), "once no op of a nest changes any more"),
         Pass("join_rows", partial(join_rows, target=target), "rows of few vectors wait less side by side"),

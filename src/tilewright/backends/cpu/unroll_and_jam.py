@@ -14,8 +14,9 @@
                                                             %s = %k#0 + %k#1
 
 The loads of all turns stand before their stores. Each turn has sums of its own, so that none waits for another. What
-lies a number of elements behind an address of the first turn is found from there, without another counter. Where
-one turn is all that is left, there is no loop, and what is known of its numbers is computed now.
+lies a number of elements behind an address of the first turn is found from there, without another counter, and what
+is the same in all of them, as the scale of a group of elements is, is computed by the first. Where one turn is all that
+is left, there is no loop, and what is known of its numbers is computed now.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from tilewright.backends.llvm.cpu_costs import CACHE_LINE
 from tilewright.dialects.scf import Parallel, Reduce
 from tilewright.dialects.traits import WritesMemory
 from tilewright.dialects.tt_memory import pointee_type
-from tilewright.dialects.vector import UNROLL, Prefetch, lanes_of
+from tilewright.dialects.vector import UNROLL, Load, Prefetch, lanes_of
 from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.effects import is_pure
 from tilewright.transforms.functions import functions_of
 
 Found: TypeAlias = dict[Reduce, list[Sequence[Value]]]
@@ -64,6 +66,7 @@ class _Unrolled:
         moves: the one turn that is built takes the ops themselves, not copies of them.
         steps: addresses at the counter, from somewhere else; later turns step on from that of the first one.
         counts: the counter is needed for something else.
+        shared: what has the same results in all turns that become one.
     """
 
     def __init__(self, builder: LoopBuilder, loop: Parallel) -> None:
@@ -78,7 +81,22 @@ class _Unrolled:
         self.identities = {op: c.identity(lanes_of(op.values[0].type), builder) for op, c in self.combines.items()}
         self.steps = {op for op in loop.body if _is_step(op, loop)}
         self.counts = not self.steps.issuperset(loop.induction_variable.uses)
+        self.shared = self._shared() if self.turns > 1 else set()
         self.moves = self.turns == 1 and not self.straight and None not in self.identities.values()
+
+    def _shared(self) -> set[Op]:
+        """The ops with the same results in all turns that become one: quotients of the counter, and what hangs on them.
+
+        Turns store last, so what is loaded from one place is one number.
+        """
+        found, width = set[Op](), self.turns * self.step
+        for op in self.loop.body:
+            if is_pure(op) or isinstance(op, Load):
+                is_quotient = _divides(op, self.loop.induction_variable, width)
+                inside = [v for v in op.operands if v.block is self.loop.body]
+                if is_quotient or (inside and all(v.op in found for v in inside)):
+                    found.add(op)
+        return found
 
     def build(self) -> None:
         """Put what the loop becomes in its place."""
@@ -151,6 +169,8 @@ class _Unrolled:
                     found[op].append(join(op, turn, [mapping.get(value, value) for value in op.values]))
                 elif isinstance(op, WritesMemory):
                     stores.append((op, mapping))
+                elif turn and op in self.shared:
+                    mapping.update((result, firsts[result]) for result in op.results)
                 elif turn and op in self.steps and not self.straight:
                     mapping[op.result] = self._behind(firsts[op.result], turn, op.result.name)
                 elif not isinstance(op, Prefetch) or self._begins_line(op, turn):
@@ -191,6 +211,12 @@ def _is_step(op: Op, loop: Parallel) -> bool:
         return False
     base, offset = op.operands
     return offset is loop.induction_variable and base.block is not loop.body
+
+
+def _divides(op: Op, counter: Value, width: int) -> bool:
+    """Whether `op` divides a counter by a multiple of `width`, rounding down."""
+    by = known(op.operands[1]) if op.name == "arith.shrui" and op.operands[0] is counter else None
+    return isinstance(by, int) and (1 << by) % width == 0
 
 
 def _is_multiple(number: Operand, factor: int) -> bool:

@@ -44,6 +44,8 @@ class CpuCosts(NamedTuple):
             them.
         kept_groups: the same where packing interleaves them, as one instruction multiplies several numbers of a word;
             0: they are never kept.
+        merged_groups: groups of k of a turn up to which several turns of a product are multiplied at once, where one
+            instruction takes a group, as a block of C is loaded and stored for few multiply-adds; 0: they never are.
         transposed_pieces: pieces of 16 bytes of each row that a transpose in registers reads at a time: a cache line,
             as rows a PAGE apart share one set of the L1 cache, which fetches the rest again; half of one where
             registers are few.
@@ -52,6 +54,8 @@ class CpuCosts(NamedTuple):
         asked_tile_row: the same of a row of a tile; processors find the rest of longer ones.
         asked_short_row: max bytes of a row of a tile that is asked for a turn of a loop ahead; 0: never.
         asked_under_mask: bytes that a load under a mask asks for ahead; 0: the processor fetches ahead for it, too.
+        asked_results: products ask for the memory that their result goes to: multiply-adds are so fast that they wait
+            for the store behind them.
         asks_ahead: bytes that a grid loads up to which rows that are read twice are asked for one program ahead; from
             memory they come faster by themselves.
         streams_from: bytes that a grid stores from which stores bypass the caches; 0: never.
@@ -72,12 +76,14 @@ class CpuCosts(NamedTuple):
     copies_colliding: bool
     kept_rows: int
     kept_groups: int
+    merged_groups: int
     transposed_pieces: int
     near_caches: int
     asked_row: int
     asked_tile_row: int
     asked_short_row: int
     asked_under_mask: int
+    asked_results: bool
     asks_ahead: int
     streams_from: int
     streamed: int
@@ -98,12 +104,14 @@ X86 = CpuCosts(
     copies_colliding=False,
     kept_rows=24 << 10,
     kept_groups=0,
+    merged_groups=0,
     transposed_pieces=2,
     near_caches=512 << 10,
     asked_row=8192,
     asked_tile_row=2048,
     asked_short_row=0,
     asked_under_mask=0,
+    asked_results=False,
     asks_ahead=4 << 20,
     streams_from=16 << 20,
     streamed=128,
@@ -118,8 +126,10 @@ ZEN5 = AVX512._replace(
     copies_colliding=True,
     kept_rows=4 << 10,
     kept_groups=8 << 10,
+    merged_groups=16,
     asked_short_row=4096,
     asked_under_mask=2048,
+    asked_results=True,
 )
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)

@@ -19,11 +19,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from tilewright.backends.cpu.dot.micro import Block, Panel, Rows, Shape, block_of_c
+from tilewright.backends.cpu.dot.micro import Block, Panel, Parts, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares
-from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
+from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares, until_the_result
+from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, Turns, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CACHE_LINE, PAGE, SINGLE_ROW, WAYS
@@ -57,6 +57,7 @@ def lower_dot(
     kept: Kept | None = None,
     prefetch: Sequence[Prefetch] = (),
     goes_on: Value | None = None,
+    turns: Turns | None = None,
 ) -> None:
     """Build the loops for C (+)= A·B.
 
@@ -70,8 +71,10 @@ def lower_dot(
         a, b, c: addresses of the tiles, as pointers to bytes.
         workspace: address of `dot_workspace_bytes` bytes; not used when those are 0.
         kept: where the packed B goes instead, and whether it is there already, from a product with the same numbers.
-        prefetch: memory that will be read next, fetched little by little along the way: of A, of B, or both in order.
+        prefetch: memory that will be used next, fetched little by little along the way: of A, of B, or both in order;
+            behind both perhaps that which C goes to.
         goes_on: whether it will be read at all, as far as that is known.
+        turns: the products that are computed at once, where turns may wait for each other; B is then kept.
 
     Raises:
         ValueError: as `dot_workspace_bytes`.
@@ -84,7 +87,8 @@ def lower_dot(
     rows = _rows(ops, target, plan, a, workspace)
     panels = _panels(ops, target, plan, b, (behind(ops, workspace, plan.a_bytes), None) if kept is None else kept)
     if spec.rows is None or not plan.expects_few_rows:
-        _blocks(ops, plan, rows, panels, c, prefetch, goes_on)
+        with _unless(ops, None if turns is None else turns.waits):
+            _blocks(ops, plan, rows, panels, c, prefetch, goes_on, turns)
         return
     with ops.branch(_has_few_rows(ops, plan, spec.rows)) as branch:
         with branch.then():
@@ -125,18 +129,20 @@ def _copied_if_colliding(ops: LoopBuilder, plan: Plan, a: Value, workspace: Valu
     return Rows(branch.join(workspace, a), by.word_bytes, step)
 
 
-def kept_bytes(spec: DotSpec, target: Target) -> int:
+def kept_bytes(spec: DotSpec, target: Target, *, computed: bool = False) -> int:
     """Bytes that the packed B of a product takes; 0 where it is not worth keeping.
+
+    A `computed` one is, but for tiles of few rows: programs of one column of tiles are few then, and often one.
 
     Rows that only have to be interleaved are packed about as fast as panels come back from the L2 cache, unless
     multiply-adds are fast, too.
     """
     plan = plan_of(spec, target)
-    if plan is None or not plan.packs_b:
+    if plan is None or not plan.packs_b or (computed and not plan.rereads_b):
         return 0
     bytes = plan.panels * plan.panel_step
     is_interleaved = plan.by.group > 1 and not spec.b_transposed
-    least = target.costs.kept_groups if is_interleaved else 1
+    least = target.costs.kept_groups if is_interleaved and not computed else 1
     return bytes if 0 < least <= bytes else 0
 
 
@@ -270,6 +276,7 @@ def _blocks(
     c: Value,
     prefetch: Sequence[Prefetch],
     goes_on: Value | None,
+    turns: Turns | None = None,
 ) -> None:
     """All blocks of C.
 
@@ -279,6 +286,7 @@ def _blocks(
     c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
     whole, rest_of_columns = _columns(ops, plan)
+    ahead = until_the_result(ops, prefetch, goes_on)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
@@ -286,15 +294,21 @@ def _blocks(
         start, one = behind(ops, c, first, row_bytes), replace(shape, vectors=1)
         product = partial(block_of_c, ops, by, groups=plan.depth, rows=here, row_offsets=here.offsets(ops, shape.rows))
 
+        def parts(first: Offset, p: Offset) -> Parts | None:
+            if turns is None:
+                return None
+            places = times(ops, first, rows.row_bytes), times(ops, p, plan.panel_step)
+            return Parts(turns.count, turns.table, *places, plan.panel_bytes if by.biased else None)
+
         def fetch(p: Offset, tiles: Sequence[Prefetch]) -> None:
             count = spec.m // plan.shape.rows * plan.panels
             prefetch_shares(ops, tiles, plus(ops, times(ops, i, plan.panels), p), count)
 
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
-                fetch(p, soon)
+                fetch(p, ahead)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
-            product(shape, panel=panel(p), block=place)
+            product(shape, panel=panel(p), block=place, parts=parts(first, p))
             return []
 
         def vector(v: Offset, _: list[Value]) -> list[Value]:

@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from tilewright.backends.cpu.dot.arithmetic import Arithmetic
 from tilewright.backends.cpu.dot.packing import WORD_BIAS
 from tilewright.backends.cpu.dot.spec import Offset, behind, repeat, times
-from tilewright.backends.cpu.loop_builder import LoopBuilder
+from tilewright.backends.cpu.loop_builder import BYTES, LoopBuilder
 from tilewright.backends.llvm.cpu_costs import CpuCosts
 from tilewright.backends.llvm.machine import Target
 from tilewright.dialects.vector import wide_type
 from tilewright.ir.core import Value
+from tilewright.ir.types import i64
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,34 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """The products that are added to a block, one after the other.
+
+    Attributes:
+        count: their number, an i64.
+        table: the address of the addresses of the A and of the packed B of each.
+        rows, panel: where the rows and the panel of the block begin in these, in bytes.
+        sums_at: how many bytes behind a panel its sums lie, if it has some.
+    """
+
+    count: Value
+    table: Value
+    rows: Offset
+    panel: Offset
+    sums_at: int | None
+
+    def rows_of(self, ops: LoopBuilder, part: Offset) -> Value:
+        return self._place(ops, part, 0, self.rows)
+
+    def panel_of(self, ops: LoopBuilder, part: Offset) -> Value:
+        return self._place(ops, part, 1, self.panel)
+
+    def _place(self, ops: LoopBuilder, part: Offset, number: int, bytes: Offset) -> Value:
+        address = ops.load(i64, behind(ops, self.table, part, 16), 8 * number, align=8)
+        return behind(ops, ops.emit("tt.int_to_ptr", (address,), BYTES), bytes)
+
+
+@dataclass(frozen=True)
 class Block:
     """A block of C in memory. `zero_init`: it is written without having been read, an i1 where the launch tells."""
 
@@ -133,6 +162,7 @@ def block_of_c(
     row_offsets: list[Offset],
     panel: Panel,
     block: Block,
+    parts: Parts | None = None,
 ) -> None:
     """C (+)= A·B for one block of C, whose rows of A lie `row_offsets` behind the first.
 
@@ -145,9 +175,10 @@ def block_of_c(
         row_offsets: their distances from the first one in bytes.
         panel: the columns of B.
         block: the place of C.
+        parts: the products that are added, of which this is the last; None: this one alone.
     """
     places = _places(by, shape, block)
-    starts = _start_values(ops, by, shape, places, panel=panel, block=block)
+    starts = _start_values(ops, by, shape, places, panel=panel, block=block, parts=parts)
     if _adds_last(by, block):
         for place in places:
             ops.prefetch(block.pointer, place, write=True)
@@ -165,7 +196,15 @@ def block_of_c(
                 at += 1
         return [behind(ops, a, rows.step_bytes), behind(ops, b, panel.step_bytes), *sums]
 
-    _, _, *sums = repeat(ops, groups, step, [rows.pointer, panel.pointer, *starts])
+    if parts is None:
+        _, _, *sums = repeat(ops, groups, step, [rows.pointer, panel.pointer, *starts])
+    else:
+        each = parts
+
+        def part(number: Offset, carried: list[Value]) -> list[Value]:
+            return repeat(ops, groups, step, [each.rows_of(ops, number), each.panel_of(ops, number), *carried])[2:]
+
+        sums = repeat(ops, parts.count, part, starts)
     if by.square:
         sums = _rows_of_matrices(ops, shape, sums)
     for value, place in zip(_final_values(ops, by, shape, places, sums, block), places, strict=True):
@@ -179,15 +218,35 @@ def _places(by: Arithmetic, shape: Shape, block: Block) -> list[int]:
 
 
 def _start_values(
-    ops: LoopBuilder, by: Arithmetic, shape: Shape, places: list[int], *, panel: Panel, block: Block
+    ops: LoopBuilder,
+    by: Arithmetic,
+    shape: Shape,
+    places: list[int],
+    *,
+    panel: Panel,
+    block: Block,
+    parts: Parts | None,
 ) -> list[Value]:
     """The accumulators before the first step. With groups C is added last: see `_final_values`."""
     if panel.correction is not None:
-        width = shape.lanes * by.word_bytes
-        return _load_all(ops, by, shape, panel.correction, [v * width for v in range(shape.vectors)]) * shape.rows
+        columns = [v * shape.lanes * by.word_bytes for v in range(shape.vectors)]
+        if parts is None:
+            return _load_all(ops, by, shape, panel.correction, columns) * shape.rows
+        return _corrections(ops, by, shape, parts, columns) * shape.rows
     if by.group > 1:
         return [ops.constant(0, by.total(shape.lanes))] * len(places)
     return _held(ops, by, shape, places, block)
+
+
+def _corrections(ops: LoopBuilder, by: Arithmetic, shape: Shape, parts: Parts, columns: list[int]) -> list[Value]:
+    """The corrections of the panels of all parts together, vector by vector."""
+
+    def add(number: Offset, carried: list[Value]) -> list[Value]:
+        place = behind(ops, parts.panel_of(ops, number), parts.sums_at or 0)
+        more = _load_all(ops, by, shape, place, columns)
+        return [ops.add(held, value) for held, value in zip(carried, more, strict=True)]
+
+    return repeat(ops, parts.count, add, [ops.constant(0, by.total(shape.lanes))] * len(columns))
 
 
 def _final_values(

@@ -53,7 +53,7 @@ def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_ke
     """
     if len(soon) < 2:
         return soon
-    (a, b), size = soon, spec.b_type.bits // 8
+    (a, b, *result), size = soon, spec.b_type.bits // 8
     if isinstance(spec.a_step, Value):
         a = replace(a, instead=(_spread(ops, a, spec.a_step),))
     if isinstance(spec.b_step, Value):
@@ -66,7 +66,25 @@ def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_ke
         else:
             is_read = ops.xor(is_kept, 1)
             b = replace(b, instead=tuple((ops.and_(condition, is_read), other) for condition, other in others))
-    return a, b
+    return a, b, *result
+
+
+def until_the_result(ops: LoopBuilder, soon: Sequence[Prefetch], goes_on: Value | None) -> Sequence[Prefetch]:
+    """The next A and B, or the two halves of the memory that C goes to where there are no next ones.
+
+    Rows of C are often pages apart, so no processor guesses where the next one is.
+
+    Args:
+        ops: where ops go.
+        soon: the next A, the next B, and the memory of C; or less.
+        goes_on: whether A and B are read again.
+    """
+    if len(soon) < 3 or goes_on is None:
+        return soon[:2]
+    a, b, c = soon
+    ends, half = ops.xor(goes_on, 1), c.rows // 2
+    upper, lower = replace(c, rows=half), replace(c, pointer=behind(ops, c.pointer, half, c.row_stride), rows=half)
+    return replace(a, instead=((ends, lower), *a.instead)), replace(b, instead=((ends, upper), *b.instead))
 
 
 def _spread(ops: LoopBuilder, tile: Prefetch, step: Value) -> tuple[Value, Prefetch]:

@@ -85,6 +85,21 @@ class Prefetch:
     instead: tuple[tuple[Value, Prefetch], ...] = ()
 
 
+@dataclass(frozen=True)
+class Turns:
+    """Products of the same shape and distances that are added at once, in order.
+
+    Attributes:
+        waits: an i1, whether this one is left to the next turn, once B is packed.
+        count: their number, an i64, this one included.
+        table: the address of the addresses of the A and of the packed B of each.
+    """
+
+    waits: Value
+    count: Value
+    table: Value
+
+
 def operand_element_type(type: Type, target: Target) -> Type:
     """The element type in which both operands of a dot should lie in memory.
 
