@@ -138,21 +138,23 @@ class LoopEmitter:
 
     def run(self, block: Block) -> list[Value]:
         """Write the ops of a block; returns the operands of its terminator, if it has one."""
-        find, debug, known = self.TABLE.get, self.w.debug, self._numbering.known
+        find, debug, known, names = self.TABLE.get, self.w.debug, self._numbering.known, self.names
         with self._numbering.block():
-            for op in block:
+            op = block.first
+            while op is not None:
                 if op.definition.terminator:
                     return op.operands
                 emit = find(op.name, LoopEmitter._ordinary)
                 if debug is not None:
                     self._described(debug, op, emit)
                 elif (same := known(op)) is not None:
-                    self.names[op.results[0]] = self.names[same]
+                    names[op.results[0]] = names[same]
                 else:
                     emit(self, op)
                 for result in op.results:
                     if is_kept(result.type):
                         self._keep(result)
+                op = op.next
         return []
 
     def _keep(self, value: Value) -> None:
