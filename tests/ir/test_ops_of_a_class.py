@@ -8,6 +8,7 @@ import pytest
 
 import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.dialects.builtin import Module
+from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import ControlFlow
 from tilewright.dialects.tt_memory import Load, Store
 from tilewright.ir.core import Op
@@ -17,7 +18,7 @@ from tilewright.ir.parser import parse_module
 MODULE = parse_module((Path(__file__).parent / "every_op.ttir").read_text())
 
 
-@pytest.mark.parametrize("kind", [Op, Module, ControlFlow, (Load, Store)], ids=str)
+@pytest.mark.parametrize("kind", [Op, Module, ControlFlow, For, (If, For), (For, Load), (Load, Store)], ids=str)
 def test_order_is_that_of_a_walk(kind: type[Op] | tuple[type[Op], ...]) -> None:
     found = MODULE.ops_of(kind)
     assert found
@@ -28,6 +29,24 @@ def test_an_op_is_among_its_own() -> None:
     loop = MODULE.ops_of(ControlFlow)[0]
     assert loop.ops_of(ControlFlow)[0] is loop
     assert loop.ops_of(Module) == []
+
+
+def test_ops_with_regions_are_found_where_they_were_moved() -> None:
+    module = parse_module("""
+tt.func @f(%c: i1, %low: i32, %high: i32, %step: i32) {
+  scf.for %i = %low to %high step %step : i32 {
+  }
+  scf.if %c {
+  }
+  tt.return
+}
+""")
+    (loop,), (branch,) = module.ops_of(For), module.ops_of(If)
+    branch.regions[0].block.splice([loop], branch.regions[0].block.first)
+    assert module.ops_of(For) == [loop]
+    assert module.ops_of((For, If)) == [branch, loop]
+    loop.body.insert(branch.clone(), loop.body.first)
+    assert module.ops_of(If) == [branch, loop.body.first]
 
 
 def test_kinds_that_are_declared_later_belong_to_their_class() -> None:

@@ -24,6 +24,7 @@ the address, in bytes; without it nothing is known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from tilewright.dialects.assembly import Reading, TypeOf, assembly, mask_like, type_of
 from tilewright.dialects.formats import ELEMENTWISE
@@ -213,6 +214,7 @@ def wide_type(type: Type, lanes: int) -> Type:
     return type if lanes == 1 else VectorType((lanes,), type)
 
 
+@cache
 def lanes_of(type: Type) -> int:
     """The number of lanes of a value; 1 for a number."""
     return type.numel if isinstance(type, VectorType) else 1

@@ -11,6 +11,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -133,7 +134,7 @@ def function_lines(code: CodeType, lines: list[str]) -> list[str]:
 
 
 def _last_line(code: CodeType) -> int:
-    ends = [end for _, end, _, _ in code.co_positions()]
+    ends = [*map(itemgetter(1), code.co_positions())]
     ends += [_last_line(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return max(filter(None, ends), default=code.co_firstlineno)
 

@@ -209,7 +209,7 @@ attributes #0 = { nounwind "tune-cpu"="haswell" }
 
 define void @loops(ptr %a0, ptr %a1, i64 %a2) #0 {
 entry:
-  %v40 = alloca [512 x i8], align 64
+  %v33 = alloca [512 x i8], align 64
   %v1 = insertelement <4 x i64> poison, i64 %a2, i64 0
   %v2 = shufflevector <4 x i64> %v1, <4 x i64> poison, <4 x i32> zeroinitializer
   %v3 = icmp slt <4 x i64> <i64 0, i64 1, i64 2, i64 3>, %v2
@@ -245,132 +245,106 @@ entry:
   store float %v30, ptr %v25, align 4
   %v31 = extractelement <4 x float> %v19, i64 3
   store float %v31, ptr %v27, align 4
-  %v32 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 0
-  %v33 = getelementptr float, ptr %a0, i64 %v32
-  %v34 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 1
-  %v35 = getelementptr float, ptr %a0, i64 %v34
-  %v36 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 2
-  %v37 = getelementptr float, ptr %a0, i64 %v36
-  %v38 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 3
-  %v39 = getelementptr float, ptr %a0, i64 %v38
-  %v41 = extractelement <4 x i1> %v3, i64 0
-  %v42 = extractelement <4 x i1> %v3, i64 1
-  %v43 = extractelement <4 x i1> %v3, i64 2
-  %v44 = extractelement <4 x i1> %v3, i64 3
-  %v45 = select i1 %v41, ptr %v33, ptr %v40
-  %v46 = select i1 %v42, ptr %v35, ptr %v40
-  %v47 = select i1 %v43, ptr %v37, ptr %v40
-  %v48 = select i1 %v44, ptr %v39, ptr %v40
-  %v49 = load float, ptr %v45, align 1
-  %v50 = load float, ptr %v46, align 1
-  %v51 = load float, ptr %v47, align 1
-  %v52 = load float, ptr %v48, align 1
-  %v53 = insertelement <4 x float> poison, float %v49, i64 0
-  %v54 = insertelement <4 x float> %v53, float %v50, i64 1
-  %v55 = insertelement <4 x float> %v54, float %v51, i64 2
-  %v56 = insertelement <4 x float> %v55, float %v52, i64 3
-  %v57 = select <4 x i1> %v3, <4 x float> %v56, <4 x float> %v19
-  %v58 = getelementptr float, ptr %a1, i64 8
-  %v59 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 0
-  %v60 = getelementptr float, ptr %v58, i64 %v59
-  %v61 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 1
-  %v62 = getelementptr float, ptr %v58, i64 %v61
-  %v63 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 2
-  %v64 = getelementptr float, ptr %v58, i64 %v63
-  %v65 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 3
-  %v66 = getelementptr float, ptr %v58, i64 %v65
-  %v67 = extractelement <4 x i1> %v3, i64 0
-  %v68 = extractelement <4 x i1> %v3, i64 1
-  %v69 = extractelement <4 x i1> %v3, i64 2
-  %v70 = extractelement <4 x i1> %v3, i64 3
-  %v71 = select i1 %v67, ptr %v60, ptr %v40
-  %v72 = select i1 %v68, ptr %v62, ptr %v40
-  %v73 = select i1 %v69, ptr %v64, ptr %v40
-  %v74 = select i1 %v70, ptr %v66, ptr %v40
-  %v75 = extractelement <4 x float> %v57, i64 0
-  store float %v75, ptr %v71, align 1
-  %v76 = extractelement <4 x float> %v57, i64 1
-  store float %v76, ptr %v72, align 1
-  %v77 = extractelement <4 x float> %v57, i64 2
-  store float %v77, ptr %v73, align 1
-  %v78 = extractelement <4 x float> %v57, i64 3
-  store float %v78, ptr %v74, align 1
-  %v79 = insertelement <4 x ptr> poison, ptr %a0, i64 0
+  %v32 = getelementptr float, ptr %a0, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
+  %v34 = insertelement <4 x ptr> poison, ptr %v33, i64 0
+  %v35 = shufflevector <4 x ptr> %v34, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v36 = select <4 x i1> %v3, <4 x ptr> %v32, <4 x ptr> %v35
+  %v37 = extractelement <4 x ptr> %v36, i64 0
+  %v38 = extractelement <4 x ptr> %v36, i64 1
+  %v39 = extractelement <4 x ptr> %v36, i64 2
+  %v40 = extractelement <4 x ptr> %v36, i64 3
+  %v41 = load float, ptr %v37, align 1
+  %v42 = load float, ptr %v38, align 1
+  %v43 = load float, ptr %v39, align 1
+  %v44 = load float, ptr %v40, align 1
+  %v45 = insertelement <4 x float> poison, float %v41, i64 0
+  %v46 = insertelement <4 x float> %v45, float %v42, i64 1
+  %v47 = insertelement <4 x float> %v46, float %v43, i64 2
+  %v48 = insertelement <4 x float> %v47, float %v44, i64 3
+  %v49 = select <4 x i1> %v3, <4 x float> %v48, <4 x float> %v19
+  %v50 = getelementptr float, ptr %a1, i64 8
+  %v51 = getelementptr float, ptr %v50, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
+  %v52 = insertelement <4 x ptr> poison, ptr %v33, i64 0
+  %v53 = shufflevector <4 x ptr> %v52, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v54 = select <4 x i1> %v3, <4 x ptr> %v51, <4 x ptr> %v53
+  %v55 = extractelement <4 x ptr> %v54, i64 0
+  %v56 = extractelement <4 x ptr> %v54, i64 1
+  %v57 = extractelement <4 x ptr> %v54, i64 2
+  %v58 = extractelement <4 x ptr> %v54, i64 3
+  %v59 = extractelement <4 x float> %v49, i64 0
+  store float %v59, ptr %v55, align 1
+  %v60 = extractelement <4 x float> %v49, i64 1
+  store float %v60, ptr %v56, align 1
+  %v61 = extractelement <4 x float> %v49, i64 2
+  store float %v61, ptr %v57, align 1
+  %v62 = extractelement <4 x float> %v49, i64 3
+  store float %v62, ptr %v58, align 1
+  %v63 = insertelement <4 x ptr> poison, ptr %a0, i64 0
+  %v64 = shufflevector <4 x ptr> %v63, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v65 = getelementptr float, <4 x ptr> %v64, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
+  %v66 = extractelement <4 x ptr> %v65, i64 0
+  %v67 = extractelement <4 x ptr> %v65, i64 1
+  %v68 = extractelement <4 x ptr> %v65, i64 2
+  %v69 = extractelement <4 x ptr> %v65, i64 3
+  %v70 = load float, ptr %v66, align 4
+  %v71 = load float, ptr %v67, align 4
+  %v72 = load float, ptr %v68, align 4
+  %v73 = load float, ptr %v69, align 4
+  %v74 = insertelement <4 x float> poison, float %v70, i64 0
+  %v75 = insertelement <4 x float> %v74, float %v71, i64 1
+  %v76 = insertelement <4 x float> %v75, float %v72, i64 2
+  %v77 = insertelement <4 x float> %v76, float %v73, i64 3
+  %v78 = getelementptr float, ptr %a1, i64 16
+  %v79 = insertelement <4 x ptr> poison, ptr %v78, i64 0
   %v80 = shufflevector <4 x ptr> %v79, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v81 = getelementptr float, <4 x ptr> %v80, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
+  %v81 = getelementptr float, <4 x ptr> %v80, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
   %v82 = extractelement <4 x ptr> %v81, i64 0
   %v83 = extractelement <4 x ptr> %v81, i64 1
   %v84 = extractelement <4 x ptr> %v81, i64 2
   %v85 = extractelement <4 x ptr> %v81, i64 3
-  %v86 = load float, ptr %v82, align 4
-  %v87 = load float, ptr %v83, align 4
-  %v88 = load float, ptr %v84, align 4
-  %v89 = load float, ptr %v85, align 4
-  %v90 = insertelement <4 x float> poison, float %v86, i64 0
-  %v91 = insertelement <4 x float> %v90, float %v87, i64 1
-  %v92 = insertelement <4 x float> %v91, float %v88, i64 2
-  %v93 = insertelement <4 x float> %v92, float %v89, i64 3
-  %v94 = getelementptr float, ptr %a1, i64 16
-  %v95 = insertelement <4 x ptr> poison, ptr %v94, i64 0
-  %v96 = shufflevector <4 x ptr> %v95, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v97 = getelementptr float, <4 x ptr> %v96, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
-  %v98 = extractelement <4 x ptr> %v97, i64 0
-  %v99 = extractelement <4 x ptr> %v97, i64 1
-  %v100 = extractelement <4 x ptr> %v97, i64 2
-  %v101 = extractelement <4 x ptr> %v97, i64 3
-  %v102 = extractelement <4 x float> %v93, i64 0
-  store float %v102, ptr %v98, align 4
-  %v103 = extractelement <4 x float> %v93, i64 1
-  store float %v103, ptr %v99, align 4
-  %v104 = extractelement <4 x float> %v93, i64 2
-  store float %v104, ptr %v100, align 4
-  %v105 = extractelement <4 x float> %v93, i64 3
-  store float %v105, ptr %v101, align 4
-  %v106 = extractelement <4 x ptr> %v81, i64 0
-  %v107 = extractelement <4 x ptr> %v81, i64 1
-  %v108 = extractelement <4 x ptr> %v81, i64 2
-  %v109 = extractelement <4 x ptr> %v81, i64 3
-  %v110 = extractelement <4 x i1> %v3, i64 0
-  %v111 = extractelement <4 x i1> %v3, i64 1
-  %v112 = extractelement <4 x i1> %v3, i64 2
-  %v113 = extractelement <4 x i1> %v3, i64 3
-  %v114 = select i1 %v110, ptr %v106, ptr %v40
-  %v115 = select i1 %v111, ptr %v107, ptr %v40
-  %v116 = select i1 %v112, ptr %v108, ptr %v40
-  %v117 = select i1 %v113, ptr %v109, ptr %v40
-  %v118 = load float, ptr %v114, align 1
-  %v119 = load float, ptr %v115, align 1
-  %v120 = load float, ptr %v116, align 1
-  %v121 = load float, ptr %v117, align 1
-  %v122 = insertelement <4 x float> poison, float %v118, i64 0
-  %v123 = insertelement <4 x float> %v122, float %v119, i64 1
-  %v124 = insertelement <4 x float> %v123, float %v120, i64 2
-  %v125 = insertelement <4 x float> %v124, float %v121, i64 3
-  %v126 = select <4 x i1> %v3, <4 x float> %v125, <4 x float> splat (float 0x0000000000000000)
-  %v127 = getelementptr float, ptr %a1, i64 24
-  %v128 = insertelement <4 x ptr> poison, ptr %v127, i64 0
-  %v129 = shufflevector <4 x ptr> %v128, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v130 = getelementptr float, <4 x ptr> %v129, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
-  %v131 = extractelement <4 x ptr> %v130, i64 0
-  %v132 = extractelement <4 x ptr> %v130, i64 1
-  %v133 = extractelement <4 x ptr> %v130, i64 2
-  %v134 = extractelement <4 x ptr> %v130, i64 3
-  %v135 = extractelement <4 x i1> %v3, i64 0
-  %v136 = extractelement <4 x i1> %v3, i64 1
-  %v137 = extractelement <4 x i1> %v3, i64 2
-  %v138 = extractelement <4 x i1> %v3, i64 3
-  %v139 = select i1 %v135, ptr %v131, ptr %v40
-  %v140 = select i1 %v136, ptr %v132, ptr %v40
-  %v141 = select i1 %v137, ptr %v133, ptr %v40
-  %v142 = select i1 %v138, ptr %v134, ptr %v40
-  %v143 = extractelement <4 x float> %v126, i64 0
-  store float %v143, ptr %v139, align 1
-  %v144 = extractelement <4 x float> %v126, i64 1
-  store float %v144, ptr %v140, align 1
-  %v145 = extractelement <4 x float> %v126, i64 2
-  store float %v145, ptr %v141, align 1
-  %v146 = extractelement <4 x float> %v126, i64 3
-  store float %v146, ptr %v142, align 1
+  %v86 = extractelement <4 x float> %v77, i64 0
+  store float %v86, ptr %v82, align 4
+  %v87 = extractelement <4 x float> %v77, i64 1
+  store float %v87, ptr %v83, align 4
+  %v88 = extractelement <4 x float> %v77, i64 2
+  store float %v88, ptr %v84, align 4
+  %v89 = extractelement <4 x float> %v77, i64 3
+  store float %v89, ptr %v85, align 4
+  %v90 = insertelement <4 x ptr> poison, ptr %v33, i64 0
+  %v91 = shufflevector <4 x ptr> %v90, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v92 = select <4 x i1> %v3, <4 x ptr> %v65, <4 x ptr> %v91
+  %v93 = extractelement <4 x ptr> %v92, i64 0
+  %v94 = extractelement <4 x ptr> %v92, i64 1
+  %v95 = extractelement <4 x ptr> %v92, i64 2
+  %v96 = extractelement <4 x ptr> %v92, i64 3
+  %v97 = load float, ptr %v93, align 1
+  %v98 = load float, ptr %v94, align 1
+  %v99 = load float, ptr %v95, align 1
+  %v100 = load float, ptr %v96, align 1
+  %v101 = insertelement <4 x float> poison, float %v97, i64 0
+  %v102 = insertelement <4 x float> %v101, float %v98, i64 1
+  %v103 = insertelement <4 x float> %v102, float %v99, i64 2
+  %v104 = insertelement <4 x float> %v103, float %v100, i64 3
+  %v105 = select <4 x i1> %v3, <4 x float> %v104, <4 x float> splat (float 0x0000000000000000)
+  %v106 = getelementptr float, ptr %a1, i64 24
+  %v107 = insertelement <4 x ptr> poison, ptr %v106, i64 0
+  %v108 = shufflevector <4 x ptr> %v107, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v109 = getelementptr float, <4 x ptr> %v108, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
+  %v110 = insertelement <4 x ptr> poison, ptr %v33, i64 0
+  %v111 = shufflevector <4 x ptr> %v110, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v112 = select <4 x i1> %v3, <4 x ptr> %v109, <4 x ptr> %v111
+  %v113 = extractelement <4 x ptr> %v112, i64 0
+  %v114 = extractelement <4 x ptr> %v112, i64 1
+  %v115 = extractelement <4 x ptr> %v112, i64 2
+  %v116 = extractelement <4 x ptr> %v112, i64 3
+  %v117 = extractelement <4 x float> %v105, i64 0
+  store float %v117, ptr %v113, align 1
+  %v118 = extractelement <4 x float> %v105, i64 1
+  store float %v118, ptr %v114, align 1
+  %v119 = extractelement <4 x float> %v105, i64 2
+  store float %v119, ptr %v115, align 1
+  %v120 = extractelement <4 x float> %v105, i64 3
+  store float %v120, ptr %v116, align 1
   ret void
 }
 

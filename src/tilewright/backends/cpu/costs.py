@@ -59,20 +59,15 @@ def touches_tiles(op: Op) -> bool:
 
 
 _LAZY: dict[str, bool] = {}
-"""The answers of `is_lazy` so far, by the names of ops: it is asked dozens of times for each op."""
-
-
-def is_lazy(op: Op) -> bool:
-    """Whether `op`, if it touches tiles, is computed element by element where its result is used."""
-    found = _LAZY.get(op.name)
-    if found is None:
-        found = _LAZY[op.name] = op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
-    return found
+"""Whether ops are lazy, by their names: it is asked dozens of times for each op."""
 
 
 def is_lazy_tile(op: Op) -> bool:
-    """Whether `op` touches tiles and is lazy."""
-    return is_lazy(op) and touches_tiles(op)
+    """Whether `op` touches tiles and is computed element by element where its result is used."""
+    is_lazy = _LAZY.get(op.name)
+    if is_lazy is None:
+        is_lazy = _LAZY[op.name] = op.definition.elementwise or isinstance(op, (Indexing, Load, Read, Gather))
+    return is_lazy and touches_tiles(op)
 
 
 def lazy_closure(value: Value) -> list[Op]:

@@ -76,8 +76,9 @@ class InvariantBuilder(LoopBuilder):
         while site.block not in blocks and site.block is not self.entry:
             assert site.parent is not None, "the loop is in the function"
             site = site.parent
+        name = op.name
         while (last := site.previous) is not None and last not in makers and last.name not in PLACELESS:
-            if _is_equal(last, op):
+            if last.name == name and _has_equal_parts(last, op):
                 op.drop_uses()
                 return last.results[0]
             site = last
@@ -122,8 +123,8 @@ def turns_of(b: LoopBuilder, loop: For) -> Value:
     return b.mul(b.udiv(b.add(b.smax(b.sub(high, low), 0), b.sub(step, 1)), step), programs)
 
 
-def _is_equal(a: Op, b: Op) -> bool:
-    same = a.name == b.name and a.operands == b.operands and a.attributes == b.attributes
+def _has_equal_parts(a: Op, b: Op) -> bool:
+    same = a.operands == b.operands and a.attributes == b.attributes
     return same and a.results[0].type is b.results[0].type
 
 

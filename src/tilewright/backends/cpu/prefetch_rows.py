@@ -49,7 +49,7 @@ def prefetch_rows(module: Op, target: Target) -> bool:
                 builder.in_front_of(loop)
                 found |= _Rows(builder, loop, target).ask(rows, loaded)
             loaded.update(rows.values())
-        found |= ask_for_unguessed(function, target.costs)
+        found |= ask_for_unguessed(function, loops, target.costs)
     return found
 
 

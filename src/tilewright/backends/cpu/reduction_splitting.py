@@ -70,6 +70,8 @@ class Nest:
 
     def _has_waits(self) -> bool:
         """Whether a sink may have to wait for a reduction, or for a write to a buffer that is read."""
+        if len(self.sinks) == 1:  # there is no other one
+            return False
         if any(isinstance(sink, Reduce) for sink in self.sinks):
             return True
         return any(isinstance(sink, Write) for sink in self.sinks) and any(isinstance(op, Read) for op in self.body)

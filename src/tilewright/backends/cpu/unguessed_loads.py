@@ -20,7 +20,7 @@ these ask for the lines behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.backends.cpu.address_growth import Growth
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
@@ -52,10 +52,16 @@ MOST = 128 << 10
 """Max bytes of a tile that is asked for while another one is used: more push each other out of L2."""
 
 
-def ask_for_unguessed(function: Func, costs: CpuCosts) -> bool:
-    """Let loops of `function` ask for what the processor does not fetch ahead by itself; returns whether any does."""
+def ask_for_unguessed(function: Func, parallel: Sequence[Parallel], costs: CpuCosts) -> bool:
+    """Let loops of `function` ask for what the processor does not fetch ahead by itself; returns whether any does.
+
+    Args:
+        function: the function.
+        parallel: its parallel loops.
+        costs: the figures of the processor.
+    """
     found = False
-    for loop in function.ops_of(Parallel) if costs.asked_short_row else ():
+    for loop in parallel if costs.asked_short_row else ():
         loops = [site for site in _loops_around(loop) if isinstance(site, For)]
         if len(loops) > 1:
             asking = _Asking(function, loops[-1])

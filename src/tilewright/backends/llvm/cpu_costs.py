@@ -62,6 +62,7 @@ class CpuCosts(NamedTuple):
         streamed: bytes in a step of a loop that stores past the caches: shorter steps wait for each other.
         stored_before: bytes behind a store after which it does not delay loads any more.
         slow_masked_stores: a store under a mask takes as long as many others.
+        gathers: the instruction that reads elements of 32 or 64 bits here and there is no slower than scalar loads.
     """
 
     registers: int
@@ -89,6 +90,7 @@ class CpuCosts(NamedTuple):
     streamed: int
     stored_before: int
     slow_masked_stores: bool
+    gathers: bool
 
 
 X86 = CpuCosts(
@@ -117,6 +119,7 @@ X86 = CpuCosts(
     streamed=128,
     stored_before=320,
     slow_masked_stores=False,
+    gathers=False,
 )
 ZEN3 = X86._replace(slow_masked_stores=True)
 """AMD's processors with AVX2, whose `vmaskmovps` to memory takes some 25 cycles."""
@@ -130,6 +133,7 @@ ZEN5 = AVX512._replace(
     asked_short_row=4096,
     asked_under_mask=2048,
     asked_results=True,
+    gathers=True,
 )
 """AMD's Zen 5 with registers of 512 bits, where no load under a mask has anything fetched ahead."""
 NEON = AVX512._replace(product_columns=4, streams_from=0)

@@ -21,12 +21,12 @@ from tilewright.backends.llvm.atomics import atomic
 from tilewright.backends.llvm.conversions import half_bits
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.elementwise import lower_elementwise
+from tilewright.backends.llvm.lane_accesses import load_each, load_numbered, store_each, store_numbered
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.masks import flags_of, is_known, lane_flags, spread_flag
-from tilewright.backends.llvm.memory import gather, lane_pointers, load, masked_load, masked_store, scatter, store
+from tilewright.backends.llvm.memory import gather, load, masked_load, masked_store, scatter, store
 from tilewright.backends.llvm.products import accumulate_matrices, accumulate_products
 from tilewright.backends.llvm.spelling import (
-    bits_of,
     comes_apart,
     constant,
     constant_vector,
@@ -138,21 +138,23 @@ class LoopEmitter:
 
     def run(self, block: Block) -> list[Value]:
         """Write the ops of a block; returns the operands of its terminator, if it has one."""
-        find, debug, known = self.TABLE.get, self.w.debug, self._numbering.known
+        find, debug, known, names = self.TABLE.get, self.w.debug, self._numbering.known, self.names
         with self._numbering.block():
-            for op in block:
+            op = block.first
+            while op is not None:
                 if op.definition.terminator:
                     return op.operands
                 emit = find(op.name, LoopEmitter._ordinary)
                 if debug is not None:
                     self._described(debug, op, emit)
                 elif (same := known(op)) is not None:
-                    self.names[op.results[0]] = self.names[same]
+                    names[op.results[0]] = names[same]
                 else:
                     emit(self, op)
                 for result in op.results:
                     if is_kept(result.type):
                         self._keep(result)
+                op = op.next
         return []
 
     def _keep(self, value: Value) -> None:
@@ -344,38 +346,16 @@ class LoopEmitter:
         return pointers
 
     def _gather(self, op: Gather) -> None:
-        mask, other = (None if value is None else self.names[value] for value in (op.mask, op.other))
-        element = element_of(op.result.type)
-        pointers = self._numbered(op.base, op.indices)
-        self.names[op.result] = gather(self.w, pointers, element, align=op.alignment, mask=mask, other=other)
+        self.names[op.result] = load_numbered(self.w, self.names, op)
 
     def _scatter(self, op: Scatter) -> None:
-        mask = None if op.mask is None else self.names[op.mask]
-        pointers, element = self._numbered(op.base, op.indices), element_of(op.value.type)
-        scatter(self.w, pointers, element, self.names[op.value], align=op.alignment, mask=mask)
-
-    def _numbered(self, base: Value, indices: Value) -> list[str]:
-        """The addresses of elements by number."""
-        element = in_memory(pointee_type(base.type))
-        return lane_pointers(self.w, self.names[base], self.names[indices], element, lanes_of(indices.type))
+        store_numbered(self.w, self.names, op)
 
     def _load_each(self, op: LoadEach) -> None:
-        element = element_of(op.result.type)
-        mask, other = (None if value is None else self.names[value] for value in (op.mask, op.other))
-        if mask is not None and other is None:
-            other = constant(0, element, lanes_of(op.result.type))
-        pointers = self._pointers(op.pointer)
-        self.names[op.result] = gather(self.w, pointers, element, align=_size(element), mask=mask, other=other)
+        self.names[op.result] = load_each(self.w, self.names, op)
 
     def _store_each(self, op: StoreEach) -> None:
-        element, mask = element_of(op.value.type), None if op.mask is None else self.names[op.mask]
-        pointers = self._pointers(op.pointer)
-        scatter(self.w, pointers, element, self.names[op.value], align=_size(element), mask=mask)
-
-    def _pointers(self, value: Value) -> list[str]:
-        """The lanes of a vector of pointers."""
-        name, lanes = self.names[value], lanes_of(value.type)
-        return [name] if lanes == 1 else [self.w.extract(vector("ptr", lanes), name, lane) for lane in range(lanes)]
+        store_each(self.w, self.names, op)
 
     def _atomic(self, op: AtomicRmw | AtomicCas) -> None:
         pointer, *values = self._operands(op)
@@ -492,7 +472,3 @@ def _stepping(pointers: Type) -> tuple[str, str]:
     """The start of the instruction that steps over what `pointers` point at, and the type of the number of steps."""
     lanes = lanes_of(pointers)
     return f"getelementptr {in_memory(pointee_type(pointers.scalar))}, {vector('ptr', lanes)}", vector("i64", lanes)
-
-
-def _size(element: str) -> int:
-    return bits_of(element) // 8

@@ -119,6 +119,7 @@ def gather(
     align: int,
     mask: str | None = None,
     other: str | None = None,
+    is_safe: bool = False,
 ) -> str:
     """Read one element per scalar pointer, with scalar loads; masked-off lanes give `other` (all lanes if no mask).
 
@@ -131,15 +132,14 @@ def gather(
         align: what the addresses are multiples of, in bytes.
         mask: an i1 per lane.
         other: a vector, a scalar for one lane; None: masked-off lanes give anything.
+        is_safe: the pointers of masked-off lanes may be read, too.
     """
     lanes, held = len(pointers), element
     if lanes > 1:
         held = moved_as(element)
     type = vector(held, lanes)
-    loaded = [
-        w.load(held, pointer, align=1 if mask else align)
-        for pointer in (_safe(w, pointers, mask) if mask else pointers)
-    ]
+    reached = pointers if is_safe or mask is None else _safe(w, pointers, mask)
+    loaded = [w.load(held, pointer, align=1 if mask else align) for pointer in reached]
     value = loaded[0] if lanes == 1 else "poison"
     for lane, scalar in enumerate(loaded if lanes > 1 else ()):
         value = w.insert(type, value, held, scalar, lane)
@@ -149,12 +149,19 @@ def gather(
 
 
 def scatter(
-    w: LlvmWriter, pointers: Sequence[str], element: str, value: str, *, align: int, mask: str | None = None
+    w: LlvmWriter,
+    pointers: Sequence[str],
+    element: str,
+    value: str,
+    *,
+    align: int,
+    mask: str | None = None,
+    is_safe: bool = False,
 ) -> None:
     """Write one lane per scalar pointer, in lane order: the last of two equal addresses wins.
 
     Args:
-        w, pointers, element, align, mask: as for `gather`.
+        w, pointers, element, align, mask, is_safe: as for `gather`.
         value: the vector, a scalar for one lane.
     """
     lanes, held = len(pointers), element
@@ -162,7 +169,8 @@ def scatter(
         held = moved_as(element)
     type = vector(held, lanes)
     value = w.convert("bitcast", value, vector(element, lanes), type)
-    for lane, pointer in enumerate(_safe(w, pointers, mask) if mask else pointers):
+    reached = pointers if is_safe or mask is None else _safe(w, pointers, mask)
+    for lane, pointer in enumerate(reached):
         scalar = value if lanes == 1 else w.extract(type, value, lane)
         w.store(held, scalar, pointer, align=1 if mask else align)
 
@@ -183,6 +191,16 @@ def lane_pointers(w: LlvmWriter, base: str, offsets: str, element: str, lanes: i
     return [
         w.emit(f"getelementptr {element}, ptr {base}, i64 {w.extract(type, offsets, lane)}") for lane in range(lanes)
     ]
+
+
+def safe_pointers(w: LlvmWriter, pointers: str, mask: str, lanes: int) -> list[str]:
+    """The lanes of a vector of pointers, of which those of masked-off lanes are replaced by a slot on the stack.
+
+    A selection of whole vectors stands for as many flags, and as many selections, as there are lanes.
+    """
+    type = vector("ptr", lanes)
+    safe = w.select(mask, type, pointers, w.splat(w.waste_slot(), "ptr", lanes), lanes=lanes)
+    return [w.extract(type, safe, lane) for lane in range(lanes)]
 
 
 def _safe(w: LlvmWriter, pointers: Sequence[str], mask: str) -> list[str]:

@@ -47,10 +47,13 @@ class ValueNumbering:
 
     def known(self, op: Op) -> Value | None:
         """The value that the result of `op` is equal to, if an op before it has one; otherwise `op` is remembered."""
-        if not _is_pure(op.definition) or len(op.results) != 1 or is_kept(op.results[0].type):
+        results = op.results
+        if len(results) != 1 or not _is_pure(op.definition) or is_kept(results[0].type):
             return None
-        result, same = op.results[0], self._same
-        number: Number = (op.name, result.type, *[same.get(value, value) for value in op.operands])
+        (result,), same, operands = results, self._same, op.operands
+        if same:  # hardly ever
+            operands = [same.get(value, value) for value in operands]
+        number: Number = (op.name, result.type, *operands)
         if op.attributes:
             number = (*number, *op.attributes.items())
         found = self._first.setdefault(number, result)

@@ -156,7 +156,7 @@ def is_constexpr(annotation: ast.expr | None) -> bool:
 
 def contains_return(node: ast.stmt) -> bool:
     """Whether a `return` of this function is inside the statement."""
-    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Return) for inner in _inside(node))
 
 
 def leaves(node: ast.stmt) -> bool:
@@ -179,11 +179,28 @@ def always_leaves(node: ast.stmt) -> bool:
 
 
 def _same_loop(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and what is inside it, without the bodies of other loops."""
+    """The statement and those inside it, without the bodies of other loops."""
     nodes = [node]
     for inner in nodes:
         yield inner
-        nodes += inner.orelse if isinstance(inner, (ast.For, ast.While)) else ast.iter_child_nodes(inner)
+        nodes += inner.orelse if isinstance(inner, (ast.For, ast.While)) else _parts(inner)
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """The statement and those inside it."""
+    nodes = [node]
+    for inner in nodes:
+        yield inner
+        nodes += _parts(inner)
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """The statements, and clauses of statements, right inside a statement; expressions hold none."""
+    return [part for field in _BLOCKS for part in getattr(node, field, ())]
+
+
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+"""The fields of statements, and of their clauses, that hold statements or clauses."""
 
 
 COMPOUND = (ast.For, ast.If, ast.While)
