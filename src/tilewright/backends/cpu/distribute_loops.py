@@ -7,8 +7,9 @@
                                                      }
 
 A number that a nest has for each row is computed once per row, as a scalar: 64 exponentials take as long as those of a
-tile of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981). Numbers
-that hang on a reduction of the same nest, or on memory, stay where they are.
+tile of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981), and
+each row begins with waiting for the larger of two numbers. Numbers that hang on a reduction of the same nest, or on
+memory, stay where they are.
 
 Before that, reductions of short rows whose results the nest uses along the same rows get a nest of their own, which
 computes their operands again:
@@ -42,6 +43,10 @@ FEWEST_ROWS = 8
 LONGEST_ROW = 128
 """Max elements of a row whose reductions get a loop of their own: others have work left while one ends."""
 
+EXTREMES = ("arith.maxnumf", "arith.minnumf")
+"""Ops that take ten instructions for a number, as they move signs of zeros and NaNs between kinds of registers, and
+four for a vector."""
+
 
 def distribute_loops(module: Op) -> bool:
     """Let reductions and expensive numbers of rows of nests of `module` (ttcir) come first; returns whether any do."""
@@ -51,12 +56,17 @@ def distribute_loops(module: Op) -> bool:
             found = True
     for nest in module.ops_of(Nest):
         if nest.mode == "rows" and nest.outer and nest.outer[-1] >= FEWEST_ROWS:
-            for op in [op for op in nest.body if cost(op) >= TRANSCENDENTAL and len(op.results) == 1]:
+            for op in [op for op in nest.body if _is_slow_alone(op) and len(op.results) == 1]:
                 makers = _makers(nest, op)
                 if makers:
                     _distribute(nest, makers, [op], nest.outer[:-1])
                     found = True
     return found
+
+
+def _is_slow_alone(op: Op) -> bool:
+    """Whether `op` takes many instructions for a single number."""
+    return cost(op) >= TRANSCENDENTAL or op.name in EXTREMES
 
 
 def _reduce_first(nest: Nest) -> bool:
