@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from tilewright.backends.cpu.costs import EXPENSIVE, cost
 from tilewright.backends.cpu.reduction_splitting import TRANSCENDENTAL
 from tilewright.backends.cpu.reduction_splitting import Nest as Phases
-from tilewright.dialects.arith import Constant
+from tilewright.dialects.arith import Constant, NumberExtreme
 from tilewright.dialects.cpu import Nest, Read, Write, buffer_type
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
@@ -42,10 +42,6 @@ FEWEST_ROWS = 8
 """Min number of rows that get a loop of their own."""
 LONGEST_ROW = 128
 """Max elements of a row whose reductions get a loop of their own: others have work left while one ends."""
-
-EXTREMES = ("arith.maxnumf", "arith.minnumf")
-"""Ops that take ten instructions for a number, as they move signs of zeros and NaNs between kinds of registers, and
-four for a vector."""
 
 
 def distribute_loops(module: Op) -> bool:
@@ -65,8 +61,11 @@ def distribute_loops(module: Op) -> bool:
 
 
 def _is_slow_alone(op: Op) -> bool:
-    """Whether `op` takes many instructions for a single number."""
-    return cost(op) >= TRANSCENDENTAL or op.name in EXTREMES
+    """Whether `op` takes many instructions for a single number.
+
+    An extreme takes ten, as it moves the sign of a zero and NaNs between kinds of registers, and four for a vector.
+    """
+    return cost(op) >= TRANSCENDENTAL or isinstance(op, NumberExtreme)
 
 
 def _reduce_first(nest: Nest) -> bool:
