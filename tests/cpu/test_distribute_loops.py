@@ -72,8 +72,8 @@ REDUCED = """%m = "tt.reduce"(%v) <{axis = 1 : i32}> ({
     }) : (tensor<16x4xf32>) -> tensor<16xf32>"""
 
 
-def module_of(body: str, after: str) -> Op:
-    module = parse_module(NESTS.replace("BODY", body).replace("AFTER", after))
+def module_of(body: str, after: str, op: str = "math.exp %n") -> Op:
+    module = parse_module(NESTS.replace("BODY", body).replace("AFTER", after).replace("math.exp %n", op))
     verify(module)
     return module
 
@@ -84,6 +84,7 @@ def result_of(module: Op) -> np.ndarray:
     return out
 
 
+@pytest.mark.parametrize("op", ["math.exp %n", "arith.maxnumf %n, %half"])
 @pytest.mark.parametrize(
     ("body", "after", "moves"),
     [
@@ -98,17 +99,21 @@ def result_of(module: Op) -> np.ndarray:
     ],
     ids=["buffer", "range", "buffer-changed-later", "kept", "kept-where-old", "buffer-changed", "memory", "sum"],
 )
-def test_numbers_move_where_they_mean_the_same(body: str, after: str, moves: bool) -> None:
-    module = module_of(body, after)
-    before, expected = print_op(module), result_of(module_of(body, after))
+def test_numbers_move_where_they_mean_the_same(body: str, after: str, moves: bool, op: str) -> None:
+    module = module_of(body, after, op)
+    before, expected = print_op(module), result_of(module_of(body, after, op))
     assert distribute_loops(module) == moves
     verify(module)
     assert (print_op(module) == before) != moves
     np.testing.assert_array_equal(result_of(module), expected)
     nests = module.ops_of(Nest)
-    exponentials = [op.parent for op in module.walk() if op.name == "math.exp"]
-    assert exponentials == [nests[1]]
+    numbers = [inner.parent for inner in module.walk() if inner.name == op.split()[0]]
+    assert numbers == [nests[1]]
     assert len(nests) == 2 + moves
+
+
+def test_a_cheap_number_stays() -> None:
+    assert not distribute_loops(module_of(READ, "", "arith.addf %n, %half"))
 
 
 def test_what_the_nest_keeps_anyway_needs_no_further_buffer() -> None:

@@ -24,7 +24,7 @@ from tilewright.dialects.cpu import Alloc, GuardedStore, Matmul, Nest, Write
 from tilewright.dialects.scf import For
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import IntType, PointerType
 
@@ -75,19 +75,19 @@ def computed_right(op: Matmul, loop: For, function: Func) -> ComputedRight | Non
     return ComputedRight(nest, write, numbers, known) if is_short and 0 < len(known) == len(spans) <= LOADS else None
 
 
-def taken_out(right: ComputedRight) -> Nest:
+def taken_out(right: ComputedRight) -> Op:
     """A nest, which stands nowhere, that does nothing but compute the matrix; its own does not any more."""
     nest, write = right.nest, right.write
     if all(op is write for op in nest.body if isinstance(op, Write)):
         nest.unlink()
         return nest
     copy, place = nest.clone(), list(nest.body).index(write)
-    assert isinstance(copy, Nest), "a copy is of the same kind"
-    kept = list(copy.body)[place]
-    for op in [op for op in copy.body if isinstance(op, Write) and op is not kept]:
+    body = copy.regions[0].block
+    kept = list(body)[place]
+    for op in [op for op in body if isinstance(op, Write) and op is not kept]:
         op.erase()
     write.erase()
-    for half in (nest, copy):
+    for half in (nest.body, body):
         _sweep(half)
     return copy
 
@@ -179,8 +179,8 @@ def _is_of_launch(value: Value, function: Func) -> bool:
     return is_elementwise(op) and all(_is_of_launch(operand, function) for operand in op.operands)
 
 
-def _sweep(nest: Nest) -> None:
+def _sweep(body: Block) -> None:
     """Erase what nothing uses any more."""
-    for op in reversed(list(nest.body)):
+    for op in reversed(list(body)):
         if op.results and not any(result.uses for result in op.results):
             op.erase()

@@ -7,8 +7,9 @@
                                                      }
 
 A number that a nest has for each row is computed once per row, as a scalar: 64 exponentials take as long as those of a
-tile of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981). Numbers
-that hang on a reduction of the same nest, or on memory, stay where they are.
+tile of 64 x 16 (loop distribution: D. J. Kuck et al., Dependence Graphs and Compiler Optimizations, POPL 1981), and
+each row begins with waiting for the larger of two numbers. Numbers that hang on a reduction of the same nest, or on
+memory, stay where they are.
 
 Before that, reductions of short rows whose results the nest uses along the same rows get a nest of their own, which
 computes their operands again:
@@ -28,7 +29,7 @@ from collections.abc import Sequence
 from tilewright.backends.cpu.costs import EXPENSIVE, cost
 from tilewright.backends.cpu.reduction_splitting import TRANSCENDENTAL
 from tilewright.backends.cpu.reduction_splitting import Nest as Phases
-from tilewright.dialects.arith import Constant
+from tilewright.dialects.arith import Constant, NumberExtreme
 from tilewright.dialects.cpu import Nest, Read, Write, buffer_type
 from tilewright.dialects.tt_program import MakeRange
 from tilewright.dialects.tt_reduce import Reduce
@@ -51,12 +52,20 @@ def distribute_loops(module: Op) -> bool:
             found = True
     for nest in module.ops_of(Nest):
         if nest.mode == "rows" and nest.outer and nest.outer[-1] >= FEWEST_ROWS:
-            for op in [op for op in nest.body if cost(op) >= TRANSCENDENTAL and len(op.results) == 1]:
+            for op in [op for op in nest.body if _is_slow_alone(op) and len(op.results) == 1]:
                 makers = _makers(nest, op)
                 if makers:
                     _distribute(nest, makers, [op], nest.outer[:-1])
                     found = True
     return found
+
+
+def _is_slow_alone(op: Op) -> bool:
+    """Whether `op` takes many instructions for a single number.
+
+    An extreme takes ten, as it moves the sign of a zero and NaNs between kinds of registers, and four for a vector.
+    """
+    return cost(op) >= TRANSCENDENTAL or isinstance(op, NumberExtreme)
 
 
 def _reduce_first(nest: Nest) -> bool:
