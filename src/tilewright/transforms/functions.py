@@ -34,8 +34,10 @@ def function_around(op: Op) -> Func:
 
 
 def callees_of(function: Op, module: Op) -> list[Func]:
-    """The functions of `module` that `function` calls, each once."""
-    functions = {each.symbol: each for each in functions_of(module)}
+    """The other functions of `module` that `function` calls, each once."""
+    functions = {each.symbol: each for each in functions_of(module) if each is not function}
+    if not functions:
+        return []
     names = dict.fromkeys(op.callee for op in function.ops_of(Call))
     return [functions[name] for name in names if name in functions]
 

@@ -263,88 +263,101 @@ entry:
   %v48 = insertelement <4 x float> %v47, float %v44, i64 3
   %v49 = select <4 x i1> %v3, <4 x float> %v48, <4 x float> %v19
   %v50 = getelementptr float, ptr %a1, i64 8
-  %v51 = getelementptr float, ptr %v50, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
-  %v52 = insertelement <4 x ptr> poison, ptr %v33, i64 0
-  %v53 = shufflevector <4 x ptr> %v52, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v54 = select <4 x i1> %v3, <4 x ptr> %v51, <4 x ptr> %v53
-  %v55 = extractelement <4 x ptr> %v54, i64 0
-  %v56 = extractelement <4 x ptr> %v54, i64 1
-  %v57 = extractelement <4 x ptr> %v54, i64 2
-  %v58 = extractelement <4 x ptr> %v54, i64 3
-  %v59 = extractelement <4 x float> %v49, i64 0
-  store float %v59, ptr %v55, align 1
-  %v60 = extractelement <4 x float> %v49, i64 1
-  store float %v60, ptr %v56, align 1
-  %v61 = extractelement <4 x float> %v49, i64 2
-  store float %v61, ptr %v57, align 1
-  %v62 = extractelement <4 x float> %v49, i64 3
-  store float %v62, ptr %v58, align 1
-  %v63 = insertelement <4 x ptr> poison, ptr %a0, i64 0
-  %v64 = shufflevector <4 x ptr> %v63, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v65 = getelementptr float, <4 x ptr> %v64, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
-  %v66 = extractelement <4 x ptr> %v65, i64 0
-  %v67 = extractelement <4 x ptr> %v65, i64 1
-  %v68 = extractelement <4 x ptr> %v65, i64 2
-  %v69 = extractelement <4 x ptr> %v65, i64 3
-  %v70 = load float, ptr %v66, align 4
-  %v71 = load float, ptr %v67, align 4
-  %v72 = load float, ptr %v68, align 4
-  %v73 = load float, ptr %v69, align 4
-  %v74 = insertelement <4 x float> poison, float %v70, i64 0
-  %v75 = insertelement <4 x float> %v74, float %v71, i64 1
-  %v76 = insertelement <4 x float> %v75, float %v72, i64 2
-  %v77 = insertelement <4 x float> %v76, float %v73, i64 3
-  %v78 = getelementptr float, ptr %a1, i64 16
-  %v79 = insertelement <4 x ptr> poison, ptr %v78, i64 0
-  %v80 = shufflevector <4 x ptr> %v79, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v81 = getelementptr float, <4 x ptr> %v80, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
-  %v82 = extractelement <4 x ptr> %v81, i64 0
-  %v83 = extractelement <4 x ptr> %v81, i64 1
-  %v84 = extractelement <4 x ptr> %v81, i64 2
-  %v85 = extractelement <4 x ptr> %v81, i64 3
-  %v86 = extractelement <4 x float> %v77, i64 0
-  store float %v86, ptr %v82, align 4
-  %v87 = extractelement <4 x float> %v77, i64 1
-  store float %v87, ptr %v83, align 4
-  %v88 = extractelement <4 x float> %v77, i64 2
-  store float %v88, ptr %v84, align 4
-  %v89 = extractelement <4 x float> %v77, i64 3
-  store float %v89, ptr %v85, align 4
-  %v90 = insertelement <4 x ptr> poison, ptr %v33, i64 0
-  %v91 = shufflevector <4 x ptr> %v90, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v92 = select <4 x i1> %v3, <4 x ptr> %v65, <4 x ptr> %v91
-  %v93 = extractelement <4 x ptr> %v92, i64 0
-  %v94 = extractelement <4 x ptr> %v92, i64 1
-  %v95 = extractelement <4 x ptr> %v92, i64 2
-  %v96 = extractelement <4 x ptr> %v92, i64 3
-  %v97 = load float, ptr %v93, align 1
-  %v98 = load float, ptr %v94, align 1
-  %v99 = load float, ptr %v95, align 1
-  %v100 = load float, ptr %v96, align 1
-  %v101 = insertelement <4 x float> poison, float %v97, i64 0
-  %v102 = insertelement <4 x float> %v101, float %v98, i64 1
-  %v103 = insertelement <4 x float> %v102, float %v99, i64 2
-  %v104 = insertelement <4 x float> %v103, float %v100, i64 3
-  %v105 = select <4 x i1> %v3, <4 x float> %v104, <4 x float> splat (float 0x0000000000000000)
-  %v106 = getelementptr float, ptr %a1, i64 24
-  %v107 = insertelement <4 x ptr> poison, ptr %v106, i64 0
-  %v108 = shufflevector <4 x ptr> %v107, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v109 = getelementptr float, <4 x ptr> %v108, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
-  %v110 = insertelement <4 x ptr> poison, ptr %v33, i64 0
-  %v111 = shufflevector <4 x ptr> %v110, <4 x ptr> poison, <4 x i32> zeroinitializer
-  %v112 = select <4 x i1> %v3, <4 x ptr> %v109, <4 x ptr> %v111
-  %v113 = extractelement <4 x ptr> %v112, i64 0
-  %v114 = extractelement <4 x ptr> %v112, i64 1
-  %v115 = extractelement <4 x ptr> %v112, i64 2
-  %v116 = extractelement <4 x ptr> %v112, i64 3
-  %v117 = extractelement <4 x float> %v105, i64 0
-  store float %v117, ptr %v113, align 1
-  %v118 = extractelement <4 x float> %v105, i64 1
-  store float %v118, ptr %v114, align 1
-  %v119 = extractelement <4 x float> %v105, i64 2
-  store float %v119, ptr %v115, align 1
-  %v120 = extractelement <4 x float> %v105, i64 3
-  store float %v120, ptr %v116, align 1
+  %v51 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 0
+  %v52 = getelementptr float, ptr %v50, i64 %v51
+  %v53 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 1
+  %v54 = getelementptr float, ptr %v50, i64 %v53
+  %v55 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 2
+  %v56 = getelementptr float, ptr %v50, i64 %v55
+  %v57 = extractelement <4 x i64> <i64 3, i64 0, i64 2, i64 3>, i64 3
+  %v58 = getelementptr float, ptr %v50, i64 %v57
+  %v59 = extractelement <4 x i1> %v3, i64 0
+  %v60 = extractelement <4 x i1> %v3, i64 1
+  %v61 = extractelement <4 x i1> %v3, i64 2
+  %v62 = extractelement <4 x i1> %v3, i64 3
+  %v63 = select i1 %v59, ptr %v52, ptr %v33
+  %v64 = select i1 %v60, ptr %v54, ptr %v33
+  %v65 = select i1 %v61, ptr %v56, ptr %v33
+  %v66 = select i1 %v62, ptr %v58, ptr %v33
+  %v67 = extractelement <4 x float> %v49, i64 0
+  store float %v67, ptr %v63, align 1
+  %v68 = extractelement <4 x float> %v49, i64 1
+  store float %v68, ptr %v64, align 1
+  %v69 = extractelement <4 x float> %v49, i64 2
+  store float %v69, ptr %v65, align 1
+  %v70 = extractelement <4 x float> %v49, i64 3
+  store float %v70, ptr %v66, align 1
+  %v71 = insertelement <4 x ptr> poison, ptr %a0, i64 0
+  %v72 = shufflevector <4 x ptr> %v71, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v73 = getelementptr float, <4 x ptr> %v72, <4 x i64> <i64 3, i64 0, i64 2, i64 3>
+  %v74 = extractelement <4 x ptr> %v73, i64 0
+  %v75 = extractelement <4 x ptr> %v73, i64 1
+  %v76 = extractelement <4 x ptr> %v73, i64 2
+  %v77 = extractelement <4 x ptr> %v73, i64 3
+  %v78 = load float, ptr %v74, align 4
+  %v79 = load float, ptr %v75, align 4
+  %v80 = load float, ptr %v76, align 4
+  %v81 = load float, ptr %v77, align 4
+  %v82 = insertelement <4 x float> poison, float %v78, i64 0
+  %v83 = insertelement <4 x float> %v82, float %v79, i64 1
+  %v84 = insertelement <4 x float> %v83, float %v80, i64 2
+  %v85 = insertelement <4 x float> %v84, float %v81, i64 3
+  %v86 = getelementptr float, ptr %a1, i64 16
+  %v87 = insertelement <4 x ptr> poison, ptr %v86, i64 0
+  %v88 = shufflevector <4 x ptr> %v87, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v89 = getelementptr float, <4 x ptr> %v88, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
+  %v90 = extractelement <4 x ptr> %v89, i64 0
+  %v91 = extractelement <4 x ptr> %v89, i64 1
+  %v92 = extractelement <4 x ptr> %v89, i64 2
+  %v93 = extractelement <4 x ptr> %v89, i64 3
+  %v94 = extractelement <4 x float> %v85, i64 0
+  store float %v94, ptr %v90, align 4
+  %v95 = extractelement <4 x float> %v85, i64 1
+  store float %v95, ptr %v91, align 4
+  %v96 = extractelement <4 x float> %v85, i64 2
+  store float %v96, ptr %v92, align 4
+  %v97 = extractelement <4 x float> %v85, i64 3
+  store float %v97, ptr %v93, align 4
+  %v98 = insertelement <4 x ptr> poison, ptr %v33, i64 0
+  %v99 = shufflevector <4 x ptr> %v98, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v100 = select <4 x i1> %v3, <4 x ptr> %v73, <4 x ptr> %v99
+  %v101 = extractelement <4 x ptr> %v100, i64 0
+  %v102 = extractelement <4 x ptr> %v100, i64 1
+  %v103 = extractelement <4 x ptr> %v100, i64 2
+  %v104 = extractelement <4 x ptr> %v100, i64 3
+  %v105 = load float, ptr %v101, align 1
+  %v106 = load float, ptr %v102, align 1
+  %v107 = load float, ptr %v103, align 1
+  %v108 = load float, ptr %v104, align 1
+  %v109 = insertelement <4 x float> poison, float %v105, i64 0
+  %v110 = insertelement <4 x float> %v109, float %v106, i64 1
+  %v111 = insertelement <4 x float> %v110, float %v107, i64 2
+  %v112 = insertelement <4 x float> %v111, float %v108, i64 3
+  %v113 = select <4 x i1> %v3, <4 x float> %v112, <4 x float> splat (float 0x0000000000000000)
+  %v114 = getelementptr float, ptr %a1, i64 24
+  %v115 = insertelement <4 x ptr> poison, ptr %v114, i64 0
+  %v116 = shufflevector <4 x ptr> %v115, <4 x ptr> poison, <4 x i32> zeroinitializer
+  %v117 = getelementptr float, <4 x ptr> %v116, <4 x i64> <i64 0, i64 1, i64 2, i64 3>
+  %v118 = extractelement <4 x ptr> %v117, i64 0
+  %v119 = extractelement <4 x ptr> %v117, i64 1
+  %v120 = extractelement <4 x ptr> %v117, i64 2
+  %v121 = extractelement <4 x ptr> %v117, i64 3
+  %v122 = extractelement <4 x i1> %v3, i64 0
+  %v123 = extractelement <4 x i1> %v3, i64 1
+  %v124 = extractelement <4 x i1> %v3, i64 2
+  %v125 = extractelement <4 x i1> %v3, i64 3
+  %v126 = select i1 %v122, ptr %v118, ptr %v33
+  %v127 = select i1 %v123, ptr %v119, ptr %v33
+  %v128 = select i1 %v124, ptr %v120, ptr %v33
+  %v129 = select i1 %v125, ptr %v121, ptr %v33
+  %v130 = extractelement <4 x float> %v113, i64 0
+  store float %v130, ptr %v126, align 1
+  %v131 = extractelement <4 x float> %v113, i64 1
+  store float %v131, ptr %v127, align 1
+  %v132 = extractelement <4 x float> %v113, i64 2
+  store float %v132, ptr %v128, align 1
+  %v133 = extractelement <4 x float> %v113, i64 3
+  store float %v133, ptr %v129, align 1
   ret void
 }
 

@@ -6,6 +6,7 @@ as a use by the whole loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilewright.dialects.cpu import Alloc, tile_of
@@ -51,11 +52,12 @@ def _place(function: Op, start: int) -> int:
 
 def arena_bytes(module: Op, workspace: int = 0) -> int:
     """The bytes that the arena needs, once every buffer in use has its place."""
-    top = _aligned(workspace)
-    for op in module.ops_of(Alloc):
-        if op.offset is not None:
-            top = max(top, op.offset + _size(op))
-    return top
+    return max(_aligned(workspace), end_of(module.ops_of(Alloc)))
+
+
+def end_of(buffers: Iterable[Alloc]) -> int:
+    """The bytes of the arena up to the end of the last of `buffers` that has its place."""
+    return max((op.offset + _size(op) for op in buffers if op.offset is not None), default=0)
 
 
 def bytes_of(element: Type) -> int:

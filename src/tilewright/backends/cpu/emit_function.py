@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeGuard
 
+from tilewright.backends.cpu.allocate_buffers import end_of
 from tilewright.backends.cpu.emit_calls import (
     CONTEXT,
     Shared,
@@ -49,19 +50,22 @@ _PROLOGUE_OPS = Alloc, Call, ProgramId, Take, While
 """The ops that decide what stands at the start of a function: addresses of buffers, the axes of the grid."""
 
 
-def emit_functions(w: LlvmWriter, module: Op, shared: Shared) -> tuple[str, list[Site], list[Places]]:
+def emit_functions(w: LlvmWriter, module: Op, shared: Shared) -> tuple[str, int, list[Site], list[Places]]:
     """Write all functions of a module of vector loops. `shared`: what was found out before nests were lowered.
 
-    Returns the entry point, what the functions report, and where they do nothing but wait.
+    Returns the entry point, the bytes of scratch memory up to the end of the last buffer, what the functions report,
+    and where they do nothing but wait.
     """
-    entry = ""
+    entry, scratch_bytes = "", 0
     for function in functions_of(module):
+        emitter = FunctionEmitter(w, function, shared)
         if is_public(function):
             entry = function.symbol
-            FunctionEmitter(w, function, shared).emit(entry)
+            emitter.emit(entry)
         else:
-            FunctionEmitter(w, function, shared).emit_called(shared.names[function.symbol])
-    return entry, shared.sites, shared.waits
+            emitter.emit_called(shared.names[function.symbol])
+        scratch_bytes = max(scratch_bytes, end_of(emitter.buffers))
+    return entry, scratch_bytes, shared.sites, shared.waits
 
 
 def _is_place(op: Op) -> TypeGuard[ProgramId]:
@@ -82,6 +86,7 @@ class FunctionEmitter(LoopEmitter):
         self.listener: Listener | None = None
         self.number, self.taken = "", ""
         self.prologue_ops = function.ops_of(_PROLOGUE_OPS)
+        self.buffers = [op for op in self.prologue_ops if isinstance(op, Alloc)]
 
     def emit(self, name: str) -> None:
         """Write the kernel: a loop over programs."""
@@ -156,8 +161,8 @@ class FunctionEmitter(LoopEmitter):
         return self.w.load(element, slot, align=4 if element == "float" else 8)
 
     def _buffers(self) -> None:
-        for op in self.prologue_ops:
-            if isinstance(op, Alloc) and op.offset is not None:
+        for op in self.buffers:
+            if op.offset is not None:
                 self.names[op.result] = self.w.offset("%scratch", "i8", op.offset)
 
     def _grid(self) -> None:

@@ -14,7 +14,7 @@ from tilewright.dialects.tt_function import Call
 from tilewright.ir.attributes import span_of
 from tilewright.ir.core import Op
 from tilewright.support.diagnostics import NotSupported, located
-from tilewright.transforms.functions import callees_of, functions_of
+from tilewright.transforms.functions import callees_of, function_around
 
 FOREIGN = (DescriptorAccess, DotScaled, MakeTensorDescriptor)
 """Ops that only IR from elsewhere has: our language emits simpler ones."""
@@ -30,16 +30,19 @@ def check_legality(module: Op) -> bool:
     Raises:
         Unsupported: there is one.
     """
+    calls = list[Call]()
     for op in module.walk():
+        if isinstance(op, Call):
+            calls.append(op)
         unknown = op.symbol if isinstance(op, ExternElementwise) and not is_elementwise(op) else ""
         assembly = isinstance(op, InlineAsm) and op.text != CLOCK
         if isinstance(op, FOREIGN) or assembly or unknown or _is_for_gpus(op):
             feature = f"the function {unknown}" if unknown else f"the op {op.name}"
             reason = "the CPU back end does not have it, and kernels that Tilewright reads itself do without"
             raise located(NotSupported(feature, reason), span_of(op.location))
-    for function in functions_of(module):
-        if function in _reached_from(function, module):
-            call = next(op for op in function.walk() if isinstance(op, Call))
+    for call in calls:
+        caller = function_around(call)
+        if call.callee == caller.symbol or caller in _reached_from(caller, module):
             reason = "the CPU back end gives every function scratch memory at one place"
             raise located(NotSupported("calling a function that calls itself", reason), span_of(call.location))
     return False

@@ -102,14 +102,14 @@ def make_llir(module: Op, metadata: dict[str, Any], options: CpuOptions, target:
         metadata["sanitizer"] = checks
     metadata["scratch_bytes"] = arena_bytes(module, _workspace(module, target))
     metadata["waits"] = waits(_kernel_of(module), module)
-    text, metadata["entry"], metadata["reports"], metadata["spins"] = emit_llvm(
+    text, metadata["entry"], own_bytes, metadata["reports"], metadata["spins"] = emit_llvm(
         module,
         target,
         fuse=options.enable_fp_fusion,
         debug_info=options.debug_info,
         polled=LOOPS if options.interruptible else UNBOUNDED_LOOPS,
     )
-    metadata["scratch_bytes"] = max(metadata["scratch_bytes"], arena_bytes(module))  # passes on loops have buffers, too
+    metadata["scratch_bytes"] = max(metadata["scratch_bytes"], own_bytes)  # passes on loops have buffers, too
     return launch_facts.text_of(metadata) + text
 
 
@@ -285,8 +285,8 @@ def _workspace_of(dot: CpuDot, target: Target) -> int:
 
 def emit_llvm(
     module: Op, target: Target, *, fuse: bool, debug_info: str = "", polled: Sequence[str] = UNBOUNDED_LOOPS
-) -> tuple[str, str, list[Site], list[Places]]:
-    """ttcir → the text of an LLVM module, the name of its entry point, what the kernel may report, where it waits.
+) -> tuple[str, str, int, list[Site], list[Places]]:
+    """ttcir → the text of an LLVM module, the name of its entry point, the bytes of its buffers, its reports and waits.
 
     Args:
         module: ttcir, which becomes loops.
@@ -303,5 +303,5 @@ def emit_llvm(
     if writer.debug is not None:
         writer.debug.remember(functions_of(module))
     run_stage(module, loop_passes(target), {})
-    name, sites, spins = emit_functions(writer, module, shared)
-    return writer.render(), name, sites, spins
+    name, own_bytes, sites, spins = emit_functions(writer, module, shared)
+    return writer.render(), name, own_bytes, sites, spins

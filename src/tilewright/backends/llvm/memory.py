@@ -149,19 +149,12 @@ def gather(
 
 
 def scatter(
-    w: LlvmWriter,
-    pointers: Sequence[str],
-    element: str,
-    value: str,
-    *,
-    align: int,
-    mask: str | None = None,
-    is_safe: bool = False,
+    w: LlvmWriter, pointers: Sequence[str], element: str, value: str, *, align: int, mask: str | None = None
 ) -> None:
     """Write one lane per scalar pointer, in lane order: the last of two equal addresses wins.
 
     Args:
-        w, pointers, element, align, mask, is_safe: as for `gather`.
+        w, pointers, element, align, mask: as for `gather`.
         value: the vector, a scalar for one lane.
     """
     lanes, held = len(pointers), element
@@ -169,8 +162,7 @@ def scatter(
         held = moved_as(element)
     type = vector(held, lanes)
     value = w.convert("bitcast", value, vector(element, lanes), type)
-    reached = pointers if is_safe or mask is None else _safe(w, pointers, mask)
-    for lane, pointer in enumerate(reached):
+    for lane, pointer in enumerate(_safe(w, pointers, mask) if mask else pointers):
         scalar = value if lanes == 1 else w.extract(type, value, lane)
         w.store(held, scalar, pointer, align=1 if mask else align)
 
