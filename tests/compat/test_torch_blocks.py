@@ -28,6 +28,8 @@ Run = Callable[..., list[str]]
         pytest.param({"y": 512, "x": 4096}, (1, 1024), id="a program of one row"),
         pytest.param({"y": 3, "x": 32}, (4, 32), id="all"),
         pytest.param({"y": 64, "x": 1000}, (8, 128), id="blocks of which few are masked"),
+        pytest.param({"y": 64, "x": 4000}, (8, 128), id="longer ones than divide it"),
+        pytest.param({"y": 64, "x": 96}, (32, 32), id="few parts that divide it"),
         pytest.param({"y": 64, "x": 7}, (64, 8), id="short rows"),
         pytest.param({"z": 16, "y": 128, "x": 16}, (1, 64, 16), id="rows of one image"),
         pytest.param({"z": 16, "y": 4, "x": 32}, (8, 4, 32), id="several images"),
@@ -64,6 +66,8 @@ def test_blocks_of_sums(kept: dict[str, int], summed: int, is_down: bool, expect
         pytest.param({"z": 9, "y": 32, "x": 7}, "xz", {"ZBLOCK": 16, "YBLOCK": 2, "XBLOCK": 8}, id="the outer axis"),
         pytest.param({"y": 512, "x": 768}, "y", None, id="one axis only"),
         pytest.param({"z": 16, "y": 512, "x": 768}, "xyz", None, id="three ways"),
+        pytest.param({"z": 16, "y": 32, "x": 4096}, "x", {"ZBLOCK": 1, "YBLOCK": 16, "XBLOCK": 64}, id="one way"),
+        pytest.param({"x": 4096}, "x", None, id="one axis"),
     ],
 )
 def test_blocks_across(sizes: dict[str, int], along: str, expected: dict[str, int] | None) -> None:
@@ -123,6 +127,7 @@ ROW, COLUMN, QUOTIENT = Index(x0=1, y0=96), Index(x0=64, y0=1), Index(x1=5, y0=1
 SUM_OF_ROW, SUM_OF_COLUMN = Index(r0=1, x0=32), Index(r0=96, x0=1)
 REPEATED = Place(lambda y, x: y % 32 + 64 * (x % 8))
 MIRRORED = Place(lambda y, x: 96 * y + abs(63 - abs(x - 1)))
+BY_TURNS = Place(lambda y, x: 96 * y + 4096 * (x % 2) + x // 2)
 SHUFFLED = Place(lambda y, x: 96 * (x % 64) + 8 * (y % 16))
 ROWS_OF_64, COLUMNS_OF_LINES = {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}, {"XBLOCK": 64, "YBLOCK": 16}
 DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK": 1, "R0_BLOCK": 32}
@@ -136,12 +141,13 @@ DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK
         pytest.param(Index(y0=1), ROW, "cpu", False, ROWS_OF_64, id="one number per row"),
         pytest.param(COLUMN, ROW, "cpu", False, COLUMNS_OF_LINES, id="loads across"),
         pytest.param(ROW, COLUMN, "cpu", False, COLUMNS_OF_LINES, id="stores across"),
-        pytest.param(Index(x0=64), ROW, "cpu", False, None, id="no neighbours"),
+        pytest.param(Index(x0=64), ROW, "cpu", False, COLUMNS_OF_LINES, id="no neighbours"),
         pytest.param(Index(x0=-1, y0=96), ROW, "cpu", False, ROWS_OF_64, id="backwards"),
         pytest.param(Index(x0=2, y0=96), ROW, "cpu", False, ROWS_OF_64, id="every other one"),
         pytest.param(REPEATED, ROW, "cpu", False, COLUMNS_OF_LINES, id="columns, again and again"),
         pytest.param(MIRRORED, ROW, "cpu", False, ROWS_OF_64, id="rows that are mirrored at their ends"),
-        pytest.param(SHUFFLED, ROW, "cpu", False, None, id="every eighth column"),
+        pytest.param(SHUFFLED, ROW, "cpu", False, COLUMNS_OF_LINES, id="every eighth column"),
+        pytest.param(BY_TURNS, ROW, "cpu", False, ROWS_OF_64, id="two rows by turns"),
         pytest.param(ROW, ROW, "cuda", False, None, id="a GPU"),
         pytest.param(ROW, ROW, "cpu", True, None, id="a reduction of numbers that stay"),
         pytest.param(SUM_OF_ROW, ROW, "cpu", True, ALONG, id="sums of rows"),

@@ -15,9 +15,9 @@ kernel (`inductor_meta`), which torch writes beside it, carry them: they are par
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import pairwise
-from statistics import median_low
 from typing import Any
 
 from tilewright.compat.torch_products import is_number
@@ -40,6 +40,8 @@ SHORTEST, LONGEST = 32, 128
 A row that ends within a block is read and written under masks as a whole, which takes four times as long with AVX2.
 """
 
+FEW_MASKED = 8
+"""The number of blocks of the greatest such length from which on it matters little that the last one is masked."""
 LONGEST_SUM = 8192
 """The greatest length of a row that is added up as a whole; a longer one leaves the near caches."""
 COLUMNS = 64, 256
@@ -94,14 +96,15 @@ def _note(kernel: Any, index: Any) -> None:
 def _step(index: Any, symbol: Any) -> int:
     """How far apart two neighbours of an axis lie that an access reads, in elements; far where nobody knows.
 
-    A symbol within a remainder, a quotient or a distance has no coefficient: most of some elements behind the first
-    ones, where padding is over, say how far.
+    A symbol within a remainder, a quotient or a distance has no coefficient: some elements behind the first ones, where
+    padding is over, say how far, if most of them agree.
     """
     step = index.coeff(symbol)
     if step == 0:
         others = dict.fromkeys(index.free_symbols - {symbol}, 1)
         places = [index.subs({**others, symbol: place}) for place in PLACES]
-        step = median_low([after - before for before, after in pairwise(places)])
+        ((step, count),) = Counter(after - before for before, after in pairwise(places)).most_common(1)
+        step = step if count > len(PLACES) // 2 else 0
     return abs(int(step)) if is_number(step) else NEAR + 1
 
 
@@ -122,11 +125,15 @@ def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
 
 
 def blocks_across(sizes: Mapping[str, int], along: Collection[str]) -> dict[str, int] | None:
-    """The blocks of a kernel whose accesses go along `x` and along another axis; None where they go otherwise."""
+    """The blocks of a kernel whose accesses go along `x`, and across; None where they go along several axes, or none.
+
+    What goes across may go along another axis. Where it goes along none, elements of several rows may share lines.
+    """
     others = [axis for axis in along if axis != "x"]
-    if len(others) != 1 or "x" not in along:
+    parts, rows = (TURNED_PARTS, others[0]) if others else (1, "y")
+    if len(others) > 1 or "x" not in along or rows not in sizes:
         return None
-    wanted = dict.fromkeys(sizes, TURNED_PARTS) | {others[0]: TURNED_ROWS, "x": TURNED_COLUMNS}
+    wanted = dict.fromkeys(sizes, parts) | {rows: TURNED_ROWS, "x": TURNED_COLUMNS}
     return {f"{axis.upper()}BLOCK": min(wanted[axis], _whole(size)) for axis, size in sizes.items()}
 
 
@@ -160,7 +167,8 @@ def blocks_of(sizes: Mapping[str, int]) -> dict[str, int]:
 def _row(size: int) -> int:
     """The length of the blocks of a row: the longest that divide it, or such that few end in a masked one."""
     divisor = size & -size
-    return divisor if divisor >= SHORTEST else min(_whole(size), LONGEST)
+    is_long = divisor >= (SHORTEST if size < FEW_MASKED * LONGEST else LONGEST)
+    return divisor if is_long else min(_whole(size), LONGEST)
 
 
 def _whole(size: int) -> int:
