@@ -25,8 +25,10 @@ from tilewright.compat.torch_products import is_number
 BLOCKS_OF_ROWS = "blocks_of_rows"
 """The name of the blocks among the facts of a kernel."""
 ACROSS, ALONG, ALONG_KEPT, ALONG_SUMMED = "_is_across", "_is_along", "_is_along_kept", "_is_along_summed"
+WAYS = "_ways"
 """The names in torch's kernel that say that it has an access across the innermost axis, along which axes its accesses
-go, and whether one of numbers that it adds up goes along the axis `x`, or along that of the sums."""
+go, whether one of numbers that it adds up goes along the axis `x`, or along that of the sums, and which ways its loads
+go along `x`: 1 forwards, -1 backwards."""
 TURNED_ROWS, TURNED_COLUMNS, TURNED_PARTS = 16, 64, 2
 """The block of a kernel that reads along one axis and writes along another: lines of float32, some of them, and the
 block of a third axis. With one element of that, its quotients and remainders are no axis of the tile, and the tile is
@@ -61,6 +63,7 @@ def note_rows(kernels: Any) -> None:
 
     def noted_load(self: Any, name: str, index: Any) -> Any:
         _note(self, index)
+        _note_ways(self, index)
         return load(self, name, index)
 
     def noted_store(self: Any, name: str, index: Any, *rest: Any, **named: Any) -> Any:
@@ -80,10 +83,7 @@ def note_rows(kernels: Any) -> None:
 
 def _note(kernel: Any, index: Any) -> None:
     """Note along which axes an access goes: to neighbours, or from one element to another that is none."""
-    steps: dict[str, list[int]] = {}
-    for tree in kernel.range_trees:
-        innermost = [node.symbol() for node in tree.nodes.values() if node.divisor == 1]
-        steps[tree.prefix] = [_step(index, symbol) for symbol in innermost if symbol in index.free_symbols]
+    steps = {tree.prefix: [abs(step) for step in _steps(tree, index)] for tree in kernel.range_trees}
     kept, summed = steps.get("x", []), steps.get("r0_", [])
     if any(step > NEAR for step in kept):
         setattr(kernel, ACROSS, True)
@@ -91,6 +91,18 @@ def _note(kernel: Any, index: Any) -> None:
     if kept and summed:
         for name, found in ((ALONG_KEPT, kept), (ALONG_SUMMED, summed)):
             setattr(kernel, name, vars(kernel).get(name, False) or 1 in found)
+
+
+def _note_ways(kernel: Any, index: Any) -> None:
+    """Note which ways along `x` a load goes to neighbours."""
+    steps = {step for tree in kernel.range_trees if tree.prefix == "x" for step in _steps(tree, index)}
+    setattr(kernel, WAYS, vars(kernel).get(WAYS, frozenset()) | (steps & {1, -1}))
+
+
+def _steps(tree: Any, index: Any) -> list[int]:
+    """The steps of an access along an axis."""
+    innermost = [node.symbol() for node in tree.nodes.values() if node.divisor == 1]
+    return [_step(index, symbol) for symbol in innermost if symbol in index.free_symbols]
 
 
 def _step(index: Any, symbol: Any) -> int:
@@ -105,7 +117,7 @@ def _step(index: Any, symbol: Any) -> int:
         places = [index.subs({**others, symbol: place}) for place in PLACES]
         ((step, count),) = Counter(after - before for before, after in pairwise(places)).most_common(1)
         step = step if count > len(PLACES) // 2 else 0
-    return abs(int(step)) if is_number(step) else NEAR + 1
+    return int(step) if is_number(step) else NEAR + 1
 
 
 def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
@@ -113,6 +125,8 @@ def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:
     kept = {axis: size for axis, size in sizes.items() if not axis.startswith("r")}
     noted = vars(kernel)
     if not kernel.inside_reduction:
+        if len(noted.get(WAYS, ())) > 1:  # the gradient of a mirrored padding takes three times as long in long rows
+            return None
         along = noted.get(ALONG, frozenset()) & kept.keys()
         return blocks_across(kept, along) if noted.get(ACROSS) else blocks_of(kept) if len(kept) > 1 else None
     is_down, is_along = noted.get(ALONG_KEPT, False), noted.get(ALONG_SUMMED, False)

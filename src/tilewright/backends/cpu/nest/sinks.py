@@ -52,17 +52,17 @@ def _store(c: Context, sink: Store, index: Index) -> Act:
 
 
 def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
-    if c.lanes > 1:
+    if isinstance(sink, AtomicRmw) and c.lanes > 1:
         return _add(c, sink, index)
+    assert c.lanes == 1, "of atomics, sums alone are vectors"
     operands = [evaluate(c, v, index) for v in sink.operands]
     return lambda: lower_atomic(c, sink, operands, index)
 
 
-def _add(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
+def _add(c: Context, sink: AtomicRmw, index: Index) -> Act:
     """Add to neighbours in memory, which no other program does: what is there is loaded behind all earlier stores."""
     address, added, *masks = (evaluate(c, v, index) for v in sink.operands)
     type, start = sink.value.type.scalar, contiguous_start(c, address)
-    assert isinstance(sink, AtomicRmw), "of atomics, sums are vectors"
     assert start is not None, "neighbours along a row are neighbours in memory"
     mask, align = counting(c, masks[0] if masks else None), size_of(type)
     term = c.as_vector(added, type).value
