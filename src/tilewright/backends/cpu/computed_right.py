@@ -9,7 +9,7 @@
                                                          "cpu.matmul"(%a, %b, %c, …, %panels, %kept)
 
 Equal numbers and the same memory give the same matrix: `keep_panels` compares the numbers, and looks whether anybody
-has written to where the loads are. What is the same in a whole launch need not be compared.
+has written to where the loads are. Numbers that are the same in a whole launch need not be compared.
 """
 
 from __future__ import annotations
