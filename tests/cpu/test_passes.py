@@ -669,10 +669,15 @@ PIXELS = """
     %rb = tt.broadcast %r : tensor<16x1xi32> -> tensor<16x16xi32>
     %cb = tt.broadcast %feature : tensor<1x16xi32> -> tensor<16x16xi32>
     %place = arith.addi %rb, %cb : tensor<16x16xi32>
-    %from = tt.splat %x : !tt.ptr<f32> -> tensor<1x16x!tt.ptr<f32>>
-    %q = tt.addptr %from, %c : tensor<1x16x!tt.ptr<f32>>, tensor<1x16xi32>
-    %row = tt.load %q : tensor<1x16x!tt.ptr<f32>>
-    %v = tt.broadcast %row : tensor<1x16xf32> -> tensor<16x16xf32>
+    %from = tt.splat %x : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %n = arith.constant dense<16> : tensor<16x1xi32>
+    %j = tt.expand_dims %i {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %jn = arith.muli %j, %n : tensor<16x1xi32>
+    %jb = tt.broadcast %jn : tensor<16x1xi32> -> tensor<16x16xi32>
+    %ib = tt.broadcast %c : tensor<1x16xi32> -> tensor<16x16xi32>
+    %k = arith.addi %jb, %ib : tensor<16x16xi32>
+    %q = tt.addptr %from, %k : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    %v = tt.load %q : tensor<16x16x!tt.ptr<f32>>
     %to = tt.splat %out : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
     %at = tt.addptr %to, %place : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
     tt.store %at, %v : tensor<16x16x!tt.ptr<f32>>
