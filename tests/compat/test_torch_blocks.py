@@ -342,11 +342,12 @@ print(len(kernels(padded, torch.randn(8, 13, 1))[0]))
 @pytest.mark.needs_torch
 @pytest.mark.slow
 def test_kernels_of_a_graph(run: Run) -> None:
-    """Cosines are computed once, logarithms once for each index; kernels of rows and of turned rows know their blocks.
+    """Cosines are computed once, logarithms once for each index; kernels of rows, of turned ones and of every other
+    element of columns know their blocks.
 
     A variance is a sum of squares behind the one of the mean. Values that a kernel stores and pads are masked.
     """
-    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True True False", "False", "1"]
+    assert run(KERNELS, workers=True) == ["1 True", "[True, False] [True, True]", "True True True", "False", "1"]
 
 
 IN_WORKERS = """
