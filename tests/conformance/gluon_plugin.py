@@ -13,7 +13,7 @@ from typing import Any
 
 import expecttest
 import pytest
-from gluon_for_amd import FOR_AMD
+from missing_modules import FOR_AMD
 
 import tilewright.dialects
 from tilewright.ir.core import Op

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import torch
 import triton._internal_testing as internal
-from gluon_for_amd import FOR_AMD, bind_missing_modules
+from missing_modules import FOR_AMD, bind_missing_modules
 from tutorial_parts import AskedForCuda
 
 from tilewright import CompilationError, SimulationError

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import pytest
 import torch
-from gluon_for_amd import FOR_AMD, bind_missing_modules
+from missing_modules import FOR_AMD, bind_missing_modules
 
 LOG = Path(os.environ["HARDWARE_LOG"])
 NUMBER, JOBS = map(int, os.environ["HARDWARE_SHARD"].split("/"))

@@ -67,7 +67,7 @@ def compile(
 def _default_target(src: Source | str | os.PathLike[str]) -> GPUTarget:
     is_for_gpus = isinstance(src, str | os.PathLike) and os.fspath(src).endswith(STAGES_OF_GPUS)
     device = devices.default_device(needs_gpu=is_for_gpus)
-    return build.current_target() if device is None else device.target
+    return build.cpu_target() if device is None else device.target
 
 
 STAGES_OF_GPUS = (".ttgir", ".ptx", ".cubin")

@@ -215,7 +215,10 @@ def _is_step(op: Op, loop: Parallel) -> bool:
 
 def _divides(op: Op, counter: Value, width: int) -> bool:
     """Whether `op` divides a counter by a multiple of `width`, rounding down."""
-    by = known(op.operands[1]) if op.name == "arith.shrui" and op.operands[0] is counter else None
+    if op.name != "arith.shrui":
+        return False
+    shifted, amount = op.operands
+    by = known(amount) if shifted is counter else None
     return isinstance(by, int) and (1 << by) % width == 0
 
 
