@@ -7,8 +7,8 @@
       yield %d                                          %d = ttng.tmem_load %m[…]
 
 Otherwise each step would write all sums and read them again. Steps that change the sum before they add to it, as those
-of attention do, take the sum out at their beginning instead of their end, in loops that are divided among groups of
-warps: nobody has it in registers meanwhile, and a group of its own can change it (`warp_specialization/correction.py`).
+of attention do, take the sum out at their beginning instead of their end: nobody has it in registers meanwhile, the
+product may run on, and a group of warps of its own can change it (`warp_specialization/correction.py`).
 
     for … iter_args(%c = %start)                        %m, %t = ttng.tmem_alloc %start
       %x = f(%c)                                        for … iter_args(%s = %t)
@@ -43,6 +43,7 @@ from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import async_token, i1, i32
 from tilewright.transforms.carried_values import add_carried
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.gpu.keep_sums import keep_sum
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
 from tilewright.transforms.matching import has_one_use
@@ -51,12 +52,25 @@ from tilewright.transforms.matching import has_one_use
 def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
+    kept = [keep_sum(loop, alloc) for loop in loops if not _is_divided(loop) for alloc in _sums_of(loop)]
     found = [
         accumulator for loop in loops for argument in loop.carried if (accumulator := _accumulator_of(loop, argument))
     ]
     for accumulator in found:
         _hoist(accumulator)
-    return bool(found)
+    return bool(found) or any(kept)
+
+
+def _is_divided(loop: For) -> bool:
+    """Whether the program asks for `loop`, or one around it, to be divided among groups of warps."""
+    around: Op | None = loop
+    while around is not None and WARP_SPECIALIZE not in around.attributes:
+        around = around.parent
+    return around is not None
+
+
+def _sums_of(loop: For) -> list[TmemAlloc]:
+    return [op for op in loop.body if isinstance(op, TmemAlloc)]
 
 
 class _Accumulator(NamedTuple):
@@ -73,7 +87,7 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     result = loop.yielded[argument.index - 1]
     load = defining(result, TmemLoad)
     alloc = defining(load.buffer, TmemAlloc) if load is not None else None
-    if load is None or alloc is None or alloc.block is not loop.body or not _is_started(alloc, argument, loop):
+    if load is None or alloc is None or alloc.block is not loop.body or not _is_started(alloc, argument):
         return None
     if len(alloc.results) != 2 or len(load.results) != 2 or not has_one_use(result):
         return None
@@ -83,19 +97,11 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     return _Accumulator(loop, argument, alloc, load) if adds and is_whole and load.token is not None else None
 
 
-def _is_started(alloc: TmemAlloc, argument: Value, loop: For) -> bool:
-    """Whether `alloc` starts with `argument`, or in a loop that is to be divided with something else."""
+def _is_started(alloc: TmemAlloc, argument: Value) -> bool:
+    """Whether `alloc` starts with `argument`, or with what becomes of it."""
     if alloc.source is argument:
         return has_one_use(argument)
-    return alloc.source is not None and _is_divided(loop) and bool(argument.uses)
-
-
-def _is_divided(loop: For) -> bool:
-    """Whether the program asks for `loop`, or one around it, to be divided among groups of warps."""
-    around: Op | None = loop
-    while around is not None and WARP_SPECIALIZE not in around.attributes:
-        around = around.parent
-    return around is not None
+    return alloc.source is not None and bool(argument.uses)
 
 
 def _hoist(accumulator: _Accumulator) -> None:

@@ -43,6 +43,7 @@ from tilewright.layouts.queries import (
 )
 from tilewright.layouts.shared_choice import swizzled_for, swizzled_rows
 from tilewright.layouts.walk import operand_order
+from tilewright.transforms.gpu.pipelining.product_latencies import SELF_LATENCY, products_that_run_on
 from tilewright.transforms.gpu.pipelining.schedule import values_used
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of
@@ -157,7 +158,11 @@ def assign_latencies(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool
         deepest = max(levels.values(), default=0)
         for load in levels:
             load.attributes = {**load.attributes, LATENCY: Number((stages - 1) // (deepest + 1), i32)}
-            changed = True
+        products = products_that_run_on(loop, levels)
+        for product, is_used_later in products.items():
+            later = {LATENCY: Number(1, i32)} if is_used_later else {}
+            product.attributes = {**product.attributes, **later, SELF_LATENCY: Number(1, i32)}
+        changed |= bool(levels or products)
     return changed
 
 

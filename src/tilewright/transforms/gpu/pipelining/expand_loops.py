@@ -47,11 +47,9 @@ from tilewright.transforms import arith_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.functions import rewrite_functions
 from tilewright.transforms.gpu.pipelining.schedule import (
-    CLUSTER,
-    LAST_STAGE,
-    STAGE,
     Schedule,
     body_of,
+    forget_schedule,
     loops_of,
     values_used,
 )
@@ -151,9 +149,7 @@ def expand_loops(module: Op) -> None:
         if plan is not None:
             Expansion(plan).run()
     resolve_masks(module)
-    for op in module.walk():
-        if STAGE in op.attributes or LAST_STAGE in op.attributes:
-            op.attributes = {k: v for k, v in op.attributes.items() if k not in (STAGE, CLUSTER, LAST_STAGE)}
+    forget_schedule(module)
 
 
 class Crossing(NamedTuple):

@@ -44,6 +44,7 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import (
     shared_layout_for,
 )
 from tilewright.transforms.gpu.pipelining.descriptors import lower_descriptors
+from tilewright.transforms.gpu.pipelining.lower_products import Rings, allocate_barriers, lower_products
 from tilewright.transforms.gpu.pipelining.schedule import (
     LAST_STAGE,
     Schedule,
@@ -51,10 +52,10 @@ from tilewright.transforms.gpu.pipelining.schedule import (
     Writer,
     body_of,
     carry,
+    forget_schedule,
     hand_on,
     loops_of,
 )
-from tilewright.transforms.gpu.pipelining.tcgen05_waits import SHARED_MEMORY, allocate_barriers, mark_running, runs_on
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of, workers_of
 from tilewright.transforms.gpu.tma_lowering import buffer_layout, line_of_ctas, read_from, start_reading
@@ -204,7 +205,7 @@ def _kept_buffers(load: Load | DescriptorRead) -> list[LocalAlloc]:
 def _is_read_by_next_step(load: Load | DescriptorRead) -> bool:
     """Whether a product that runs on reads the tile: it may still do so when the next step begins."""
     readers = (user for alloc in _kept_buffers(load) for user in users_through_views(alloc.result))
-    return any(isinstance(user, WarpGroupDot) or runs_on(user) for user in readers)
+    return any(isinstance(user, WarpGroupDot) for user in readers)
 
 
 def lower_loops(module: Op) -> bool:
@@ -214,10 +215,23 @@ def lower_loops(module: Op) -> bool:
     for loop in loops:
         schedule = Schedule.read(loop)
         assert schedule is not None, "the loop has a schedule"
+        if not _lower_products(loop, schedule, facts):
+            forget_schedule(loop)
+            continue
         lower_loads(loop, schedule, facts)
         lower_descriptors(loop, schedule)
         schedule.write(loop)
     return bool(loops)
+
+
+def _lower_products(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) -> bool:
+    """Let products run on, as far as there is room beside the loads; whether the loop can be pipelined."""
+    found = [op for op in body_of(loop) if isinstance(op, LOADS)]
+    loads = [load for op in found if (load := async_load_of(op, stages_ahead(op, loop, schedule), facts)) is not None]
+    kept: dict[Op, int] = {load.load: load.bytes for load in loads if not must_be_in_registers(load.load)}
+    ahead: set[Op] = {load.load for load in loads if load.buffers}
+    size = sum(load.buffers * load.bytes for load in loads)
+    return lower_products(loop, schedule, Rings([load.load for load in loads], ahead, kept, size))
 
 
 @dataclass
@@ -241,8 +255,6 @@ def lower_loads(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInfo]) 
     loads = async_loads(loop, schedule, facts)
     if not loads:
         return
-    room = SHARED_MEMORY - sum(load.buffers * load.bytes for load in loads)
-    mark_running(loop, schedule, {load.load: load.bytes for load in loads if not must_be_in_registers(load.load)}, room)
     for load in loads:
         load.buffers += _is_read_by_next_step(load.load)
         if isinstance(load.load, Load) and not isinstance(load.load.result.type, TensorType):

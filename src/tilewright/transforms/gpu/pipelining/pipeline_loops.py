@@ -27,7 +27,6 @@ from tilewright.transforms.gpu.pipelining.descriptors import pipeline_stores
 from tilewright.transforms.gpu.pipelining.expand_loops import expand_loops, simplify_arithmetic
 from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.schedule import loops_of
-from tilewright.transforms.gpu.pipelining.tcgen05_waits import launch_products
 from tilewright.transforms.gpu.pipelining.wgmma_waits import launch_wgmmas
 from tilewright.transforms.matching import following
 from tilewright.transforms.op_builder import OpBuilder
@@ -122,7 +121,6 @@ def pipeline_loops(module: Op, options: StageOptions = DEFAULT_STAGES) -> None:
     for loop in loops_of(module, For):
         if stages_of(loop, options.num_stages) >= 1:
             launch_wgmmas(loop)  # products run on, too
-        launch_products(loop)
     update_waits(module)  # copies of later steps need not have arrived
     simplify_arithmetic(module)
     for any_loop in loops_of(module, Loop):

@@ -174,6 +174,14 @@ class Schedule:
         return next(op for op in block if op in tied)
 
 
+def forget_schedule(op: Op) -> None:
+    """Take the stages and clusters from `op` and the ops inside."""
+    for inner in op.walk():
+        if STAGE in inner.attributes or LAST_STAGE in inner.attributes:
+            kept = {name: value for name, value in inner.attributes.items() if name not in (STAGE, CLUSTER, LAST_STAGE)}
+            inner.attributes = kept
+
+
 def loops_of(op: Op, kind: type[AnyLoop]) -> list[AnyLoop]:
     """The loops in `op` of this class, inner ones before those around them."""
     return [inner for inner in inner_first(op) if isinstance(inner, kind)]

@@ -35,10 +35,11 @@ from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
 from tilewright.transforms.functions import function_around
+from tilewright.transforms.gpu.keep_sums import keep_sum
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, NUM_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
+from tilewright.transforms.gpu.pipelining.lower_products import allocate_barriers
 from tilewright.transforms.gpu.pipelining.schedule import Writer
-from tilewright.transforms.gpu.pipelining.tcgen05_waits import allocate_barriers
 from tilewright.transforms.gpu.tile_ops import plain_buffer, workers_of
 from tilewright.transforms.gpu.tma_lowering import read_from, retype_views, start_reading
 from tilewright.transforms.gpu.warp_specialization.carried_counters import Counters
@@ -51,7 +52,6 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     product_buffers,
 )
 from tilewright.transforms.gpu.warp_specialization.correction import compute_early, corrects, handed_tiles
-from tilewright.transforms.gpu.warp_specialization.keep_sums import keep_sum
 from tilewright.transforms.gpu.warp_specialization.slices import (
     DEFAULT,
     OUTPUTS,

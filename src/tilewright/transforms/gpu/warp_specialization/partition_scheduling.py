@@ -45,7 +45,7 @@ from tilewright.ir.types import MemDescType, TensorType, Type, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
-from tilewright.transforms.gpu.pipelining.tcgen05_waits import SHARED_MEMORY
+from tilewright.transforms.gpu.pipelining.lower_products import SHARED_MEMORY
 from tilewright.transforms.gpu.tile_ops import module_of, workers_of
 from tilewright.transforms.gpu.warp_specialization.channels import (
     ACCESSES,

@@ -40,11 +40,15 @@ class _Sum(NamedTuple):
     result: int
 
 
-def keep_sum(loop: For, alloc: TmemAlloc) -> None:
-    """Let the sum that `alloc` makes place for stay there from step to step, if `loop` begins it anew for each tile."""
+def keep_sum(loop: For, alloc: TmemAlloc) -> bool:
+    """Let the sum that `alloc` makes place for stay there from step to step, if `loop` begins it anew for each tile.
+
+    Returns:
+        whether it does.
+    """
     sum = _sum_of(loop, alloc)
     if sum is None:
-        return
+        return False
     _, product, load, branch, result = sum
     adds = add_carried(loop, OpBuilder(loop).constant(0, i1))
     end = loop.body.terminator
@@ -58,6 +62,7 @@ def keep_sum(loop: For, alloc: TmemAlloc) -> None:
     assert first is not None, "an arm has a terminator"
     load.replace(OpBuilder(first).insert(load.clone({})).results)
     alloc.set_operands(())
+    return True
 
 
 def _sum_of(loop: For, alloc: TmemAlloc) -> _Sum | None:
