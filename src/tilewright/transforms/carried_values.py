@@ -42,6 +42,15 @@ def add_carried(loop: For, start: Value) -> Value:
     return loop.body.add_argument(start.type)
 
 
+def drop_carried(loop: For, dropped: Collection[int]) -> None:
+    """Let `loop` no longer carry the values at these positions; nobody but its terminator uses them."""
+    end = loop.body.terminator
+    end.set_operands(without(end.operands, dropped))
+    loop.set_operands([*loop.bounds, *without(loop.inits, dropped)])
+    drop_arguments(loop.body, [i + 1 for i in dropped])
+    drop_results(loop, dropped)
+
+
 def merge_alike(loop: For) -> bool:
     """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b; returns whether there were such values."""
     carried = loop.carried

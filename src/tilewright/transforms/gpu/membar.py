@@ -27,7 +27,7 @@ from tilewright.dialects.ttg_memory import LocalAlloc, MemDescIndex, MemDescSubs
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions, WarpYield
 from tilewright.dialects.ttng_barriers import ArriveBarrier, WaitBarrier
-from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
+from tilewright.dialects.ttng_mma import TensorCoreMma, WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import Keyword
 from tilewright.ir.core import Block, Op, Value, buffer_type, typed
 from tilewright.ir.types import MemDescType
@@ -153,7 +153,8 @@ def _in_order(before: Op, after: Op) -> bool:
     """Whether the hardware orders the two without a barrier."""
     if isinstance(before, BARRIER_OPS) and isinstance(after, BARRIER_OPS):
         return True
-    return isinstance(before, TMA_LOADS) and isinstance(after, WaitBarrier)  # the wait is for the load
+    # The wait is for the load or the product, or for another one that tells a barrier beside.
+    return isinstance(before, (*TMA_LOADS, TensorCoreMma)) and isinstance(after, WaitBarrier)
 
 
 class Calls(NamedTuple):

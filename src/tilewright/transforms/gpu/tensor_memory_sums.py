@@ -41,7 +41,7 @@ from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import SEGMENTS, operand_groups
 from tilewright.ir.types import async_token, i1, i32
-from tilewright.transforms.carried_values import add_carried
+from tilewright.transforms.carried_values import add_carried, drop_carried
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.keep_sums import keep_sum
 from tilewright.transforms.gpu.tile_ops import TileOps
@@ -53,12 +53,14 @@ def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
     kept = [keep_sum(loop, alloc) for loop in loops if not _is_divided(loop) for alloc in _sums_of(loop)]
-    found = [
-        accumulator for loop in loops for argument in loop.carried if (accumulator := _accumulator_of(loop, argument))
-    ]
-    for accumulator in found:
-        _hoist(accumulator)
-    return bool(found) or any(kept)
+    found = False
+    for loop in loops:
+        for argument in list(loop.carried):
+            accumulator = _accumulator_of(loop, argument)
+            if accumulator is not None:
+                _hoist(accumulator)
+                found = True
+    return found or any(kept)
 
 
 def _is_divided(loop: For) -> bool:
@@ -108,19 +110,20 @@ def _hoist(accumulator: _Accumulator) -> None:
     loop, argument, alloc, load = accumulator
     block, number = loop.body, argument.index - 1
     types = [result.type for result in alloc.results]
-    memory, token = TileOps(loop).op("ttng.tmem_alloc", (loop.inits[number],), types, alloc.attributes).results
-    carried = add_carried(loop, token)
+    at = TileOps(loop)
+    memory, token = at.op("ttng.tmem_alloc", (), types, alloc.attributes).results
+    begun = at.op("ttng.tmem_store", (memory, [token], loop.inits[number], at.constant(1, i1)), [async_token])
+    carried = add_carried(loop, begun.results[0])
     if alloc.source is not argument:
         carried = _change(accumulator, memory, carried)
     alloc.replace([memory, carried])
-    yielded = list(block.terminator.operands)
-    yielded[number] = argument  # canonicalization finds that nobody needs it
     assert load.token is not None, "the load waits for a product"
-    block.terminator.set_operands([*yielded, load.token])
+    block.terminator.set_operands([*block.terminator.operands, load.token])
     after = TileOps.behind(loop).op(
         "ttng.tmem_load", (memory, loop.results[-1]), [result.type for result in load.results], load.attributes
     )
     loop.results[number].replace_by(after.results[0])
+    drop_carried(loop, [number])
     load.erase()
 
 

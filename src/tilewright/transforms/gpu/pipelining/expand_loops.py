@@ -42,7 +42,7 @@ from tilewright.ir.declare import OPS
 from tilewright.ir.effects import is_pure
 from tilewright.ir.operands import operand, set_operand_groups
 from tilewright.ir.rewriter import Rule
-from tilewright.ir.types import IndexType, TensorType, i1, i32
+from tilewright.ir.types import IndexType, TensorType, async_token, i1, i32
 from tilewright.transforms import arith_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.functions import rewrite_functions
@@ -284,7 +284,7 @@ class Expansion:
                 if handed_on is old:
                     argument = versions[self.body.args[index + 1]]
                     argument[step + 1] = new
-                    if predicate is not None and self.loop.results[index].uses:
+                    if predicate is not None and _matters(self.loop.results[index]):
                         # Whoever looks at the result wants it as it was after the last step that there is.
                         argument[step + 1] = writer.compute("arith.select", predicate, new, argument[step])
 
@@ -382,10 +382,15 @@ class Kernel:
     def _handed_on(self, index: int, value: Value) -> Value:
         new = self.values.get(value, value)
         source, _ = self.expansion.plan.source(value)
-        if source is None or not self.expansion.loop.results[index].uses:
+        if source is None or not _matters(self.expansion.loop.results[index]):
             return new
         predicate = self.predicates[self.stages[source]]
         return new if predicate is None else self.writer.compute("arith.select", predicate, new, self.args[index])
+
+
+def _matters(result: Value) -> bool:
+    """Whether it matters which step `result` comes from: a token only says what stands in front of what."""
+    return bool(result.uses) and result.type is not async_token
 
 
 def _steps(writer: OpBuilder, step: Value, count: int) -> Value:
