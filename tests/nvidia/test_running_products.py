@@ -182,13 +182,14 @@ def test_both_products_of_attention_run_on(stages: int, n: int) -> None:
     assert ops.index("math.exp2") < ops.index("ttng.tc_gen5_mma"), "the scores come from the step before"
     last = len(ops) - 1 - ops[::-1].index("ttng.tc_gen5_mma")
     assert "ttng.wait_barrier" not in ops[last:], "none is waited for behind the last product"
+    assert "memdesc<128x128xf16, #tmem" in text, "the shares go to tensor memory"
 
 
 def test_every_missing_barrier_of_attention_is_reported() -> None:
     arguments = attended_rows(512)
     kernel = compiled(attention, arguments, capability=100, BM=128, BN=64, D=64)
-    # The registers of a load are there at once in the simulator, and nobody stores scores before the next such wait.
-    assert all("wait::ld" in line for line in unnoticed_mutants(kernel, [arguments]))
+    # Behind a load or store comes another one of the same kind, which is waited for before a product uses both tiles.
+    assert all("tcgen05.wait::" in line for line in unnoticed_mutants(kernel, [arguments]))
 
 
 @tw.jit

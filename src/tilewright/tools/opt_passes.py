@@ -62,6 +62,7 @@ from tilewright.transforms.gpu.pipelining.lower_loops import lower_loops
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
+from tilewright.transforms.gpu.promote_lhs_to_tmem import promote_lhs_to_tmem
 from tilewright.transforms.gpu.proxy_fences import proxy_fences
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
@@ -188,6 +189,7 @@ PASSES: tuple[Row, ...] = (
     _row(fuse_nested_loops, "tritongpu-fuse-nested-loops"),
     _row(hoist_barriers, level="TTGIR"),
     _row(hoist_tensor_memory, "tritongpu-hoist-tmem-alloc", "TTGIR"),
+    _row(promote_lhs_to_tmem, "tritongpu-promote-lhs-to-tmem", "TTGIR"),
     _row(inline, "inline"),
     _row(insert_channels, level="TTGIR", options=StageOptions),
     _row(licm),

@@ -37,6 +37,7 @@ from tilewright.transforms.gpu.pipelining.assign_latencies import StageOptions, 
 from tilewright.transforms.gpu.pipelining.pipeline_loops import pipeline_loops
 from tilewright.transforms.gpu.pipelining.schedule_loops import schedule_loops
 from tilewright.transforms.gpu.prefetch import prefetch
+from tilewright.transforms.gpu.promote_lhs_to_tmem import promote_lhs_to_tmem
 from tilewright.transforms.gpu.proxy_fences import proxy_fences
 from tilewright.transforms.gpu.remove_layout_conversions import remove_layout_conversions
 from tilewright.transforms.gpu.reorder_instructions import reorder_instructions
@@ -124,6 +125,7 @@ def _loops(options: TtgirOptions) -> tuple[Pass, ...]:
             options,
             Pass("optimize_accumulator_init", optimize_accumulator_init, "zeros need not be written"),
             Pass("hoist_tensor_memory", hoist_tensor_memory, "before loads are pipelined: steps get short"),
+            Pass("promote_lhs_to_tmem", promote_lhs_to_tmem, "factors that threads compute"),
         ),
         Pass("canonicalize", canonicalize),
         Pass("combine_select_if", combine_select_if, "a choice that a branch makes anyway costs nothing"),

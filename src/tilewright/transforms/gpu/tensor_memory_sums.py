@@ -52,7 +52,7 @@ from tilewright.transforms.matching import has_one_use
 def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
-    kept = [keep_sum(loop, alloc) for loop in loops if not _is_divided(loop) for alloc in _sums_of(loop)]
+    kept = [keep_sum(loop, alloc) for loop in loops if not is_divided(loop) for alloc in _sums_of(loop)]
     found = False
     for loop in loops:
         for argument in list(loop.carried):
@@ -63,9 +63,9 @@ def hoist_tensor_memory(module: Op) -> bool:
     return found or any(kept)
 
 
-def _is_divided(loop: For) -> bool:
-    """Whether the program asks for `loop`, or one around it, to be divided among groups of warps."""
-    around: Op | None = loop
+def is_divided(op: Op) -> bool:
+    """Whether the program asks for `op`, a loop, or one around it to be divided among groups of warps."""
+    around: Op | None = op
     while around is not None and WARP_SPECIALIZE not in around.attributes:
         around = around.parent
     return around is not None

@@ -256,7 +256,7 @@ class _Access(NamedTuple):
 
 
 class _Conflict(NamedTuple):
-    """What must not run before a product is done: `op` of the loop's body, for this step behind the product's."""
+    """`op` of the loop's body must not run before a product is done, for this step behind the product's."""
 
     time: int
     op: Op
@@ -294,7 +294,7 @@ def _run_on(product: TensorCoreMma, loop: For, schedule: Schedule, others: Itera
 
 
 def _conflicts(product: Op, loop: For, schedule: Schedule, others: Iterable[_Access]) -> list[_Conflict]:
-    """What must not run before `product` is done, in order, up to the product of the next step."""
+    """The accesses that must not run before `product` is done, in order, up to the product of the next step."""
     times = _Times(loop, schedule)
     start, end = times.of(product), times.of(product, 1)
     found = [_Conflict(times.of(op, step), op, access, step) for op, access, steps in others for step in steps]

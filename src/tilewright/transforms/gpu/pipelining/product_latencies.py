@@ -36,7 +36,7 @@ ONE_SUM = "tt.disallow_acc_multi_buffer"
 
 
 class State(Enum):
-    """What is known of an operand while its product runs on."""
+    """A fact about an operand while its product runs on."""
 
     AHEAD = "it is there early, and stays until the product has read it"
     STORED = "each step stores it: in front of that the product is waited for"
@@ -63,7 +63,7 @@ def may_run_on(product: TensorCoreMma, loop: For) -> bool:
 
 
 def factors(product: TensorCoreMma) -> list[Value]:
-    """What `product` reads: its operands, and their scales."""
+    """The buffers that `product` reads: its operands, and their scales."""
     scales = [product.a_scale, product.b_scale] if isinstance(product, TensorCoreMmaScaled) else []
     return [product.a, product.b, *scales]
 
@@ -76,7 +76,7 @@ def root_of(buffer: Value) -> Value:
 
 
 def state_of(operand: Value, loop: For, loads: Collection[Op]) -> State:
-    """What is known of `operand`, which a product of `loop` reads."""
+    """The state of `operand`, which a product of `loop` reads."""
     root = root_of(operand)
     alloc = root.op
     if alloc is None or not is_in(alloc, loop):
@@ -113,7 +113,7 @@ def _adds_to(user: Op, buffer: Value) -> bool:
 
 
 def sum_of(buffer: Value, loop: For) -> TmemAlloc | None:
-    """What allocates the sum `buffer`, if all accesses to it in `loop` are known, and none is in a loop inside."""
+    """The op that allocates the sum `buffer`, if all its accesses in `loop` are known and none is in a loop inside."""
     alloc = root_of(buffer).op
     if not isinstance(alloc, TmemAlloc) or (is_in(alloc, loop) and alloc.block is not loop.body):
         return None
