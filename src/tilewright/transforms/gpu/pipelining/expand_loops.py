@@ -18,7 +18,7 @@ loop, in as many versions as there are stages in between.
 
 In the first and last steps of a pipelined loop some stages have no step of the original loop to work for. What their
 ops compute does not matter then, but they must not access memory that the original loop did not. Copies that do nothing
-still close their group, so that waits can count.
+still close their group, so that waits can count. Loads from what a copy by descriptor has not filled stand in branches.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tilewright.analysis.buffer_aliases import users_through_views
 from tilewright.dialects.builtin import Assume
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import PointerAccess
@@ -35,6 +36,7 @@ from tilewright.dialects.ttg_async import AsyncCommitGroup, AsyncWait
 from tilewright.dialects.ttg_memory import LocalAlloc, LocalGather, LocalLoad, LocalStore
 from tilewright.dialects.ttg_program import Mask
 from tilewright.dialects.ttng_barriers import FenceAsyncShared
+from tilewright.dialects.ttng_descriptors import DescriptorCopy
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad
 from tilewright.ir.attributes import Attribute, Number
 from tilewright.ir.core import Block, Op, Region, Value, typed
@@ -46,6 +48,7 @@ from tilewright.ir.types import IndexType, TensorType, async_token, i1, i32
 from tilewright.transforms import arith_rules
 from tilewright.transforms.canonicalize import FOLDS
 from tilewright.transforms.functions import rewrite_functions
+from tilewright.transforms.gpu.pipelining.product_latencies import root_of
 from tilewright.transforms.gpu.pipelining.schedule import (
     Schedule,
     body_of,
@@ -91,6 +94,25 @@ def wrap(op: Op, predicate: Value) -> Op:
     body.append(op)
     body.append(Op.create("ttg.mask.return", op.results, location=op.location))
     return mask
+
+
+def in_branch(load: LocalLoad, predicate: Value) -> Op:
+    """Put `load` into a branch that gives zeros if `predicate` does not hold; returns the branch."""
+    writer = OpBuilder(load)
+    bodies = [Block(), Block()]
+    branch = writer.op("scf.if", (predicate,), [load.result.type], None, [Region([body]) for body in bodies])
+    load.result.replace_by(branch.result)
+    load.unlink()
+    bodies[0].append(load)
+    bodies[0].append(Op.create("scf.yield", load.results, location=load.location))
+    end = bodies[1].append(Op.create("scf.yield", location=load.location))
+    end.set_operands([OpBuilder(end).constant(0, load.result.type)])
+    return branch
+
+
+def is_filled_by_descriptor(buffer: Value) -> bool:
+    """Whether copies by descriptor fill `buffer`: one that is switched off leaves it as it was, others store zeros."""
+    return any(isinstance(user, DescriptorCopy) for user in users_through_views(root_of(buffer)))
 
 
 def resolve_masks(module: Op) -> None:
@@ -231,6 +253,12 @@ class Expansion:
         self.loop, self.stages, self.last = plan.loop, plan.stages, plan.last
         self.body = self.loop.body
         self.yielded = list(self.loop.yielded)
+        self.guarded = {
+            op
+            for op, stage in self.stages.items()
+            if isinstance(op, LocalLoad) and stage < self.last and is_filled_by_descriptor(op.buffer)
+        }
+        """The loads from buffers that nothing has filled in steps that the original loop did not have."""
         self.ahead: dict[Value, dict[int, Value]] = {}
         """The values that each one of the loop has in its first steps, as far as the prologue computes them."""
 
@@ -276,8 +304,7 @@ class Expansion:
         versions = self.ahead
         mapping = {value: versions[value][step] for value in values_used(op) if value in versions}
         copy = self.loop_block.insert(op.clone(mapping), self.loop)
-        if predicate is not None and needs_predicate(copy):
-            copy = wrap(copy, predicate)
+        copy = self.predicated(op, copy, predicate)
         for old, new in zip(op.results, copy.results, strict=True):
             versions.setdefault(old, {})[step] = new
             for index, handed_on in enumerate(self.yielded):
@@ -287,6 +314,14 @@ class Expansion:
                     if predicate is not None and _matters(self.loop.results[index]):
                         # Whoever looks at the result wants it as it was after the last step that there is.
                         argument[step + 1] = writer.compute("arith.select", predicate, new, argument[step])
+
+    def predicated(self, op: Op, copy: Op, predicate: Value | None) -> Op:
+        """The `copy` of `op` as it runs where there is a step for it; None: there always is."""
+        if predicate is None:
+            return copy
+        if op in self.guarded and isinstance(copy, LocalLoad):
+            return in_branch(copy, predicate)
+        return wrap(copy, predicate) if needs_predicate(copy) else copy
 
     @property
     def loop_block(self) -> Block:
@@ -342,9 +377,7 @@ class Kernel:
         for op, stage in self.stages.items():
             mapping = {value: self._seen_by(value, stage) for value in values_used(op)}
             copy = self.body.insert(op.clone(mapping), self.body.terminator)
-            predicate = self.predicates[stage]
-            if predicate is not None and needs_predicate(copy):
-                copy = wrap(copy, predicate)
+            copy = self.expansion.predicated(op, copy, self.predicates[stage])
             self.values.update(zip(op.results, copy.results, strict=True))
         handed_on = [self._handed_on(index, value) for index, value in enumerate(self.expansion.yielded)]
         for value, crossing in self.crossings.items():
