@@ -30,7 +30,7 @@ from tilewright.ir.core import Op, buffer_type, integer_in
 from tilewright.ir.types import i32
 from tilewright.layouts.tensor_memory import allocated, tensor_memory_encoding
 from tilewright.support.diagnostics import OutOfResources
-from tilewright.transforms.functions import functions_of, is_public
+from tilewright.transforms.functions import function_around, functions_of, is_public
 
 
 def allocate_shared_memory(module: Op, scratch: ScratchSize = scratch_bytes) -> bool:
@@ -77,7 +77,7 @@ def _allocate(function: Op) -> int:
     """Place the buffers of one function; the columns that it needs."""
     allocations = [op for op in function.walk() if isinstance(op, TmemAlloc)]
     lives = _lives(function, allocations)
-    sizes = [_columns(op) for op in allocations]
+    sizes = [columns_of(op) for op in allocations]
     requests = [Request(size, COLUMN_ALIGNMENT, lives[op]) for op, size in zip(allocations, sizes, strict=True)]
     offsets = place(requests, run_together(allocations))
     for op, offset in zip(allocations, offsets, strict=True):
@@ -104,10 +104,16 @@ def _carried(op: Op) -> Iterator[Edge]:
         yield from flow_edges(op)
 
 
-def _columns(op: TmemAlloc) -> int:
+def columns_of(op: TmemAlloc) -> int:
+    """The columns of tensor memory that the buffer of `op` takes."""
     type = buffer_type(op.results[0])
     _, columns = allocated(tensor_memory_encoding(type.encoding), type.shape, type.element.bits)
     return columns
+
+
+def free_columns(op: Op) -> int:
+    """The columns of tensor memory that the buffers of the function around `op` leave if all are there at once."""
+    return MAX_COLUMNS - sum(map(columns_of, function_around(op).ops_of(TmemAlloc)))
 
 
 SCRATCH_OFFSET = "ttg.global_scratch_memory_offset"

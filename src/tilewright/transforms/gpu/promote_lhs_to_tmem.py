@@ -15,17 +15,15 @@ tensor memory is short. In loops that are divided among groups of warps, factors
 
 from __future__ import annotations
 
-from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.dialects.ttg_warp_specialize import warps_of
 from tilewright.dialects.ttng_mma import TensorCoreMma, TensorCoreMmaScaled
-from tilewright.dialects.ttng_tensor_memory import TmemAlloc
 from tilewright.ir.core import Op, buffer_type, defining, tile_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
 from tilewright.layouts.encodings import TensorMemory
-from tilewright.layouts.tensor_memory import allocated, compatible_layouts, tensor_memory_encoding
-from tilewright.transforms.functions import functions_of
+from tilewright.layouts.tensor_memory import allocated, compatible_layouts
+from tilewright.transforms.gpu.allocate_memory import free_columns
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tcgen05 import TENSOR_MEMORY
 from tilewright.transforms.gpu.tensor_memory_sums import is_divided
@@ -34,28 +32,25 @@ from tilewright.transforms.matching import has_one_use
 
 ROWS = 128
 """The rows of the instructions whose left factor has a row per thread, as it comes out of tensor memory."""
-COLUMNS = 512
-"""The tensor memory of a device, in columns of 4 bytes."""
 BITS = 16
 """The size of an element; two share a register, as in a column of tensor memory."""
 
 
 def promote_lhs_to_tmem(module: Op) -> bool:
-    """Put left factors that the functions of `module` compute into tensor memory; whether there were some."""
+    """Put left factors that `module` computes into tensor memory; whether there were some."""
     found = False
-    for function in functions_of(module):
-        for product in [op for op in function.walk() if isinstance(op, TensorCoreMma)]:
-            found |= not is_divided(product) and _promote(product, function)
+    for product in [op for op in module.walk() if isinstance(op, TensorCoreMma)]:
+        found |= not is_divided(product) and _promote(product)
     return found
 
 
-def _promote(product: TensorCoreMma, function: Func) -> bool:
+def _promote(product: TensorCoreMma) -> bool:
     alloc = defining(product.a, LocalAlloc)
     if alloc is None or alloc.source is None or not _may_be_promoted(alloc, product):
         return False
     tile = tile_type(alloc.source)
     memory = TensorMemory(ROWS, tile.shape[1], column_stride=1)
-    if not _has_room(function, allocated(memory, tile.shape, tile.bits)[1]):
+    if allocated(memory, tile.shape, tile.bits)[1] > free_columns(product):
         return False
     layouts = compatible_layouts(memory, tile.shape, bits=tile.bits, warps=warps_of(product))
     held = to_linear_layout(distributed_of(alloc.source), tile.shape)
@@ -80,12 +75,3 @@ def _may_be_promoted(alloc: LocalAlloc, product: TensorCoreMma) -> bool:
 def _is_computed(alloc: LocalAlloc) -> bool:
     source = alloc.source.op if alloc.source is not None else None
     return source is not None and not isinstance(source, LOADS)
-
-
-def _has_room(function: Func, columns: int) -> bool:
-    """Whether tensor memory has so many columns beside all that `function` allocates."""
-    taken = 0
-    for alloc in function.ops_of(TmemAlloc):
-        type = buffer_type(alloc.results[0])
-        taken += allocated(tensor_memory_encoding(type.encoding), type.shape, type.bits)[1]
-    return taken + columns <= COLUMNS

@@ -32,6 +32,7 @@ from tilewright.ir.core import Op, Value, buffer_type, typed
 from tilewright.ir.operands import set_operand_groups
 from tilewright.ir.types import MemDescType, async_token, i1, i32
 from tilewright.layouts.encodings import encoding
+from tilewright.transforms.gpu.allocate_memory import columns_of, free_columns
 from tilewright.transforms.gpu.pipelining.product_latencies import (
     SELF_LATENCY,
     State,
@@ -221,7 +222,7 @@ def _keeps_order(alloc: TmemAlloc, loop: For, schedule: Schedule, places: int = 
     """Whether the schedule of `loop` keeps the order of accesses to the sum of `alloc`, if that has so many places."""
     accesses = list(dict.fromkeys(accesses_to(alloc, loop)))
     start = start_of(alloc, loop)
-    if places > 1 and start is None:
+    if places > 1 and (start is None or not _may_have_places(alloc, accesses, loop)):
         return False
     times = _Times(loop, schedule)
     begins = next((number for number, (_, access) in enumerate(accesses) if start and access is start.op), 0)
@@ -236,6 +237,12 @@ def _keeps_order(alloc: TmemAlloc, loop: For, schedule: Schedule, places: int = 
             if times.of(op) >= times.of(other, distance):
                 return False
     return True
+
+
+def _may_have_places(alloc: TmemAlloc, accesses: Iterable[tuple[Op, Op]], loop: For) -> bool:
+    """Whether tensor memory has room for two places, and all `accesses` are to the whole sum, not to views of it."""
+    memory = alloc.results[0]
+    return columns_of(alloc) <= free_columns(loop) and all(memory in access.operands for _, access in accesses)
 
 
 # --- barriers and waits -------------------------------------------------------------------------------------------

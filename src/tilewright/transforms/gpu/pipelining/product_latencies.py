@@ -5,8 +5,8 @@
 
 A product that runs on still reads its operands when the next step begins. Each has to be known: loads that run ahead
 keep their places longer, and what the loop computes and stores can be waited for in front of the store. Users come a
-stage later if all operands are there early, and if the loop starts the sum anew: then the next step may have another
-place for it. A branch that uses the sum may run behind the next product, so the sum must begin anew in every step.
+stage later if all operands are there early, and if the loop begins the sum anew. A branch that uses the sum may run
+behind the next product: each step, or each one behind such a branch, must begin another sum, in a second place.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStor
 from tilewright.ir.core import Op, Value, buffer_type, defining
 from tilewright.layouts.encodings import TensorMemoryScales, encoding
 from tilewright.transforms.arith_rules import NEGATED
+from tilewright.transforms.gpu.allocate_memory import columns_of, free_columns
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import workers_of
 from tilewright.transforms.matching import constant_of, is_in
@@ -201,10 +202,9 @@ def _may_be_used_later(product: TensorCoreMma, loop: For) -> bool:
         return True
     if ONE_SUM in loop.attributes:
         return False
-    if start_of(alloc, loop) is not None:
-        return True
-    is_plain = all(op is access for op, access in behind)
-    return is_plain and any(_begins(access, loop) for _, access in accesses)
+    if all(op is access for op, access in behind):
+        return any(_begins(access, loop) for _, access in accesses)
+    return start_of(alloc, loop) is not None and columns_of(alloc) <= free_columns(loop)
 
 
 def _begins(access: Op, loop: For) -> bool:

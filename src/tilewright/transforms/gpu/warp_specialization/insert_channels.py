@@ -34,7 +34,7 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStor
 from tilewright.ir.attributes import UNIT, Attribute, Number
 from tilewright.ir.core import Block, Op, Value, buffer_type
 from tilewright.ir.types import MemDescType, i1, i32
-from tilewright.transforms.functions import function_around
+from tilewright.transforms.gpu.allocate_memory import columns_of, free_columns
 from tilewright.transforms.gpu.keep_sums import keep_sum
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, NUM_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of, copied_bytes, start_copying
@@ -64,10 +64,6 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
 from tilewright.transforms.matching import constant_of, following, is_behind
 from tilewright.transforms.op_builder import OpBuilder
 
-TENSOR_MEMORY_COLUMNS = 512
-"""The number of columns of a CTA's tensor memory."""
-ROWS = 128
-"""The number of rows of tensor memory, each with 32 bits per column."""
 Place = tuple[Value, Value]
 """The number of a place in a ring, and the parity of the round."""
 
@@ -127,10 +123,8 @@ class _Inserter:
             return self.stages if not channel.segments[-1].last.regions else 1
         first = channel.segments[0]
         whole_loops = first.partition == self.roles.mma and any(isinstance(op, For) for op in (first.first, first.last))
-        return 2 if whole_loops and self._free_columns() >= sum(map(_columns, channel.buffers)) else 1
-
-    def _free_columns(self) -> int:
-        return TENSOR_MEMORY_COLUMNS - sum(_columns(op) for op in function_around(self.loop).walk())
+        columns = sum(columns_of(op) for op in channel.buffers if isinstance(op, TmemAlloc))
+        return 2 if whole_loops and free_columns(self.loop) >= columns else 1
 
     def _hand_over(self, channel: Channel, count: int) -> None:
         segments = channel.segments
@@ -295,14 +289,6 @@ def _threads(loop: For) -> int:
 def _is_within(op: Op, loop: For) -> bool:
     parent = op.parent
     return parent is loop or (parent is not None and _is_within(parent, loop))
-
-
-def _columns(op: Op) -> int:
-    """The columns of tensor memory that `op` allocates."""
-    if not isinstance(op, TmemAlloc):
-        return 0
-    type = buffer_type(op.results[0])
-    return type.numel * type.bits // 32 // ROWS
 
 
 def _keep_whole(product: WarpGroupDot) -> None:
