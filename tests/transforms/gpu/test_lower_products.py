@@ -187,7 +187,7 @@ def test_a_loop_whose_schedule_changes_the_order_of_accesses_is_not_pipelined() 
 def test_sums_have_one_place_where_tensor_memory_has_no_room_for_two() -> None:
     """The branch then comes in the stage of the product."""
     most = "!ttg.memdesc<2x128x256xf32, #most, #ttng.tensor_memory, mutable>"
-    full = ("%m, %t =", f"%w = ttng.tmem_alloc : () -> {most}\n    %m, %t =")
+    full = ("%m, %t =", f"%full = ttng.tmem_alloc : () -> {most}\n    %m, %t =")
     layout = ("!sum =", "#most = #ttng.tensor_memory_encoding<blockM = 128, blockN = 256, colStride = 1>\n!sum =")
     changes = (BRANCH, (PRODUCT, PRODUCT.replace("%add", "%false")), full, layout)
     assert latencies(*changes) == [(None, 1)]
