@@ -185,6 +185,7 @@ def test_both_products_of_attention_run_on(stages: int, n: int) -> None:
     assert "memdesc<128x128xf16, #tmem" in text, "the shares go to tensor memory"
 
 
+@pytest.mark.spared
 def test_every_missing_barrier_of_attention_is_reported() -> None:
     arguments = attended_rows(512)
     kernel = compiled(attention, arguments, capability=100, BM=128, BN=64, D=64)
@@ -218,6 +219,7 @@ def test_the_next_tile_begins_while_a_branch_stores_the_sums_of_one(programs: in
     assert waits_for_the_step_before(kernel)
 
 
+@pytest.mark.spared
 def test_every_missing_barrier_of_tiles_in_a_row_is_reported() -> None:
     cases = [factors(256, 128, k)[0] for k in (192, 0)]
     assert unnoticed_mutants(compiled(flat, cases[0], capability=100, **BLOCK), cases) == []
