@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tilewright.backends.llvm import cpu_costs
+from tilewright.backends.llvm import cpu_costs, machine
 from tilewright.backends.llvm.machine import (
     ARM_CPUS,
     SVE_BITS,
@@ -97,3 +97,33 @@ def test_verifier_error_is_raised():
 def test_assembly_is_of_the_target():
     assert "w0" in emit_assembly(ADD_SEVEN, host_target("aarch64"))
     assert "eax" in emit_assembly(ADD_SEVEN, host_target("x86-64-v3"))
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_options_of_llvm_are_put_back(is_long, fails, monkeypatch):
+    """Others in this process use LLVM, too; and a text never has the options of the one before."""
+    compile_object(ADD_SEVEN, host_target())
+    binding, wanted = machine._llvm(), emit_assembly(ADD_SEVEN, host_target())
+    named, now = [], {"--disable-lsr": "false", "--cgp-max-address-users-to-scan": "100"}
+
+    def record(_: str, option: str) -> None:
+        name, _, value = option.partition("=")
+        now[name] = value or "true"
+        named.append(name)
+
+    def interrupt(*_: object) -> bytes:
+        assert now["--disable-lsr"] == "true"
+        assert now["--cgp-max-address-users-to-scan"] == ("8" if is_long else "100")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(binding, "set_option", record)
+    text = ADD_SEVEN + "\n;" * (machine.LONG_TEXT if is_long else 0)
+    if fails:
+        monkeypatch.setattr(binding.TargetMachine, "emit_object", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            compile_object(text, host_target())
+    else:
+        assert emit_assembly(text, host_target()) == wanted
+    assert now == {"--disable-lsr": "false", "--cgp-max-address-users-to-scan": "100"}
+    assert len(named) == (4 if is_long else 2)
