@@ -1,4 +1,4 @@
-"""What the blocks of a product fetch of the next tiles, or of the memory of the result."""
+"""The blocks of a product fetch their shares of the next tiles, or of the memory of the result."""
 
 from __future__ import annotations
 
