@@ -103,18 +103,17 @@ def test_assembly_is_of_the_target():
 @pytest.mark.parametrize("fails", [False, True])
 def test_options_of_llvm_are_put_back(is_long, fails, monkeypatch):
     """Others in this process use LLVM, too; and a text never has the options of the one before."""
-    compile_object(ADD_SEVEN, host_target())
-    binding, wanted = machine._llvm(), emit_assembly(ADD_SEVEN, host_target())
-    named, now = [], {"--disable-lsr": "false", "--cgp-max-address-users-to-scan": "100"}
+    wanted = emit_assembly(ADD_SEVEN, host_target())
+    binding, defaults = machine._llvm(), dict(map(parted, (off for _, off in machine.LONG_TEXT_SETTINGS)))
+    settings = machine.LONG_TEXT_SETTINGS if is_long else machine.SETTINGS
+    named, now = [], dict(defaults)
 
     def record(_: str, option: str) -> None:
-        name, _, value = option.partition("=")
-        now[name] = value or "true"
-        named.append(name)
+        named.append(option)
+        now.update([parted(option)])
 
     def interrupt(*_: object) -> bytes:
-        assert now["--disable-lsr"] == "true"
-        assert now["--cgp-max-address-users-to-scan"] == ("8" if is_long else "100")
+        assert now == defaults | dict(map(parted, (on for on, _ in settings)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(binding, "set_option", record)
@@ -125,5 +124,11 @@ def test_options_of_llvm_are_put_back(is_long, fails, monkeypatch):
             compile_object(text, host_target())
     else:
         assert emit_assembly(text, host_target()) == wanted
-    assert now == {"--disable-lsr": "false", "--cgp-max-address-users-to-scan": "100"}
-    assert len(named) == (4 if is_long else 2)
+    assert now == defaults
+    assert len(named) == 2 * len(settings)
+
+
+def parted(option: str) -> tuple[str, str]:
+    """The name and the value of an option."""
+    name, _, value = option.partition("=")
+    return name, value or "true"

@@ -296,7 +296,7 @@ def _capabilities(target: Target) -> set[str]:
 def compile_object(ir_text: str, target: Target, *, opt: int = 1, optimize: bool = False) -> bytes:
     """Machine code for a module, as an ELF relocatable file.
 
-    No IR passes run unless asked for: the text is expected to be near-final. `_settings` has LLVM's options.
+    No IR passes run unless asked for: the text is expected to be near-final. `SETTINGS` has LLVM's options.
 
     Args:
         ir_text: an LLVM module without triple or data layout.
@@ -392,8 +392,26 @@ BF16 = "avx512bf16"
 """The feature with which LLVM passes a bfloat from block to block by an instruction that takes subnormals for 0."""
 
 
-LONG_TEXT = 40_000
-"""Min number of characters of a text of which some addresses have dozens of users."""
+LONG_TEXT = 20_000
+"""Min number of characters of a text for which `LONG_TEXT_SETTINGS` save more time than setting them takes."""
+
+SETTINGS = (("--disable-lsr", "--disable-lsr=false"),)
+"""LLVM's options for a text, each with the one that puts back what others in this process have.
+
+Loop strength reduction is a third of code generation and gains nothing here.
+"""
+
+LONG_TEXT_SETTINGS = (
+    *SETTINGS,
+    ("--cgp-max-address-users-to-scan=8", "--cgp-max-address-users-to-scan=100"),
+    ("--disable-constant-hoisting", "--disable-constant-hoisting=false"),
+    ("--disable-copyprop", "--disable-copyprop=false"),
+)
+"""Options for a long text, as setting each takes 30 µs.
+
+Whether an address had better be computed again by each of its users is asked for all pairs of them: beyond eight, it
+stays in a register. Constants are hoisted by later passes, too, and hardly a copy is left behind them.
+"""
 
 
 @cache
@@ -436,22 +454,10 @@ def _run_pipeline(module: Any, machine: Any) -> None:
     passes.getModulePassManager().run(module, passes)
 
 
-def _settings(ir_text: str) -> list[tuple[str, str]]:
-    """LLVM's options for a text, each with the one that puts back what others in this process have; 30 µs each.
-
-    - Loop strength reduction is a third of code generation and gains nothing here.
-    - Whether an address had better be computed again by each of its users is asked for all pairs of them. Beyond eight,
-      it stays in a register.
-    """
-    found = [("--disable-lsr", "--disable-lsr=false")]
-    if len(ir_text) >= LONG_TEXT:
-        found.append(("--cgp-max-address-users-to-scan=8", "--cgp-max-address-users-to-scan=100"))
-    return found
-
-
 def _with_settings(ir_text: str, emit: Callable[[], Any]) -> Any:
     """The result of `emit`, which runs while LLVM has the options for a text."""
-    settings, set_option = _settings(ir_text), _llvm().set_option
+    set_option = _llvm().set_option
+    settings = LONG_TEXT_SETTINGS if len(ir_text) >= LONG_TEXT else SETTINGS
     for option, _ in settings:
         set_option("tilewright", option)
     try:
