@@ -11,7 +11,6 @@ def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 double[(tw.cdiv(n, 128),)](x, out, n, BLOCK=128)
 """
 
-import gc
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,9 @@ if sys.version_info < (3, 11):  # before anything is imported that such a Python
     _version = ".".join(map(str, sys.version_info[:2]))
     raise ImportError(f"Tilewright works with Python 3.11 to 3.14, and this is {_version}")
 
-_collects = gc.isenabled()
-gc.disable()  # next to nothing that is imported is garbage: not looking for it takes 3 ms less, NumPy's import included
-try:
+from tilewright.support.collector import resting
+
+with resting():  # next to nothing that is imported is garbage, NumPy included
     from tilewright import knobs, language
     from tilewright.backends.base import GPUTarget
     from tilewright.runtime.array_shims import MockTensor, TensorWrapper, reinterpret
@@ -49,9 +48,6 @@ try:
         Unsupported,
     )
     from tilewright.support.locks import importing
-finally:
-    if _collects:
-        gc.enable()
 
 if TYPE_CHECKING:  # the names of _MODULES and _WHOLE_MODULES, for type checkers and editors
     from tilewright import cuda as cuda

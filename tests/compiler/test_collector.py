@@ -2,14 +2,16 @@
 
 import gc
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
-from tilewright.compiler.compile import resting
 from tilewright.ir.core import Op
+from tilewright.support.collector import resting
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -25,6 +27,24 @@ def test_the_collector_rests(enabled: bool) -> None:
         assert gc.isenabled() == enabled
     finally:
         gc.enable()
+
+
+def test_objects_grow_old_only_where_modules_were_imported() -> None:
+    """Most of what a compilation leaves is garbage, and the next search should find it."""
+    program = """
+import gc, sys
+from tilewright.support.collector import resting
+def generation(made):
+    return next(number for number in range(3) if any(thing is made for thing in gc.get_objects(generation=number)))
+with resting():
+    made = [[]]
+assert generation(made) == 0
+with resting():
+    made = [[]]
+    sys.modules["a_module_that_was_imported"] = gc
+assert generation(made) == 2
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_it_works_again_after_a_mistake() -> None:

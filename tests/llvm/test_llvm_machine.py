@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tilewright.backends.llvm import cpu_costs
+from tilewright.backends.llvm import cpu_costs, machine
 from tilewright.backends.llvm.machine import (
     ARM_CPUS,
     SVE_BITS,
@@ -97,3 +97,38 @@ def test_verifier_error_is_raised():
 def test_assembly_is_of_the_target():
     assert "w0" in emit_assembly(ADD_SEVEN, host_target("aarch64"))
     assert "eax" in emit_assembly(ADD_SEVEN, host_target("x86-64-v3"))
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_options_of_llvm_are_put_back(is_long, fails, monkeypatch):
+    """Others in this process use LLVM, too; and a text never has the options of the one before."""
+    wanted = emit_assembly(ADD_SEVEN, host_target())
+    binding, defaults = machine._llvm(), dict(map(parted, (off for _, off in machine.LONG_TEXT_SETTINGS)))
+    settings = machine.LONG_TEXT_SETTINGS if is_long else machine.SETTINGS
+    named, now = [], dict(defaults)
+
+    def record(_: str, option: str) -> None:
+        named.append(option)
+        now.update([parted(option)])
+
+    def interrupt(*_: object) -> bytes:
+        assert now == defaults | dict(map(parted, (on for on, _ in settings)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(binding, "set_option", record)
+    text = ADD_SEVEN + "\n;" * (machine.LONG_TEXT if is_long else 0)
+    if fails:
+        monkeypatch.setattr(binding.TargetMachine, "emit_object", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            compile_object(text, host_target())
+    else:
+        assert emit_assembly(text, host_target()) == wanted
+    assert now == defaults
+    assert len(named) == 2 * len(settings)
+
+
+def parted(option: str) -> tuple[str, str]:
+    """The name and the value of an option."""
+    name, _, value = option.partition("=")
+    return name, value or "true"

@@ -129,6 +129,36 @@ def test_import_leaves_the_collector_as_it_was(state: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+def test_what_is_imported_is_old_at_once() -> None:
+    """Nothing looks at all these objects; those of the program are still garbage when they are."""
+    program = """
+import gc, weakref
+class Node: pass
+node = Node()
+node.self, gone = node, weakref.ref(node)
+del node
+import tilewright
+young = len(gc.get_objects(generation=0))
+assert young < 2000 < len(gc.get_objects(generation=2)), young
+assert gc.get_freeze_count() == 0
+gc.collect()
+assert gone() is None, "a circle that was made before is found"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.spared
+def test_what_a_program_has_frozen_stays_so() -> None:
+    program = """
+import gc
+gc.freeze()
+frozen = gc.get_freeze_count()
+import tilewright
+assert 0.9 * frozen < gc.get_freeze_count() <= frozen, "but for those that nobody uses any more"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 @pytest.mark.spared
 def test_launch_from_the_cache_imports_nothing(starts: list[dict[str, Any]]) -> None:
     assert starts[-1]["launched"] == []

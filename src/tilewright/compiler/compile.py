@@ -10,9 +10,7 @@ The pipeline can begin with the text of a stage, and text can take the place of 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -27,37 +25,9 @@ from tilewright.ir.core import Op
 from tilewright.language.callable import JITCallable
 from tilewright.semantics.types import FP8_KINDS
 from tilewright.support import knobs
+from tilewright.support.collector import resting
 from tilewright.support.diagnostics import CompilationError, presented
-from tilewright.support.system import SYSTEM
 from tilewright.transforms.pipeline import normalize_ttir
-
-_resting: list[object] = []
-"""One entry per compilation that has told the collector to rest; of compilations at once, the first."""
-
-
-@contextmanager
-def resting() -> Iterator[None]:
-    """Let the collector rest, unless it does anyway."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    _resting.append(None)
-    try:
-        yield
-    finally:
-        _resting.pop()
-        gc.enable()
-
-
-def _wake_in_child() -> None:
-    """A child that another thread forked meanwhile has no compilation that would end."""
-    if _resting:
-        _resting.clear()
-        gc.enable()
-
-
-SYSTEM.when_forked(child=_wake_in_child)
 
 
 def compile_kernel(

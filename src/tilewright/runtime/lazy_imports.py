@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from types import FunctionType
@@ -18,6 +19,7 @@ from tilewright.runtime.drivers.cpu.loader import Blob, NativeCodeError
 from tilewright.runtime.parameters import KernelParam
 from tilewright.runtime.specialize import Specialized
 from tilewright.semantics.constexpr import constexpr
+from tilewright.support.collector import resting
 from tilewright.support.locks import importing
 from tilewright.support.system import SYSTEM
 
@@ -29,8 +31,9 @@ def deferred(module: str, name: str) -> Callable[..., Any]:
 
 
 def _imported(module: str, name: str) -> Any:
-    with importing:
-        return getattr(import_module(f"tilewright.{module}"), name)
+    path = f"tilewright.{module}"
+    with importing, nullcontext() if path in sys.modules else resting():
+        return getattr(import_module(path), name)
 
 
 compile_kernel: Callable[..., Artifact] = deferred("compiler.compile", "compile_kernel")

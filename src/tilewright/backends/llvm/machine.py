@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from _thread import RLock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -296,7 +296,7 @@ def _capabilities(target: Target) -> set[str]:
 def compile_object(ir_text: str, target: Target, *, opt: int = 1, optimize: bool = False) -> bytes:
     """Machine code for a module, as an ELF relocatable file.
 
-    No IR passes run unless asked for: the text is expected to be near-final. Loop strength reduction is off.
+    No IR passes run unless asked for: the text is expected to be near-final. `SETTINGS` has LLVM's options.
 
     Args:
         ir_text: an LLVM module without triple or data layout.
@@ -325,13 +325,14 @@ def _object_code(ir_text: str, target: Target, opt: int, *, optimize: bool) -> b
     machine = _prepared_for(module, ir_text, target, opt)
     if optimize:
         _run_pipeline(module, machine)
-    code: bytes = _without_lsr(lambda: machine.emit_object(module))
+    code: bytes = _with_settings(ir_text, lambda: machine.emit_object(module))
     return code
 
 
 def _assembly(ir_text: str, target: Target, opt: int) -> str:
     module = _parsed(ir_text)
-    text: str = _without_lsr(lambda: _prepared_for(module, ir_text, target, opt).emit_assembly(module))
+    machine = _prepared_for(module, ir_text, target, opt)
+    text: str = _with_settings(ir_text, lambda: machine.emit_assembly(module))
     return text
 
 
@@ -391,6 +392,28 @@ BF16 = "avx512bf16"
 """The feature with which LLVM passes a bfloat from block to block by an instruction that takes subnormals for 0."""
 
 
+LONG_TEXT = 20_000
+"""Min number of characters of a text for which `LONG_TEXT_SETTINGS` save more time than setting them takes."""
+
+SETTINGS = (("--disable-lsr", "--disable-lsr=false"),)
+"""LLVM's options for a text, each with the one that puts back what others in this process have.
+
+Loop strength reduction is a third of code generation and gains nothing here.
+"""
+
+LONG_TEXT_SETTINGS = (
+    *SETTINGS,
+    ("--cgp-max-address-users-to-scan=8", "--cgp-max-address-users-to-scan=100"),
+    ("--disable-constant-hoisting", "--disable-constant-hoisting=false"),
+    ("--disable-copyprop", "--disable-copyprop=false"),
+)
+"""Options for a long text, as setting each takes 30 µs.
+
+Whether an address had better be computed again by each of its users is asked for all pairs of them: beyond eight, it
+stays in a register. Constants are hoisted by later passes, too, and hardly a copy is left behind them.
+"""
+
+
 @cache
 def _target_machine(target: Target, opt: int, left_out: str) -> Any:
     features = ",".join(f"+{name}" for name in target.features if name != left_out)
@@ -431,10 +454,14 @@ def _run_pipeline(module: Any, machine: Any) -> None:
     passes.getModulePassManager().run(module, passes)
 
 
-def _without_lsr(emit: Any) -> Any:
-    """Run `emit` with loop strength reduction off: it is a third of code generation and gains nothing here."""
-    _llvm().set_option("tilewright", "--disable-lsr")
+def _with_settings(ir_text: str, emit: Callable[[], Any]) -> Any:
+    """The result of `emit`, which runs while LLVM has the options for a text."""
+    set_option = _llvm().set_option
+    settings = LONG_TEXT_SETTINGS if len(ir_text) >= LONG_TEXT else SETTINGS
+    for option, _ in settings:
+        set_option("tilewright", option)
     try:
         return emit()
     finally:
-        _llvm().set_option("tilewright", "--disable-lsr=false")
+        for _, default in settings:
+            set_option("tilewright", default)

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from tilewright.backends.cpu.dot.micro import Block, Panel, Parts, Rows, Shape, block_of_c
 from tilewright.backends.cpu.dot.packing import BIAS, Packed, copy_rows, copy_words, interleave_rows
 from tilewright.backends.cpu.dot.plan import Plan, plan_of
-from tilewright.backends.cpu.dot.prefetching import at_any_step, prefetch_shares, until_the_result
+from tilewright.backends.cpu.dot.prefetching import Result, at_any_step, prefetch_shares, until_the_result
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, Turns, behind, plus, repeat, times
 from tilewright.backends.cpu.dot.transpose import transpose_words
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -286,7 +286,7 @@ def _blocks(
     c_bytes = by.accumulator.bits // 8
     row_bytes, width = spec.c_stride * c_bytes, plan.shape.columns * c_bytes
     whole, rest_of_columns = _columns(ops, plan)
-    ahead = until_the_result(ops, prefetch, goes_on)
+    ahead, result = until_the_result(ops, prefetch, goes_on)
 
     def blocks(i: Offset, shape: Shape, soon: Sequence[Prefetch]) -> None:
         first = times(ops, i, plan.shape.rows)
@@ -300,13 +300,13 @@ def _blocks(
             places = times(ops, first, rows.row_bytes), times(ops, p, plan.panel_step)
             return Parts(turns.count, turns.table, *places, plan.panel_bytes if by.biased else None)
 
-        def fetch(p: Offset, tiles: Sequence[Prefetch]) -> None:
+        def fetch(p: Offset, tiles: Sequence[Prefetch], result: Result | None = None) -> None:
             count = spec.m // plan.shape.rows * plan.panels
-            prefetch_shares(ops, tiles, plus(ops, times(ops, i, plan.panels), p), count)
+            prefetch_shares(ops, tiles, plus(ops, times(ops, i, plan.panels), p), count, result)
 
         def block(p: Offset, _: list[Value]) -> list[Value]:
             if soon:
-                fetch(p, ahead)
+                fetch(p, ahead, result)
             place = Block(behind(ops, start, p, width), row_bytes, spec.zero_init)
             product(shape, panel=panel(p), block=place, parts=parts(first, p))
             return []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from tilewright.backends.cpu.dot.spec import DotSpec, Offset, Prefetch, behind, plus, repeat, times
 from tilewright.backends.cpu.loop_builder import LoopBuilder
@@ -21,25 +22,51 @@ SECOND_LEVEL = 2
 """LLVM's name for the L2 cache. The tiles of this dot fill the L1 cache."""
 UNROLLED = 8
 """Max fetches in one share; more become a loop over rows."""
+Result: TypeAlias = tuple[Value, Prefetch]
+"""An i1, whether no next tiles are read, and the memory of C, which is fetched then."""
 
 
-def prefetch_shares(ops: LoopBuilder, soon: Sequence[Prefetch], number: Offset, blocks: int) -> None:
-    """Prefetch the shares of block `number` out of `blocks` blocks, of all tiles in `soon`.
+def prefetch_shares(
+    ops: LoopBuilder, soon: Sequence[Prefetch], number: Offset, blocks: int, result: Result | None = None
+) -> None:
+    """Prefetch the shares of block `number` out of `blocks` blocks, of all tiles in `soon`, or of the result.
 
     With two tiles the first half of the blocks fetches the last one, B, which is packed before anything else; A is read
-    row by row, the last rows late.
+    row by row, the last rows late. Where a share of the result looks like one of B, the same lines fetch either.
     """
-    half = 1 << max(0, blocks.bit_length() - 2)
-    if len(soon) < 2 or blocks < 4 or isinstance(number, int):
+    is_spread = len(soon) == 2 and blocks >= 4 and not isinstance(number, int)
+    if result is not None and not (is_spread and _is_twice(result[1], soon[1])):
+        with ops.branch(result[0]) as branch:
+            with branch.then():
+                _prefetch_share(ops, result[1], number, blocks)
+            with branch.otherwise():
+                prefetch_shares(ops, soon, number, blocks)
+        return
+    if not is_spread:
         for tile in soon:
             _prefetch_share(ops, tile, number, blocks)
         return
-    a, b = soon
-    with ops.branch(ops.compare("slt", number, half)) as branch:
+    (a, b), half = soon, 1 << (blocks.bit_length() - 2)
+    shares, is_first = half, ops.compare("slt", number, half)
+    if result is not None:
+        shares, is_first, b = blocks, ops.or_(result[0], is_first), _either(ops, *result, b)
+    with ops.branch(is_first) as branch:
         with branch.then():
-            _prefetch_share(ops, b, number, half)
+            _prefetch_share(ops, b, number, shares)
         with branch.otherwise():
             _prefetch_share(ops, a, plus(ops, number, -half), half)
+
+
+def _is_twice(result: Prefetch, b: Prefetch) -> bool:
+    """Whether all blocks fetch of the result what half of them fetch of B."""
+    return not b.instead and (result.rows, result.row_bytes) == (2 * b.rows, b.row_bytes)
+
+
+def _either(ops: LoopBuilder, ends: Value, result: Prefetch, b: Prefetch) -> Prefetch:
+    """The memory of the result where `ends` holds, and else B."""
+    pointer = ops.select(ends, result.pointer, b.pointer)
+    stride = ops.select(ends, ops.number(result.row_stride), b.row_stride)
+    return replace(result, pointer=pointer, row_stride=stride)
 
 
 def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_kept: Value | None) -> Sequence[Prefetch]:
@@ -69,8 +96,10 @@ def at_any_step(ops: LoopBuilder, spec: DotSpec, soon: Sequence[Prefetch], is_ke
     return a, b, *result
 
 
-def until_the_result(ops: LoopBuilder, soon: Sequence[Prefetch], goes_on: Value | None) -> Sequence[Prefetch]:
-    """The next A and B, or the two halves of the memory that C goes to where there are no next ones.
+def until_the_result(
+    ops: LoopBuilder, soon: Sequence[Prefetch], goes_on: Value | None
+) -> tuple[Sequence[Prefetch], Result | None]:
+    """The next A and B, and the memory that C goes to, which is fetched where there are no next ones.
 
     Rows of C are often pages apart, so no processor guesses where the next one is.
 
@@ -79,12 +108,7 @@ def until_the_result(ops: LoopBuilder, soon: Sequence[Prefetch], goes_on: Value 
         soon: the next A, the next B, and the memory of C; or less.
         goes_on: whether A and B are read again.
     """
-    if len(soon) < 3 or goes_on is None:
-        return soon[:2]
-    a, b, c = soon
-    ends, half = ops.xor(goes_on, 1), c.rows // 2
-    upper, lower = replace(c, rows=half), replace(c, pointer=behind(ops, c.pointer, half, c.row_stride), rows=half)
-    return replace(a, instead=((ends, lower), *a.instead)), replace(b, instead=((ends, upper), *b.instead))
+    return soon[:2], None if len(soon) < 3 or goes_on is None else (ops.xor(goes_on, 1), soon[2])
 
 
 def _spread(ops: LoopBuilder, tile: Prefetch, step: Value) -> tuple[Value, Prefetch]:
