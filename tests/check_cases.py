@@ -16,6 +16,7 @@ nearly all faults of the programs that they looked at show with two values.
 
 Tests and values that take seconds are marked slow where they stand. Those that take half a second, or start a process
 although another test of their subject does, are marked spared: one test of Ctrl-C is run, one of locks, one of a fork.
+What only one test runs is not spared: `tests/mutation/check_mutants.py --marks` lists what a choice leaves out.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.set_threshold(GARBAGE, 10, 10)
+    gc.disable()  # what is collected stays: see `pytest_collection_finish`
     for marker, (_, reason) in optional_peers.PEERS.items():
         config.addinivalue_line("markers", f"{marker}: skips with {reason!r} where that is so")
     folder = tempfile.mkdtemp(prefix="tilewright-tests-", dir=_memory())
@@ -108,8 +108,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
-    os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1" if folder in VERIFYING else "0"
+    os.environ["TILEWRIGHT_VERIFY_PASSES"] = "1" if _folder(item.path) in VERIFYING else "0"
+
+
+@cache
+def _folder(path: Path) -> str:
+    """The folder of tests that has a file; "" where it is another one's."""
+    return path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -119,7 +124,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     for module in {item.module for item in session.items if isinstance(item, pytest.Function)}:
         generators_of(module)
-    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE, 10, 10)
+    gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Nobody looks for garbage in what ends with the process: pytest would five times, for seconds each."""
     gc.freeze()
 
 
@@ -130,11 +141,12 @@ def to_array(request: pytest.FixtureRequest) -> Callable[[np.ndarray], Any]:
 
 
 @pytest.fixture
-def small_heap() -> Iterator[None]:
-    """Collections in the test do not look through what other tests have left, which takes a second each."""
+def small_heap() -> None:
+    """Collections in the test do not look through what other tests have left, which takes a second each.
+
+    That stays so: `gc.unfreeze` would put back all modules and tests, too, for every collection from then on.
+    """
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _ptxas_of_the_oracle() -> Path | None:

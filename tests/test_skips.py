@@ -70,7 +70,9 @@ def test_nothing_else_skips_for_want_of_a_peer() -> None:
 def test_every_reason_of_the_list_is_given_somewhere() -> None:
     lines = [line for path in TESTS.rglob("*.py") for line in path.read_text().splitlines()]
     for reason in [reason for table in entries().values() for reason in table]:
-        assert any(fnmatchcase(line, f"*{reason}*") for line in lines), f"nothing skips for {reason!r}"
+        longest = max(re.split(r"[*?[]", reason), key=len)  # looking for that alone is quick
+        candidates = (line for line in lines if longest in line)
+        assert any(fnmatchcase(line, f"*{reason}*") for line in candidates), f"nothing skips for {reason!r}"
 
 
 def skipped(reason: str, *markers: str) -> Any:

@@ -67,6 +67,7 @@ def test_a_child_searches() -> None:
         assert not gc.isenabled()
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_a_compilation_leaves_it_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops refer to one another in circles; those of a module are taken apart, and only replaced ones remain."""
 

@@ -271,6 +271,7 @@ def test_each_capsule_is_given_back_once(kind: Any) -> None:
         assert np.array_equal(out, x + 1)
 
 
+@pytest.mark.usefixtures("small_heap")
 @native_only
 def test_a_launch_takes_one_capsule_and_keeps_nothing() -> None:
     x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fresh_caches import OF_THIS_RUN
 from tilewright.backends.llvm.machine import emit_assembly, host_target
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.drivers.cpu import process, python_memory
 from tilewright.runtime.drivers.cpu.launcher import is_native
-from tilewright.runtime.drivers.cpu.loader import BASE_CPUS, Blob, host_machine
+from tilewright.runtime.drivers.cpu.loader import Blob, host_machine
 from tilewright.runtime.drivers.cpu.native.structs import HEADER
 from tilewright.runtime.drivers.cpu.native.text import runtime_text
 from tilewright.runtime.drivers.cpu.process import native_runtime
@@ -51,11 +52,8 @@ def test_the_second_process_needs_no_llvm(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def good() -> Blob:
-    """The blob of the runtime, which takes a while to compile."""
-    machine = host_machine()
-    blob = lazy_imports.native_runtime_blob(machine, BASE_CPUS[machine])
-    assert blob is not None
-    return blob
+    """The blob of the runtime, from this worker's cache: it takes a while to compile."""
+    return process.runtime_blob(host_machine(), OF_THIS_RUN)
 
 
 @pytest.fixture

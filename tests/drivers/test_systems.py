@@ -106,7 +106,7 @@ def test_apples_runtime_makes_no_variadic_and_no_system_calls() -> None:
     assert ", ...)" in runtime_text("aarch64")
 
 
-@pytest.mark.parametrize("text", ["runtime", "calls"])
+@pytest.mark.parametrize("text", [pytest.param("runtime", marks=pytest.mark.spared), "calls"])
 def test_apples_own_object_format_wants_nothing_more(text: str) -> None:
     """The same IR as Mach-O, for `arm64-apple-macosx`: no symbols of the C library but what `routines.py` has."""
     ir = {"runtime": runtime_text, "calls": calls_text}[text]("aarch64-macos")

@@ -138,6 +138,7 @@ def test_a_slot_that_is_no_element_is_not_installed() -> None:
     assert len(misses) == 2
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_references_are_neither_lost_nor_kept() -> None:
     kernel, _ = recording((Slot(0, "*i64"),))
     out, block = np.zeros(6, np.int64), int("99999")

@@ -366,7 +366,7 @@ print(out.tolist())
 """
 
 
-@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("allowed", [pytest.param(False, marks=pytest.mark.spared), True])
 def test_tilewright_run_refuses_them_unless_the_environment_allows_them(tmp_path: Path, allowed: bool) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -406,7 +406,7 @@ def nested_leaves(count: int, kind: str) -> str:
 
 
 @pytest.mark.parametrize("frontend", ["ast", "bytecode"])
-@pytest.mark.parametrize("kind", ["loop", "function"])
+@pytest.mark.parametrize("kind", ["loop", pytest.param("function", marks=pytest.mark.spared)])
 def test_what_follows_branches_that_leave_is_not_copied_without_bound(kind: str, frontend: str, tmp_path: Path) -> None:
     sizes = []
     for count in (3, 5, 7):

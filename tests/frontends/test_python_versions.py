@@ -79,7 +79,7 @@ def test_template_strings_are_refused(tmp_path: Path, statement: str, frontend: 
         tw.jit(frontend=frontend)(kernel)[(1,)](np.zeros(1, np.int32), 1)
 
 
-@pytest.mark.parametrize("frontend", ["auto", "bytecode"])
+@pytest.mark.parametrize("frontend", ["auto", pytest.param("bytecode", marks=pytest.mark.spared)])
 def test_programs_of_exec_are_not_taken_for_the_one_of_the_command_line(frontend: str) -> None:
     """Python 3.13.0 keeps the lines of `-c` under the name that programs of `exec` have as well."""
     lines = [

@@ -139,8 +139,13 @@ def check(seed: int, folder: Path) -> None:
         assert np.array_equal(found, arrays), f"{where}:\n{text}"
 
 
-def test_some_neighbouring_programs(tmp_path: Path) -> None:
-    for seed in range(FAST):
+@pytest.mark.parametrize(
+    "seeds",
+    [range(0, FAST, 3), *(pytest.param(range(first, FAST, 3), marks=pytest.mark.spared) for first in (1, 2))],
+    ids=str,
+)
+def test_some_neighbouring_programs(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         check(seed, tmp_path)
 
 

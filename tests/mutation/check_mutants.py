@@ -6,6 +6,7 @@
     --seconds 40               of quick tests, by what they took when they were recorded, for one mutant
     --late-seconds 240         of tests for one that those do not notice
     --only backends/cpu        a part of the package
+    --marks "not slow"         tests that are started, as for `pytest -m`; blocks that only others run are listed first
     --record folder/run        where what tests run is kept for the next time: one that was stopped goes on, too
     --out mutants.jsonl        the outcomes: a run that was stopped goes on where it was
     --again                    tries those again that nobody noticed
@@ -87,6 +88,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--late-seconds", type=float, default=240)
     parser.add_argument("--only", default="")
+    parser.add_argument("--marks", default="")
     parser.add_argument("--record", default="")
     parser.add_argument("--out", default="")
     parser.add_argument("--again", action="store_true")
@@ -126,7 +128,7 @@ class _Trials:
     """Copies of the package that take one mutant after the other."""
 
     def __init__(self, folder: Path, tests: dict[str, Costs], options: argparse.Namespace) -> None:
-        self._tests = _that_are_there(tests)
+        self._tests = of_these(tests, _that_are_there(options.marks))
         self._options = options
         self.workers = options.workers
         self._copies = SimpleQueue[Path]()
@@ -220,12 +222,19 @@ def _environment(copy: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{HERE}", "PYTHONDONTWRITEBYTECODE": ""}
 
 
-def _that_are_there(tests: dict[str, Costs]) -> dict[str, Costs]:
-    """The tests that have not been renamed since they were recorded."""
+def _that_are_there(marks: str) -> set[str]:
+    """The tests with these marks, by their names of today."""
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-o", "addopts=", "-p", "no:cacheprovider"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    there = set(listed.splitlines())
-    return {function: {test: these[test] for test in these if test in there} for function, these in tests.items()}
+    listed = subprocess.run([*command, "-m", marks], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return set(listed.splitlines())
+
+
+def of_these(tests: dict[str, Costs], chosen: set[str]) -> dict[str, Costs]:
+    """The chosen ones of the tests that run each block; blocks that none of them runs are printed."""
+    found = {block: {test: these[test] for test in these if test in chosen} for block, these in tests.items()}
+    lost = sorted(block for block, these in found.items() if not these)
+    print(f"{len(lost)} of {len(found)} blocks are run by other tests only", *lost, sep="\n  ")
+    return found
 
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[int | None, list[str]]:

@@ -215,3 +215,9 @@ def test_equivalent_mutants_are_mutants_of_the_source() -> None:
     assert [key for key in entries if mutant_of(key, check_mutants.PACKAGE) is None] == []
     assert all(len(reason) > 20 for reason in entries.values())
     assert mutant_of(RUN.key, check_mutants.PACKAGE) is None
+
+
+def test_blocks_that_only_other_tests_run_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    tests = {watched_blocks.ANY: {"a": 1.0, "b": 2.0}, "ir:f": {"a": 1.0, "b": 2.0}, "ir:f#1": {"b": 2.0}}
+    assert check_mutants.of_these(tests, {"a"}) == {watched_blocks.ANY: {"a": 1.0}, "ir:f": {"a": 1.0}, "ir:f#1": {}}
+    assert capsys.readouterr().out == "1 of 3 blocks are run by other tests only\n  ir:f#1\n"

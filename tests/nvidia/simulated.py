@@ -23,7 +23,7 @@ from tilewright.backends.nvidia.ptx_text import finish
 from tilewright.backends.nvidia.ptxas import assemble
 from tilewright.backends.nvidia.targets import find
 from tilewright.backends.nvidia.tools import find_ptxas
-from tilewright.backends.ptxsim import DeviceMemory, Launch, load
+from tilewright.backends.ptxsim import DeviceMemory, Launch, Program, load
 from tilewright.ir.core import Op
 from tilewright.ir.pass_manager import run_passes
 from tilewright.runtime.compile import ASTSource, compile
@@ -76,9 +76,14 @@ def run(
 
 
 def launch(
-    made: CompiledKernel, grid: tuple[int, ...], arguments: Sequence[Any], *, output: Any = None
+    made: CompiledKernel,
+    grid: tuple[int, ...],
+    arguments: Sequence[Any],
+    *,
+    output: Any = None,
+    program: Program | None = None,
 ) -> list[np.ndarray[Any, Any]]:
-    """Run a compiled kernel; returns what its arrays hold afterwards."""
+    """Run a compiled kernel, or a program in place of its PTX; returns what its arrays hold afterwards."""
     memory = DeviceMemory()
     arrays = [value for value in arguments if isinstance(value, np.ndarray)]
     places = [memory.copy_in(array) for array in arrays]
@@ -88,7 +93,7 @@ def launch(
     cluster = made.metadata.num_ctas
     settings: dict[str, Any] = {} if output is None else {"output": output}
     Launch(
-        load(made.asm["ptx"]),
+        program or load(made.asm["ptx"]),
         grid=(x * cluster, y, z),
         shared=made.metadata.shared,
         cluster=(cluster, 1, 1),

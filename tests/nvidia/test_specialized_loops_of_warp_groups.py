@@ -74,7 +74,7 @@ def test_attention(n: int) -> None:
     check_partitions(kernel)
 
 
-@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("flat", [pytest.param(False, marks=pytest.mark.spared), True])
 def test_every_missing_barrier_of_products_is_reported(flat: bool) -> None:
     cases = [factors(128, 128, k)[0] for k in (320, 0)]
     kernel = compiled(products, cases[0], capability=90, FLAT=flat, **BLOCK)
@@ -88,6 +88,7 @@ def test_every_missing_barrier_of_a_product_is_reported() -> None:
     assert unnoticed_mutants(kernel, [arguments]) == []
 
 
+@pytest.mark.spared
 def test_every_missing_barrier_of_attention_is_reported() -> None:
     arguments, _ = attention_arguments(320)
     kernel = compiled(attention, arguments, capability=90, SCALED=False, BM=64, BN=64, D=64)
@@ -134,11 +135,17 @@ def twice(a, b, c, d, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
     tl.store(d + rows * N + columns, even)
 
 
-def test_a_place_without_another_one_is_told_free_in_its_own_step() -> None:
-    """The branch has the buffers last: they are one place, which the next step needs."""
+def compiled_twice() -> tuple[Any, list[Any]]:
+    """The kernel with two products of the same buffers, and arguments."""
     (a, b, _, m, n, k), _ = factors(64, 64, 320)
     arguments = [a, b, *(np.zeros((m, n), np.float32) for _ in range(2)), m, n, k]
-    kernel = compiled(twice, arguments, capability=90, **BLOCK)
+    return compiled(twice, arguments, capability=90, **BLOCK), arguments
+
+
+def test_a_place_without_another_one_is_told_free_in_its_own_step() -> None:
+    """The branch has the buffers last: they are one place, which the next step needs."""
+    kernel, arguments = compiled_twice()
+    a, b = arguments[:2]
     found = launch(kernel, (1,), arguments)
     left, right = (x.astype(np.float32).reshape(64, 5, 64) for x in (a, b))
     np.testing.assert_array_equal(found[2], np.einsum("isk,jsk->ij", left, right))
@@ -147,6 +154,11 @@ def test_a_place_without_another_one_is_told_free_in_its_own_step() -> None:
     assert is_divided(kernel)
     # The wait in front of the barrier that tells is for all products: it does for those in the loop and behind it, too.
     assert kernel.asm["ptx"].count("wgmma.wait_group") == 4
+
+
+@pytest.mark.spared
+def test_every_missing_barrier_of_two_products_of_one_place_is_reported() -> None:
+    kernel, arguments = compiled_twice()
     assert sorted(unnoticed_mutants(kernel, [arguments])) == ["\twgmma.wait_group.sync.aligned 0;"] * 2 + [
         "\twgmma.wait_group.sync.aligned 1;"
     ]

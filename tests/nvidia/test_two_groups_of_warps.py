@@ -76,7 +76,7 @@ def test_attention(n: int) -> None:
     check_groups(kernel)
 
 
-@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("flat", [False, pytest.param(True, marks=pytest.mark.spared)])
 def test_every_missing_barrier_of_products_is_reported(flat: bool) -> None:
     cases = [factors(256, 64, k)[0] for k in (320, 0)]
     kernel = compiled(products, cases[0], capability=90, FLAT=flat, **BLOCK)
@@ -84,6 +84,7 @@ def test_every_missing_barrier_of_products_is_reported(flat: bool) -> None:
     assert unnoticed_mutants(kernel, cases) == ["\twgmma.wait_group.sync.aligned 0;"] * flat
 
 
+@pytest.mark.spared
 def test_every_missing_barrier_of_attention_is_reported() -> None:
     arguments, _ = attention_arguments(384)
     assert unnoticed_mutants(attending(arguments), [arguments]) == []

@@ -117,8 +117,18 @@ LOAD = f"tcgen05.ld.sync.aligned.32x32b.x4.b32 {VALUES}, [%r41];"
     ("body", "said"),
     [
         (STORE + LOAD + WAIT_LOAD, "in flight will write"),
-        (STORE + WAIT_STORE + LOAD + STORE, "still reads"),
         (STORE + WAIT_STORE + LOAD, "still uses"),
+        (STORE + WAIT_STORE + LOAD + STORE, "still reads"),
+    ],
+)
+def test_words_in_flight(body: str, said: str) -> None:
+    with pytest.raises(SimulationError, match=said):
+        stored(ALLOCATE + body + FREE)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
         ("add.s32 %r42, %r41, 64; " + STORE.replace("[%r41]", "[%r42]"), "not allocated"),
         ("add.s32 %r42, %r41, 2097152; " + STORE.replace("[%r41]", "[%r42]"), "this warp reaches 0 to 31"),
         (ALLOCATE.replace(", 64", ", 48"), "not 48"),
@@ -160,8 +170,8 @@ def guarded(access: str, predicate: str) -> str:
     [
         (STORE, LOAD, "read that warp 0 has written"),
         (STORE, STORE, "written that warp 0 has written"),
-        (LOAD, STORE, "written that warp 0 has read"),
         (LOAD, LOAD, ""),
+        (LOAD, STORE, "written that warp 0 has read"),
     ],
 )
 def test_other_warps_words_of_tensor_memory(first: str, then: str, said: str) -> None:

@@ -132,7 +132,7 @@ def claimant(folder: Path, role: str, *patience: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.spared)])
 def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signal.Signals, tmp_path: Path) -> None:
     """A waiting process compiles at once when the owner of the claim is gone; the next claim finds the file."""
     victim = claimant(tmp_path, "victim")
@@ -148,6 +148,7 @@ def test_nobody_waits_for_a_process_that_was_killed_while_it_compiled(end: signa
     assert list((tmp_path / "cache").glob("*.claim")) == []
 
 
+@pytest.mark.spared
 def test_a_process_that_was_stopped_is_not_waited_for_long(tmp_path: Path) -> None:
     """A process that waits compiles by itself after a while; what the other one keeps later does no harm."""
     assert claims.PATIENCE == 10

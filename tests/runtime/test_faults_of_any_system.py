@@ -29,7 +29,7 @@ print("not reached", flush=True)
 
 
 @pytest.mark.skipif(not is_native(), reason="there is no native launcher here")
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.spared), 3])
 def test_the_kernel_is_named_once_before_the_process_dies(threads: int, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM.format(threads=threads))

@@ -150,6 +150,7 @@ def test_load_hooks(add: Any) -> None:
     ]
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_unload_hook(add: Any) -> None:
     gc.collect()  # kernels of other tests go first
     events: list[Any] = []

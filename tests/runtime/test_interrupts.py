@@ -138,7 +138,7 @@ LAUNCHES = {
 
 
 @needs_native
-@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("threads", [pytest.param("1", marks=pytest.mark.spared), "3"])
 def test_ctrl_c_ends_a_launch(run: Run, threads: str) -> None:
     """One process does all: a failure names the launch."""
     launches = ", ".join(f"({name!r}, lambda: {launch})" for name, launch in LAUNCHES.items())

@@ -151,7 +151,7 @@ print(out.tolist(), square(np.arange(3)).tolist(), fill.src.count("tl.store"))
 """
 
 
-@pytest.mark.parametrize("keeps_file", [True, False])
+@pytest.mark.parametrize("keeps_file", [pytest.param(True, marks=pytest.mark.spared), False])
 def test_functions_of_a_script_reach_a_process_that_does_not_have_it(tmp_path: Path, keeps_file: bool) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "reader.py").write_text(READER)

@@ -116,6 +116,7 @@ def test_processes_measure() -> None:
     assert tuned.is_right()
 
 
+@pytest.mark.spared
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_workers_with_another_cpu() -> None:
     tuned = Tuned()
@@ -255,6 +256,7 @@ def test_ranks_share_the_work_and_choose_alike(monkeypatch: pytest.MonkeyPatch) 
     assert len(tables(store)) == 4
 
 
+@pytest.mark.spared
 def test_tables_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     knobs.tilewright.cache_key = "secret"
     store = Store()
@@ -270,7 +272,10 @@ def test_tables_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rank.is_right()
 
 
-@pytest.mark.parametrize("garbage", [b"", b"[]", b"\xff", b'{"configs_timings": [[{"BLOCK": 16}, ["x"]]]}'])
+@pytest.mark.parametrize(
+    "garbage",
+    [pytest.param(b"", marks=pytest.mark.spared), b"[]", b"\xff", b'{"configs_timings": [[{"BLOCK": 16}, ["x"]]]}'],
+)
 def test_garbage_in_the_store(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     run_ranks(store, range(2), 2, monkeypatch)
@@ -365,7 +370,7 @@ def test_ranks_of_torch_in_processes_with_folders_of_their_own(tmp_path: Path) -
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("is_here", [True, False])
+@pytest.mark.parametrize("is_here", [True, pytest.param(False, marks=pytest.mark.spared)])
 def test_tuning_in_the_block_of_a_mode(is_here: bool) -> None:
     """The mode's executor compiles; processes that are forked in the block do not hand on what they are to do."""
     tuned, pool = Tuned(), Elsewhere()

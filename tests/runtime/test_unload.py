@@ -42,6 +42,7 @@ def expected(programs: int, rounds: int) -> np.ndarray:
     return value.astype(np.uint32).view(np.int32)
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.spared
 def test_code_goes_with_the_last_reference() -> None:
     kernel = make(5)

@@ -117,10 +117,11 @@ def test_the_knob_takes_it_away_and_puts_it_everywhere(kind: str) -> None:
         ("tuned[(1,)](x)", "trying tuned"),
         ("sleeping.run()", "measuring sleeping"),
         ("with tw.simulate('cuda:90'): filled[(256,)](x, 16)", "simulating filled"),
-        (
+        pytest.param(
             "with ThreadPoolExecutor(1) as pool, tw.AsyncCompileMode(pool):\n"
             "    for k in (16, 32, 64): filled.warmup(x, k, grid=(1,))",
             "compiling kernels",
+            marks=pytest.mark.spared,
         ),
     ],
 )

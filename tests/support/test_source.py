@@ -39,6 +39,7 @@ def at_depth(depth: int) -> list[str]:
     return at_depth(depth - 1) if depth else [ast.dump(source.syntax_tree(TEXT)) for _ in range(60)]
 
 
+@pytest.mark.spared
 @pytest.mark.usefixtures("restless")
 def test_threads_parse_at_once() -> None:
     expected = ast.dump(ast.parse(TEXT))

@@ -95,6 +95,7 @@ def test_names() -> None:
     assert pickle.loads(pickle.dumps(scaled)) is scaled
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.spared
 def test_functions_and_results_are_freed() -> None:
     made = tw.vectorize(function("a + b"))

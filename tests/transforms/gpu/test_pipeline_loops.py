@@ -190,7 +190,7 @@ def matmul(capability: int) -> Op:
 
 
 @pytest.mark.parametrize("capability", [80, 90])
-@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("stages", [2, 3, pytest.param(4, marks=pytest.mark.spared)])
 def test_matmul(capability: int, stages: int) -> None:
     before, module = matmul(capability), matmul(capability)
     assign_latencies(module, StageOptions(stages))
