@@ -122,7 +122,7 @@ def _step(index: Any, symbol: Any) -> int:
 
 
 def _places(index: Any, symbol: Any) -> list[Any] | None:
-    """What an access reads at `PLACES`, where all other numbers are 1; None where it reads nothing there.
+    """The elements that an access reads at `PLACES`, where all other numbers are 1; None where it reads none there.
 
     The size of an axis is another number in graphs for any size. torch asserts that no remainder is of a negative
     number, such as that of a roll by three of an axis of two.
