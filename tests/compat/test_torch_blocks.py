@@ -129,6 +129,14 @@ REPEATED = Place(lambda y, x: y % 32 + 64 * (x % 8))
 MIRRORED = Place(lambda y, x: 96 * y + abs(63 - abs(x - 1)))
 BY_TURNS = Place(lambda y, x: 96 * y + 4096 * (x % 2) + x // 2)
 SHUFFLED = Place(lambda y, x: 96 * (x % 64) + 8 * (y % 16))
+
+
+def _nowhere(y: int, x: int) -> int:
+    """As torch's own functions of symbols: a remainder of a negative number is refused."""
+    raise AssertionError(y - x)
+
+
+NOWHERE, NO_DIVISOR = Place(_nowhere), Place(lambda y, x: x % (y // 2))
 ROWS_OF_64, COLUMNS_OF_LINES = {"XBLOCK": 32, "YBLOCK": PROGRAM // 32}, {"XBLOCK": 64, "YBLOCK": 16}
 DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK": 1, "R0_BLOCK": 32}
 
@@ -148,6 +156,8 @@ DOWN, ALONG = {"XBLOCK": 64, "YBLOCK": 1, "R0_BLOCK": 16}, {"XBLOCK": 1, "YBLOCK
         pytest.param(MIRRORED, ROW, "cpu", False, ROWS_OF_64, id="rows that are mirrored at their ends"),
         pytest.param(SHUFFLED, ROW, "cpu", False, COLUMNS_OF_LINES, id="every eighth column"),
         pytest.param(BY_TURNS, ROW, "cpu", False, ROWS_OF_64, id="two rows by turns"),
+        pytest.param(NOWHERE, ROW, "cpu", False, COLUMNS_OF_LINES, id="a remainder that torch refuses"),
+        pytest.param(NO_DIVISOR, ROW, "cpu", False, COLUMNS_OF_LINES, id="a size that is 0 where another is 1"),
         pytest.param(ROW, ROW, "cuda", False, None, id="a GPU"),
         pytest.param(ROW, ROW, "cpu", True, None, id="a reduction of numbers that stay"),
         pytest.param(SUM_OF_ROW, ROW, "cpu", True, ALONG, id="sums of rows"),

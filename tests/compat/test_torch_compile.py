@@ -431,3 +431,22 @@ for sides in ((4, 4), (7, 5), (1, 9)):
 def test_convolutions_of_images_without_a_batch_for_any_size(run: Run) -> None:
     """The result is a view, whose strides are symbols; torch compared them as numbers."""
     assert run(UNBATCHED) == ["True", "True", "True"]
+
+
+ROLLED = """
+import torch
+
+def rolled(x):
+    return torch.nn.functional.pad(x.cumsum(-1), (1, 0)).roll(3, -1)
+
+compiled = torch.compile(rolled, backend="tilewright", dynamic=True)
+for side in (24, 36):
+    x = torch.randn(33, side)
+    torch.testing.assert_close(compiled(x), rolled(x))
+"""
+
+
+@pytest.mark.slow
+def test_rows_of_any_size_are_rolled(run: Run) -> None:
+    """The index has a remainder of `size - 2`, which is negative where a size stands for 1: torch asserts otherwise."""
+    assert run(ROLLED) == []

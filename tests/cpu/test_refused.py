@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,46 @@ def test_refused_by_name(text: str) -> None:
     with pytest.raises(tw.Unsupported, match="calling a function that calls itself") as caught:
         lower_to_loops(parse_module(text), host_target())
     assert "kernel.py:3:5" in str(caught.value)
+
+
+@tw.jit
+def shifted_sum(a, b):
+    return a + b + tl.program_id(0)
+
+
+@tw.jit
+def shifted(x, out, scans: tl.constexpr):
+    i = tl.arange(0, 16)
+    if scans:
+        tl.store(out + i, tl.associative_scan(tl.load(x + i), 0, shifted_sum))
+    else:
+        tl.store(out, tl.reduce(tl.load(x + i), 0, shifted_sum))
+
+
+@pytest.mark.parametrize("scans", [False, True])
+def test_numbers_of_programs_are_refused_in_functions_of_elements(scans: bool) -> None:
+    with pytest.raises(tw.Unsupported, match=r"tt\.get_program_id in a function of elements") as caught:
+        shifted[(1,)](np.zeros(16, np.float32), np.zeros(16, np.float32), scans)
+    assert "return a + b + tl.program_id(0)" in str(caught.value)
+
+
+@pytest.mark.parametrize("captured", ["%n", "%a"])
+def test_numbers_from_outside_are_refused_in_functions_of_elements(captured: str) -> None:
+    """No kernel of ours has them; IR from elsewhere may. An element is one, and so is a constant."""
+    text = f"""tt.func public @kernel(%x: !tt.ptr<i32>, %n: i32) {{
+  %c3 = arith.constant 3 : i32
+  %i = tt.make_range {{end = 16 : i32, start = 0 : i32}} : tensor<16xi32>
+  %r = "tt.reduce"(%i) <{{axis = 0 : i32}}> ({{
+  ^bb0(%a: i32, %b: i32):
+    %sum = arith.addi {captured}, %b : i32
+    %more = arith.addi %sum, %c3 : i32
+    tt.reduce.return %more : i32
+  }}) : (tensor<16xi32>) -> i32
+  tt.store %x, %r : !tt.ptr<i32>
+  tt.return
+}}"""
+    with pytest.raises(tw.Unsupported, match="in a function of elements") if captured == "%n" else nullcontext():
+        lower_to_loops(parse_module(text), host_target())
 
 
 def test_ops_of_gpus_are_refused_by_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -225,3 +226,29 @@ def has_vectors(region: Region, *, at_a_distance: bool) -> bool:
     moves = [op for op in region.walk() if isinstance(op, (Load, MaskedLoad, Store, MaskedStore))]
     values = [(op.result if isinstance(op, (Load, MaskedLoad)) else op.value, op.stride) for op in moves]
     return any(lanes_of(value.type) > 1 and (stride is not None) == at_a_distance for value, stride in values)
+
+
+SPACED = """tt.func public @kernel(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+  %c16 = arith.constant 16 : i32
+  %i = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+  %stride = tt.splat %c16 : i32 -> tensor<16xi32>
+  %place = arith.muli %i, %stride : tensor<16xi32>
+  %xs = tt.splat %x : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+  %p = tt.addptr %xs, %place : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+  %v = tt.load %p : tensor<16x!tt.ptr<f32>>
+  %outs = tt.splat %out : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+  %q = tt.addptr %outs, %i : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+  tt.store %q, %v : tensor<16x!tt.ptr<f32>>
+  tt.return
+}"""
+
+
+def test_a_number_that_no_pass_has_folded_is_no_stride_of_the_launch(tmp_path: Path) -> None:
+    """Its constant stood behind the comparison with 1, which code could not be written for."""
+    path = tmp_path / "kernel.ttir"
+    path.write_text(SPACED)
+    x, out = np.arange(256, dtype=np.float32), np.zeros(16, np.float32)
+    compiled = tw.compile(str(path))
+    assert not run_time_strides(parse_module(compiled.asm["ttcir"]))
+    compiled[(1,)](x, out, 0)
+    np.testing.assert_array_equal(out, x[::16])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dis
 import inspect
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import forms
@@ -131,6 +133,33 @@ def test_kernels_without_source_are_launched() -> None:
     assert launched(kernel, 3) == [1, 2, 3, 0, 0, 0, 0, 0]
     assert "FOR_ITER" in kernel.warmup(np.zeros(8, np.int32), 3, grid=(1,)).asm["source"]
     assert launched(tw.jit(lambda x, n: tl.store(x + n, n)), 2) == [0, 0, 2, 0, 0, 0, 0, 0]
+
+
+LAMBDAS = """
+import tilewright as tw
+import tilewright.language as tl
+
+def default(x, n, kernel=tw.jit(lambda x, n: tl.store(x + n, 3))):
+    tl.store(x + n, 4)
+
+TABLE = {
+    "kernel": tw.jit(lambda x, n: tl.store(x + n, 5)),
+    "vectorized": tw.vectorize(lambda x: x + 1),
+}
+def vectorized(x, function=tw.vectorize(lambda x: x + 2)): return x + 3
+"""
+
+
+def test_lambdas_whose_lines_are_those_of_something_else(tmp_path: Path) -> None:
+    """The lines of a default are those of its `def`; those of a table, taken alone, are no Python."""
+    path = tmp_path / "lambdas.py"
+    path.write_text(LAMBDAS)
+    found = runpy.run_path(str(path))
+    assert launched(found["default"].__defaults__[0], 2)[2] == 3
+    assert launched(found["TABLE"]["kernel"], 2)[2] == 5
+    numbers = np.arange(3.0)
+    assert found["TABLE"]["vectorized"](numbers).tolist() == [1, 2, 3]
+    assert found["vectorized"].__defaults__[0](numbers).tolist() == [2, 3, 4]
 
 
 def test_constants_without_source() -> None:

@@ -73,6 +73,15 @@ def test_integers(capability: int) -> None:
     check(cases, capability)
 
 
+@pytest.mark.parametrize("capability", WITH_FAST)
+def test_shifts_by_numbers_of_which_the_instructions_see_one_half(capability: int) -> None:
+    cases = [case(f"arith.{name}", [i64, i64], i64) for name in ("shli", "shrsi", "shrui")]
+    inputs = inputs_of(cases)
+    amounts = np.array([0, 3, 63, 64, 2**32, 2**32 + 3, 2**40, -(2**63), -(2**63) + 1, -(2**32)], np.int64)
+    inputs[i64, 1] = np.resize(amounts, len(inputs[i64, 1]))
+    check(cases, capability, inputs=inputs)
+
+
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_division(capability: int) -> None:
     """Divisors are not 0, and not -1 for the smallest integer: there the hardware may give anything."""

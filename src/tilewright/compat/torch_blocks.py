@@ -113,11 +113,25 @@ def _step(index: Any, symbol: Any) -> int:
     """
     step = index.coeff(symbol)
     if step == 0:
-        others = dict.fromkeys(index.free_symbols - {symbol}, 1)
-        places = [index.subs({**others, symbol: place}) for place in PLACES]
+        places = _places(index, symbol)
+        if places is None:
+            return NEAR + 1
         ((step, count),) = Counter(after - before for before, after in pairwise(places)).most_common(1)
         step = step if count > len(PLACES) // 2 else 0
     return int(step) if is_number(step) else NEAR + 1
+
+
+def _places(index: Any, symbol: Any) -> list[Any] | None:
+    """The elements that an access reads at `PLACES`, where all other numbers are 1; None where it reads none there.
+
+    The size of an axis is another number in graphs for any size. torch asserts that no remainder is of a negative
+    number, such as that of a roll by three of an axis of two.
+    """
+    others = dict.fromkeys(index.free_symbols - {symbol}, 1)
+    try:
+        return [index.subs({**others, symbol: place}) for place in PLACES]
+    except (AssertionError, ZeroDivisionError):
+        return None
 
 
 def _blocks(kernel: Any, sizes: Mapping[str, int]) -> dict[str, int] | None:

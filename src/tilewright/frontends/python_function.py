@@ -27,6 +27,9 @@ from tilewright.language.python_code import TOO_DEEP, UnsupportedSyntax
 from tilewright.support.diagnostics import CompilationError, located
 from tilewright.support.source import Span, function_lines, lines_around, syntax_tree
 
+LAMBDA = "<lambda>"
+"""The name of code whose lines are those of something else: a table, a call, a `def` that has it for a default."""
+
 
 class Source(NamedTuple):
     """The lines of one function (with its decorators), as they stand in the file."""
@@ -85,7 +88,7 @@ def _read(python: FunctionType) -> tuple[Source, SyntaxTree]:
     code = python.__code__
     file, first = code.co_filename, code.co_firstlineno
     lines = lines_around(python)
-    if len(lines) < first:
+    if len(lines) < first or code.co_name == LAMBDA:
         raise CompilationError(NoSource(python.__name__, file))
     text = "".join(function_lines(code, lines))
     try:

@@ -23,11 +23,14 @@ def if_conversion(module: Op) -> bool:
     """Leave straight code in every function that a reduction or scan applies; returns whether there is one.
 
     Raises:
-        Unsupported: there is a loop in one, or in a branch something that has effects.
+        Unsupported: there is a loop in one, in a branch something that has effects, or a number that is no element's.
     """
     found = module.ops_of(Fold)
     for op in found:
         _flatten(op.combine, is_pure=False)
+        for inner in op.combine:
+            if not _is_of_elements(inner, op.combine):
+                raise _refused(inner, "the CPU computes it from two elements and constants")
     return bool(found)
 
 
@@ -38,8 +41,19 @@ def _flatten(block: Block, *, is_pure: bool) -> None:
                 _flatten(arm.block, is_pure=True)
             _select(op)
         elif op.regions or (is_pure and not _computes(op)):
-            reason = "the CPU computes all elements at once"
-            raise located(NotSupported(f"{op.name} in a function of elements", reason), span_of(op.location))
+            raise _refused(op, "the CPU computes all elements at once")
+
+
+def _refused(op: Op, reason: str) -> Exception:
+    return located(NotSupported(f"{op.name} in a function of elements", reason), span_of(op.location))
+
+
+def _is_of_elements(op: Op, combine: Block) -> bool:
+    """Whether an op is computed from elements and constants alone."""
+    inside = [v.owner is combine if v.op is None else v.op.block is combine for v in op.operands]
+    constants = [v.op is not None and v.op.definition.constant for v in op.operands]
+    has_elements = bool(op.operands) or op.definition.constant or op.definition.terminator
+    return has_elements and all(a or b for a, b in zip(inside, constants, strict=True))
 
 
 def _computes(op: Op) -> bool:

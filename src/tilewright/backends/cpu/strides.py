@@ -206,7 +206,10 @@ def uniform_number(tile: Value) -> int | Value | None:
     op = tile.op
     while isinstance(op, (Broadcast, ExpandDims)):
         op = op.source.op
-    return op.source if isinstance(op, Splat) else None
+    if not isinstance(op, Splat):
+        return None
+    number = integer_of(op.source)  # text that no pass has folded
+    return op.source if number is None else number
 
 
 _RULES: dict[str, Callable[[Any, Known], Steps]] = {

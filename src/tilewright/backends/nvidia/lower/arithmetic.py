@@ -4,9 +4,11 @@
     arith.divf  f32           div.full.f32                two units in the last place, as Triton's
     arith.divsi               div.s32                     no element traps: x / 0 is some number
     arith.shli                shl.b32                     by the width or more: 0
+                i64           min.u64, shl.b64            by numbers of 2³² and more, too
 
 LLVM says that a division by zero never happens, and would change what a program does that looks for zeros elsewhere;
-so divisions by what is no constant are instructions that LLVM does not look into.
+so divisions by what is no constant are instructions that LLVM does not look into. It leaves shifts by the width or more
+to `shl.b64`, which sees the lower half of a number of 64 bits.
 """
 
 from __future__ import annotations
@@ -140,6 +142,14 @@ def _unchecked(lowerer: Lowerer, op: Op, operands: Sequence[str], name: str, *, 
     return w.convert("trunc", found, "i32", element)
 
 
+def _shift(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
+    """A number of 64 bits is shifted by 64 at most, which has no upper half."""
+    value, amount = operands
+    if element_of(op.result.type) == "i64" and not amount.isdigit():
+        amount = lowerer.w.intrinsic("llvm.umin", "i64", amount, "64")
+    return shared_rule(lowerer, op, (value, amount))
+
+
 def _multiply_high(lowerer: Lowerer, op: Op, operands: Sequence[str]) -> str:
     """LLVM finds the instruction in a product of twice the width."""
     w, element = lowerer.w, element_of(op.result.type)
@@ -176,6 +186,8 @@ RULES: dict[str, Rule] = {
     "arith.remsi": _remainder(signed=True),
     "arith.remui": _remainder(signed=False),
     "arith.select": _select,
+    "arith.shli": _shift,
+    "arith.shrui": _shift,
     "arith.subf": _fusible("fsub"),
     "math.absi": _absolute,
     "math.fma": _extreme("llvm.fma"),
