@@ -195,7 +195,7 @@ REAL: dict[str, Real] = {
     "erfc": Real(defined(_erfc), (HALF, 5), -6, 27),
     "erfcinv": Real(defined(_erfcinv), (HALF, 6), 0, 2),
     "erfcx": Real(defined(_erfcx), (HALF, 4), -26),
-    "erfinv": Real(defined(_erfinv), (HALF, 5), -1, 1),
+    "erfinv": Real(defined(_erfinv), (2.2, 5), -1, 1),
     "exp": Real(defined(mp.exp), (1.5, 1.5), -740, 700),
     "exp10": Real(defined(lambda x: mpf(10) ** x), (HALF, 2), -320, 308),
     "exp2": Real(defined(lambda x: mpf(2) ** x), (1.5, 1.5), -1070, 1020),
