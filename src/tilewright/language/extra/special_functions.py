@@ -267,7 +267,32 @@ def _between_zeros(x: Any) -> Any:
     return log(abs(fma(-ratio, low / high, ratio)))
 
 
-@in_double
+def _lgamma_for_single(arg0: Any) -> Any:
+    """lgamma of fp32 by fp64, with one logarithm for each side of 0.
+
+    The reflection subtracts where it has zeros, and numbers of fp32 lie far enough from these that fp64 does.
+    """
+    x = cast(arg0, float64)
+    size = maximum(abs(x), 5e-324)
+    is_small, is_large, is_tiny = size < 1.5, size >= LARGE, size < 0.5
+    rest, product = _factors(minimum(maximum(size, 1.5), LARGE), 2.5)
+    logarithm = log(where(is_large | is_tiny, size, where(is_small, 1.0, product)))
+    from_root = where(is_small, where(is_tiny, size, size - 1.0), rest - 2.0)
+    by_one = centered(tables.LGAMMA_1, minimum(from_root, 0.5), -0.5, 0.5)
+    by_two = centered(tables.LGAMMA_2, from_root, -0.5, 0.5)
+    near = fma(from_root, where(is_small, by_one, by_two), where(is_tiny, -logarithm, logarithm))
+    large = maximum(size, LARGE)
+    correction = centered(tables.LGAMMA_LARGE, (LARGE / large) * (LARGE / large), 0.0, 1.0) / large
+    stirling = fma(large - 0.5, logarithm - 1.0, (HALF_LOG_2_PI - 0.5) + correction)
+    positive = where(is_large, stirling, near)
+    reflected = log(pi / abs(size * _sine(size))) - positive
+    found = where((x < 0.0) & (size >= 1e-19), reflected, positive)
+    whole = (x <= 0.0) & (floor(x) == x)
+    found = where(whole | (size == INFINITY), INFINITY, where(x == x, found, NAN))
+    return cast(found, float32)
+
+
+@partial(in_double, single=_lgamma_for_single)
 def lgamma(x: Any) -> Any:
     """The logarithm of the size of the gamma function."""
     size = abs(x)
