@@ -25,6 +25,7 @@ from tilewright.compat.aot_inductor import HEURISTICS, note_saved
 from tilewright.compat.beside_triton import TEXT, use_for_cpus
 from tilewright.compat.torch_blocks import note_rows
 from tilewright.compat.torch_bridge import torch, when_imported
+from tilewright.compat.torch_images import DECOMPOSITIONS, gather_folds, keep_images, keep_padding, split_variances
 from tilewright.compat.torch_inductor import (
     CACHES,
     CHOICES,
@@ -36,6 +37,7 @@ from tilewright.compat.torch_inductor import (
     begin_kernels,
     fuse_untimed,
     leave_out_cpp,
+    leave_rows,
     left_to_torch,
     mask_stored,
     name_compiler,
@@ -122,6 +124,11 @@ CHANGES: tuple[tuple[str, Callable[[Any], None]], ...] = (
     (NODES, store_functions),
     (LOWERINGS, store_indices),
     (LOWERINGS, take_products),
+    (LOWERINGS, leave_rows),
+    (DECOMPOSITIONS, keep_images),
+    (LOWERINGS, keep_padding),
+    (LOWERINGS, gather_folds),
+    (LOWERINGS, split_variances),
     (TEMPLATES, choose_blocks),
     (PASSES, change_sums),
 )

@@ -144,3 +144,42 @@ def test_sums_by_index(run: Run, threads: int, again: str) -> None:
 def test_gradients_of_upsampling_are_torchs_own(run: Run, ci: str) -> None:
     """For other back ends, torch takes them apart as before; where `CI` is set, it is stricter with operators."""
     assert run(UPSAMPLING, CI=ci) == ["True", "False"]
+
+
+ROWS = """
+import torch
+from torch._inductor.utils import run_and_get_code
+import tilewright.torch_compile
+
+torch.manual_seed(0)
+def is_whole(function, *args, backend="tilewright", **settings):
+    torch.compiler.reset()
+    got, (text,) = run_and_get_code(torch.compile(function, backend=backend, **settings), *args)
+    expected = function(*args)
+    for mine, eager in zip(got, expected):
+        torch.testing.assert_close(mine, eager, equal_nan=True)
+        assert mine.stride() == eager.stride()
+    return "triton_" not in text
+
+x = torch.randn(7, 48)
+x[2, :6] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, float("nan")])
+sort = lambda x: torch.sort(x, dim=1, stable=True)
+print(
+    is_whole(sort, x), is_whole(sort, x.to(torch.int64)), is_whole(sort, x, dynamic=True),
+    is_whole(lambda x: torch.sort(x, 0, descending=True), x[torch.arange(7), torch.arange(7)].cumsum(0)),
+    is_whole(lambda x: torch.sort(x.sin(), stable=True, dim=0), x),
+    is_whole(sort, x, options={"triton.decompose_sort_ops": True}),
+)
+number = torch.tensor(3.0)
+torch.testing.assert_close(torch.compile(torch.sort, backend="tilewright")(number), torch.sort(number))
+for running in (torch.cummax, torch.cummin):
+    print(
+        is_whole(lambda x: running(x, 1), x), is_whole(lambda x: running(x, -1), x, dynamic=True),
+        is_whole(lambda x: running(x, 0), x), is_whole(lambda x: running(x, 0), x.t()),
+    )
+"""
+
+
+def test_sorts_and_running_extremes_along_rows_are_torchs_own(run: Run) -> None:
+    """Kernels take the running extremes of columns, and what is computed in front."""
+    assert run(ROWS) == ["True True True True False False", *["True True False True"] * 2]

@@ -896,6 +896,27 @@ DECAYING_ROWS = """
 """
 
 
+MAXIMA = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32) {
+    %range = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+    %ns = tt.splat %n : i32 -> tensor<64xi32>
+    %on = arith.cmpi slt, %range, %ns : tensor<64xi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %ps = tt.addptr %xs, %range : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %v = tt.load %ps, %on : tensor<64x!tt.ptr<f32>>
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+    %qs = tt.addptr %ys, %range : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    %w = tt.load %qs, %on : tensor<64x!tt.ptr<f32>>
+    %more = arith.cmpf ogt, %v, %w : tensor<64xf32>
+    %nan = arith.cmpf une, %v, %v : tensor<64xf32>
+    %first = arith.ori %more, %nan : tensor<64xi1>
+    %r = arith.select %first, %v, %w : tensor<64xi1>, tensor<64xf32>
+    tt.store %qs, %r, %on : tensor<64x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
     "inline_tiles": TILES_OF_FUNCTIONS,
@@ -945,6 +966,8 @@ INPUTS = {
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,
     "version_single_vectors": SUMS_OF_NARROW_ROWS,
+    "split_maxima": MAXIMA,
+    "control_flow_sink": MAXIMA,
 }
 STEPS = (*cpu_passes(TARGET), *loop_passes(TARGET))
 LOOP_PASSES = [step.name for step in loop_passes(TARGET)]

@@ -274,3 +274,20 @@ def test_functions_of_bits(name: str, arguments: tuple[str, ...], result: str, w
 def test_every_function_is_in_a_table() -> None:
     tables = {*REAL, *WHOLE, *PARTS, *CONVERSIONS}
     assert tables | BESSEL | DIRECTED == set(libdevice.__all__)
+
+
+def test_lgamma_of_fp32_is_exact_next_to_its_zeros() -> None:
+    """Between whole numbers below -2 it has two zeros, where logarithms cancel: as few bits as fp32 has are left."""
+    places: list[np.ndarray] = []
+    for left in range(-11, -2):
+        grid = np.linspace(left, left + 1, 4098)[1:-1]
+        signs = np.sign([float(mp.log(abs(mp.gamma(mpf(each))))) for each in grid])
+        for at in np.flatnonzero(signs[1:] != signs[:-1]):
+            ends = (mpf(grid[at]), mpf(grid[at + 1]))
+            root = np.float32(float(mp.findroot(lambda x: mp.log(abs(mp.gamma(x))), ends, solver="anderson")))
+            places.append(root.view(np.int32) + np.arange(-4, 4, dtype=np.int32))
+    x = np.resize(np.concatenate(places), BLOCK * 2).view(np.float32)
+    assert len(places) >= 9
+    got = computed("native", "lgamma", [x], "fp32")
+    exact = np.array([float(mp.log(abs(mp.gamma(mpf(float(each)))))) for each in x])
+    assert (np.abs(got - exact) <= 0.51 * np.spacing(np.abs(exact).astype(np.float32))).all()

@@ -17,21 +17,28 @@ HEAD = '"""Polynomials of the error and gamma functions, highest power first, fr
 DEGREES = range(5, 40)
 TINY = mpf(10) ** -24
 EXACT = mpf(10) ** -17
+SINGLE = mpf(2) ** -28
+"""The error for what is computed in fp32."""
 
 
-def fit(f: Callable[[Any], Any], low: float, high: float, degrees: range) -> list[float]:
+def fit(f: Callable[[Any], Any], low: float, high: float, degrees: range, exact: Any = EXACT) -> list[float]:
     """The polynomial of u, -1 ≤ u ≤ 1, for `f` on [low, high]; of the least degree that is exact enough."""
     middle, half = (mpf(high) + mpf(low)) / 2, (mpf(high) - mpf(low)) / 2
-    return least(lambda u: f(middle + half * u), -1, 1, degrees)
+    return least(lambda u: f(middle + half * u), -1, 1, degrees, exact)
 
 
-def least(f: Callable[[Any], Any], low: float, high: float, degrees: range) -> list[float]:
+def fit_single(f: Callable[[Any], Any], low: float, high: float, degrees: range) -> list[float]:
+    """The same for fp32."""
+    return fit(f, low, high, degrees, SINGLE)
+
+
+def least(f: Callable[[Any], Any], low: float, high: float, degrees: range, exact: Any = EXACT) -> list[float]:
     """The polynomial for `f` on [low, high], in powers of its argument itself."""
     known = cache(f)
     size = max(abs(known(mpf(low) + (mpf(high) - mpf(low)) * k / 16)) for k in range(17))
     for degree in degrees:
         terms, error = chebyfit(known, [low, high], degree + 1, error=True)
-        if error < EXACT * size:
+        if error < exact * size:
             return list(map(float, terms))
     raise ArithmeticError(f"no polynomial of a degree in {degrees}: {error}")
 
@@ -67,6 +74,11 @@ def inverse_over(w: Any) -> Any:
     return z / (1 - small)
 
 
+def more_than_first(w: Any) -> Any:
+    """`inverse_over` less its value at 0, over w."""
+    return (inverse_over(w) - sqrt(pi) / 2) / w if w > mpf(10) ** -12 else pi ** mpf("1.5") / 24
+
+
 def stirling(x: Any) -> Any:
     """lgamma(x) - (x - ½)·ln(x) + x - ½·ln(2π)."""
     return loggamma(x) - (x - mpf(1) / 2) * log(x) + x - log(2 * pi) / 2
@@ -93,7 +105,15 @@ def series(t: Any) -> Any:
 TABLES = {
     "ERFCX": ("(1 + 2x)·erfcx(x) by (x - 4) / (x + 4), x ≥ 0", fit, scaled_erfc, -1, 1),
     "ERFINV": ("erfinv(x) / x by w = -ln(1 - x²), 0 ≤ w ≤ 6.25", fit, inverse_over, 0, 6.25),
+    "ERFINV_SINGLE": ("what it has more than √π/2, over w, for fp32", fit_single, near_zero(more_than_first), 0, 6.25),
     "ERFINV_FAR": ("the same by √w, 2.5 ≤ √w ≤ 5", fit, lambda s: inverse_over(s * s), 2.5, 5),
+    "ERFINV_FAR_SINGLE": (
+        "the same by √w, 2.5 ≤ √w ≤ 4.25, for fp32",
+        fit_single,
+        lambda s: inverse_over(s * s),
+        2.5,
+        4.25,
+    ),
     "ERFINV_FARTHER": ("the same by √w, 5 ≤ √w ≤ 11", fit, lambda s: inverse_over(s * s), 5, 11),
     "ERFINV_TAIL": ("the same by √w, 11 ≤ √w ≤ 28", fit, lambda s: inverse_over(s * s), 11, 28),
     "GAMMA": ("gamma(x), 1 ≤ x ≤ 2", fit, gamma, 1, 2),

@@ -64,6 +64,8 @@ SECTIONS = {
     "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",
     "unroll_and_jam": "vector-loops.md#loops-whose-turns-may-run-in-any-order",
     "version_single_vectors": "loop-versions.md#rows-of-which-one-vector-counts",
+    "split_maxima": "vector-loops.md#maxima-that-let-nan-through",
+    "control_flow_sink": "loop-versions.md#what-only-one-version-needs",
 }
 """The sections that show what a pass of the CPU makes of a few lines."""
 TABLES: dict[str, tuple[Row | Report, ...]] = {

@@ -59,6 +59,7 @@ from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.split_index_sets import split_index_sets
+from tilewright.backends.cpu.split_maxima import split_maxima
 from tilewright.backends.cpu.store_columns import store_columns
 from tilewright.backends.cpu.stream_stores import stream_stores
 from tilewright.backends.cpu.transpose_tiles import transpose_tiles
@@ -77,6 +78,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import Pass
 from tilewright.ir.printer import print_op
 from tilewright.ir.types import PointerType, TensorType
+from tilewright.transforms.control_flow_sink import control_flow_sink
 from tilewright.transforms.functions import functions_of, is_public
 from tilewright.transforms.inline import inline
 from tilewright.transforms.pipeline import run_stage
@@ -241,6 +243,8 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
         Pass("version_single_vectors", version_single_vectors, "once it is known which loops along rows are left"),
+        Pass("split_maxima", split_maxima, "once nothing asks how numbers are chosen any more"),
+        Pass("control_flow_sink", control_flow_sink, "last: what one version of a loop needs is not computed for both"),
     )
 
 

@@ -197,7 +197,7 @@ def _over_one_more(x: Lanes, y: Lanes) -> Lanes:
 
 
 def sinh(x: Lanes) -> Lanes:
-    """(e^x - e^-x) / 2; 2 ulp in double."""
+    """(e^x - e^-x) / 2; 2 ulp."""
     k, magnitude = x.kind, abs(x)
     half = _exp_scaled(magnitude, -1)
     m = _expm1_halved(k.minimum(1.5, magnitude))

@@ -36,6 +36,12 @@ TABLES_LOG = {
 LN2_HIGH, LN2_LOW = TABLES["double"].ln2_high, TABLES["double"].ln2_low
 LN2 = 0.6931471805599453
 LOG10_E = 0.4342944819032518
+LOG10_E_TOP, LOG10_E_REST = 0.4342944920063019, -1.0103050052231684e-8
+"""LOG10_E as a float, and the rest of it."""
+LG2_TOP, LG2_REST = 0.301025390625, 4.605038981195214e-6
+"""log10(2), 11 bits, and the rest of it."""
+FAR = {"float": 2.0**30, "double": 2.0**60}
+"""The argument by format from which on asinh and acosh are log(2x); squares of lower ones are finite."""
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = 3.700743415417188e-17
 
@@ -74,9 +80,13 @@ def log2_of_positive(x: Lanes) -> Lanes:
 
 
 def log10(x: Lanes) -> Lanes:
-    """The logarithm to base 10, for double; 3 ulp."""
+    """The logarithm to base 10; 1.75 ulp, 3 in double. In float no digit of e · LG2_TOP is lost, as that is short."""
     k = x.kind
     e, f = _decomposed(x)
+    if k.element == "float":
+        _, rest = _log_parts_of_float(f)
+        rest = k.fma(f, LOG10_E_REST, k.fma(rest, LOG10_E, e * LG2_REST))
+        return _with_edges(x, k.fma(e, LG2_TOP, k.fma(f, LOG10_E_TOP, rest)))
     high, low = _log_parts(f)
     return _with_edges(x, k.fma(e, LG2_HIGH, k.fma(high + low, LOG10_E, e * LG2_LOW)))
 
@@ -99,22 +109,29 @@ def log1p(x: Lanes) -> Lanes:
 
 
 def asinh(x: Lanes) -> Lanes:
-    """asinh of double; 3 ulp."""
+    """asinh; 1.6 ulp, 3 in double. Far from 0 it is log(2x), which is log1p(x) + log 2 in as many digits."""
     k, t = x.kind, abs(x)
+    is_far = t >= FAR[k.element]
     square = t * t
-    near = log1p(t + square / (k.call("llvm.sqrt", square + 1.0) + 1.0))
-    return k.with_sign_of(k.select(t < 2.0**28, near, log(t) + LN2), x)
+    near = t + square / (k.call("llvm.sqrt", square + 1.0) + 1.0)
+    return k.with_sign_of(_log1p_or_twice(near, t, is_far), x)
 
 
 def acosh(x: Lanes) -> Lanes:
-    """acosh of double; 3 ulp."""
+    """acosh; 2 ulp, 3 in double."""
     k, t = x.kind, x - 1.0
-    near = log1p(t + k.call("llvm.sqrt", k.fma(t, t, t + t)))
-    return k.select(x >= 1.0, k.select(x < 2.0**28, near, log(x) + LN2), NAN)
+    near = t + k.call("llvm.sqrt", k.fma(t, t, t + t))
+    return k.select(x >= 1.0, _log1p_or_twice(near, x, x >= FAR[k.element]), NAN)
+
+
+def _log1p_or_twice(near: Lanes, far: Lanes, is_far: Lanes) -> Lanes:
+    """log1p(near), or log(2·far) where that is asked for and 1 is nothing beside it."""
+    k = near.kind
+    return log1p(k.select(is_far, far, near)) + k.select(is_far, LN2, 0.0)
 
 
 def atanh(x: Lanes) -> Lanes:
-    """atanh of double; 3 ulp."""
+    """atanh; 1.9 ulp, 3 in double."""
     k, t = x.kind, abs(x)
     return k.with_sign_of(log1p((t + t) / (1.0 - t)) * 0.5, x)
 

@@ -30,8 +30,9 @@ from tilewright.backends.cpu.nest.lane_values import (
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.vector import wide_type
-from tilewright.ir.core import Value
+from tilewright.ir.core import Value, defining
 from tilewright.ir.types import TensorType, Type, bf16, f16, i1, i8, i16, i64
+from tilewright.transforms.matching import integer_of
 
 NEAR = 4
 """Elements up to this distance are read as whole vectors."""
@@ -99,7 +100,19 @@ def is_on(c: Context, mask: Lane) -> Value | None:
         return mask.value if isinstance(mask.value, Value) else None
     if not isinstance(mask, ActiveLaneBound):
         return None
-    return c.value(mask.below, i64) if c.fast.has_bounds else c.compare("sge", mask.below, c.extent, i64, mask.level)
+    return c.value(mask.below, i64) if c.fast.has_bounds else _reaches(c, mask.below, mask.level)
+
+
+def _reaches(c: Context, below: Scalar, level: int) -> Value:
+    """Whether a bound is no less than the extent of the tile; of one that a condition chooses, both are asked.
+
+    What several masks have in common is then asked once, and what no row changes in front of all of them:
+    (on ? n : 0) >= 64 is on and n >= 64.
+    """
+    choice = defining(below, Select) if isinstance(below, Value) else None
+    if choice is None or integer_of(choice.other) != 0 or c.extent <= 0:
+        return c.compare("sge", below, c.extent, i64, level)
+    return c.binary("arith.andi", choice.condition, _reaches(c, choice.chosen, level), i1, level)
 
 
 def counting(c: Context, mask: Lane | None) -> Lane | None:

@@ -1,9 +1,9 @@
 """The conditions that versions of loops rely on: numbers in front of a loop tell lanes that a pass has named.
 
-    "cpu.assume"(%on)        %on is `range < n`             n >= 64
-    "cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number
-    "cpu.assume"(%q)         %q is `(64 · i + range) // 8`  64 · i >= 0, and it is 8 · i + range / 8
-    "cpu.assume"(%x)         %x is `a / s`                  2⁻¹²⁵ < |s| < 2¹²⁵, and it is a · (1 / s)
+"cpu.assume"(%on)        %on is `range < n`             n >= 64
+"cpu.assume"(%q)         %q is `(start + range) // n`   start % n + 64 <= n, and it is one number
+"cpu.assume"(%q)         %q is `(64 · i + range) // 8`  64 · i >= 0, and it is 8 · i + range / 8
+"cpu.assume"(%x)         %x is `a / s`                  2⁻¹²⁵ < |s| < 2¹²⁵, and it is a · (1 / s)
 """
 
 from __future__ import annotations
@@ -68,9 +68,21 @@ def in_versions(
         with branch.otherwise():
             general()
             c.forget(c.depth + 1)
-        found = c.all_of(conditions)
+        found = c.all_of(_asked_once(c, conditions))
     condition.replace_by(found)
     return branch
+
+
+def _asked_once(c: Context, conditions: Sequence[Value]) -> Sequence[Value]:
+    """The parts of conditions that are to hold together, those first that the loop at hand does not change."""
+    parts, left = dict[Value, None](), list(reversed(conditions))
+    while left and len(conditions) > 1:
+        condition = left.pop()
+        if condition.op is not None and condition.op.name == "arith.andi":
+            left.extend(reversed(condition.op.operands))
+        else:
+            parts[condition] = None
+    return sorted(parts, key=lambda part: part.block is c.b.block) or conditions
 
 
 def rely(c: Context, assumed: Iterable[Asked]) -> tuple[Value, ...]:

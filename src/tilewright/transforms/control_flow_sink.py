@@ -1,0 +1,62 @@
+"""Control flow sink: what only one side of a branch needs is computed there.
+
+    %count = arith.select %on, %n, %c0             scf.if %all {
+    scf.if %all {                                    …
+      …                                            } else {
+    } else {                                  →      %count = arith.select %on, %n, %c0
+      scf.for %i = %c0 to %count { … }               scf.for %i = %c0 to %count { … }
+    }                                              }
+
+The version of a loop that has no masks needs nothing of what the other one knows of them. Only ops without effects
+move, and none without operands, such as constants, which cost nothing. The pass is MLIR's `control-flow-sink`.
+"""
+
+from __future__ import annotations
+
+from tilewright.dialects.scf import If
+from tilewright.ir.core import Block, Op
+from tilewright.ir.effects import is_pure
+from tilewright.transforms.functions import functions_of
+
+
+def control_flow_sink(module: Op) -> bool:
+    """Move ops of every function of `module` into the sides of branches that need them; whether any has moved."""
+    found = False
+    for function in functions_of(module):
+        for block in function.regions[0].blocks:
+            found = _sink_in_block(block) or found
+    return found
+
+
+def _sink_in_block(block: Block) -> bool:
+    """Move what stands in front of the branches of a block, users first; then within regions."""
+    found, ops = False, list(block)
+    for op in reversed(ops):
+        side = _side_that_needs(op) if op.operands and not op.regions and is_pure(op) else None
+        if side is not None:
+            op.unlink()
+            side.insert(op, side.first)
+            found = True
+    for op in ops:
+        for region in op.regions:
+            for inner in region.blocks:
+                found = _sink_in_block(inner) or found
+    return found
+
+
+def _side_that_needs(op: Op) -> Block | None:
+    """The block of a branch beside `op` in which all of its uses are, or None."""
+    sides = {_side_of(use, op.block) for result in op.results for use in result.uses}
+    return sides.pop() if len(sides) == 1 else None
+
+
+def _side_of(use: Op, block: Block | None) -> Block | None:
+    """The block of a branch in `block` that a use is in; None where it is in no branch of it."""
+    inner = use.block
+    while inner is not None and inner.region is not None:
+        around = inner.region.op
+        assert around is not None, "a region is that of an op"
+        if around.block is block:
+            return inner if isinstance(around, If) else None
+        inner = around.block
+    return None
