@@ -42,7 +42,8 @@ REPORTS = """
     %sum = "tt.reduce"(%i) <{axis = 0 : i32}> ({
     ^bb0(%a: i32, %b: i32):
       %c = arith.addi %a, %b : i32
-      %fits = arith.cmpi slt, %c, %n : i32
+      %most = arith.constant 100 : i32
+      %fits = arith.cmpi slt, %c, %most : i32
       tt.assert %fits, "small" : i1
       tt.reduce.return %c : i32
     }) : (tensor<8xi32>) -> i32

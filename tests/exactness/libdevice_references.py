@@ -182,7 +182,7 @@ REAL: dict[str, Real] = {
     "acos": Real(defined(mp.acos), (HALF, 2), -1, 1),
     "acosh": Real(defined(mp.acosh), (2, 2.2), 1),
     "asin": Real(defined(mp.asin), (HALF, 1.5), -1, 1),
-    "asinh": Real(defined(mp.asinh), (1.6, 2)),
+    "asinh": Real(defined(mp.asinh), (2, 2)),
     "atan": Real(defined(mp.atan), (HALF, 2)),
     "atan2": Real(defined(_atan2), (HALF, 2), arity=2),
     "atanh": Real(defined(mp.atanh, at={1: INFINITY, -1: -INFINITY}), (1.9, 2), -1, 1),
