@@ -186,5 +186,5 @@ def _has_channels_last(graph: Any) -> bool:
     """Whether the last axis of what a graph is at has longer steps than the one before."""
     if graph.layout_opt:
         return True
-    steps = graph.current_node.args[0].meta["val"].stride()
+    steps = graph.current_node.all_input_nodes[0].meta["val"].stride()
     return all(isinstance(step, int) for step in steps[2:]) and steps[3] > steps[2]

@@ -206,7 +206,8 @@ def leave_rows(lowerings: Any) -> None:
 
     def extreme_with(lower: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
         def extreme(x: Any, axis: int) -> Any:
-            step = lowerings.V.graph.current_node.args[0].meta["val"].stride(axis) if is_ours(x) else None
+            node = lowerings.V.graph.current_node
+            step = node.all_input_nodes[0].meta["val"].stride(axis) if is_ours(x) else None
             return own(x, dim=axis) if isinstance(step, int) and step == 1 else lower(x, axis)
 
         return extreme

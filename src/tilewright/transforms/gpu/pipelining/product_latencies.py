@@ -185,7 +185,7 @@ def is_opposite(flag: Value, condition: Value) -> bool:
     """Whether `flag` is known to hold just where `condition` does not."""
     computed = defining(flag, Binary)
     if computed is not None and computed.name == "arith.xori":
-        return computed.operands[0] is condition and constant_of(computed.operands[1]) in (1, -1)
+        return computed.lhs is condition and constant_of(computed.rhs) in (1, -1)
     ours, other = defining(flag, CompareIntegers), defining(condition, CompareIntegers)
     if ours is None or other is None or ours.predicate != NEGATED[other.predicate]:
         return False
