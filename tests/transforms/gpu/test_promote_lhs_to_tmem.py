@@ -70,6 +70,15 @@ def test_a_factor_that_others_hold_is_converted_first() -> None:
     [
         pytest.param([(COMPUTED, LOADED)], id="a copy may fill it without registers"),
         pytest.param([(PRODUCT, f'{PRODUCT}\n"test.use"(%left) : (!left) -> ()')], id="somebody else reads it"),
+        pytest.param(
+            [
+                (
+                    "#memory = #ttng.tensor_memory_encoding<blockM = 128",
+                    "#memory = #ttng.tensor_memory_encoding<blockM = 64",
+                )
+            ],
+            id="instructions of 64 rows",
+        ),
         pytest.param([("    }\n    tt.return", "    } {tt.warp_specialize}\n    tt.return")], id="a divided loop"),
         pytest.param(
             [

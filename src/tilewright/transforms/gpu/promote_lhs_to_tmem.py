@@ -21,7 +21,7 @@ from tilewright.dialects.ttng_mma import TensorCoreMma, TensorCoreMmaScaled
 from tilewright.ir.core import Op, buffer_type, defining, tile_type
 from tilewright.ir.types import MemDescType
 from tilewright.layouts.conversion import to_linear_layout
-from tilewright.layouts.encodings import TensorMemory
+from tilewright.layouts.encodings import TensorMemory, encoding
 from tilewright.layouts.tensor_memory import allocated, compatible_layouts
 from tilewright.transforms.gpu.allocate_memory import free_columns
 from tilewright.transforms.gpu.shared_operands import LOADS
@@ -69,7 +69,9 @@ def _may_be_promoted(alloc: LocalAlloc, product: TensorCoreMma) -> bool:
     tile = buffer_type(alloc.result)
     is_plain = not isinstance(product, TensorCoreMmaScaled) and workers_of(product).ctas == 1
     is_alone = has_one_use(alloc.result) and alloc.block is product.block
-    return is_plain and is_alone and len(tile.shape) == 2 and tile.shape[0] == ROWS and tile.element.bits == BITS
+    sums = encoding(buffer_type(product.accumulator).encoding)
+    has_rows = len(tile.shape) == 2 and tile.shape[0] == ROWS and tile.element.bits == BITS
+    return is_plain and is_alone and has_rows and isinstance(sums, TensorMemory) and sums.block_m == ROWS
 
 
 def _is_computed(alloc: LocalAlloc) -> bool:
