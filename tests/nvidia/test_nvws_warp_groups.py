@@ -109,6 +109,40 @@ def test_marks_of_triton_3_5() -> None:
     assert text == print_op(divided()).replace(" {tt.warp_specialize}", "")
 
 
+BESIDE = "{ttg.partition = array<i32: 1>, ttg.warp_specialize.tag = 0 : i32}"
+AROUND = [
+    ("{tt.warp_specialize, ", "{tt.warp_specialize, ttg.warp_specialize.tag = 0 : i32, "),
+    ("    %sums:2", f"    tt.store %also, %n {BESIDE} : !places\n    %sums:2"),
+    ("    tt.store %also, %sums#1 :", f"    tt.store %also, %sums#1 {BESIDE} :"),
+]
+"""Stores in front of the loop and behind it that are its second partition's."""
+
+
+def test_ops_around_a_loop_go_to_the_group_that_they_belong_to() -> None:
+    group = divided(*AROUND).ops_of(WarpGroup)[0]
+    assert not group.results[1:], "the second sum is stored where it is computed"
+    first, second = ([op.name for op in region.block] for region in group.regions)
+    assert first == ["scf.for", "nvws.warp_group.yield"]
+    assert second == ["tt.store", "scf.for", "tt.store", "nvws.warp_group.return"]
+
+
+def test_stores_around_a_loop_by_its_second_group() -> None:
+    module = lowered(divided(*AROUND))
+    allocate_shared_memory(module)
+    membar(module)
+    x = np.arange(128, dtype=np.int32) * 3 - 50
+    first, second = np.zeros(128, np.int32), np.zeros(128, np.int32)
+    run_module(module, [x, first, second], capability=100)
+    np.testing.assert_array_equal(first, 5 * np.arange(128))
+    np.testing.assert_array_equal(second, 6 * x + 5 * np.arange(128))
+
+
+def test_an_op_behind_a_loop_that_needs_what_stands_before_it_keeps_the_loop_whole() -> None:
+    front, *_, behind = AROUND
+    later = (behind[0], f"%m = arith.addi %sums#1, %n : !line\n    tt.store %also, %m {BESIDE} :")
+    assert not partition_loops(module_of(front, later))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

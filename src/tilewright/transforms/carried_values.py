@@ -51,6 +51,19 @@ def drop_carried(loop: For, dropped: Collection[int]) -> None:
     drop_results(loop, dropped)
 
 
+def use_unchanged(loop: For, type: type[Type]) -> bool:
+    """for iter_args(a = x) {… yield a}  ->  x instead of a and of the result, if it is of `type`."""
+    found = []
+    for i, (argument, start, next_value) in enumerate(zip(loop.carried, loop.inits, loop.yielded, strict=True)):
+        if next_value is argument and isinstance(start.type, type):
+            found.append(i)
+            loop.results[i].replace_by(start)
+            argument.replace_by(start)
+    if found:
+        drop_carried(loop, found)
+    return bool(found)
+
+
 def merge_alike(loop: For) -> bool:
     """for iter_args(a = x, b = x) {… yield f(a), f(b)}  ->  a instead of b; returns whether there were such values."""
     carried = loop.carried

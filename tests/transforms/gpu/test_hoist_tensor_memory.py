@@ -89,7 +89,50 @@ def test_a_sum_that_is_used_behind_its_product_is_taken_out_before_it_changes() 
     assert ops[3:6] == ["tmem_load", "tmem_store", "tc_gen5_mma"]
 
 
-def test_sum_that_is_used_in_the_loop_is_left_alone() -> None:
-    text = LOOP.replace("scf.yield YIELDED", "%e = arith.addf %d, %d : !sums\n      scf.yield %e")
-    module = parse_module(text_of(text))
-    assert not hoist_tensor_memory(module)
+USED = ("scf.yield YIELDED", "%e = arith.addf %d, %d : !sums\n      scf.yield %e")
+
+
+def test_a_sum_that_is_changed_behind_its_product_is_put_back_where_the_step_ends() -> None:
+    module = parse_module(text_of(LOOP, USED))
+    assert hoist_tensor_memory(module)
+    verify(module)
+    canonicalize(module)
+    ops = re.findall(r"scf\.for|scf\.yield|tmem_\w+|tc_gen5_mma|arith\.addf", print_op(module))
+    step = ["tc_gen5_mma", "tmem_load", "arith.addf", "tmem_store", "scf.yield"]
+    assert ops == ["tmem_alloc", "tmem_store", "scf.for", *step, "tmem_load"]
+
+
+SECOND = (
+    "      scf.yield YIELDED",
+    "      %w = ttng.tc_gen5_mma %a, %b, %m[%v], %true, %true : !a, !b, !memory\n      scf.yield YIELDED",
+)
+
+
+NEEDED = ("scf.yield YIELDED", "%e = arith.addf %d, %c : !sums\n      scf.yield %e")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([SECOND, USED], id="product behind the load"),
+        pytest.param([("YIELDED", "%start")], id="from outside of the loop"),
+        pytest.param([NEEDED], id="needed behind the product"),
+    ],
+)
+def test_a_sum_in_memory_that_is_no_longer_current_is_left_alone(changes: list[tuple[str, str]]) -> None:
+    assert not hoist_tensor_memory(parse_module(text_of(LOOP, *changes)))
+
+
+def test_a_buffer_that_goes_round_unchanged_is_the_one_from_before_the_loop() -> None:
+    text = text_of(
+        LOOP,
+        ("%sum = scf.for", "%o, %s = ttng.tmem_alloc : () -> (!memory, !ttg.async.token)\n %sum:2 = scf.for"),
+        ("(%c = %start) -> (!sums)", "(%c = %start, %r = %o) -> (!sums, !memory)"),
+        ("      scf.yield YIELDED : !sums", "      scf.yield %c, %r : !sums, !memory"),
+        ("return %sum ", "return %sum#0 "),
+    )
+    module = parse_module(text)
+    assert hoist_tensor_memory(module)
+    verify(module)
+    assert "iter_args(%c = %start) -> (tensor" in print_op(module)
+

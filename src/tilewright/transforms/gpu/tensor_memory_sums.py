@@ -17,6 +17,17 @@ product may run on, and a group of warps of its own can change it (`warp_special
       %d = ttng.tmem_load %m[%u]                          %u = ttng.tc_gen5_mma %a, %b, %m[%w]
       yield %d                                            yield %u
 
+Steps that change the sum behind their product put it back where they end.
+
+    for … iter_args(%c = %start)                        %m, %t = ttng.tmem_alloc %start
+      %m, %t = ttng.tmem_alloc %c                       for … iter_args(%s = %t)
+      %u = ttng.tc_gen5_mma %a, %b, %m[%t]       ->       %u = ttng.tc_gen5_mma %a, %b, %m[%s]
+      %d, %v = ttng.tmem_load %m[%u]                      %d, %v = ttng.tmem_load %m[%u]
+      yield f(%d)                                         %w = ttng.tmem_store f(%d), %m[%v]
+                                                          yield %w
+
+A buffer that a loop hands from step to step as it is becomes the one from before the loop.
+
 Tokens that order accesses to tensor memory leave when every op has its place: the text's order is the order.
 
     %m, %t = ttng.tmem_alloc : …                              %m = ttng.tmem_alloc : …
@@ -40,18 +51,19 @@ from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStor
 from tilewright.ir.attributes import DenseArray
 from tilewright.ir.core import Op, Value, defining
 from tilewright.ir.operands import SEGMENTS, operand_groups
-from tilewright.ir.types import async_token, i1, i32
-from tilewright.transforms.carried_values import add_carried, drop_carried
+from tilewright.ir.types import MemDescType, async_token, i1, i32
+from tilewright.transforms.carried_values import add_carried, drop_carried, use_unchanged
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.gpu.keep_sums import keep_sum
 from tilewright.transforms.gpu.tile_ops import TileOps
 from tilewright.transforms.gpu.warp_specialization.slices import WARP_SPECIALIZE
-from tilewright.transforms.matching import has_one_use
+from tilewright.transforms.matching import has_one_use, is_behind, is_inside
 
 
 def hoist_tensor_memory(module: Op) -> bool:
     """Move tensor memory of sums in front of the loops of `module` that carry them."""
     loops = [op for op in module.walk() if isinstance(op, For)]
+    unchanged = [use_unchanged(loop, MemDescType) for loop in loops]
     kept = [keep_sum(loop, alloc) for loop in loops if not is_divided(loop) for alloc in _sums_of(loop)]
     found = False
     for loop in loops:
@@ -60,7 +72,7 @@ def hoist_tensor_memory(module: Op) -> bool:
             if accumulator is not None:
                 _hoist(accumulator)
                 found = True
-    return found or any(kept)
+    return found or any(kept) or any(unchanged)
 
 
 def is_divided(op: Op) -> bool:
@@ -76,7 +88,10 @@ def _sums_of(loop: For) -> list[TmemAlloc]:
 
 
 class _Accumulator(NamedTuple):
-    """An accumulator that `loop` carries as `argument`: each step puts it, or what becomes of it, into memory."""
+    """An accumulator that `loop` carries as `argument`: each step puts it, or what becomes of it, into memory.
+
+    `load` gives what the next step gets, or what it is computed from.
+    """
 
     loop: For
     argument: Value
@@ -88,15 +103,32 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     """The accumulator that `argument` is, if only products of the loop's body add to it."""
     result = loop.yielded[argument.index - 1]
     load = defining(result, TmemLoad)
-    alloc = defining(load.buffer, TmemAlloc) if load is not None else None
-    if load is None or alloc is None or alloc.block is not loop.body or not _is_started(alloc, argument):
+    alloc = defining(load.buffer, TmemAlloc) if load is not None else _filled_with(argument)
+    if alloc is None or alloc.block is not loop.body or not _is_started(alloc, argument):
         return None
-    if len(alloc.results) != 2 or len(load.results) != 2 or not has_one_use(result):
+    load = load or _last_load(alloc)
+    if load is None or load.token is None or len(alloc.results) != 2 or len(load.results) != 2:
         return None
+    changed = load.results[0] is not result
     others = [user for user in alloc.results[0].uses if user is not load]
     adds = all(isinstance(user, TensorCoreMma) and user.block is loop.body for user in others)
     is_whole = load.block is loop.body and not list(load.results[1].uses)
-    return _Accumulator(loop, argument, alloc, load) if adds and is_whole and load.token is not None else None
+    is_free = alloc.source is argument and is_inside(result, loop) if changed else has_one_use(result)
+    return _Accumulator(loop, argument, alloc, load) if adds and is_whole and is_free else None
+
+
+def _filled_with(argument: Value) -> TmemAlloc | None:
+    """The tensor memory that is filled with `argument` alone, which nothing else uses."""
+    user = next(iter(argument.uses), None)
+    return user if isinstance(user, TmemAlloc) and has_one_use(argument) else None
+
+
+def _last_load(alloc: TmemAlloc) -> TmemLoad | None:
+    """The one load from the memory of `alloc`, if it stands behind all products that add to it."""
+    loads = [user for user in alloc.results[0].uses if isinstance(user, TmemLoad)]
+    products = [user for user in alloc.results[0].uses if isinstance(user, TensorCoreMma)]
+    is_last = len(loads) == 1 and all(user.block is loads[0].block for user in products)
+    return loads[0] if is_last and all(is_behind(loads[0], user) for user in products) else None
 
 
 def _is_started(alloc: TmemAlloc, argument: Value) -> bool:
@@ -118,13 +150,20 @@ def _hoist(accumulator: _Accumulator) -> None:
         carried = _change(accumulator, memory, carried)
     alloc.replace([memory, carried])
     assert load.token is not None, "the load waits for a product"
-    block.terminator.set_operands([*block.terminator.operands, load.token])
+    end, last = block.terminator, load.token
+    changed = end.operands[number] is not load.results[0]
+    if changed:
+        back = TileOps(end)
+        operands = (memory, [load.results[1]], end.operands[number], back.constant(1, i1))
+        last = back.op("ttng.tmem_store", operands, [async_token]).results[0]
+    end.set_operands([*end.operands, last])
     after = TileOps.behind(loop).op(
         "ttng.tmem_load", (memory, loop.results[-1]), [result.type for result in load.results], load.attributes
     )
     loop.results[number].replace_by(after.results[0])
     drop_carried(loop, [number])
-    load.erase()
+    if not changed:
+        load.erase()
 
 
 def _change(accumulator: _Accumulator, memory: Value, token: Value) -> Value:

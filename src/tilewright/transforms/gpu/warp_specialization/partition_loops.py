@@ -9,6 +9,7 @@
 Each group gets the part of the loop that it needs (`slices.py`). Tiles that a group besides the first one computes for
 what is behind the loop go there through shared memory. The partition with products ends when the last one is done, so
 that all buffers are free behind the op. Products of warp groups, in the first group, run on (`run_products_on.py`).
+Ops around a loop that have a partition and the loop's number (`ttg.warp_specialize.tag`) go with it to their group.
 Loops of which a group needs what only another one computes stay whole.
 """
 
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from tilewright.dialects.scf import For
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.ir.attributes import DenseArray, Number
-from tilewright.ir.core import Block, Op, Region, Value
+from tilewright.ir.core import Block, Op, Region, Value, integer_in
 from tilewright.ir.effects import is_pure
 from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.gpu.pipelining.schedule import CLUSTER, LAST_STAGE, STAGE
@@ -32,6 +33,7 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     OUTPUTS,
     PARTITION,
     STAGES,
+    TAG,
     ForeignValueError,
     Slice,
     marked_loops,
@@ -67,10 +69,12 @@ def _reason(error: ForeignValueError) -> str:
 
 
 class Part(NamedTuple):
-    """A partition's part of a loop, and the results of the loop that it gives."""
+    """A partition's part of a loop with the ops around it that are its own, and the results that the others use."""
 
     slice: Slice
     results: list[Value]
+    front: list[Op]
+    behind: list[Op]
 
 
 def _parts(loop: For) -> list[Part]:
@@ -81,14 +85,54 @@ def _parts(loop: For) -> list[Part]:
     """
     numbers = [DEFAULT, *sorted({number for op in loop.walk() for number in partitions_of_op(op)} - {DEFAULT})]
     _check_marks(loop)
-    used = [result for result in loop.results if result.uses]
-    default = _slice_with(loop, DEFAULT, used)
-    if default is not None:
-        return [Part(default, used), *(Part(Slice(loop, number), []) for number in numbers[1:])]
+    front, behind = _ops_around(loop)
+    used = [result for result in loop.results if any(user not in behind for user in result.uses)]
     given: dict[int, list[Value]] = {number: [] for number in numbers}
-    for result in used:
-        given[_giver(loop, result, numbers)].append(result)
-    return [Part(Slice(loop, number, results=results), results) for number, results in given.items()]
+    if _slice_with(loop, DEFAULT, used) is not None:
+        given[DEFAULT] = used
+    else:
+        for result in used:
+            given[_giver(loop, result, numbers)].append(result)
+    return [
+        Part(
+            Slice(loop, number, results=[*results, *_results_for(loop, number, behind)]),
+            results,
+            [op for op in front if number in partitions_of_op(op)],
+            [op for op in behind if number in partitions_of_op(op)],
+        )
+        for number, results in given.items()
+    ]
+
+
+def _ops_around(loop: For) -> tuple[list[Op], list[Op]]:
+    """The ops in front of `loop` and behind it that belong to partitions of it.
+
+    Raises:
+        ForeignValueError: such an op gives values to ops that no partition has, or takes some from behind the loop.
+    """
+    tag = integer_in(loop, TAG)
+    ops = list(loop.block or ())
+    at = ops.index(loop)
+    own = [tag is not None and op is not loop and integer_in(op, TAG) == tag and not op.regions for op in ops]
+    front = [op for op, is_own in zip(ops[:at], own[:at], strict=True) if is_own]
+    behind = [op for op, is_own in zip(ops[at:], own[at:], strict=True) if is_own]
+    others = [op for op, is_own in zip(ops[at + 1 :], own[at + 1 :], strict=True) if not is_own]
+    for op in (*front, *behind):
+        if any(result.uses for result in op.results) or any(value.op in others for value in op.operands):
+            raise ForeignValueError(op, DEFAULT)
+    return front, behind
+
+
+def _results_for(loop: For, number: int, behind: Sequence[Op]) -> list[Value]:
+    """The results of `loop` that a partition computes for its own ops behind it, or because a mark says so."""
+    own = {value for op in behind if number in partitions_of_op(op) for value in op.operands}
+    marks = loop.attributes.get(OUTPUTS)
+    if behind and isinstance(marks, tuple):
+        pairs = zip(loop.results, marks, strict=False)
+        own.update(result for result, mark in pairs if isinstance(mark, DenseArray) and number in mark.values)
+    elif behind and PARTITION not in loop.attributes:
+        own.update(loop.results)  # without marks, as in Triton 3.5, all partitions compute what the loop carries
+    return [result for result in loop.results if result in own]
 
 
 def _check_marks(loop: For) -> None:
@@ -123,7 +167,7 @@ def _partition(loop: For) -> bool:
     buffers = {result: _buffer(loop, result) for part in parts[1:] for result in part.results}
     mapping: dict[Value, Value] = {}
     default = Block()
-    parts[0].slice.write(default, mapping)
+    _write(parts[0], default, mapping)
     values = [mapping[value] for value in parts[0].results]
     default.append(Op.create("nvws.warp_group.yield", values, location=loop.location))
     regions = [default, *(_body(part, buffers, barrier) for part in parts[1:])]
@@ -140,8 +184,19 @@ def _partition(loop: For) -> bool:
     _read_behind(loop, buffers)
     for op in made.walk():
         op.attributes = without(op, *SCHEDULING)
+    for op in [op for part in parts for op in (*part.front, *part.behind)]:
+        op.erase()
     loop.erase()
     return True
+
+
+def _write(part: Part, block: Block, mapping: dict[Value, Value]) -> None:
+    """Put the code of `part` to the end of `block`."""
+    for op in part.front:
+        block.append(op.clone(mapping))
+    part.slice.write(block, mapping)
+    for op in part.behind:
+        block.append(op.clone(mapping))
 
 
 def _multiplies(part: Part) -> bool:
@@ -175,7 +230,7 @@ def _body(part: Part, buffers: Mapping[Value, Value], barrier: Value | None) -> 
     """The code of a partition besides the default one."""
     block = Block()
     mapping: dict[Value, Value] = {}
-    part.slice.write(block, mapping)
+    _write(part, block, mapping)
     at = OpBuilder(block.append(Op.create("nvws.warp_group.return", location=part.slice.loop.location)))
     for result in part.results:
         at.op("ttg.local_store", (mapping[result], buffers[result]))
