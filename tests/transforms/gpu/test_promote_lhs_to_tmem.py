@@ -45,9 +45,9 @@ LOADED = "%z = tt.load %p : !pointers\n      %left = ttg.local_alloc %z : (!load
 PRODUCT = "ttng.tc_gen5_mma %left, %b, %m, %true, %true : !left, !right, !sum"
 
 
-def promoted(*changes: tuple[str, str]) -> list[str]:
+def promoted(*changes: tuple[str, str], loop: str = LOOP) -> list[str]:
     """The names of the ops in the loop, and whether anything changed."""
-    module = Parser(text_of(LOOP, *changes), unregistered=True).module()
+    module = Parser(text_of(loop, *changes), unregistered=True).module()
     verify(module)
     changed = promote_lhs_to_tmem(module)
     verify(module)
@@ -65,9 +65,31 @@ def test_a_factor_that_others_hold_is_converted_first() -> None:
     assert promoted((COMPUTED, OTHERWISE_HELD)) == ["ttg.convert_layout", "ttng.tmem_alloc", "ttng.tc_gen5_mma"]
 
 
+EIGHT_BITS = LOOP.replace("f16", "f8E5M2").replace("elementBitWidth = 16", "elementBitWidth = 8")
+SCALES = "%s, %t, %true, %true lhs = LEFT rhs = e5m2 : !left, !right, !sum, !of_left, !of_right"
+SCALED = [
+    ("!tile = ", "!of_left = !ttg.memdesc<128x2xi8, #scales, #ttng.tensor_memory>\n!tile = "),
+    ("!tile = ", "!of_right = !ttg.memdesc<64x2xi8, #scales, #ttng.tensor_memory>\n!tile = "),
+    ("#memory = ", "#scales = #ttng.tensor_memory_scales_encoding<>\n#memory = "),
+    ("%n: i32)", "%n: i32, %s: !of_left, %t: !of_right)"),
+]
+
+
+def scaled(left: str) -> list[tuple[str, str]]:
+    """The changes that make the product a scaled one."""
+    product = f"ttng.tc_gen5_mma_scaled %left, %b, %m, {SCALES.replace('LEFT', left)}"
+    return [*SCALED, ("ttng.tc_gen5_mma %left, %b, %m, %true, %true : !left, !right, !sum", product)]
+
+
+@pytest.mark.parametrize("changes", [pytest.param([], id="plain"), pytest.param(scaled("e5m2"), id="scaled")])
+def test_factors_of_eight_bits_go_to_tensor_memory(changes: list[tuple[str, str]]) -> None:
+    assert promoted(*changes, loop=EIGHT_BITS)[0] == "ttng.tmem_alloc"
+
+
 @pytest.mark.parametrize(
     "changes",
     [
+        pytest.param(scaled("e2m1"), id="elements of four bits"),
         pytest.param([(COMPUTED, LOADED)], id="a copy may fill it without registers"),
         pytest.param([(PRODUCT, f'{PRODUCT}\n"test.use"(%left) : (!left) -> ()')], id="somebody else reads it"),
         pytest.param(

@@ -32,8 +32,10 @@ from tilewright.transforms.matching import has_one_use
 
 ROWS = 128
 """The rows of the instructions whose left factor has a row per thread, as it comes out of tensor memory."""
-BITS = 16
-"""The size of an element; two share a register, as in a column of tensor memory."""
+BITS = (8, 16)
+"""The sizes of elements that lie in tensor memory as in registers: four or two in a column."""
+PACKED = "e2m1"
+"""The type of elements that shared memory holds in another way if the other factor has other ones."""
 
 
 def promote_lhs_to_tmem(module: Op) -> bool:
@@ -67,10 +69,11 @@ def _promote(product: TensorCoreMma) -> bool:
 def _may_be_promoted(alloc: LocalAlloc, product: TensorCoreMma) -> bool:
     """Whether `product` alone reads the buffer of `alloc`, as it lies there, and hardware has such products."""
     tile = buffer_type(alloc.result)
-    is_plain = not isinstance(product, TensorCoreMmaScaled) and workers_of(product).ctas == 1
+    is_packed = isinstance(product, TensorCoreMmaScaled) and product.a_type == PACKED
+    is_plain = not is_packed and workers_of(product).ctas == 1
     is_alone = has_one_use(alloc.result) and alloc.block is product.block
     sums = encoding(buffer_type(product.accumulator).encoding)
-    has_rows = len(tile.shape) == 2 and tile.shape[0] == ROWS and tile.element.bits == BITS
+    has_rows = len(tile.shape) == 2 and tile.shape[0] == ROWS and tile.element.bits in BITS
     return is_plain and is_alone and has_rows and isinstance(sums, TensorMemory) and sums.block_m == ROWS
 
 

@@ -1,0 +1,83 @@
+"""Left factors of 8 bits that a program computes go to tensor memory: products beside NumPy on a simulated sm_100."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from simulated import compiled, launch
+
+import tilewright as tw
+import tilewright.language as tl
+
+ROWS, DEPTH = 128, 128
+KINDS: dict[str, tuple[tl.dtype, Any]] = {
+    "e5m2": (tl.float8e5, ml_dtypes.float8_e5m2),
+    "e4m3": (tl.float8e4nv, ml_dtypes.float8_e4m3fn),
+}
+
+
+@tw.jit
+def product(a, b, c, K, LEFT: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr):
+    i, j, q = tl.arange(0, 128), tl.arange(0, COLUMNS), tl.arange(0, DEPTH)
+    sum = tl.zeros((128, COLUMNS), tl.float32)
+    for k in range(0, K, DEPTH):
+        x = tl.load(a + i[:, None] * K + (k + q)[None, :])
+        y = tl.load(b + (k + q)[:, None] * COLUMNS + j[None, :])
+        sum = tl.dot((x + 1).to(LEFT), y, sum)
+    tl.store(c + i[:, None] * COLUMNS + j[None, :], sum)
+
+
+@tw.jit
+def scaled_product(
+    a, b, c, s, t, K, LEFT: tl.constexpr, KIND: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr
+):
+    i, j, q, g = tl.arange(0, 128), tl.arange(0, COLUMNS), tl.arange(0, DEPTH), tl.arange(0, DEPTH // 32)
+    sum = tl.zeros((128, COLUMNS), tl.float32)
+    for k in range(0, K, DEPTH):
+        x = tl.load(a + i[:, None] * K + (k + q)[None, :])
+        y = tl.load(b + (k + q)[:, None] * COLUMNS + j[None, :])
+        of_x = tl.load(s + i[:, None] * (K // 32) + (k // 32 + g)[None, :])
+        of_y = tl.load(t + j[:, None] * (K // 32) + (k // 32 + g)[None, :])
+        sum = tl.dot_scaled((x + 1).to(LEFT), of_x, KIND, y, of_y, "e5m2", sum)
+    tl.store(c + i[:, None] * COLUMNS + j[None, :], sum)
+
+
+def in_tensor_memory(kernel: Any, kind: str) -> bool:
+    element = f"f8{kind.upper()}"
+    return any("tmem_alloc" in line and element in line.replace("FN", "") for line in kernel.asm["ttgir"].splitlines())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("depth", "columns", "num_warps"), [(32, 64, 4), (128, 128, 8)])
+def test_products(kind: str, depth: int, columns: int, num_warps: int) -> None:
+    left, dtype = KINDS[kind]
+    numbers = np.random.default_rng(0)
+    k = 3 * depth
+    a = numbers.integers(-2, 3, (ROWS, k)).astype(np.float16)
+    b = numbers.integers(-2, 3, (k, columns)).astype(dtype)
+    arguments = [a, b, np.zeros((ROWS, columns), np.float32), k]
+    constants = {"LEFT": left, "DEPTH": depth, "COLUMNS": columns}
+    kernel = compiled(product, arguments, capability=100, num_warps=num_warps, num_stages=3, **constants)
+    assert in_tensor_memory(kernel, kind)
+    result = launch(kernel, (1,), arguments)[2]
+    np.testing.assert_array_equal(result, (a + 1).astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scaled_products(kind: str) -> None:
+    numbers = np.random.default_rng(1)
+    k, columns = 3 * DEPTH, 64
+    a = numbers.integers(-2, 3, (ROWS, k)).astype(np.float16)
+    b = numbers.integers(-2, 3, (k, columns)).astype(ml_dtypes.float8_e5m2)
+    s, t = (numbers.integers(126, 129, (size, k // 32)).astype(np.uint8) for size in (ROWS, columns))
+    arguments = [a, b, np.zeros((ROWS, columns), np.float32), s, t, k]
+    constants = {"LEFT": KINDS[kind][0], "KIND": kind, "DEPTH": DEPTH, "COLUMNS": columns}
+    kernel = compiled(scaled_product, arguments, capability=100, num_stages=3, **constants)
+    assert in_tensor_memory(kernel, kind)
+    result = launch(kernel, (1,), arguments)[2]
+    of_a, of_b = (np.repeat(np.exp2(scales.astype(np.float32) - 127), 32, 1) for scales in (s, t))
+    expected = ((a + 1).astype(np.float32) * of_a) @ (b.astype(np.float32) * of_b.T)
+    np.testing.assert_array_equal(result, expected)
