@@ -30,8 +30,8 @@ from tilewright.transforms.gpu.tensor_memory_sums import is_divided
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, workers_of
 from tilewright.transforms.matching import has_one_use
 
-ROWS = 128
-"""The rows of the instructions whose left factor has a row per thread, as it comes out of tensor memory."""
+ROWS = (64, 128)
+"""The rows of the instructions, each of which reads a left factor of as many."""
 BITS = (8, 16)
 """The sizes of elements that lie in tensor memory as in registers: four or two in a column."""
 PACKED = "e2m1"
@@ -51,7 +51,7 @@ def _promote(product: TensorCoreMma) -> bool:
     if alloc is None or alloc.source is None or not _may_be_promoted(alloc, product):
         return False
     tile = tile_type(alloc.source)
-    memory = TensorMemory(ROWS, tile.shape[1], column_stride=1)
+    memory = TensorMemory(*tile.shape, column_stride=1)
     if allocated(memory, tile.shape, tile.bits)[1] > free_columns(product):
         return False
     layouts = compatible_layouts(memory, tile.shape, bits=tile.bits, warps=warps_of(product))
@@ -73,8 +73,8 @@ def _may_be_promoted(alloc: LocalAlloc, product: TensorCoreMma) -> bool:
     is_plain = not is_packed and workers_of(product).ctas == 1
     is_alone = has_one_use(alloc.result) and alloc.block is product.block
     sums = encoding(buffer_type(product.accumulator).encoding)
-    has_rows = len(tile.shape) == 2 and tile.shape[0] == ROWS and tile.element.bits in BITS
-    return is_plain and is_alone and has_rows and isinstance(sums, TensorMemory) and sums.block_m == ROWS
+    has_rows = len(tile.shape) == 2 and tile.shape[0] in ROWS and tile.element.bits in BITS
+    return is_plain and is_alone and has_rows and isinstance(sums, TensorMemory) and sums.block_m == tile.shape[0]
 
 
 def _is_computed(alloc: LocalAlloc) -> bool:

@@ -151,12 +151,8 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
     Returns:
         the `ttg.local_load`, if there is one.
     """
-    read, layout = None, buffer_type(buffer).encoding
-    allocs = [user for user in load.result.uses if isinstance(user, LocalAlloc)]
-    copies = [alloc for alloc in allocs if buffer_type(alloc.result).encoding == layout]
-    copies = [copy for copy in copies if len(copies) == 1 or not buffer_type(copy.result).mutable]
-    # The result of a branch or a loop keeps the type of the copy.
-    copies = [copy for copy in copies if not _is_given_out(copy)]
+    read = None
+    copies = copies_of(load.results[0], buffer_type(buffer).encoding)
     if any(user not in copies for user in load.result.uses):
         operands = [buffer] if token is None else [buffer, token]
         at = OpBuilder(before or load)
@@ -170,6 +166,15 @@ def read_from(load: Op, buffer: Value, *, before: Op | None = None, token: Value
         load.replace(read.results)
     retype_views(buffer)
     return read
+
+
+def copies_of(tile: Value, layout: str | None) -> list[LocalAlloc]:
+    """The ops that copy `tile` to buffers in place of which one with this layout that holds it may be used."""
+    allocs = [user for user in tile.uses if isinstance(user, LocalAlloc)]
+    copies = [alloc for alloc in allocs if buffer_type(alloc.result).encoding == layout]
+    copies = [copy for copy in copies if len(copies) == 1 or not buffer_type(copy.result).mutable]
+    # The result of a branch or a loop keeps the type of the copy.
+    return [copy for copy in copies if not _is_given_out(copy)]
 
 
 def _is_given_out(copy: LocalAlloc) -> bool:

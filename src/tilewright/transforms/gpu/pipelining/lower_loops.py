@@ -58,7 +58,7 @@ from tilewright.transforms.gpu.pipelining.schedule import (
 )
 from tilewright.transforms.gpu.shared_operands import LOADS
 from tilewright.transforms.gpu.tile_ops import distributed_of, workers_of
-from tilewright.transforms.gpu.tma_lowering import buffer_layout, line_of_ctas, read_from, start_reading
+from tilewright.transforms.gpu.tma_lowering import buffer_layout, copies_of, line_of_ctas, read_from, start_reading
 from tilewright.transforms.matching import following, has_one_use, is_zero
 
 
@@ -228,10 +228,16 @@ def _lower_products(loop: For, schedule: Schedule, facts: Mapping[Value, AxisInf
     """Let products run on, as far as there is room beside the loads; whether the loop can be pipelined."""
     found = [op for op in body_of(loop) if isinstance(op, LOADS)]
     loads = [load for op in found if (load := async_load_of(op, stages_ahead(op, loop, schedule), facts)) is not None]
-    kept: dict[Op, int] = {load.load: load.bytes for load in loads if not must_be_in_registers(load.load)}
+    kept: dict[Op, Op] = {
+        alloc: load.load
+        for load in loads
+        for alloc in copies_of(load.load.result, load.layout.text)
+        if alloc in _kept_buffers(load.load)
+    }
+    places: dict[Op, int] = {load.load: load.bytes for load in loads}
     ahead: set[Op] = {load.load for load in loads if load.buffers}
     size = sum(load.buffers * load.bytes for load in loads)
-    return lower_products(loop, schedule, Rings([load.load for load in loads], ahead, kept, size))
+    return lower_products(loop, schedule, Rings([load.load for load in loads], ahead, kept, places, size))
 
 
 @dataclass

@@ -68,13 +68,15 @@ class Rings(NamedTuple):
     Attributes:
         loads: all of them.
         ahead: those that run ahead without products that run on.
-        kept: those whose tiles stay in the buffers that they are copied to, and the bytes of a place.
+        kept: the ops whose buffers will be the places that a load is copied to, and the load.
+        places: the bytes of a place for each load.
         bytes: of all places that there are without products that run on.
     """
 
     loads: Collection[Op]
     ahead: Collection[Op]
-    kept: Mapping[Op, int]
+    kept: Mapping[Op, Op]
+    places: Mapping[Op, int]
     bytes: int
 
 
@@ -93,7 +95,7 @@ def lower_products(loop: For, schedule: Schedule, rings: Rings) -> bool:
     known = [op for op in products if State.UNKNOWN not in {state_of(v, loop, rings.loads) for v in factors(op)}]
     running = known if _has_room(known, loop, rings) else []
     for root in dict.fromkeys(root_of(value).op for op in running for value in factors(op)):
-        if isinstance(root, TmemAlloc) or (isinstance(root, LocalAlloc) and not _is_copied(root, rings)):
+        if isinstance(root, TmemAlloc) or (isinstance(root, LocalAlloc) and root not in rings.kept):
             _in_front(root, loop, schedule)  # type: ignore[type-var]  # either class, but the same
     for product in running:
         _run_on(product, loop, schedule, _accesses_of_others(product, loop, placed, rings.ahead))
@@ -110,19 +112,14 @@ def _taken_marks(loop: For) -> list[TensorCoreMma]:
     return [op for op in marked if may_run_on(op, loop)]
 
 
-def _is_copied(alloc: LocalAlloc | TmemAlloc, rings: Rings) -> bool:
-    """Whether a copy will fill the buffer of `alloc`."""
-    return alloc.source is not None and alloc.source.op in rings.kept
-
-
 def _has_room(products: list[TensorCoreMma], loop: For, rings: Rings) -> bool:
     """Whether shared memory has room for a place more in each ring that `products` read."""
     buffers = (root_of(value).op for op in products for value in factors(op) if is_in_shared_memory(value))
     allocs = {alloc for alloc in buffers if isinstance(alloc, LocalAlloc)}
-    loads = {alloc.source.op for alloc in allocs if alloc.source is not None and _is_copied(alloc, rings)}
-    others = sum(_bytes(alloc) for alloc in allocs if not _is_copied(alloc, rings))
+    loads = {rings.kept[alloc] for alloc in allocs if alloc in rings.kept}
+    others = sum(_bytes(alloc) for alloc in allocs if alloc not in rings.kept)
     room = SHARED_MEMORY - rings.bytes - others
-    return not 0 <= room < BARRIERS + sum(rings.kept[load] for load in loads if load is not None)
+    return not 0 <= room < BARRIERS + sum(rings.places[load] for load in loads)
 
 
 def _bytes(alloc: LocalAlloc) -> int:

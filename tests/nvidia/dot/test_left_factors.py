@@ -1,4 +1,4 @@
-"""Left factors of 8 bits that a program computes go to tensor memory: products beside NumPy on a simulated sm_100."""
+"""Left factors that a program computes go to tensor memory: products beside NumPy on a simulated sm_100."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import tilewright as tw
 import tilewright.language as tl
 
 ROWS, DEPTH = 128, 128
+"""The rows of a product and what a step of a scaled one sums over."""
 KINDS: dict[str, tuple[tl.dtype, Any]] = {
     "e5m2": (tl.float8e5, ml_dtypes.float8_e5m2),
     "e4m3": (tl.float8e4nv, ml_dtypes.float8_e4m3fn),
 }
+ALL_KINDS = {**KINDS, "f16": (tl.float16, np.float16)}
 
 
 @tw.jit
-def product(a, b, c, K, LEFT: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr):
-    i, j, q = tl.arange(0, 128), tl.arange(0, COLUMNS), tl.arange(0, DEPTH)
-    sum = tl.zeros((128, COLUMNS), tl.float32)
+def product(a, b, c, K, LEFT: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr):
+    i, j, q = tl.arange(0, ROWS), tl.arange(0, COLUMNS), tl.arange(0, DEPTH)
+    sum = tl.zeros((ROWS, COLUMNS), tl.float32)
     for k in range(0, K, DEPTH):
         x = tl.load(a + i[:, None] * K + (k + q)[None, :])
         y = tl.load(b + (k + q)[:, None] * COLUMNS + j[None, :])
@@ -46,20 +48,22 @@ def scaled_product(
 
 
 def in_tensor_memory(kernel: Any, kind: str) -> bool:
-    element = f"f8{kind.upper()}"
+    element = kind if kind == "f16" else f"f8{kind.upper()}"
     return any("tmem_alloc" in line and element in line.replace("FN", "") for line in kernel.asm["ttgir"].splitlines())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("depth", "columns", "num_warps"), [(32, 64, 4), (128, 128, 8)])
-def test_products(kind: str, depth: int, columns: int, num_warps: int) -> None:
-    left, dtype = KINDS[kind]
+@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "num_warps"), [(128, 32, 64, 4), (64, 128, 128, 8), (64, 32, 32, 4)]
+)
+def test_products(kind: str, rows: int, depth: int, columns: int, num_warps: int) -> None:
+    left, dtype = ALL_KINDS[kind]
     numbers = np.random.default_rng(0)
     k = 3 * depth
-    a = numbers.integers(-2, 3, (ROWS, k)).astype(np.float16)
+    a = numbers.integers(-2, 3, (rows, k)).astype(np.float16)
     b = numbers.integers(-2, 3, (k, columns)).astype(dtype)
-    arguments = [a, b, np.zeros((ROWS, columns), np.float32), k]
-    constants = {"LEFT": left, "DEPTH": depth, "COLUMNS": columns}
+    arguments = [a, b, np.zeros((rows, columns), np.float32), k]
+    constants = {"LEFT": left, "ROWS": rows, "DEPTH": depth, "COLUMNS": columns}
     kernel = compiled(product, arguments, capability=100, num_warps=num_warps, num_stages=3, **constants)
     assert in_tensor_memory(kernel, kind)
     result = launch(kernel, (1,), arguments)[2]
@@ -81,3 +85,29 @@ def test_scaled_products(kind: str) -> None:
     of_a, of_b = (np.repeat(np.exp2(scales.astype(np.float32) - 127), 32, 1) for scales in (s, t))
     expected = ((a + 1).astype(np.float32) * of_a) @ (b.astype(np.float32) * of_b.T)
     np.testing.assert_array_equal(result, expected)
+
+
+@tw.jit
+def used_twice(q, k, c, K, ROWS: tl.constexpr, DEPTH: tl.constexpr):
+    i, j = tl.arange(0, ROWS), tl.arange(0, DEPTH)
+    sum = tl.zeros((ROWS, DEPTH), tl.float32)
+    x = tl.load(q + i[:, None] * DEPTH + j[None, :])
+    for start in range(0, K, DEPTH):
+        y = tl.load(k + (start + j)[:, None] * DEPTH + j[None, :])
+        scores = tl.dot(x, tl.trans(y)).to(tl.float16)
+        sum = tl.dot(scores, y * 2, sum)
+    tl.store(c + i[:, None] * DEPTH + j[None, :], sum)
+
+
+def test_a_tile_that_a_product_and_threads_read_is_copied_once() -> None:
+    numbers = np.random.default_rng(2)
+    rows, depth, k = 128, 64, 192
+    q, keys = (numbers.integers(-1, 2, shape).astype(np.float16) for shape in ((rows, depth), (k, depth)))
+    arguments = [q, keys, np.zeros((rows, depth), np.float32), k]
+    kernel = compiled(used_twice, arguments, capability=100, num_stages=2, ROWS=rows, DEPTH=depth)
+    loop = kernel.asm["ttgir"].partition("scf.for")[2]
+    assert loop.count("ttg.local_load") == 1
+    assert loop.count("ttg.local_store") == 1, "the product of keys and queries reads what was copied"
+    result = launch(kernel, (1,), arguments)[2]
+    scores = q.astype(np.float32) @ keys.astype(np.float32).T
+    np.testing.assert_array_equal(result, scores @ (keys.astype(np.float32) * 2))
