@@ -53,7 +53,9 @@ LAZY_IMPORTS = {
     "runtime/ray_executor.py": "Ray, which need not be installed",
     "ir/literals.py": "ml_dtypes: 4 ms; numbers of floats without a format in `struct` are read and rounded by it",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
-    "support/system/posix.py": "grp and pwd: needed only where a group may write to a folder of ours",
+    "support/system/posix.py": "fcntl, mmap, grp and pwd: libraries that a launch from the disk cache does without",
+    "compiler/cache_key.py": "importlib.util: needed only where llvmlite is in no folder of the path",
+    "runtime/dependencies.py": "copy: needed only for kernels that read lists and the like",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",
     "backends/cpu/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
     "backends/nvidia/backend.py": "the stages, which a process whose kernels come from the disk cache never runs",
@@ -61,7 +63,7 @@ LAZY_IMPORTS = {
     "tools/main.py": "the modules of commands, some of which import all parts of the compiler, and one runs a program",
     "transforms/adopt_libraries.py": "libdevice, which only kernels need that call it by NVIDIA's names",
     "language/assembly.py": "what runs PTX without a GPU: programs without inline assembly do without it",
-    "backends/llvm/machine.py": "llvmlite: 45 ms, needed only when something is compiled; signals; its version",
+    "backends/llvm/machine.py": "llvmlite: 45 ms, and the figures of CPUs: for what is compiled; signals; its version",
 }
 
 SYSTEM_FOLDER = "support/system/"
@@ -115,7 +117,10 @@ SMALL_FILES = {
     ),
     **dict.fromkeys(("dialects/gluon.py", "dialects/math.py"), "a dialect, and each has its files"),
     **dict.fromkeys(
-        ("runtime/drivers/cpu/native/systems/windows_faults.py", "support/system/macos.py"),
+        (
+            *("runtime/drivers/cpu/native/systems/windows_faults.py", "support/system/linux.py"),
+            "support/system/macos.py",
+        ),
         "one system's side of what others have in files of the same names",
     ),
     **dict.fromkeys(("interpreter/assembly.py", "interpreter/dots.py"), "one kind of ops, and each has its file"),
@@ -140,6 +145,7 @@ SMALL_FILES = {
     "compat/unavailable.py": "what the finder and the driver refuse, in a word",
     "dialects/numpy_types.py": "it imports ml_dtypes, which programs whose kernels come from the cache do without",
     "frontends/signature.py": "what the compiler hands to every front end",
+    "language/signatures.py": "it imports the types, which programs whose kernels come from the cache do without",
     "language/counterparts.py": "a table of names, which the runtime reads without the language",
     "runtime/drivers/cuda/structs.py": "copied into the bundles that run on machines without Tilewright",
     "semantics/named_ops.py": "how the nine files of Gluon's language for NVIDIA's GPUs make ops",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.backends.cpu.options import CpuOptions, parse_options
-from tilewright.compiler.cache_key import CacheKey, llvm_identity, portable_identity, source_identity
+from tilewright.compiler.cache_key import CacheKey, current_identity, llvm_identity, portable_identity, source_identity
 
 KEY = CacheKey(function="f", name="n", signature="s", target="t", options="o", changes="", compiler="c", llvm="l")
 
@@ -35,6 +35,22 @@ def test_identity_follows_the_sources(tmp_path: Path) -> None:
     assert changed != before
     (tmp_path / "inner" / "b.py").write_text("")
     assert source_identity(tmp_path) != changed
+
+
+def test_a_process_whose_files_were_written_meanwhile_keeps_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may run text that is no longer there, so no other process may take what it compiles for its own."""
+    source, second = tmp_path / "a.py", 10**9
+    source.write_text("x = 1\n")
+    written = source.stat().st_mtime_ns
+    assert current_identity(str(tmp_path), since=written) == source_identity(tmp_path)
+    own = current_identity(str(tmp_path), since=written - second)
+    assert own != source_identity(tmp_path)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert current_identity(str(tmp_path), since=written - second) != own
+    os.utime(source, ns=(written, written + 3600 * second))
+    assert current_identity(str(tmp_path), since=written) == source_identity(tmp_path), "a clock that is ahead"
 
 
 def test_llvm_identity_is_known() -> None:

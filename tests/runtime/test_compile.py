@@ -359,9 +359,9 @@ def test_a_cache_that_machines_share_does_not_know_dates(monkeypatch: pytest.Mon
     for manager, depends in ((None, True), (object, False)):
         with knobs.cache.scope():
             knobs.cache.manager_class = manager
-            monkeypatch.setattr(build, "COMPILER_IDENTITY", "of files with some dates")
+            monkeypatch.setattr(build, "compiler_sources", lambda: "of files with some dates")
             before = build.cache_key(source(), backend, options).digest
-            monkeypatch.setattr(build, "COMPILER_IDENTITY", "of the same with others")
+            monkeypatch.setattr(build, "compiler_sources", lambda: "of the same with others")
             assert (build.cache_key(source(), backend, options).digest != before) == depends
 
 

@@ -321,4 +321,4 @@ def test_identity_of_the_cache_key_needs_no_compiler() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "[]"
-    assert build.COMPILER_IDENTITY
+    assert build.compiler_identity()

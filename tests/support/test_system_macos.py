@@ -6,7 +6,7 @@ What Apple says of them: mmap(2), pthread_jit_write_protect_np(3), sys_icache_in
 from __future__ import annotations
 
 import ctypes
-import mmap
+import os
 import struct
 from typing import Any
 
@@ -76,7 +76,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
 def _install(monkeypatch: pytest.MonkeyPatch, fake: FakeLibrary) -> FakeLibrary:
     for module in (posix, macos):
         monkeypatch.setattr(module, "c_library", lambda: fake)
-    monkeypatch.setattr(mmap, "PAGESIZE", PAGE)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGESIZE": PAGE}.__getitem__)
     monkeypatch.setattr(interface.platform, "machine", lambda: "arm64")
     return fake
 

@@ -80,7 +80,6 @@ class BaseBackend(ABC):
         binary_is_text: that stage is text, which something else assembles.
         assembly_ext: the stage that `assembly` gives, or "".
         module_stages: the stages whose product is a module, so that their text is parsed when it comes from a file.
-        registers: the number of vector registers of a program.
         on_request: texts that are made of a stage when somebody asks for them: the stage, and how, by name.
         makes_objects: the binary is an ELF object for a CPU, which the runtime links, maps and calls.
     """
@@ -90,7 +89,6 @@ class BaseBackend(ABC):
     assembly_ext: str = ""
     module_stages: frozenset[str] = frozenset({"ttir"})
     on_request: Mapping[str, tuple[str, Callable[[Any], str]]] = MappingProxyType({})
-    registers = 1
     makes_objects = False
     supports_native_tensor_specialization = True
 
@@ -98,6 +96,11 @@ class BaseBackend(ABC):
         self.target = target
         if not self.supports_target(target):
             raise ValueError(f"{type(self).__name__} does not compile for {target}")
+
+    @property
+    def registers(self) -> int:
+        """The number of vector registers of a program."""
+        return 1
 
     @staticmethod
     @abstractmethod

@@ -20,6 +20,7 @@ from types import TracebackType
 from tilewright.compat.core_shims import IncompatibleTypeErrorImpl
 from tilewright.frontends import errors as syntax
 from tilewright.language import core
+from tilewright.language.callable import ResultUnused
 from tilewright.language.python_code import UnsupportedSyntax
 from tilewright.semantics import errors as semantic
 from tilewright.support import knobs
@@ -40,7 +41,7 @@ SENTENCES: dict[type[Diagnostic], str] = {
     semantic.MixedSigns: "Cannot use / or % on {left} and {right} because they have different signedness",
     semantic.NoSuchProgramAxis: "program_id axis must be 0, 1, or 2 but got {axis}",
     semantic.RangeNotPowerOfTwo: "arange's range must be a power of 2",
-    semantic.ResultUnused: "The result of {function} is not being used. {advice}",
+    ResultUnused: "The result of {function} is not being used. {advice}",
     syntax.LoopTypeChange: "Loop-carried variable {name} has initial type {before} and {after} after one turn",
     syntax.ReturnTypeMismatch: "Return type mismatch: {then} if the condition holds, {orelse} otherwise",
     semantic.SameAxisTwice: "duplicate axes, normalized axes = {positions}",

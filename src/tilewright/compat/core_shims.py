@@ -17,10 +17,10 @@ from tilewright.backends.base import BaseBackend
 from tilewright.compat.signatures import native_specialize_impl
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.language.core import BUILTIN
-from tilewright.language.signatures import constexpr_type, str_to_ty
+from tilewright.language.signatures import str_to_ty
 from tilewright.language.tensors import tensor
 from tilewright.runtime.constexpr_function import constexpr_function
-from tilewright.semantics.constexpr import constexpr
+from tilewright.semantics.constexpr import constexpr, constexpr_type
 from tilewright.semantics.types import dtype, int1
 from tilewright.support.named_tuple import NamedTuple
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from tilewright.backends.base import BaseBackend
 from tilewright.compat.tensor_descriptor import Descriptor
-from tilewright.compiler.cache_key import COMPILER_IDENTITY, llvm_identity
+from tilewright.compiler.cache_key import compiler_sources, llvm_identity
 from tilewright.compiler.signature import CONSTEXPR
 from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.cache.managers import base32
@@ -167,7 +167,7 @@ def _descriptor_type(descriptor: Descriptor) -> str:
 
 def triton_key() -> str:
     """Differs between versions of Tilewright and of LLVM."""
-    return f"tilewright-{COMPILER_IDENTITY}-{llvm_identity()}"
+    return f"tilewright-{compiler_sources()}-{llvm_identity()}"
 
 
 def make_so_cache_key(

@@ -5,16 +5,19 @@ Nothing that cannot change the code enters: launch-only options and settings do 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
+import time
 from functools import cache
 
 from tilewright.support.hashing import hash_of
+from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.system import SYSTEM
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
+_BEGIN = time.time_ns() - 20_000_000
+"""The time at which this process imported the package, in nanoseconds; dates of files lag behind by a clock's tick."""
 
 
 class CacheKey(NamedTuple):
@@ -49,6 +52,25 @@ def source_identity(folder: str | os.PathLike[str]) -> str:
 
 
 @cache
+def compiler_sources() -> str:
+    """The identity of this package's source files, so no developer ever gets stale code.
+
+    It stands for what this process runs. Where a file was written after the package was imported, nobody knows which of
+    the two that is, so the identity is the process's own.
+    """
+    return current_identity(PACKAGE, since=_BEGIN)
+
+
+def current_identity(folder: str, *, since: int) -> str:
+    """The `source_identity` of `folder`, or one that no other process has, if a file was written after `since`."""
+    facts = _source_facts(folder)
+    written = (fact for fact in facts if isinstance(fact, int) and fact > since)
+    if any(date <= time.time_ns() for date in written):  # others are those of a clock that is ahead
+        facts += (os.getpid(), since)
+    return hash_of(repr(facts).encode()).hexdigest()
+
+
+@cache
 def llvm_identity() -> str:
     """Differs between installed versions of llvmlite; does not import it."""
     for folder in sys.path:  # where it usually is; asking Python's finders takes five times as long
@@ -56,7 +78,10 @@ def llvm_identity() -> str:
             return _version_digest(f"{folder or '.'}/llvmlite")
         except OSError:
             continue
-    spec = importlib.util.find_spec("llvmlite")
+    with importing:
+        from importlib.util import find_spec
+
+    spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         return "none"
     return _version_digest(os.path.dirname(spec.origin))
@@ -94,10 +119,3 @@ def _source_facts(root: str) -> list[object]:
             elif "." not in name and name != "__pycache__":
                 folders.append(f"{folder}/{name}")
     return facts
-
-
-COMPILER_IDENTITY = source_identity(PACKAGE)
-"""The identity of this package's source files, so no developer ever gets stale code.
-
-Taken while the package is imported: it stands for what this process runs, also when a file is edited afterwards.
-"""

@@ -12,16 +12,16 @@ from typing import Any
 
 from tilewright.language.deprecated import deprecated as _deprecated
 
-_SIGNATURES = {"const": "tilewright.language.signatures", "constexpr": "tilewright.semantics.constexpr"}
-"""Modules of the names that stand in the signatures of kernels; all others are in `names`."""
+_IN_SIGNATURES = ("const", "constexpr")
+"""The names that stand in the signatures of kernels; all others are in `names`."""
 
 _lazy: dict[str, Any] = {}
 """Objects that were asked for, by name: while a name means this object, kernels that use it depend on nothing else."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SIGNATURES:
-        _give({name: getattr(import_module(_SIGNATURES[name]), name)})
+    if name in _IN_SIGNATURES:
+        _give({name: getattr(import_module("tilewright.semantics.constexpr"), name)})
     elif PathFinder.find_spec(f"{__name__}.{name}", __path__):  # files here import each other, in any order
         _give({name: import_module(f"{__name__}.{name}")})
     elif "__all__" not in _lazy and (name == "__all__" or not name.startswith("_")):

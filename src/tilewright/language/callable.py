@@ -11,10 +11,24 @@ from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from tilewright.semantics.active import is_in_python
+from tilewright.support.diagnostics import Diagnostic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MUST_USE = "_must_use_result"
 """The attribute of functions whose result must be used; Triton's name, which its extensions set themselves."""
+
+
+class ResultUnused(Diagnostic):
+    title = "The result of {function} is not being used"
+    label = "the call does nothing else"
+    help = "{advice}"
+    function: str
+    advice: str
+
+    @classmethod
+    def of(cls, function: str, words: Any) -> ResultUnused:
+        """The diagnostic with what the mark says: the advice, or True."""
+        return cls(function, words if isinstance(words, str) else "assign it to a variable, or leave the call out")
 
 
 class KeyedCallable:

@@ -49,10 +49,10 @@ CORE = members(
             "arange broadcast broadcast_to cat expand_dims full gather join num_programs permute program_id reshape "
             "split trans view"
         ),
-        "language.signatures": "const constexpr_type pi32_t slice str_to_ty tuple_type",
+        "language.signatures": "pi32_t slice str_to_ty",
         "language.tensors": "tensor",
-        "language.tuples": "tuple",
-        "semantics.constexpr": "constexpr",
+        "language.tuples": "tuple tuple_type",
+        "semantics.constexpr": "const constexpr constexpr_type",
         "semantics.types": (
             "TRITON_MAX_TENSOR_NUMEL=MAX_TILE_ELEMENTS bfloat16 block_type dtype float8e4b8 float8e4b15 float8e4nv "
             "float8e5 float8e5b16 float16 float32 float64 int1 int8 int16 int32 int64 pointer_type uint8 uint16 uint32 "

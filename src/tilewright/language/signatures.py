@@ -1,4 +1,4 @@
-"""Types as they appear in annotations and signatures: `tl.const`, `"*fp32"`."""
+"""Types as they appear in signatures: `"*fp32"`."""
 
 from __future__ import annotations
 
@@ -8,35 +8,9 @@ from typing import Any
 from tilewright.semantics.constexpr import constexpr_type
 from tilewright.semantics.types import AnyType, dtype, float32, float64, int1, int32, pointer_type
 
-__all__ = ["const", "constexpr_type", "pi32_t", "slice", "str_to_ty", "tuple_type"]
+__all__ = ["pi32_t", "slice", "str_to_ty"]
 
 pi32_t = pointer_type(int32)
-
-
-class const:  # noqa: N801 - Triton's name
-    """Annotation of a pointer parameter through which nothing is written."""
-
-
-class tuple_type:  # noqa: N801 - Triton's name
-    """The type of a tuple: those of its values, possibly with names.
-
-    Attributes:
-        types: one for each value.
-        fields: the names of the values, or None.
-    """
-
-    def __init__(self, types: Any, fields: Any = None) -> None:
-        self.types = list(types)
-        self.fields = fields
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, tuple_type) and (self.types, self.fields) == (other.types, other.fields)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.types))
-
-    def __repr__(self) -> str:
-        return f"[{','.join(map(str, self.types))}]"
 
 
 _SIGNATURE_NAMES = {

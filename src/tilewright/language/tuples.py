@@ -7,8 +7,29 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, SupportsIndex
 
-from tilewright.language.signatures import tuple_type
 from tilewright.semantics.constexpr import constexpr_type, unwrap
+
+
+class tuple_type:  # noqa: N801 - Triton's name
+    """The type of a tuple: those of its values, possibly with names.
+
+    Attributes:
+        types: one for each value.
+        fields: the names of the values, or None.
+    """
+
+    def __init__(self, types: Any, fields: Any = None) -> None:
+        self.types = list(types)
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple_type) and (self.types, self.fields) == (other.types, other.fields)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.types))
+
+    def __repr__(self) -> str:
+        return f"[{','.join(map(str, self.types))}]"
 
 
 def type_of_tuple(values: builtins.tuple[Any, ...]) -> tuple_type:

@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tilewright.runtime import lazy_imports
-from tilewright.support.progress import Progress
 
 if TYPE_CHECKING:  # a tenth of the time that importing this package takes
     from concurrent.futures import Executor, Future
@@ -114,7 +113,7 @@ class AsyncCompileMode:
     def _wait(self) -> None:
         failures = []
         kernels = tuple(self.future_kernels.values())
-        with Progress("compiling kernels", len(kernels)) as progress:
+        with lazy_imports.progress("compiling kernels", len(kernels)) as progress:
             for number, kernel in enumerate(kernels):
                 progress.at(number)
                 try:

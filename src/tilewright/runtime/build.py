@@ -26,7 +26,7 @@ from typing import Any
 from tilewright.backends.base import BaseBackend, GPUTarget, StageTable, options_facts, options_identity
 from tilewright.backends.registry import make_backend
 from tilewright.compiler.artifact import Artifact, Metadata, Stage, Stages, StageSource
-from tilewright.compiler.cache_key import COMPILER_IDENTITY, CacheKey, llvm_identity, portable_identity
+from tilewright.compiler.cache_key import CacheKey, compiler_sources, llvm_identity, portable_identity
 from tilewright.compiler.signature import ArgumentSpec
 from tilewright.runtime import devices, lazy_imports, trace
 from tilewright.runtime.cache.claims import Claim
@@ -152,7 +152,7 @@ def cache_key(
 def compiler_identity() -> str:
     """The identity of this package's sources; by content where machines share the cache."""
     is_shared = knobs.cache.manager_class is not None or knobs.tilewright.cache_is_shared
-    return portable_identity() if is_shared else COMPILER_IDENTITY
+    return portable_identity() if is_shared else compiler_sources()
 
 
 def digest_of(source: Source, backend: BaseBackend, options: Mapping[str, Any]) -> str:

@@ -11,18 +11,21 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import sys
 from collections.abc import Callable, Mapping
-from functools import update_wrapper
-from types import FunctionType
+from functools import lru_cache, update_wrapper
+from types import CodeType, FunctionType
 from typing import Any, Self, cast
 from weakref import WeakValueDictionary
 
-from tilewright.language.callable import KeyedCallable
+from tilewright.language.callable import MUST_USE, KeyedCallable, ResultUnused
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.dependencies import UsedGlobals, captured_values, dependencies, hashing, is_being_hashed
 from tilewright.runtime.function_source import FunctionSource, read_source, require_source, with_text
+from tilewright.semantics.active import is_running
 from tilewright.semantics.constexpr import constexpr_type
 from tilewright.support.annotations import signature_of
+from tilewright.support.diagnostics import SemanticError
 from tilewright.support.source import keep_lines, syntax_tree
 
 
@@ -248,3 +251,19 @@ def stand_for(function: KeyedCallable, fn: FunctionType) -> None:
 
 functions_by_name: WeakValueDictionary[str, CapturedFunction] = WeakValueDictionary()
 """The latest function of each name, `module:qualified name`, to find those that are arguments of kernels."""
+
+
+def check_used(function: Any) -> None:
+    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function."""
+    words = getattr(function, MUST_USE, False)
+    if words and is_running():
+        caller = sys._getframe(2)
+        if _drops(caller.f_code, caller.f_lasti):
+            raise SemanticError(ResultUnused.of(function.__name__, words))
+
+
+@lru_cache(maxsize=256)
+def _drops(code: CodeType, call: int) -> bool:
+    """Whether what the instruction at `call` leaves is thrown away."""
+    following = (instruction for instruction in dis.get_instructions(code) if instruction.offset > call)
+    return next(following).opname == "POP_TOP"

@@ -9,16 +9,15 @@ Names and entries are Triton's. `specialization_data` is JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.backends.base import GPUTarget
-from tilewright.compiler.signature import ArgumentSpec
 from tilewright.language.callable import KeyedCallable
 from tilewright.runtime import devices
 from tilewright.runtime.arrays import CUDA_MEMORY
 from tilewright.runtime.build import current_target
-from tilewright.runtime.sources import ASTSource
+from tilewright.runtime.sources import ASTSource, Compilation
 from tilewright.semantics.constexpr import constexpr
 from tilewright.semantics.types import dtype
 from tilewright.support.named_tuple import NamedTuple
@@ -43,60 +42,8 @@ class JitFunctionInfo(NamedTuple):
     jit_function: Any
 
 
-class Specialization(NamedTuple):
-    """The argument of `jit(repr=…)`: the constants and the types of a kernel, by parameter name."""
-
-    constants: dict[str, Any]
-    signature: dict[str, Any]
-
-
-class Compilation(NamedTuple):
-    """A kernel that is to be compiled.
-
-    Attributes:
-        key: the key of the compiled kernel among those of the function.
-        options: the keywords of the launch that are no parameters.
-        is_warmup: it will not be launched at once.
-    """
-
-    function: Any
-    key: str
-    source: ASTSource
-    options: Mapping[str, Any]
-    is_warmup: bool
-    target: GPUTarget
-
-    @classmethod
-    def of(
-        cls,
-        function: Any,
-        key: str,
-        specs: Sequence[ArgumentSpec],
-        options: Mapping[str, Any],
-        *,
-        is_warmup: bool,
-        target: GPUTarget,
-    ) -> Compilation:
-        """The compilation of `function` for these parameters; the kernel's name may depend on them.
-
-        Args:
-            function: the kernel function.
-            key: the key of the compiled kernel among those of the function.
-            specs: what is known of each argument.
-            options: the keywords of the launch that are no parameters.
-            is_warmup: it will not be launched at once.
-            target: the machine.
-        """
-        unnamed = ASTSource.of(function, "", specs)
-        constants = {spec.name: spec.constant for spec in specs if spec.is_constant}
-        name = function.repr(Specialization(constants, unnamed.signature))
-        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup, target)
-
-
-def tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
+def tell(hook: Callable[..., Any], compilation: Compilation) -> bool:
     """Call a hook; returns whether it forbids what it was told of."""
-    if hook is None:
-        return False
     function, options = compilation.function, _DEFAULTS | dict(compilation.options)
     told = {name: options[name] for name in _DEFAULTS}
     if isinstance(told["extern_libs"], dict):

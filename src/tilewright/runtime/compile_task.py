@@ -28,9 +28,9 @@ from tilewright.runtime import waiting
 from tilewright.runtime.build import build, digest_of
 from tilewright.runtime.cache.store import load
 from tilewright.runtime.captured import functions_by_name
-from tilewright.runtime.compile_hooks import Compilation, restored, specialization_data
+from tilewright.runtime.compile_hooks import restored, specialization_data
 from tilewright.runtime.kernel import CompiledKernel
-from tilewright.runtime.sources import ASTSource
+from tilewright.runtime.sources import ASTSource, Compilation
 from tilewright.runtime.tuning.forked import can_fork
 from tilewright.support import knobs
 from tilewright.support.named_tuple import NamedTuple

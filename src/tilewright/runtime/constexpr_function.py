@@ -18,8 +18,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
-from tilewright.runtime.captured import CapturedFunction
-from tilewright.runtime.interpreted import check_used
+from tilewright.runtime.captured import CapturedFunction, check_used
 from tilewright.runtime.jit import forget_launches
 from tilewright.semantics.constexpr import unwrap
 

@@ -12,7 +12,6 @@ comments). A function of Tilewright itself counts by its name: the compiler's id
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -22,10 +21,10 @@ from tilewright.language.callable import KeyedCallable
 from tilewright.runtime.bytecode_names import Read, early_reads, global_reads
 from tilewright.runtime.foreign import is_installed, refuse_foreign
 from tilewright.semantics.constexpr import constexpr, unwrap
-from tilewright.semantics.types import block_type, dtype
+from tilewright.semantics.tile import ValueType
 from tilewright.support.annotations import annotations_of
 from tilewright.support.hashing import hash_of
-from tilewright.support.locks import fork_safe_lock
+from tilewright.support.locks import fork_safe_lock, importing
 from tilewright.support.named_tuple import NamedTuple
 
 
@@ -368,6 +367,9 @@ def _snapshot(value: Any) -> Any:
         return constexpr(_snapshot(value.value))
     if is_immutable(value):
         return value
+    with importing:
+        from copy import deepcopy
+
     try:
         return deepcopy(value)
     except TypeError:  # something inside cannot be copied: a lock, a module
@@ -382,9 +384,9 @@ def is_immutable(value: Any) -> bool:
 
 
 _DEFINITIONS = (KeyedCallable, FunctionType, BuiltinFunctionType, ModuleType)
-_VALUES = (type, constexpr, dtype, block_type)
+_VALUES = (type, constexpr, ValueType)
 _PLAIN = (int, float, str, bytes, complex, type(None), Enum)
-_IMMUTABLE = (int, float, str, bytes, complex, type, Enum, dtype, block_type, *_DEFINITIONS)
+_IMMUTABLE = (int, float, str, bytes, complex, type, Enum, ValueType, *_DEFINITIONS)
 _TEXTS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (constexpr, lambda value: f"constexpr({value_text(value.value)})"),
     (KeyedCallable, lambda value: f"jit({value.cache_key})"),

@@ -12,28 +12,23 @@ the call left on the stack. Functions that are not of a kernel (`tl.advance`) ar
 
 from __future__ import annotations
 
-import dis
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from tilewright.backends.base import options_facts
 from tilewright.backends.registry import make_backend
-from tilewright.language.callable import MUST_USE, JITCallable
+from tilewright.language.callable import JITCallable
 from tilewright.runtime import lazy_imports
 from tilewright.runtime.arrays import check_memory
 from tilewright.runtime.build import cpu_target
-from tilewright.runtime.captured import stand_for
+from tilewright.runtime.captured import check_used, stand_for
 from tilewright.runtime.devices import check_on_cpu
 from tilewright.runtime.kernel import grid_extents
 from tilewright.runtime.parameters import KernelInterface, KernelParam, bind, kernel_params
 from tilewright.runtime.specialize import Specialized, named_arrays, specialize
-from tilewright.semantics.active import call_function, is_running
-from tilewright.semantics.errors import ResultUnused
+from tilewright.semantics.active import call_function
 from tilewright.support import knobs
-from tilewright.support.diagnostics import SemanticError
 
 
 class InterpretedFunction(JITCallable, KernelInterface):
@@ -91,19 +86,3 @@ class InterpretedFunction(JITCallable, KernelInterface):
 def _run_time(value: Any, param: KernelParam) -> Specialized:
     """The argument without special treatment of the number 1, which only compiled kernels need."""
     return specialize(value, param._replace(do_not_specialize=True))
-
-
-def check_used(function: Any) -> None:
-    """Checks that a kernel uses the result of a function; to be called by the `__call__` of the function."""
-    words = getattr(function, MUST_USE, False)
-    if words and is_running():
-        caller = sys._getframe(2)
-        if _drops(caller.f_code, caller.f_lasti):
-            raise SemanticError(ResultUnused.of(function.__name__, words))
-
-
-@lru_cache(maxsize=256)
-def _drops(code: CodeType, call: int) -> bool:
-    """Whether what the instruction at `call` leaves is thrown away."""
-    following = (instruction for instruction in dis.get_instructions(code) if instruction.offset > call)
-    return next(following).opname == "POP_TOP"

@@ -23,16 +23,14 @@ from tilewright.compiler.signature import TUPLE
 from tilewright.language.callable import JITCallable
 from tilewright.runtime import devices, launch_hooks, lazy_imports
 from tilewright.runtime.async_compile import FutureKernel, active_mode
-from tilewright.runtime.build import build, cpu_target, current_backend, current_target
-from tilewright.runtime.captured import CapturedFunction, functions_by_name
-from tilewright.runtime.compile_hooks import Compilation, Specialization, preloaded, tell
+from tilewright.runtime.build import build, compiler_identity, cpu_target, current_backend, current_target
+from tilewright.runtime.captured import CapturedFunction, check_used, functions_by_name
 from tilewright.runtime.dependencies import check_unchanged, value_text
 from tilewright.runtime.device_caches import DeviceCaches, KernelCache
 from tilewright.runtime.devices import Device
 from tilewright.runtime.drivers.cpu.guards import guards_for
 from tilewright.runtime.drivers.cpu.launcher import Miss, NativeKernel, accelerate
 from tilewright.runtime.drivers.cpu.records import NO_DEFAULT, Parameter
-from tilewright.runtime.interpreted import InterpretedFunction, check_used
 from tilewright.runtime.kernel import CompiledKernel, grid_extents
 from tilewright.runtime.parameters import (
     KernelInterface,
@@ -42,6 +40,7 @@ from tilewright.runtime.parameters import (
     check_constants,
     kernel_params,
 )
+from tilewright.runtime.sources import Compilation, Specialization
 from tilewright.runtime.specialize import Specialized, argument_spec, key_text, named_arrays, specialize
 from tilewright.semantics.active import call_function, is_running
 from tilewright.support import knobs
@@ -119,6 +118,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
     ) -> None:
         if frontend not in FRONTENDS:
             raise ValueError(f"frontend is one of {', '.join(FRONTENDS)}; not {frontend!r}")
+        compiler_identity()  # now: the first launch does without reading dates of files
         super().__init__(fn, frontend)
         self.module = fn.__module__
         self.version, self.launch_metadata = version, launch_metadata
@@ -170,7 +170,9 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
         Raises:
             RuntimeError: the text is about another kernel or another machine.
         """
-        return cast("CompiledKernel | None", self._make(preloaded(specialization_data, self, functions_by_name)))
+        return cast(
+            "CompiledKernel | None", self._make(lazy_imports.preloaded(specialization_data, self, functions_by_name))
+        )
 
     def create_binder(self) -> tuple[Any, ...]:
         """Compiled kernels, their keys, target, back end, and a function that specialises arguments."""
@@ -313,7 +315,7 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
     def _make(self, compilation: Compilation) -> Any:
         """Compile, now or in the background, and remember the kernel."""
-        if tell(knobs.runtime.jit_cache_hook, compilation):
+        if _tell(knobs.runtime.jit_cache_hook, compilation):
             return None
         mode = active_mode.get()
         if mode is not None:
@@ -328,7 +330,12 @@ class JITFunction(CapturedFunction, JITCallable, KernelInterface):
 
     def _keep(self, compilation: Compilation, kernel: CompiledKernel) -> None:
         self._kernels[compilation.key] = kernel
-        tell(knobs.runtime.jit_post_compile_hook, compilation)
+        _tell(knobs.runtime.jit_post_compile_hook, compilation)
+
+
+def _tell(hook: Callable[..., Any] | None, compilation: Compilation) -> bool:
+    """Call a hook, if there is one; returns whether it forbids what it was told of."""
+    return hook is not None and lazy_imports.tell(hook, compilation)
 
 
 _functions: WeakSet[JITFunction] = WeakSet()
@@ -452,12 +459,12 @@ def jit(
     given = {name: value for name, value in zip(_OPTIONS, values, strict=True) if value is not None}
     if fn is None:
         return partial(jit, interpret=interpret, **given)
-    if isinstance(fn, JITFunction | InterpretedFunction):
+    if isinstance(fn, JITCallable):
         return fn
     if not isinstance(fn, FunctionType):
         raise TypeError(f"@jit makes kernels of Python functions, not of a {type(fn).__name__}")
     if knobs.runtime.interpret or lazy_imports.distrust() if interpret is None else interpret:
-        return InterpretedFunction(fn, debug=bool(debug))
+        return lazy_imports.interpreted_function(fn, debug=bool(debug))
     return JITFunction(fn, **given)
 
 

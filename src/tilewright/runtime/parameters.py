@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from tilewright.runtime.array_shims import MockTensor
 from tilewright.runtime.tracebacks import shortened
-from tilewright.semantics.types import pointer_type
+from tilewright.semantics.tile import ValueType
 from tilewright.support.annotations import signature_of
 from tilewright.support.diagnostics import CompilationError, Diagnostic
 from tilewright.support.named_tuple import NamedTuple
@@ -146,8 +146,10 @@ def _annotation_text(annotation: Any) -> str:
     """`tl.int64` and `int64_t` are i64, `"fp32*"` is *fp32, `"const fp32*"` is *kfp32; others stay as they are."""
     if annotation is MISSING:
         return ""
-    if isinstance(annotation, pointer_type):
-        return f"*{'k' if annotation.const else ''}{_annotation_text(annotation.element_ty)}"
+    if isinstance(annotation, ValueType):
+        text = annotation.cache_key_part
+        element = text.lstrip("*k")
+        return text.removesuffix(element) + _annotation_text(element)
     if isinstance(annotation, type):
         annotation = annotation.__name__
     text = str(annotation).strip().strip("'\"").strip()  # text in text, under `from __future__ import annotations`

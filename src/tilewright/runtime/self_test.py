@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from tilewright.compiler.cache_key import COMPILER_IDENTITY
+from tilewright.compiler.cache_key import compiler_sources
 from tilewright.runtime.cache.folders import is_trusted, make_private, write_whole
 from tilewright.support import knobs
 from tilewright.support.hashing import hash_of
@@ -54,7 +54,7 @@ def _reason() -> str:
 
 
 def _place() -> Path:
-    facts = f"{COMPILER_IDENTITY} {SYSTEM.version()} {sys.version}"
+    facts = f"{compiler_sources()} {SYSTEM.version()} {sys.version}"
     return Path(knobs.cache.dir).expanduser() / f"self-test-{hash_of(facts.encode()).hexdigest()[:32]}"
 
 

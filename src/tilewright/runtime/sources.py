@@ -272,3 +272,53 @@ def _types(spec: ArgumentSpec) -> Any:
         return descriptor_type_string(spec)
     parts = [_types(element) for element in spec.elements]
     return spec.sequence(*parts) if hasattr(spec.sequence, "_fields") else tuple(parts)
+
+
+class Specialization(NamedTuple):
+    """The argument of `jit(repr=…)`: the constants and the types of a kernel, by parameter name."""
+
+    constants: dict[str, Any]
+    signature: dict[str, Any]
+
+
+class Compilation(NamedTuple):
+    """A kernel that is to be compiled.
+
+    Attributes:
+        key: the key of the compiled kernel among those of the function.
+        options: the keywords of the launch that are no parameters.
+        is_warmup: it will not be launched at once.
+    """
+
+    function: Any
+    key: str
+    source: ASTSource
+    options: Mapping[str, Any]
+    is_warmup: bool
+    target: GPUTarget
+
+    @classmethod
+    def of(
+        cls,
+        function: Any,
+        key: str,
+        specs: Sequence[ArgumentSpec],
+        options: Mapping[str, Any],
+        *,
+        is_warmup: bool,
+        target: GPUTarget,
+    ) -> Compilation:
+        """The compilation of `function` for these parameters; the kernel's name may depend on them.
+
+        Args:
+            function: the kernel function.
+            key: the key of the compiled kernel among those of the function.
+            specs: what is known of each argument.
+            options: the keywords of the launch that are no parameters.
+            is_warmup: it will not be launched at once.
+            target: the machine.
+        """
+        unnamed = ASTSource.of(function, "", specs)
+        constants = {spec.name: spec.constant for spec in specs if spec.is_constant}
+        name = function.repr(Specialization(constants, unnamed.signature))
+        return cls(function, key, ASTSource.of(function, name, specs), options, is_warmup, target)

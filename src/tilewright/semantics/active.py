@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tilewright.ir.attributes import Attribute, Location
-from tilewright.ir.core import Block, Region, Value
-from tilewright.ir.types import Type
 from tilewright.support.named_tuple import NamedTuple
+
+if TYPE_CHECKING:  # the runtime asks whether a kernel is evaluated, and does without the IR
+    from tilewright.ir.attributes import Attribute, Location
+    from tilewright.ir.core import Block, Region, Value
+    from tilewright.ir.types import Type
 
 
 class Emitter(Protocol):

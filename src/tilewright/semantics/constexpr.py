@@ -63,6 +63,10 @@ def _reflected(compute: Callable[[Any, Any], Any]) -> Operator:
     return method
 
 
+class const:  # noqa: N801 - Triton's name
+    """Annotation of a pointer parameter through which nothing is written."""
+
+
 class constexpr:  # noqa: N801 - Triton's name
     """A compile-time value; operators between constexprs and Python values give constexprs."""
 

@@ -154,19 +154,6 @@ class NoSingleTruth(Diagnostic):
     origin: str = ""
 
 
-class ResultUnused(Diagnostic):
-    title = "The result of {function} is not being used"
-    label = "the call does nothing else"
-    help = "{advice}"
-    function: str
-    advice: str
-
-    @classmethod
-    def of(cls, function: str, words: Any) -> ResultUnused:
-        """The diagnostic with what the mark says: the advice, or True."""
-        return cls(function, words if isinstance(words, str) else "assign it to a variable, or leave the call out")
-
-
 class CarryChanges(Diagnostic):
     title = "the value that the loop passes on changes its type"
     label = "it is {before} before the loop and {after} after one turn"

@@ -7,12 +7,25 @@ The language's `tensor` is a `Tile` with operators and methods; semantics make i
 from __future__ import annotations
 
 import builtins
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tilewright.ir.attributes import Attribute
-from tilewright.ir.core import Value
 from tilewright.semantics.active import active
-from tilewright.semantics.types import AnyType, dtype
+
+if TYPE_CHECKING:  # the runtime, which compares with these classes, does without the types and the IR
+    from tilewright.ir.attributes import Attribute
+    from tilewright.ir.core import Value
+    from tilewright.semantics.types import AnyType, dtype
+
+
+class ValueType:
+    """The base of the types that tiles and scalars have: `dtype` and `block_type`."""
+
+    __slots__ = ()
+
+    @property
+    def cache_key_part(self) -> str:
+        """The type in a cache key: `int32`, `*fp32`, `*kfp32` (const)."""
+        raise NotImplementedError
 
 
 class Held:

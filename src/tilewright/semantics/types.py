@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from tilewright.ir.types import FLOATS, FloatType, IntType, PointerType, TensorType, Type, none
 from tilewright.semantics.errors import EmptyShape, ExtentNotPowerOfTwo, TileTooLarge
+from tilewright.semantics.tile import ValueType
 from tilewright.support.diagnostics import SemanticError
 
 MAX_TILE_ELEMENTS = 1048576
@@ -33,7 +34,7 @@ def _is(name: str) -> Callable[[dtype], bool]:
     return lambda self: self.name == name
 
 
-class dtype:  # noqa: N801 - Triton's name
+class dtype(ValueType):  # noqa: N801 - Triton's name
     """An element type, by Triton's short name: `dtype("fp32")`.
 
     Attributes:
@@ -263,7 +264,7 @@ class pointer_type(dtype):  # noqa: N801 - Triton's name
         return str(self)
 
 
-class block_type:  # noqa: N801 - Triton's name
+class block_type(ValueType):  # noqa: N801 - Triton's name
     """A tile of `element_ty` with the static `shape`, whose extents are powers of two."""
 
     __slots__ = ("element_ty", "ir", "name", "numel", "scalar", "shape")

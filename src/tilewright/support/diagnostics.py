@@ -348,7 +348,7 @@ def advice(diagnostic: Diagnostic, span: Span | None) -> list[str]:
 
 def name_of_package(span: Span | None) -> str:
     """The name by which the program at `span` calls this package: `tw`, `triton`."""
-    found = _IMPORT.search(source_text(span.file)) if span is not None else None
+    found = re.search(_IMPORT, source_text(span.file), re.MULTILINE) if span is not None else None
     if found is not None:
         return found[2] or found[1]
     notebook = vars(sys.modules["__main__"])  # where cells import what others use
@@ -357,7 +357,7 @@ def name_of_package(span: Span | None) -> str:
 
 
 _NAMES = ("tilewright", "triton")
-_IMPORT = re.compile(r"^\s*import (tilewright|triton)(?: as (\w+))?\s*(?:#.*)?$", re.MULTILINE)
+_IMPORT = r"^\s*import (tilewright|triton)(?: as (\w+))?\s*(?:#.*)?$"
 
 
 _EXCEPTIONS: dict[Exit, type[CompilationError]] = {

@@ -20,9 +20,20 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 from tilewright.support.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Generic
+else:
+
+    class Generic:
+        """`typing.Generic` without a record of its parameters, which nobody asks for and which takes long to make."""
+
+        def __class_getitem__(cls, _parameters: Any) -> type:
+            return cls
+
 
 Value = TypeVar("Value")
 Given = TypeVar("Given")

@@ -5,12 +5,13 @@
         line: int = 0
 
 For modules that `import tilewright` imports, which have fifty such classes. Type checkers see the original; no class
-may be generic. The constructor is that of a named tuple with as many fields, under other names.
+may be generic. The constructor is one of `_CONSTRUCTORS`, under other names, or that of Python's own named tuple where
+there are more fields.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import _tuplegetter, namedtuple  # type: ignore[attr-defined]  # it is in every Python, and in C
 from collections.abc import Iterable
 from functools import cache
 from types import FunctionType
@@ -19,10 +20,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
+    _new = tuple.__new__
+    _CONSTRUCTORS = (
+        lambda z: _new(z, ()),
+        lambda z, a: _new(z, (a,)),
+        lambda z, a, b: _new(z, (a, b)),
+        lambda z, a, b, c: _new(z, (a, b, c)),
+        lambda z, a, b, c, d: _new(z, (a, b, c, d)),
+        lambda z, a, b, c, d, e: _new(z, (a, b, c, d, e)),
+        lambda z, a, b, c, d, e, f: _new(z, (a, b, c, d, e, f)),
+        lambda z, a, b, c, d, e, f, g: _new(z, (a, b, c, d, e, f, g)),
+        lambda z, a, b, c, d, e, f, g, h: _new(z, (a, b, c, d, e, f, g, h)),
+        lambda z, a, b, c, d, e, f, g, h, i: _new(z, (a, b, c, d, e, f, g, h, i)),
+        lambda z, a, b, c, d, e, f, g, h, i, j: _new(z, (a, b, c, d, e, f, g, h, i, j)),
+        lambda z, a, b, c, d, e, f, g, h, i, j, k: _new(z, (a, b, c, d, e, f, g, h, i, j, k)),
+        lambda z, a, b, c, d, e, f, g, h, i, j, k, m: _new(z, (a, b, c, d, e, f, g, h, i, j, k, m)),
+        lambda z, a, b, c, d, e, f, g, h, i, j, k, m, n: _new(z, (a, b, c, d, e, f, g, h, i, j, k, m, n)),
+        lambda z, a, b, c, d, e, f, g, h, i, j, k, m, n, o: _new(z, (a, b, c, d, e, f, g, h, i, j, k, m, n, o)),
+        lambda z, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p: _new(z, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p)),
+    )
+
+    def _constructor(size: int) -> FunctionType:
+        if size < len(_CONSTRUCTORS):
+            return _CONSTRUCTORS[size]
+        return namedtuple("_like", [f"field{i}" for i in range(size)]).__new__
 
     @cache
-    def _like(size: int) -> type:
-        return namedtuple("_like", [f"field{i}" for i in range(size)])
+    def _getter(index: int) -> Any:
+        return _tuplegetter(index, f"Alias for field number {index}")
 
     class _Methods:
         @classmethod
@@ -60,10 +85,9 @@ else:
             defaults = {field: body.pop(field) for field in fields if field in body}
             if tuple(defaults) != fields[len(fields) - len(defaults) :]:
                 raise TypeError(f"{name}: fields without a default come first")
-            like = _like(len(fields))
-            new = like.__new__
+            new = _constructor(len(fields))
             code = new.__code__.replace(co_varnames=("_cls", *fields))
-            made = dict(zip(fields, map(vars(like).__getitem__, like._fields), strict=True))
+            made = {field: _getter(index) for index, field in enumerate(fields)}
             made["__new__"] = FunctionType(code, new.__globals__, "__new__", tuple(defaults.values()))
             made.update(_fields=fields, _field_defaults=defaults, __match_args__=fields, __slots__=())
             return type(name, (tuple,), {**_METHODS, **body, **made})

@@ -38,8 +38,11 @@ class CpuBackend(BaseBackend):
     def __init__(self, target: GPUTarget) -> None:
         super().__init__(target)
         self.machine = machine_for(str(target.arch))
-        self.registers = self.machine.costs.registers
         self.on_request = MappingProxyType({"loops": ("ttcir", self.loops)})
+
+    @property
+    def registers(self) -> int:
+        return self.machine.costs.registers
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:

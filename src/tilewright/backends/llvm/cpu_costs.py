@@ -6,6 +6,7 @@ that is compiled once runs on many. ARCHITECTURE.md has the measurements behind 
 
 from __future__ import annotations
 
+from tilewright.backends.llvm.machine import Target
 from tilewright.support.named_tuple import NamedTuple
 
 CACHE_LINE = 64
@@ -144,3 +145,22 @@ SVE_256 = NEON
 """Two multiply-adds a cycle, each of eight, which take four cycles: Neoverse V1."""
 SVE_512 = SVE_256._replace(chains=16)
 """Two multiply-adds a cycle, each of sixteen, which take nine cycles: A64FX, at 16 of 18 chains, as blocks are even."""
+
+WIDE_ZEN = {"znver4": ZEN4, "znver5": ZEN5}
+"""AMD's processors with registers of 512 bits."""
+
+WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
+"""Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
+
+
+def costs_of(target: Target) -> CpuCosts:
+    """The figures for a machine."""
+    if target.has_sve:
+        return SVE_512 if target.vector_bits == 512 else SVE_256
+    if target.neon:
+        return NEON_WIDE if target.tune in WIDE_ARM else NEON
+    if not target.has_avx512f:
+        return ZEN3 if target.tune in ("znver2", "znver3") else X86
+    if target.vector_bits == 512 and target.tune in WIDE_ZEN:
+        return WIDE_ZEN[target.tune]
+    return AVX512

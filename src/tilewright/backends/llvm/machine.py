@@ -16,16 +16,18 @@ from _thread import RLock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.backends.llvm import cpu_costs
 from tilewright.backends.llvm.host_cpu import X86_BITS, HostCpu, host_arm, host_x86
 from tilewright.support.diagnostics import TilewrightError
 from tilewright.support.locks import importing
 from tilewright.support.named_tuple import NamedTuple
 from tilewright.support.system import SYSTEM, architecture
+
+if TYPE_CHECKING:
+    from tilewright.backends.llvm.cpu_costs import CpuCosts
 
 TRIPLES = {
     ("linux", "x86-64"): "x86_64-unknown-linux-gnu",
@@ -111,17 +113,9 @@ class Target(NamedTuple):
         return self.has_avx2 and not self.has_avx512f
 
     @property
-    def costs(self) -> cpu_costs.CpuCosts:
+    def costs(self) -> CpuCosts:
         """The figures that choices are made by."""
-        if self.has_sve:
-            return cpu_costs.SVE_512 if self.vector_bits == 512 else cpu_costs.SVE_256
-        if self.neon:
-            return cpu_costs.NEON_WIDE if self.tune in WIDE_ARM else cpu_costs.NEON
-        if not self.has_avx512f:
-            return cpu_costs.ZEN3 if self.tune in ("znver2", "znver3") else cpu_costs.X86
-        if self.vector_bits == 512 and self.tune in WIDE_ZEN:
-            return WIDE_ZEN[self.tune]
-        return cpu_costs.AVX512
+        return _costs_of(self)
 
     def lanes(self, element_bits: int) -> int:
         """The number of elements of `element_bits` that fill one vector register."""
@@ -172,11 +166,14 @@ ARM_CPUS: dict[str, tuple[str, tuple[str, ...], int]] = {
 
 SVE_BITS = (256, 512)
 """Lengths of scalable vectors that code is generated for. Those of 128 bits have nothing over NEON's here."""
-WIDE_ZEN = {"znver4": cpu_costs.ZEN4, "znver5": cpu_costs.ZEN5}
-"""AMD's processors with registers of 512 bits."""
 
-WIDE_ARM = frozenset({"apple-m1", "apple-m2", "neoverse-v1", "neoverse-v2"})
-"""Models of cores that begin four multiply-adds of vectors a cycle, as Arm's guides of Neoverse V1 and V2 say."""
+
+@cache
+def _costs_of(target: Target) -> CpuCosts:
+    with importing:
+        from tilewright.backends.llvm.cpu_costs import costs_of
+
+    return costs_of(target)
 
 
 def host_target(override: str | None = None) -> Target:

@@ -25,7 +25,7 @@ from tilewright.frontends.evaluate.steps import call_parts, collect, give_back, 
 from tilewright.frontends.evaluate.tiles import TileFrame
 from tilewright.frontends.operations import contains, lacks
 from tilewright.language.aggregates import FIELDS
-from tilewright.language.callable import MUST_USE, JITCallable
+from tilewright.language.callable import MUST_USE, JITCallable, ResultUnused
 from tilewright.language.core import BUILTIN
 from tilewright.language.counterparts import advice_for
 from tilewright.language.extensions import as_constants, is_extension, with_semantic, without_marks
@@ -40,7 +40,6 @@ from tilewright.language.values import (
 from tilewright.semantics.arithmetic import logical_and, logical_or
 from tilewright.semantics.constexpr import constexpr, unwrap
 from tilewright.semantics.debug import device_assert
-from tilewright.semantics.errors import ResultUnused
 from tilewright.semantics.tile import Tile
 from tilewright.support.diagnostics import StaticAssertionFailed
 

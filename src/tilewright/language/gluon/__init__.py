@@ -36,10 +36,9 @@ NAMES = {
         "add associative_scan cast clamp map_elementwise maximum minimum mul reduce sub to_tensor where"
     ),
     "language.shaping": "expand_dims gather join num_programs permute program_id reshape split",
-    "language.signatures": "tuple_type",
     "language.standard": "cdiv cumprod cumsum max min ravel reduce_or sum xor_sum",
     "language.tensors": "tensor",
-    "language.tuples": "tuple",
+    "language.tuples": "tuple tuple_type",
     "semantics.buffers": "shared_memory_descriptor_type=buffer_type",
     "semantics.cache_policies": "CachePolicy",
     "semantics.constexpr": "constexpr",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import sys
-from typing import Any
 
 from tilewright.support.system.posix import EXECUTE, READ, WRITE, Posix, c_library, system_error
 
@@ -27,6 +25,7 @@ class Linux(Posix):
     fault_signals = (11, 7)
     action = "<Q128xi4x8x"
     action_flags = 0x08000004
+    reserve_flags = _PRIVATE_ANONYMOUS | NO_RESERVE
 
     def _why_not_here(self) -> str:
         return "" if sys.platform == "linux" else f"it is made for Linux, macOS and Windows, and this is {sys.platform}"
@@ -42,9 +41,6 @@ class Linux(Posix):
             self.unmap_code(address, len(image))
             raise error
         return address
-
-    def reserve(self, size: int) -> Any:
-        return mmap.mmap(-1, size, flags=_PRIVATE_ANONYMOUS | NO_RESERVE)
 
     def usable_cpus(self) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else super().usable_cpus()

@@ -10,8 +10,6 @@ https://developer.apple.com/documentation/apple-silicon/porting-just-in-time-com
 from __future__ import annotations
 
 import ctypes
-import mmap
-from typing import Any
 
 from tilewright.support.system.interface import architecture
 from tilewright.support.system.posix import EXECUTE, READ, WRITE, Posix, c_library
@@ -29,6 +27,7 @@ class MacOS(Posix):
     fault_signals = (11, 10)
     action = "<Q4xi"
     action_flags = 0x41
+    reserve_flags = PRIVATE | ANONYMOUS
 
     def _why_not_here(self) -> str:
         here = architecture()
@@ -48,6 +47,3 @@ class MacOS(Posix):
             library.pthread_jit_write_protect_np(ctypes.c_int(1))
         library.sys_icache_invalidate(ctypes.c_void_p(address), ctypes.c_size_t(len(image)))
         return address
-
-    def reserve(self, size: int) -> Any:
-        return mmap.mmap(-1, size, flags=PRIVATE | ANONYMOUS)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import mmap
 import os
 import stat
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tilewright.support.system.interface import AnyPath, Done, System, importing
 
@@ -41,6 +39,7 @@ class Posix(System):
         fault_signals: SIGSEGV and SIGBUS, in the order that machine code knows.
         action: struct sigaction: the handler and, behind the mask, the flags.
         action_flags: SA_SIGINFO and SA_ONSTACK.
+        reserve_flags: for `mmap`: private pages without a file, which take memory when they are written.
     """
 
     can_fork = True
@@ -50,10 +49,11 @@ class Posix(System):
     fault_signals: ClassVar[tuple[int, int]]
     action: ClassVar[str]
     action_flags: ClassVar[int]
+    reserve_flags: ClassVar[int]
 
     def __init__(self) -> None:
         super().__init__()
-        self.page = mmap.PAGESIZE
+        self.page = os.sysconf("SC_PAGESIZE")
 
     # Memory
 
@@ -69,6 +69,12 @@ class Posix(System):
 
     def unmap_code(self, address: int, size: int) -> None:
         c_library().munmap(address, self._whole_pages(size))
+
+    def reserve(self, size: int) -> Any:
+        with importing:
+            import mmap
+
+        return mmap.mmap(-1, size, flags=self.reserve_flags)
 
     def read_memory(self, address: int, size: int) -> bytes | None:
         """Through a pipe, which always has room for a page: the system refuses an address that leads nowhere."""
@@ -157,9 +163,15 @@ class Posix(System):
         os.pwrite(file, content, offset)
 
     def lock(self, file: int) -> None:
+        with importing:
+            import fcntl
+
         fcntl.flock(file, fcntl.LOCK_EX)
 
     def try_lock(self, file: int) -> bool:
+        with importing:
+            import fcntl
+
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):  # both mean that somebody has it

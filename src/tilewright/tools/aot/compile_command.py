@@ -25,11 +25,10 @@ from tilewright.backends.llvm.machine import UnknownCpuError
 from tilewright.compiler.artifact import Stage
 from tilewright.runtime.async_compile import AsyncCompileMode
 from tilewright.runtime.build import build, current_target
-from tilewright.runtime.compile_hooks import Compilation
 from tilewright.runtime.compile_task import CompileTask
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.kernel import CompiledKernel
-from tilewright.runtime.sources import ASTSource
+from tilewright.runtime.sources import ASTSource, Compilation
 from tilewright.support.hashing import hash_of
 from tilewright.tools.aot.c_text import Stub, header_text, parameter, source_text
 from tilewright.tools.kernels import Argument, UsageError, find_kernel, parse_signature, split_signature
@@ -89,9 +88,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def compile_kernels(
-    all_args: Sequence[CompileArgs], executor: Executor | None = None
-) -> list[tuple[str, list[Path]]]:
+def compile_kernels(all_args: Sequence[CompileArgs], executor: Executor | None = None) -> list[tuple[str, list[Path]]]:
     """Compile kernels to files side by side.
 
     Args:
