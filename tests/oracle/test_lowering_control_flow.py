@@ -226,7 +226,7 @@ def test_a_value_that_is_kept_for_a_branch_is_read_behind_its_write():
 
 @jit
 def carried_beside_its_sum(x, out, AHEAD: tl.constexpr):
-    """Each turn changes a tile that is kept in a buffer, and stores what needs it, its sum, and what the tile was before."""
+    """Each turn changes a tile that is kept in a buffer, and stores what needs it, its sum, and what it was before."""
     row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 16)[None, :]
     tile = tl.load(x + row * 16 + lane)
     for turn in range(2):
