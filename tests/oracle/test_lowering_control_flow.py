@@ -241,3 +241,21 @@ def test_a_carried_tile_is_not_written_before_a_store_has_read_the_last_one(ahea
     """The write of the new tile cannot be over before the store's phase, so it is no row that this phase reads."""
     x = np.arange(128, dtype=np.int32) * 7 % 50
     agree(carried_beside_its_sum, x, np.zeros(256, np.int32), AHEAD=ahead)
+
+
+@jit
+def doubled_in_turns_and_behind(x, out, m):
+    """What is computed behind the loop from its results alone differs from chunk to chunk of a row."""
+    row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 32)[None, :]
+    tile = tl.load(x + row + lane)
+    for _ in range(3):
+        tile = tl.where(row + lane < m, tile, tile + tile)
+    tl.store(out + row, tl.min(tl.where((row + lane) % 2 == 0, tile, tile + tile), 1, keep_dims=True))
+
+
+def test_chunks_of_rows_in_turns_of_a_loop_have_values_of_their_own() -> None:
+    """Two rows go through the loop together, in front of a choice between versions of what comes behind it."""
+    for place in (10, 17, 25, 31):
+        x = np.ones(64, np.int8)
+        x[place] = -3
+        agree(doubled_in_turns_and_behind, x, np.zeros(8, np.int8), 9)
