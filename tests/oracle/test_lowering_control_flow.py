@@ -222,3 +222,40 @@ def used_in_front_of_its_copy(x, out, n, TILE: tl.constexpr):
 def test_a_value_that_is_kept_for_a_branch_is_read_behind_its_write():
     for n in (2, 3):
         agree(used_in_front_of_its_copy, random_numbers(np.float32, 128), np.zeros(128, np.float32), n, TILE=64)
+
+
+@jit
+def carried_beside_its_sum(x, out, AHEAD: tl.constexpr):
+    """Each turn changes a tile that is kept in a buffer, and stores what needs it, its sum, and what it was before."""
+    row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 16)[None, :]
+    tile = tl.load(x + row * 16 + lane)
+    for turn in range(2):
+        before = tile
+        tile = before // 2
+        kept = before if AHEAD else tile
+        tl.store(out + turn * 128 + row * 16 + lane, kept - tile + tile * tl.sum(tile, 1, keep_dims=True))
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_carried_tile_is_not_written_before_a_store_has_read_the_last_one(ahead: bool) -> None:
+    """The write of the new tile cannot be over before the store's phase, so it is no row that this phase reads."""
+    x = np.arange(128, dtype=np.int32) * 7 % 50
+    agree(carried_beside_its_sum, x, np.zeros(256, np.int32), AHEAD=ahead)
+
+
+@jit
+def doubled_in_turns_and_behind(x, out, m):
+    """What is computed behind the loop from its results alone differs from chunk to chunk of a row."""
+    row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 32)[None, :]
+    tile = tl.load(x + row + lane)
+    for _ in range(3):
+        tile = tl.where(row + lane < m, tile, tile + tile)
+    tl.store(out + row, tl.min(tl.where((row + lane) % 2 == 0, tile, tile + tile), 1, keep_dims=True))
+
+
+def test_chunks_of_rows_in_turns_of_a_loop_have_values_of_their_own() -> None:
+    """Two rows go through the loop together, in front of a choice between versions of what comes behind it."""
+    for place in (10, 17, 25, 31):
+        x = np.ones(64, np.int8)
+        x[place] = -3
+        agree(doubled_in_turns_and_behind, x, np.zeros(8, np.int8), 9)

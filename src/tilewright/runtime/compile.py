@@ -45,6 +45,7 @@ def compile(
         Unsupported: it uses something that the back end cannot compile.
         ParseError, VerificationError: a file does not have the text of its stage.
         BackendError: no back end compiles for `target`.
+        TypeError: `src` is no source, or `target` no target.
 
     Example:
         >>> @tw.jit
@@ -54,6 +55,7 @@ def compile(
         >>> list(kernel.asm)
         ['source', 'ttir', 'ttcir', 'llir', 'asm', 'obj']
     """
+    _check(src, target)
     backend = make_backend(target or _default_target(src))
     source = IRSource(os.fspath(src), None, backend) if isinstance(src, str | os.PathLike) else src
     if isinstance(source, ASTSource):
@@ -62,6 +64,16 @@ def compile(
         return build.build(source, backend, dict(options or {}))
     except CompilationError as error:
         raise shortened(error) from error.__cause__
+
+
+def _check(src: Any, target: Any) -> None:
+    if hasattr(src, "arg_names"):
+        given = f"compile takes a kernel with its signature, as in ASTSource({src.__name__}, {{'x': '*fp32'}})"
+        raise TypeError(f"{given}; {src.__name__}.warmup(*arguments, grid=(1,)) finds one by itself")
+    if not isinstance(src, str | os.PathLike) and not hasattr(src, "parse_options"):
+        raise TypeError(f"compile takes an ASTSource or the path of a file; got {src!r}, of type {type(src).__name__}")
+    if target is not None and not hasattr(target, "backend"):
+        raise TypeError(f"target is a GPUTarget, as in GPUTarget('cpu', 0, 0); got {target!r}")
 
 
 def _default_target(src: Source | str | os.PathLike[str]) -> GPUTarget:

@@ -56,9 +56,13 @@ class ASTSource:
             attrs: by path; `["tt.divisibility", 16]` is the one that has a meaning.
 
         Raises:
-            TypeError: a key of `signature` is no string.
+            TypeError: `fn` is no kernel, or a key of `signature` is no string.
             ValueError: a parameter has neither a type nor a value.
         """
+        if not hasattr(fn, "arg_names"):
+            raise TypeError(f"ASTSource takes a kernel, which @jit makes; got {fn!r}, of type {type(fn).__name__}")
+        if not isinstance(signature, Mapping):
+            raise TypeError(f"the signature of a kernel is a dict of types by parameter; got {signature!r}")
         if not all(isinstance(name, str) for name in signature):
             raise TypeError("Signature keys must be string")
         declared = list(signature_of(fn.fn).parameters.values())

@@ -178,7 +178,7 @@ def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Va
             continue
         if value in spilled or (op in early and _fills_rows(value, nest) and _weight(value, nest) >= EXPENSIVE):
             if value not in spilled:
-                spilled[value] = _row_buffer(value, nest)
+                spilled[value] = _row_buffer(value, nest, nest.phases[sink])
             user.set_operand(index, spilled[value])
         else:
             _cut(op, sink, nest, early, spilled, seen)
@@ -216,8 +216,13 @@ def _weight(value: Value, nest: Nest) -> int:
     return total
 
 
-def _may_come_first(write: Write, op: Op) -> bool:
-    """Whether `write` may stand right behind `op`: nothing in between uses its buffer."""
+def _may_come_first(write: Write, op: Op, before: int, nest: Nest) -> bool:
+    """Whether `write` may stand right behind `op`, for a phase `before` which it is over.
+
+    It is not over before a sink of that phase that reads what its buffer had. And nothing in between uses the buffer.
+    """
+    if write.row or nest.phases[write] >= before:
+        return False
     between = op.next
     while between is not None and between is not write:
         if isinstance(between, (Read, Write)) and between.buffer is write.buffer:
@@ -226,13 +231,13 @@ def _may_come_first(write: Write, op: Op) -> bool:
     return True
 
 
-def _row_buffer(value: Value, nest: Nest) -> Value:
-    """Write `value` to a buffer of one row where it is computed; returns a read of it."""
+def _row_buffer(value: Value, nest: Nest, phase: int) -> Value:
+    """Write `value` to a buffer of one row where it is computed; returns a read of it for `phase`."""
     op, block, tile = value.op, nest.op.block, tile_type(value)
     assert op is not None
     assert block is not None
     for user in value.uses:
-        if isinstance(user, Write) and not user.row and _may_come_first(user, op):
+        if isinstance(user, Write) and _may_come_first(user, op, phase, nest):
             user.unlink()
             nest.body.insert(user, op.next)
             read = Op.create("cpu.read", (user.buffer,), (value.type,), location=op.location)

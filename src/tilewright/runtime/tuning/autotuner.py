@@ -25,8 +25,8 @@ from tilewright.runtime.devices import chosen, device_for
 from tilewright.runtime.errors import AutotunerError
 from tilewright.runtime.interpreted import InterpretedFunction
 from tilewright.runtime.testing.measure import do_bench
-from tilewright.runtime.tuning.config import Config, StoredResults, Timings
-from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable
+from tilewright.runtime.tuning.config import Config, StoredResults, Timings, checked
+from tilewright.runtime.tuning.heuristics import KernelWrapper, Launchable, names_of
 from tilewright.runtime.tuning.table import TuningTable
 from tilewright.runtime.tuning.trials import Call, Trials
 from tilewright.support import knobs
@@ -94,8 +94,8 @@ class Autotuner(KernelWrapper):
             warnings.warn(text, DeprecationWarning, stacklevel=3)
             do_bench = do_bench or _bench_for(warmup, rep)
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
-        self.configs = list(configs) or [Config({})]
-        self.keys = key
+        self.configs = checked(configs or (), f"autotune of {self.__name__}") or [Config({})]
+        self.keys = (key,) if isinstance(key, str) else key
         self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
         self._check_names()
         self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
@@ -251,7 +251,7 @@ class Autotuner(KernelWrapper):
         """The configurations that `prune_configs_by` leaves for the launch whose positional arguments are `nargs`."""
         positional, configs = self.nargs or {}, self.configs
         if self.early_config_prune is not None:
-            configs = list(self.early_config_prune(configs, positional, **kwargs))
+            configs = checked(self.early_config_prune(configs, positional, **kwargs), "`early_config_prune`")
             if not configs:
                 reason = "`early_config_prune` should return at least one config."
                 raise AutotunerError(f"No valid autotuner configs after pruning. {reason}")
@@ -322,10 +322,10 @@ class Autotuner(KernelWrapper):
     def _prepare_arrays(self, arguments: Arguments, reset_only: bool = False) -> None:
         for name in self.reset_to_zero:
             if arguments.get(name) is not None:
-                arguments[name][...] = 0
+                _array(name, arguments)[...] = 0
         if not reset_only:
-            arrays = {name: arguments.get(name) for name in self.restore_value}
-            self.restore_copies = {name: _copy(array) for name, array in arrays.items() if array is not None}
+            given = [name for name in self.restore_value if arguments.get(name) is not None]
+            self.restore_copies = {name: _copy(_array(name, arguments)) for name in given}
 
     def _restore_arrays(self, arguments: Arguments, exception: Exception | None) -> None:
         for name, content in self.restore_copies.items():
@@ -396,7 +396,7 @@ def autotune(
     """
     return lambda fn: Autotuner(
         fn,
-        fn.arg_names,
+        names_of(fn, "autotune"),
         configs,
         key,
         reset_to_zero,
@@ -440,10 +440,20 @@ def _refuse_conflicts(configs: Sequence[Config], call: Call) -> None:
 def _top_k(given: float | int, count: int) -> int:
     """The number of configurations that `top_k` means: a whole number, or a share up to 1.0."""
     if isinstance(given, float) and given <= 1.0:
-        return int(count * given)
+        return max(1, int(count * given))
+    if given == 0:
+        raise ValueError("top_k is 0, which leaves no configuration to try")
     if not isinstance(given, int):
         raise TypeError(f"top_k is a whole number of configurations, or a share up to 1.0; not {given!r}")
     return given
+
+
+def _array(name: str, arguments: Arguments) -> Any:
+    array = arguments[name]
+    if not hasattr(array, "__setitem__"):
+        found = f"{array!r}, of type {type(array).__name__}"
+        raise TypeError(f"reset_to_zero and restore_value of autotune name arrays; {name!r} is {found}")
+    return array
 
 
 def _copy(array: Any) -> Any:

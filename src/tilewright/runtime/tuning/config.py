@@ -10,7 +10,7 @@ Results are in `<kernel>.autotune.json` in the cache folder of their key:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Config:
     Options of GPUs that Triton has dropped are taken, with a warning.
 
     Raises:
-        TypeError: there never was such an option.
+        TypeError: there never was such an option, or the constants are no dict.
     """
 
     def __init__(
@@ -51,6 +51,8 @@ class Config:
         num_cpu_threads: int | None = None,
         **dropped: Any,
     ) -> None:
+        if not isinstance(kwargs, Mapping):
+            raise TypeError(f"Config takes a dict of constants first, as in Config({{'BLOCK': 128}}); got {kwargs!r}")
         for name in without_dropped(dropped):
             raise TypeError(f"Config has no option {name!r}")
         self.kwargs = dict(kwargs)
@@ -85,6 +87,23 @@ class Config:
 
     def _identity(self) -> Hashable:
         return tuple(sorted(self.all_kwargs().items(), key=lambda item: item[0])), self.pre_hook
+
+
+def checked(configs: Any, giver: str) -> list[Config]:
+    """The configurations that `giver` gives.
+
+    Raises:
+        TypeError: they are no list of configurations.
+    """
+    if not isinstance(configs, Iterable) or isinstance(configs, Config | Mapping | str):
+        raise TypeError(f"{giver} gives a list of configurations; got {configs!r}")
+    found = list(configs)
+    for place, config in enumerate(found):
+        if not isinstance(config, Config):
+            example = config if isinstance(config, Mapping) else "{'BLOCK': 128}"
+            kind = type(config).__name__
+            raise TypeError(f"{giver} gives a list of Config({example}); entry {place} is {config!r}, of type {kind}")
+    return found
 
 
 Timings = dict[Config, list[float]]

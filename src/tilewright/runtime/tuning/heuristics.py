@@ -90,12 +90,30 @@ class Heuristics(KernelWrapper):
         self, fn: Launchable, arg_names: Sequence[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]
     ) -> None:
         super().__init__(fn, arg_names)
+        if not isinstance(values, Mapping):
+            raise TypeError(f"heuristics of {self.__name__} takes a dict of functions by parameter; got {values!r}")
         self.values = dict(values)
+        for name, compute in self.values.items():
+            if not callable(compute):
+                raise TypeError(f"heuristics of {self.__name__} computes {name!r} by a function; got {compute!r}")
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         for name, compute in self.values.items():
             kwargs[name] = compute(self.named(args, kwargs))
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+
+def names_of(fn: Any, decorator: str) -> list[str]:
+    """The names of the parameters of a kernel.
+
+    Raises:
+        TypeError: `fn` is no kernel.
+    """
+    if not hasattr(fn, "arg_names"):
+        kind = type(fn).__name__
+        raise TypeError(f"@{decorator} stands above @jit, which makes the kernel; it got {fn!r}, of type {kind}")
+    names: list[str] = fn.arg_names
+    return names
 
 
 def _remade(kind: type[KernelWrapper], attributes: dict[str, Any]) -> KernelWrapper:
@@ -122,4 +140,4 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
         >>> out
         array([100.])
     """
-    return lambda fn: Heuristics(fn, fn.arg_names, values)
+    return lambda fn: Heuristics(fn, names_of(fn, "heuristics"), values)

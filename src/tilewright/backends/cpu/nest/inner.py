@@ -16,7 +16,7 @@ from tilewright.backends.cpu.nest.combine import Combine
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.ends import end_of_copy, end_of_loop
 from tilewright.backends.cpu.nest.evaluate import evaluate
-from tilewright.backends.cpu.nest.lane_values import LANE, Index, Scalar, Uniform, Vector, size_of
+from tilewright.backends.cpu.nest.lane_values import LANE, Index, Lane, Scalar, Uniform, Vector, size_of
 from tilewright.backends.cpu.nest.pieces import lower_pieces
 from tilewright.backends.cpu.nest.prefix import FEWEST_AT_ONCE, MOST_AT_ONCE, has_same_end, lower_prefix, reads_in_front
 from tilewright.backends.cpu.nest.sinks import Act, prepare
@@ -210,12 +210,19 @@ class InnerLoop:
         return [Combine(sink).together(c.b, rows) for sink, rows in new.items()]
 
     def _accumulated(self, index: Scalar, chunks: int) -> list[Sequence[Found]]:
-        """For each cpu.accumulate, its results in each chunk."""
+        """For each cpu.accumulate, its results in each chunk: they differ from chunk to chunk of the turn at hand.
+
+        Those that are given were computed further out, where versions of the loop are; what is computed from them would
+        be taken to be the same in all chunks.
+        """
         if self.given:
-            return [self.given]
+            return [[{value: self._of_turn(value, lane) for value, lane in found.items()} for found in self.given]]
         c, where = self.c, (*self.outer, LANE)
         starts = [(chunk * c.lanes, c.add(index, chunk * c.lanes, i64, c.depth)) for chunk in range(chunks)]
         return [accumulate(c, op, [Place(*start, where) for start in starts]) for op in self.turns]
+
+    def _of_turn(self, value: Value, lane: Lane) -> Lane:
+        return Vector(self.c.as_vector(lane, value.type.scalar).value, self.c.depth)
 
     def _pieces(self) -> Scalar:
         """The loops of pieces that a general loop is split into, where it can be; returns the lane behind them."""
