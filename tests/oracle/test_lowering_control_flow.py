@@ -245,7 +245,7 @@ def test_a_carried_tile_is_not_written_before_a_store_has_read_the_last_one(ahea
 
 @jit
 def doubled_in_turns_and_behind(x, out, m):
-    """What is computed behind the loop from its results alone differs from chunk to chunk of a row."""
+    """The values behind the loop come from its results alone, and differ from chunk to chunk of a row."""
     row, lane = tl.arange(0, 8)[:, None], tl.arange(0, 32)[None, :]
     tile = tl.load(x + row + lane)
     for _ in range(3):

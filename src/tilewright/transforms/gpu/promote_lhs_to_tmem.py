@@ -51,7 +51,7 @@ def _promote(product: TensorCoreMma) -> bool:
     if alloc is None or alloc.source is None or not _may_be_promoted(alloc, product):
         return False
     tile = tile_type(alloc.source)
-    memory = TensorMemory(*tile.shape, column_stride=1)
+    memory = TensorMemory(tile.shape[0], tile.shape[1], column_stride=1)
     if allocated(memory, tile.shape, tile.bits)[1] > free_columns(product):
         return False
     layouts = compatible_layouts(memory, tile.shape, bits=tile.bits, warps=warps_of(product))

@@ -44,7 +44,7 @@ from typing import NamedTuple
 from tilewright.analysis.live_ranges import ancestor_in
 from tilewright.dialects.assembly import RESULT_SEGMENTS
 from tilewright.dialects.builtin import Poison
-from tilewright.dialects.scf import For
+from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_function import Func
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc, TmemLoad, TmemStore
@@ -113,7 +113,9 @@ def _accumulator_of(loop: For, argument: Value) -> _Accumulator | None:
     others = [user for user in alloc.results[0].uses if user is not load]
     adds = all(isinstance(user, TensorCoreMma) and user.block is loop.body for user in others)
     is_whole = load.block is loop.body and not list(load.results[1].uses)
-    is_free = alloc.source is argument and is_inside(result, loop) if changed else has_one_use(result)
+    # A branch begins another sum, which stays in memory in another way (`keep_sums`).
+    is_new = is_inside(result, loop) and not isinstance(result.op, If)
+    is_free = alloc.source is argument and is_new if changed else has_one_use(result)
     return _Accumulator(loop, argument, alloc, load) if adds and is_whole and is_free else None
 
 
