@@ -20,12 +20,12 @@ While the second half runs, the registers of the first may be written again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.tt_shape import Reshape, Trans
-from tilewright.dialects.ttg_memory import MemDescIndex, MemDescReshape, MemDescSubslice, MemDescTrans
+from tilewright.dialects.ttg_memory import LocalDealloc, MemDescIndex, MemDescReshape, MemDescSubslice, MemDescTrans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.ir.attributes import DenseArray, Number
@@ -36,6 +36,7 @@ from tilewright.layouts.inference import split
 from tilewright.layouts.movement import Movement, movement
 from tilewright.transforms.carried_values import add_result
 from tilewright.transforms.gpu.pipelining.descriptors import with_result
+from tilewright.transforms.gpu.pipelining.product_latencies import root_of
 from tilewright.transforms.gpu.pipelining.schedule import body_of
 from tilewright.transforms.gpu.tile_ops import TileOps, distributed_of, layout_as
 from tilewright.transforms.matching import following, is_behind, is_inside, uses_of
@@ -60,7 +61,23 @@ def launch_wgmmas(loop: For) -> None:
     if not _full_waits(loop):
         running = {part: carried for product, carried in running.items() for part in split_wgmma(product)}
     _wait_in_loop(loop, list(running))
-    _wait_behind(loop, [loop.results[carried] for carried in running.values()], 0)
+    buffers = _buffers_around(running, loop)
+    _wait_behind(loop, [*(loop.results[carried] for carried in running.values()), *buffers], 0)
+
+
+def _buffers_around(products: Mapping[WarpGroupDot, int], loop: For) -> list[Value]:
+    """The buffers from outside of `loop` that `products` read and that nobody gives back: they live until the wait.
+
+    Other tiles that the loop gives may be stored in front of the wait, in what would be free memory. Without such tiles
+    nothing stands there.
+    """
+    sums = set(products.values())
+    tiles = (result for result in loop.results if isinstance(result.type, TensorType) and result.uses)
+    if all(result.index in sums for result in tiles):
+        return []
+    roots = dict.fromkeys(root_of(value) for product in products for value in (product.a, product.b))
+    outside = [root for root in roots if isinstance(root.type, MemDescType) and not is_inside(root, loop)]
+    return [root for root in outside if not any(isinstance(user, LocalDealloc) for user in root.uses)]
 
 
 # --- which may run on ---------------------------------------------------------------------------------------------

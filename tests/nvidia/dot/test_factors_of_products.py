@@ -1,4 +1,4 @@
-"""Left factors that a program computes go to tensor memory: products beside NumPy on a simulated sm_100."""
+"""Factors of products in tensor memory and in buffers that running products read, beside NumPy on simulated devices."""
 
 from __future__ import annotations
 
@@ -111,3 +111,36 @@ def test_a_tile_that_a_product_and_threads_read_is_copied_once() -> None:
     result = launch(kernel, (1,), arguments)[2]
     scores = q.astype(np.float32) @ keys.astype(np.float32).T
     np.testing.assert_array_equal(result, scores @ (keys.astype(np.float32) * 2))
+
+
+@tw.jit
+def stored_while_a_product_runs(a, b, c, parts, K, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    at = i[:, None] * SIZE + i[None, :]
+    left = tl.make_tensor_descriptor(a, [SIZE, K], [K, 1], [SIZE, SIZE])
+    right = tl.make_tensor_descriptor(b, [SIZE, K], [K, 1], [SIZE, SIZE])
+    total, other = tl.zeros((SIZE, SIZE), tl.float32), tl.zeros((SIZE, SIZE), tl.float32)
+    weights = tl.load(b + at)
+    for k in tl.range(0, K, SIZE):
+        total = tl.dot(left.load([0, k]), right.load([0, k]).T, total)
+        other = tl.dot(tl.clamp(total, -4, 4).to(tl.float8e4nv), weights, other)
+    tl.make_tensor_descriptor(parts, [SIZE, SIZE], [SIZE, 1], [SIZE, SIZE]).store([0, 0], total)
+    tl.store(c + at, other)
+
+
+def test_what_a_running_product_reads_keeps_its_place_until_the_wait_behind_the_loop() -> None:
+    """The tile that is stored by descriptor lay where the last product of sm_90 still read its right factor."""
+    numbers = np.random.default_rng(3)
+    size, k = 64, 192
+    a, b = (numbers.integers(-2, 3, (size, k)).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
+    arguments = [a, b, np.zeros((size, size), np.float32), np.zeros((size, size), np.float32), k]
+    kernel = compiled(stored_while_a_product_runs, arguments, capability=90, num_stages=2, SIZE=size)
+    _, _, other, total, *_ = launch(kernel, (1,), arguments)
+    weights = b.reshape(-1)[: size * size].reshape(size, size).astype(np.float32)
+    sums, expected = np.zeros((size, size), np.float32), np.zeros((size, size), np.float32)
+    for start in range(0, k, size):
+        x, y = (values[:, start : start + size].astype(np.float32) for values in (a, b))
+        sums += x @ y.T
+        expected += np.clip(sums, -4, 4) @ weights
+    np.testing.assert_array_equal(total, sums)
+    np.testing.assert_array_equal(other, expected)
