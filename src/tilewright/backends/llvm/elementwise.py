@@ -197,6 +197,9 @@ def _number_extreme(name: str, selector: int) -> Callable[..., Lanes]:
         target, bits = kind.writer.target, bits_of(kind.element) * kind.lanes
         if target.has_avx512f and bits in (128, 256, 512):
             return _in_range(a, b, selector)
+        if target.has_avx512f and bits in (32, 64):
+            whole = LaneType(kind.writer, kind.element, 128 // bits_of(kind.element))
+            return _part(_in_range(_in_register(a, whole), _in_register(b, whole), selector), kind)
         if either_zero or target.orders_zeros:
             return kind.call(f"llvm.{name}num", a, b)
         return kind.call(f"llvm.{name}imumnum", a, b)
@@ -223,6 +226,19 @@ def _in_range(a: Lanes, b: Lanes, selector: int) -> Lanes:
         arguments.append(("i32", CURRENT_ROUNDING))
     suffix = "ps" if kind.element == "float" else "pd"
     return kind(kind.writer.call(type, f"llvm.x86.avx512.mask.range.{suffix}.{bits}", arguments))
+
+
+def _in_register(x: Lanes, whole: LaneType) -> Lanes:
+    """The lanes in front of others that may hold anything."""
+    w, kind = x.kind.writer, x.kind
+    if kind.lanes == 1:
+        return whole(w.insert(whole.type, "poison", kind.type, x.name, 0))
+    return whole(w.shuffle(kind.type, x.name, "poison", range(whole.lanes)))
+
+
+def _part(x: Lanes, kind: LaneType) -> Lanes:
+    """The first lanes of a register."""
+    return kind(kind.writer.slice(x.name, kind.element, x.kind.lanes, 0, kind.lanes))
 
 
 CURRENT_ROUNDING = "4"
