@@ -69,10 +69,22 @@ def _nearer_to_zero(k, arguments):
 
 
 def _rest(k, arguments):
-    """The part that rounding to an integer, ties to even, takes away; 0 of infinity."""
+    """The part that rounding to an integer, ties to even, or down to a sixteenth takes away; 0 of infinity."""
     x = k(arguments[0])
-    assert arguments[1] == "8", "emulated for whole numbers and the nearest only"
-    return k.select(abs(x).equals(float("inf")), 0.0, x - k.call("llvm.roundeven", x))
+    assert arguments[1] in ("8", "73"), "emulated for whole numbers and the nearest, and for sixteenths and down, only"
+    scaled = x if arguments[1] == "8" else x * 16.0
+    rest = scaled - k.call("llvm.roundeven" if arguments[1] == "8" else "llvm.floor", scaled)
+    return k.select(abs(scaled).equals(float("inf")), 0.0, rest if arguments[1] == "8" else rest * (1 / 16))
+
+
+def _added_down(k, arguments):
+    """A positive sum with a larger number, rounded down: the nearest float may be the next larger one."""
+    assert arguments[2] == "9", "emulated for rounding down only"
+    double = k.with_element("double")
+    a, b = (double.cast("fpext", k(value)) for value in arguments[:2])
+    nearest = k.cast("fptrunc", a + b)
+    is_larger = double.cast("fpext", nearest) - b > a
+    return k.select(is_larger, k.from_bits(nearest.bits - 1), nearest)
 
 
 def _looked_up(k, arguments):
@@ -105,6 +117,7 @@ def _from_tables(k, tables, index):
 
 
 EMULATIONS = {
+    "add": _added_down,
     "permvar": _looked_up,
     "range": _nearer_to_zero,
     "reduce": _rest,

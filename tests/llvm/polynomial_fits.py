@@ -145,7 +145,7 @@ FITS = {
     "EXP_16_FLOAT": (exp_rest_of(16), SHIFT[16] - WIDE[16], SHIFT[16] + WIDE[16], 1, 32),
     "EXP2_DOUBLE": (exp2_rest, "-0.5", "0.5", 11, 64),
     "EXP2_8_FLOAT": (over_start(8, mpf(2)), "-0.0625", "0.0625", 3, 32),
-    "EXP2_16_FLOAT": (over_start(16, mpf(2)), "-0.03125", "0.03125", 3, 32),
+    "EXP2_16_ABOVE_FLOAT": (over_start(16, mpf(2)), "0", "0.0625", 3, 32),
     "LOG_FLOAT": (log_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 8, 32),
     "LOG2_FLOAT": (log2_rest, SQRT_HALF - 1, 2 * SQRT_HALF - 1, 9, 32),
     "LOG_DOUBLE": (log_ratio_rest, "0", "0.02944", 7, 64),

@@ -9,9 +9,9 @@ polynomials are divided by s. For e^x, s = e^(low · M) comes for free, where ln
 
     r - low · M = (x - n · high) - low · (n + M)
 
-AVX-512 has an instruction that scales by 2ⁿ. AVX2 has registers of 8 lanes only, so eighths stand for the
-sixteenths, and n is added to the exponent; a factor far from 1, taken out again at the end, leaves room for denormals
-and infinity.
+AVX-512 has instructions that scale by 2ⁿ and that give the rest. For 2^x it rounds down, so that n need not be
+computed: x scales as well, and 0 ≤ r < 1/16. AVX2 has registers of 8 lanes only, so eighths stand for the sixteenths,
+and n is added to the exponent; a factor far from 1, taken out again at the end, leaves room for denormals and infinity.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import struct
 
 from tilewright.backends.llvm import coefficients
 from tilewright.backends.llvm.lanes import Lanes, LaneType
-from tilewright.backends.llvm.math_registers import by_registers, has_scaling, looked_up
+from tilewright.backends.llvm.math_registers import added_down, by_registers, has_scaling, looked_up
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.693147182464599609375
@@ -37,6 +37,8 @@ FAR = 64
 """The exponent of the factor that is taken out at the end."""
 REST = 0.25
 """Larger than every rest, but for arguments whose results are 0 or infinite anyway."""
+ABOVE_SIXTEENTH = 0x49
+"""Four bits behind the point that are taken away, rounded down, without exceptions, as AVX-512 encodes it."""
 ABSOLUTE_MINIMUM = 2
 """The operand with the smaller absolute value, or the one that is a number, as AVX-512 encodes it."""
 
@@ -61,15 +63,24 @@ def exp(x: Lanes, *, is_negative: bool = False) -> Lanes:
 
 
 def exp2(x: Lanes) -> Lanes:
-    """2^x; 0.95 ulp."""
+    """2^x; 0.95 ulp, with AVX-512 0.9."""
     k, entries = x.kind, _entries(x.kind)
+    if entries == 16:
+        return _exp2_above(x)
     if not has_scaling(k):
         x = k.maximum(-150.0, k.minimum(129.0, x))
     t = x + MAGIC[entries]
     n = t - MAGIC[entries]
     r = _rest(x - n)
-    table = coefficients.EXP2_16_FLOAT if entries == 16 else coefficients.EXP2_8_FLOAT
-    return _power(k.polynomial(r, table), t, n, x)
+    return _power(k.polynomial(r, coefficients.EXP2_8_FLOAT), t, n, x)
+
+
+def _exp2_above(x: Lanes) -> Lanes:
+    """2^x by the rest above the sixteenth below: then n is x itself, rounded down, and the rest of infinity is 0."""
+    k = x.kind
+    t = added_down(x, k(MAGIC[16]))
+    r = by_registers(k, "reduce", [x.name], immediate=ABOVE_SIXTEENTH)
+    return _power(k.polynomial(r, coefficients.EXP2_16_ABOVE_FLOAT), t, x, x)
 
 
 def _entries(k: LaneType) -> int:
@@ -83,7 +94,10 @@ def _rest(r: Lanes) -> Lanes:
 
 
 def _power(q: Lanes, t: Lanes, n: Lanes, sign: Lanes | None) -> Lanes:
-    """(1 + q) · 2^n, for n in steps of 1/8 or 1/16 that is in the low bits of t; `sign` is n's, None if negative."""
+    """(1 + q) · 2^n, for n in steps of 1/8 or 1/16 that is in the low bits of t; `sign` is n's, None if negative.
+
+    Where there is an instruction that scales, n may be any number between such a step and the next one.
+    """
     k, entries = q.kind, _entries(q.kind)
     powers = [_as_float(FACTORS[entries] * 2 ** (j / entries)) for j in range(entries)]
     if has_scaling(k):

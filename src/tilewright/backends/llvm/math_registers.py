@@ -19,6 +19,9 @@ from collections.abc import Sequence
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.spelling import constant_vector
 
+ROUNDED_DOWN = "9"
+"""Rounding towards minus infinity without exceptions, as instructions of AVX-512 encode it."""
+
 
 def has_scaling(k: LaneType) -> bool:
     """Whether there are instructions that split a number into an integer and a rest, and scale by powers of two."""
@@ -41,6 +44,17 @@ def by_registers(k: LaneType, instruction: str, operands: list[str], *, immediat
         parts = [(part.type, w.slice(x, k.element, k.lanes, start, lanes)) for x in operands]
         arguments = [*parts, *numbers, (part.type, "zeroinitializer"), mask, *rounding]
         results.append(w.call(part.type, name, arguments))
+    return Lanes(k, w.concat(results, k.element, lanes))
+
+
+def added_down(a: Lanes, b: Lanes) -> Lanes:
+    """The sum in float, rounded towards minus infinity; AVX-512 alone, whole registers of 512 bits."""
+    k, w, lanes = a.kind, a.kind.writer, 16
+    part = LaneType(w, k.element, lanes)
+    results = []
+    for start in range(0, k.lanes, lanes):
+        terms = [(part.type, w.slice(x.name, k.element, k.lanes, start, lanes)) for x in (a, b)]
+        results.append(w.call(part.type, "llvm.x86.avx512.add.ps.512", [*terms, ("i32", ROUNDED_DOWN)]))
     return Lanes(k, w.concat(results, k.element, lanes))
 
 
