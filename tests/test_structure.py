@@ -53,7 +53,7 @@ LAZY_IMPORTS = {
     "runtime/ray_executor.py": "Ray, which need not be installed",
     "ir/literals.py": "ml_dtypes: 4 ms; numbers of floats without a format in `struct` are read and rounded by it",
     "support/source.py": "unicodedata: needed only to point at places behind letters that are not ASCII",
-    "support/system/posix.py": "fcntl, mmap, grp and pwd: libraries that a launch from the disk cache does without",
+    "support/system/posix.py": "mmap, grp and pwd: libraries that a launch from the disk cache does without",
     "compiler/cache_key.py": "importlib.util: needed only where llvmlite is in no folder of the path",
     "runtime/dependencies.py": "copy: needed only for kernels that read lists and the like",
     "support/nvidia_tools.py": "subprocess and shutil: 5 ms, needed only when one of NVIDIA's programs is looked for",

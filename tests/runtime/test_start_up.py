@@ -49,7 +49,6 @@ NOT_IMPORTED = (
     "copy",
     "dataclasses",
     "decimal",
-    "fcntl",
     "fractions",
     "importlib.metadata",
     "importlib.util",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import stat
 import struct
@@ -163,15 +164,9 @@ class Posix(System):
         os.pwrite(file, content, offset)
 
     def lock(self, file: int) -> None:
-        with importing:
-            import fcntl
-
         fcntl.flock(file, fcntl.LOCK_EX)
 
     def try_lock(self, file: int) -> bool:
-        with importing:
-            import fcntl
-
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):  # both mean that somebody has it
