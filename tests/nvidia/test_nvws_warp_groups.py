@@ -79,6 +79,17 @@ def lowered(module: Op) -> Op:
     return module
 
 
+def check_sums(module: Op) -> None:
+    """Run `module` on the simulated device; it must give both sums."""
+    allocate_shared_memory(module)
+    membar(module)
+    x = np.arange(128, dtype=np.int32) * 3 - 50
+    first, second = np.zeros(128, np.int32), np.zeros(128, np.int32)
+    run_module(module, [x, first, second], capability=100)
+    np.testing.assert_array_equal(first, 5 * np.arange(128))
+    np.testing.assert_array_equal(second, 6 * x + 5 * np.arange(128))
+
+
 def test_each_group_sees_what_is_around(golden: Callable[[str, str], None]) -> None:
     golden(print_op(divided()), "transforms/warp_specialization/grouped.ttgir")
 
@@ -89,13 +100,7 @@ def test_each_partition_gets_what_it_uses(golden: Callable[[str, str], None]) ->
 
 def test_tiles_go_to_another_group_and_back() -> None:
     module = lowered(divided())
-    allocate_shared_memory(module)
-    membar(module)
-    x = np.arange(128, dtype=np.int32) * 3 - 50
-    first, second = np.zeros(128, np.int32), np.zeros(128, np.int32)
-    run_module(module, [x, first, second], capability=100)
-    np.testing.assert_array_equal(first, 5 * np.arange(128))
-    np.testing.assert_array_equal(second, 6 * x + 5 * np.arange(128))
+    check_sums(module)
 
 
 def test_marks_of_triton_3_5() -> None:
@@ -128,13 +133,7 @@ def test_ops_around_a_loop_go_to_the_group_that_they_belong_to() -> None:
 
 def test_stores_around_a_loop_by_its_second_group() -> None:
     module = lowered(divided(*AROUND))
-    allocate_shared_memory(module)
-    membar(module)
-    x = np.arange(128, dtype=np.int32) * 3 - 50
-    first, second = np.zeros(128, np.int32), np.zeros(128, np.int32)
-    run_module(module, [x, first, second], capability=100)
-    np.testing.assert_array_equal(first, 5 * np.arange(128))
-    np.testing.assert_array_equal(second, 6 * x + 5 * np.arange(128))
+    check_sums(module)
 
 
 def test_an_op_behind_a_loop_that_needs_what_stands_before_it_keeps_the_loop_whole() -> None:
