@@ -47,9 +47,9 @@ def text_of(text: str, *changes: tuple[str, str]) -> str:
     return re.sub(r"^!\w+ = .*\n", "", text, flags=re.M)
 
 
-def hoisted(yielded: str) -> tuple[bool, list[str]]:
+def hoisted(*changes: tuple[str, str]) -> tuple[bool, list[str]]:
     """Whether anything was moved, and what the module has in order."""
-    module = parse_module(text_of(LOOP.replace("YIELDED", yielded)))
+    module = parse_module(text_of(LOOP, *changes))
     moved = hoist_tensor_memory(module)
     verify(module)
     canonicalize(module)
@@ -57,25 +57,22 @@ def hoisted(yielded: str) -> tuple[bool, list[str]]:
 
 
 def test_sum_stays_in_memory() -> None:
-    moved, ops = hoisted("%d")
+    moved, ops = hoisted(("YIELDED", "%d"))
     assert moved
     assert ops == ["tmem_alloc", "tmem_store", "scf.for", "tc_gen5_mma", "scf.yield", "tmem_load"]
 
 
 @pytest.mark.parametrize("yielded", ["%c", "%start"])
 def test_other_sums_are_left_alone(yielded: str) -> None:
-    assert not hoisted(yielded)[0]
+    assert not hoisted(("YIELDED", yielded))[0]
 
 
 CHANGED = [("alloc %c", "alloc %e"), ("      %m, %t", "      %e = arith.addf %c, %start : !sums\n      %m, %t")]
 
 
 def test_a_sum_that_is_changed_is_taken_out_where_the_step_begins() -> None:
-    module = parse_module(text_of(LOOP, ("YIELDED", "%d"), *CHANGED))
-    assert hoist_tensor_memory(module)
-    verify(module)
-    canonicalize(module)
-    ops = re.findall(r"scf\.for|scf\.yield|tmem_\w+|tc_gen5_mma|arith\.addf", print_op(module))
+    moved, ops = hoisted(("YIELDED", "%d"), *CHANGED)
+    assert moved
     step = ["tmem_load", "arith.addf", "tmem_store", "tc_gen5_mma", "scf.yield"]
     assert ops == ["tmem_alloc", "tmem_store", "scf.for", *step, "tmem_load"]
 
@@ -93,11 +90,8 @@ USED = ("scf.yield YIELDED", "%e = arith.addf %d, %d : !sums\n      scf.yield %e
 
 
 def test_a_sum_that_is_changed_behind_its_product_is_put_back_where_the_step_ends() -> None:
-    module = parse_module(text_of(LOOP, USED))
-    assert hoist_tensor_memory(module)
-    verify(module)
-    canonicalize(module)
-    ops = re.findall(r"scf\.for|scf\.yield|tmem_\w+|tc_gen5_mma|arith\.addf", print_op(module))
+    moved, ops = hoisted(USED)
+    assert moved
     step = ["tc_gen5_mma", "tmem_load", "arith.addf", "tmem_store", "scf.yield"]
     assert ops == ["tmem_alloc", "tmem_store", "scf.for", *step, "tmem_load"]
 
