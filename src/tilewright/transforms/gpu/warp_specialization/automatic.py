@@ -14,6 +14,7 @@ Loops that cannot be divided stay as they are.
 
 from __future__ import annotations
 
+from tilewright.dialects.scf import For
 from tilewright.ir.core import Op
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions
 from tilewright.transforms.gpu.tensor_memory_sums import remove_tensor_memory_tokens
@@ -25,6 +26,7 @@ from tilewright.transforms.gpu.warp_specialization.optimize_partition_warps impo
 from tilewright.transforms.gpu.warp_specialization.partition_loops import partition_loops
 from tilewright.transforms.gpu.warp_specialization.partition_scheduling import partition_scheduling
 from tilewright.transforms.gpu.warp_specialization.run_products_ahead import run_products_ahead
+from tilewright.transforms.gpu.warp_specialization.slices import TAG, without
 
 
 def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_STAGES) -> bool:
@@ -38,4 +40,7 @@ def automatic_warp_specialization(module: Op, options: StageOptions = DEFAULT_ST
     run_products_ahead(module)
     descriptor_rings(module)
     lower_warp_groups(module)
-    return optimize_partition_warps(module)
+    optimize_partition_warps(module)
+    for loop in module.ops_of(For):
+        loop.attributes = without(loop, TAG)
+    return True

@@ -34,6 +34,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.types import MemDescType
 from tilewright.transforms.gpu.pipelining.lower_loops import must_be_in_registers
 from tilewright.transforms.gpu.shared_operands import LOADS
+from tilewright.transforms.gpu.tile_ops import capability_of, module_of
 from tilewright.transforms.gpu.warp_specialization.slices import CORRECTION, DEFAULT, Roles, partitions_of_op, roles_of
 from tilewright.transforms.matching import is_in
 
@@ -41,6 +42,8 @@ PRODUCTS = (TensorCoreMma, WarpGroupDot)
 """Products whose operands lie in shared memory."""
 ACCESSES = (*PRODUCTS, TmemLoad, TmemStore, LocalLoad, LocalStore)
 """Ops on a buffer that partitions may share."""
+TENSOR_MEMORY = 100
+"""The first compute capability of devices with tensor memory."""
 
 
 class UnknownAccessError(Exception):
@@ -120,6 +123,23 @@ def product_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
     return list(found)
 
 
+def shared_buffers(loop: For) -> list[LocalAlloc | TmemAlloc]:
+    """The ops that allocate what partitions of `loop` share: buffers of products, and tiles that threads read.
+
+    Raises:
+        UnknownAccessError: a buffer of a product comes from elsewhere.
+    """
+    return list(dict.fromkeys([*product_buffers(loop), *_buffers_for_threads(loop)]))
+
+
+def _buffers_for_threads(loop: For) -> list[LocalAlloc]:
+    """The ops that allocate what copies by descriptor fill and threads read, if the device has tensor memory."""
+    if capability_of(module_of(loop)) < TENSOR_MEMORY:
+        return []
+    loaded = [op for op in loop.ops_of(LocalAlloc) if isinstance(source_of(op), DescriptorRead)]
+    return [op for op in loaded if op.result.uses and all(isinstance(user, LocalLoad) for user in op.result.uses)]
+
+
 def _is_only_read(value: Value) -> bool:
     """Whether `value` is an argument of the kernel, or a view of one, that nothing in the kernel writes."""
     while isinstance(op := value.op, MemDescView):
@@ -186,7 +206,7 @@ def channels_of(loop: For) -> list[Channel]:
     """
     channels: list[Channel] = []
     roles = roles_of(loop)
-    for alloc in (*product_buffers(loop), *handed_buffers(loop, roles)):
+    for alloc in (*shared_buffers(loop), *handed_buffers(loop, roles)):
         accesses = accesses_to(alloc, loop, roles)
         if len(set(accesses.values())) == 1:
             continue

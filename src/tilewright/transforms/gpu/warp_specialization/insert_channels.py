@@ -142,7 +142,7 @@ class _Inserter:
             if by_threads and segment.partition == self.roles.mma:
                 _Marker(segment.first, self.roles.mma).marked("ttng.fence_async_shared", (), bCluster=False)
             if segment.partition != self.roles.load and not (segment is segments[-1] and whole_turn):
-                self._tell(segment, barriers[number], place)
+                self._tell(segment, barriers[number], place, fenced=segment is segments[-1] and _has_threads_read(channel))
         if channel.inner_loop is not None:
             self._wait_behind(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
         if by_threads:
@@ -174,9 +174,12 @@ class _Inserter:
         before = at.compute("arith.xori", behind, at.constant(1, i32))
         at.marked("ttng.wait_barrier", [at.view(barriers, place), before, [], []])
 
-    def _tell(self, segment: Segment, barriers: Value, place: Value) -> None:
+    def _tell(self, segment: Segment, barriers: Value, place: Value, *, fenced: bool) -> None:
+        """Arrive behind `segment`; `fenced`: the accelerator writes next what its threads have read."""
         at = _Marker(segment.last, segment.partition)
         at.before = segment.last.next
+        if fenced:
+            at.marked("ttng.fence_async_shared", (), bCluster=False)
         barrier = at.view(barriers, place)
         if segment.partition == self.roles.mma:
             at.marked("ttng.tc_gen5_commit", [barrier, [], []])
@@ -289,6 +292,12 @@ def _threads(loop: For) -> int:
 def _is_within(op: Op, loop: For) -> bool:
     parent = op.parent
     return parent is loop or (parent is not None and _is_within(parent, loop))
+
+
+def _has_threads_read(channel: Channel) -> bool:
+    """Whether copies by descriptor fill the buffers of `channel`, and threads are the last to read them."""
+    last = channel.segments[-1]
+    return channel.is_loaded and not channel.is_loaded_by_threads and isinstance(last.last, LocalLoad)
 
 
 def _keep_whole(product: WarpGroupDot) -> None:

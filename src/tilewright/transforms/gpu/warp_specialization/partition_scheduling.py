@@ -37,11 +37,11 @@ from tilewright.dialects.ttg_program import ScopedBarrier
 from tilewright.dialects.ttg_warp_specialize import WarpSpecialize, WarpSpecializePartitions
 from tilewright.dialects.ttng_mma import TensorCoreMma
 from tilewright.dialects.ttng_tensor_memory import TmemAlloc
-from tilewright.ir.attributes import DenseArray
+from tilewright.ir.attributes import DenseArray, Number
 from tilewright.ir.core import Block, Op, Value, integer_in
 from tilewright.ir.declare import OPS
 from tilewright.ir.effects import writes_memory
-from tilewright.ir.types import MemDescType, TensorType, Type, async_token, i32
+from tilewright.ir.types import MemDescType, TensorType, async_token, i32
 from tilewright.transforms.functions import function_around, is_public
 from tilewright.transforms.gpu.pipelining.assign_latencies import DEFAULT_STAGES, StageOptions, stages_of
 from tilewright.transforms.gpu.pipelining.lower_loops import async_load_of
@@ -55,6 +55,7 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
     has_group_products,
     load_of,
     product_buffers,
+    shared_buffers,
     source_of,
 )
 from tilewright.transforms.gpu.warp_specialization.correction import (
@@ -64,11 +65,13 @@ from tilewright.transforms.gpu.warp_specialization.correction import (
     is_in_reach,
 )
 from tilewright.transforms.gpu.warp_specialization.descriptor_rings import handed_on
+from tilewright.transforms.gpu.warp_specialization.loaded_tiles import bytes_of, put_into_memory, take_from_memory
 from tilewright.transforms.gpu.warp_specialization.slices import (
     CORRECTION,
     DEFAULT,
     OUTPUTS,
     PARTITION,
+    TAG,
     WARP_SPECIALIZE,
     WITH_CORRECTION,
     WITHOUT_CORRECTION,
@@ -102,10 +105,21 @@ def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> 
     loops = [op for op in module.walk() if isinstance(op, For) and WARP_SPECIALIZE in op.attributes]
     facts = analyze_axis_info(module) if loops else {}
     scheduled = [loop for loop in loops if _can_be_divided(loop, options) and _schedule_somehow(loop, facts, options)]
+    for number, loop in enumerate(scheduled):
+        loop.attributes = {**loop.attributes, TAG: Number(number, i32)}
     return bool(scheduled)
 
 
 def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
+    """Mark the ops of `loop`, with all that threads load by descriptor if that can be, and else as far as it can."""
+    allocs = put_into_memory(loop, stages_of(loop, options.num_stages))
+    if _schedule_products(loop, facts, options):
+        return True
+    take_from_memory(allocs)
+    return bool(allocs) and _schedule_products(loop, facts, options)
+
+
+def _schedule_products(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
     """Mark the ops of `loop`, with copies by threads and a partition for corrections if it can be, and else without."""
     copies = _copies_by_threads(loop, facts)
     if copies and has_group_products(loop):
@@ -188,7 +202,7 @@ def _schedule(loop: For, copies: Collection[Load], corrected: Collection[Op], st
     for op in corrected:
         mark(op, [CORRECTION])
     try:
-        for alloc in product_buffers(loop):
+        for alloc in shared_buffers(loop):
             load = load_of(alloc, roles)
             for op in () if load is None else (load, alloc):
                 mark(op, [roles.load])
@@ -356,15 +370,11 @@ def _check_handed(loop: For, stages: int) -> None:
     tiles, roles = handed_tiles(loop), roles_of(loop)
     if not all(is_in_reach(tile, roles) for tile in tiles):
         raise UnknownAccessError
-    buffers = [alloc for alloc in product_buffers(loop) if isinstance(alloc, LocalAlloc)]
+    buffers = [alloc for alloc in shared_buffers(loop) if isinstance(alloc, LocalAlloc)]
     places = [1 if load_of(alloc, roles) is None or not is_in(alloc, loop) else stages for alloc in buffers]
-    taken = sum(_bytes(alloc.result.type) * count for alloc, count in zip(buffers, places, strict=True))
-    if taken <= SHARED_MEMORY < taken + sum(_bytes(tile.type) for tile in tiles):
+    taken = sum(bytes_of(alloc.result.type) * count for alloc, count in zip(buffers, places, strict=True))
+    if taken <= SHARED_MEMORY < taken + sum(bytes_of(tile.type) for tile in tiles):
         raise UnknownAccessError
-
-
-def _bytes(type: Type) -> int:
-    return type.numel * type.bits // 8 if isinstance(type, (TensorType, MemDescType)) else 0
 
 
 def _check_captures(part: Slice, *, multiplies: bool) -> None:
