@@ -22,8 +22,6 @@ assert run_ir  # their imports declare the ops and enter the executors
 
 UNSUPPORTED = {
     "builtin.unrealized_conversion_cast": "nothing makes it",
-    "tt.descriptor_gather": "the language emits loads of tiles of pointers",
-    "tt.descriptor_scatter": "the language emits stores to tiles of pointers",
     **dict.fromkeys(
         [
             *("nvws.warp_group", "ttg.warp_specialize", "ttg.warp_id"),

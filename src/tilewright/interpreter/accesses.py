@@ -10,7 +10,12 @@ import numpy as np
 from tilewright.dialects.arithmetic_semantics import UNSIGNED
 from tilewright.dialects.numpy_types import numpy_dtype
 from tilewright.dialects.tt_atomics import AtomicCas, AtomicRmw
-from tilewright.dialects.tt_descriptors import DescriptorReduce, MakeTensorDescriptor
+from tilewright.dialects.tt_descriptors import (
+    DescriptorGather,
+    DescriptorReduce,
+    DescriptorScatter,
+    MakeTensorDescriptor,
+)
 from tilewright.dialects.tt_memory import Load, MakeTensorPtr, Store
 from tilewright.interpreter.machine import Interpreter, executes
 from tilewright.interpreter.memory import Array
@@ -137,6 +142,34 @@ def _descriptor_store(machine: Interpreter, op: Op, *operands: Any) -> Any:
     machine.memory.write(addresses, value.reshape(addresses.shape), inside, op)
 
 
+@executes("tt.descriptor_gather")
+def _descriptor_gather(machine: Interpreter, op: DescriptorGather, descriptor: Any, rows: Any, column: Any) -> Any:
+    return read_rows(machine, descriptor, rows, column, numpy_dtype(op.result.type), op)
+
+
+def read_rows(
+    machine: Interpreter, descriptor: BlockPointer, rows: Array, column: Any, dtype: np.dtype[Any], op: Op
+) -> Array:
+    """The parts of the rows with these numbers from `column` on, one below the other; arguments as of `read_block`."""
+    return np.concatenate([read_block(machine, descriptor, (row, column), dtype, op) for row in rows])
+
+
+@executes("tt.descriptor_scatter")
+def _descriptor_scatter(
+    machine: Interpreter, op: DescriptorScatter, descriptor: Any, rows: Any, column: Any, value: Any
+) -> Any:
+    write_rows(machine, descriptor, rows, column, value, op)
+
+
+def write_rows(
+    machine: Interpreter, descriptor: BlockPointer, rows: Array, column: Any, value: Array, op: Op
+) -> None:
+    """Write the lines of `value` to the rows with these numbers, from `column` on; what lies outside is dropped."""
+    for row, line in zip(rows, value, strict=True):
+        addresses, inside = descriptor.moved((row, column)).elements((0, 1))
+        machine.memory.write(addresses, line.reshape(addresses.shape), inside, op)
+
+
 # Atomics: lanes take effect in order
 
 
@@ -166,11 +199,19 @@ UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 @executes("tt.descriptor_reduce")
 def _descriptor_reduce(machine: Interpreter, op: DescriptorReduce, *operands: Any) -> Any:
     descriptor, *indices, value = operands
+    combine_block(machine, descriptor, indices, op.operation, value, op)
+
+
+def combine_block(
+    machine: Interpreter, descriptor: BlockPointer, indices: Sequence[Any], kind: str, value: Array, op: Op
+) -> None:
+    """Combine the block at `indices` with `value` by PTX's operation `kind`; arguments as of `read_block`."""
     addresses, inside = descriptor.moved(indices).elements(range(len(indices)))
-    kind, element = op.operation, descriptor.block.element
+    element = descriptor.block.element
     unsigned = "u" if kind in ("min", "max") and isinstance(element, IntType) and element.sign == "u" else ""
     old = machine.memory.read(addresses, value.dtype, inside, op)
-    machine.memory.write(addresses, UPDATES[unsigned + kind](old, value.reshape(old.shape)), inside, op)
+    new = UPDATES[unsigned + kind](old, value.reshape(old.shape))
+    machine.memory.write(addresses, new.astype(value.dtype), inside, op)
 
 
 @executes("tt.atomic_rmw")

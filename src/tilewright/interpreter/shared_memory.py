@@ -30,7 +30,7 @@ from tilewright.dialects.ttng_descriptors import (
 )
 from tilewright.dialects.ttng_mma import WarpGroupDot, WarpGroupDotWait
 from tilewright.dialects.ttng_tensor_memory import TmemSubslice
-from tilewright.interpreter.accesses import UPDATES, BlockPointer, read_block
+from tilewright.interpreter.accesses import BlockPointer, combine_block, read_block, read_rows, write_rows
 from tilewright.interpreter.asynchrony import Copies, Products
 from tilewright.interpreter.buffers import UNWRITTEN
 from tilewright.interpreter.dots import multiply_add
@@ -277,27 +277,21 @@ def _tma_store(machine: Interpreter, op: Op, given: Given) -> Any:
 @executes_by_name("ttng.async_tma_gather")
 def _tma_gather(machine: Interpreter, op: Op, given: Given) -> Any:
     if given["pred"]:
-        target, column = given["result"], given["y_offset"]
-        rows = [_read_block(machine, given["desc"], (row, column), target[:1], op) for row in given["x_offsets"]]
-        data = np.concatenate(rows)
+        target = given["result"]
+        data = read_rows(machine, given["desc"], given["x_offsets"], given["y_offset"], target.dtype, op)
         copies_of(machine).load(given["barrier"], target.nbytes, lambda: target.__setitem__(..., data))
 
 
 @executes_by_name("ttng.async_tma_scatter")
 def _tma_scatter(machine: Interpreter, op: Op, given: Given) -> Any:
     products_of(machine).start(given["src"])
-    for row, line in zip(given["x_offsets"], given["src"], strict=True):
-        addresses, inside = given["desc"].moved((row, given["y_offset"])).elements((0, 1))
-        machine.memory.write(addresses, line.reshape(addresses.shape), inside, op)
+    write_rows(machine, given["desc"], given["x_offsets"], given["y_offset"], given["src"], op)
 
 
 @executes_by_name("ttng.async_tma_reduce")
 def _tma_reduce(machine: Interpreter, op: AsyncTmaReduce, given: Given) -> Any:
-    addresses, inside = given["desc"].moved(given["coord"]).elements(range(len(given["coord"])))
-    source = given["src"].reshape(addresses.shape)
     products_of(machine).start(given["src"])
-    old = machine.memory.read(addresses, source.dtype, inside, op)
-    machine.memory.write(addresses, UPDATES[op.operation](old, source).astype(source.dtype), inside, op)
+    combine_block(machine, given["desc"], given["coord"], op.operation, given["src"], op)
 
 
 @executes("ttng.async_tma_store_wait")

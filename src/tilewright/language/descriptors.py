@@ -4,7 +4,7 @@
     d.store([0, 32], d.load([0, 0]))        # elements beyond the shape are padding, and are not written
 
 Loads and stores are those of block pointers that check every axis; the rest goes through tiles of pointers. On devices
-with an engine that moves blocks, loads and stores are its own; see `semantics/tensor_descriptors.py`.
+with an engine that moves blocks all but `scatter` are its own; see `semantics/tensor_descriptors.py`.
 
 In Triton 3.0 to 3.3, kernels said what block they move, and of which type:
 
@@ -29,6 +29,8 @@ from tilewright.semantics.memory import PADDINGS, check_writable, pointee_of
 from tilewright.semantics.shapes import constant_shape
 from tilewright.semantics.tensor_descriptors import (
     engine_moves,
+    engine_reads_rows,
+    gather_rows,
     load_block,
     make_descriptor,
     reduce_block,
@@ -159,12 +161,7 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
 
     def _elements(self, offsets: Any, value: Any, operation: str) -> tuple[Any, Any, Any]:
         """Pointers to the elements of the block at `offsets`, what to combine with them, and which lie inside."""
-        accepted = SUMMED if operation == "atomic_add" else WHOLE
-        if self.dtype not in accepted:
-            expected = ", ".join(map(str, accepted))
-            if self.dtype in HALVES and operation in ("atomic_min", "atomic_max"):
-                expected += "; 16-bit floats on GPUs since 9.0, whose engine moves the blocks"
-            raise SemanticError(BadArgument(f"descriptor.{operation}", "dtype", self.dtype, expected))
+        self._check_combined(operation)
         places = [
             to_tensor(offset) + shaping.arange(0, extent)
             for offset, extent in zip(self._checked(offsets), self.block_shape, strict=True)
@@ -172,8 +169,23 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         pointers, mask = self._pointers(places)
         return pointers, self._checked_block(value, operation), mask
 
+    def _check_combined(self, operation: str) -> None:
+        """Refuse elements that neither memory nor an engine combines so."""
+        accepted = SUMMED if operation == "atomic_add" else WHOLE
+        if self.dtype not in accepted:
+            expected = ", ".join(map(str, accepted))
+            if self.dtype in HALVES and operation in ("atomic_min", "atomic_max"):
+                expected += "; 16-bit floats on GPUs since 9.0, whose engine moves the blocks"
+            raise SemanticError(BadArgument(f"descriptor.{operation}", "dtype", self.dtype, expected))
+
     def _rows(self, x_offsets: Any, y_offset: Any, operation: str) -> tuple[Any, Any]:
         """Pointers to the elements from column `y_offset` on of the rows `x_offsets`, and which lie inside."""
+        self._check_rows(x_offsets, operation)
+        columns = to_tensor(y_offset) + shaping.arange(0, self.block_shape[1])
+        return self._pointers([x_offsets, columns])
+
+    def _check_rows(self, x_offsets: Any, operation: str) -> block_type:
+        """The type of the tile that a gather of the rows `x_offsets` gives; refuses what no engine would move."""
         shape, width = self.block_shape, self.dtype.primitive_bitwidth
         if len(shape) != 2 or shape[0] != 1:
             raise SemanticError(BadArgument(operation, "a descriptor of blocks", shape, "blocks of one row, (1, n)"))
@@ -184,8 +196,7 @@ class tensor_descriptor:  # noqa: N801 - Triton's name
         if rows[0] < MIN_ROWS or shape[1] < least:
             expected = f"{MIN_ROWS} rows or more, of {least} {self.dtype} or more"
             raise SemanticError(BadArgument(operation, "blocks of", f"{rows[0]} x {shape[1]}", expected))
-        columns = to_tensor(y_offset) + shaping.arange(0, shape[1])
-        return self._pointers([x_offsets, columns])
+        return block_type(self.dtype, (rows[0], shape[1]))
 
     def _pointers(self, places: list[Any]) -> tuple[Any, Any]:
         """Pointers to all combinations of the one-dimensional `places`, and which of them lie inside the tensor."""
@@ -220,10 +231,15 @@ class engine_descriptor(tensor_descriptor):  # noqa: N801 - beside Triton's name
         block = operations.cast(self._checked_block(value, "store"), self.dtype)
         store_block(self.handle, self._checked(offsets), block)
 
+    def gather(self, x_offsets: Any, y_offset: Any) -> Any:
+        """Row `x_offsets[i]` from column `y_offset` on, for each i; the block has one row."""
+        if not engine_reads_rows():
+            return super().gather(x_offsets, y_offset)
+        return gather_rows(self.handle, x_offsets, y_offset, self._check_rows(x_offsets, "gather"))
+
     def _combine(self, operation: str, offsets: Any, value: Any) -> None:
         if operation not in ("min", "max") or self.dtype not in HALVES:
-            super()._combine(operation, offsets, value)
-            return
+            self._check_combined(f"atomic_{operation}")
         check_writable(self.base)
         block = operations.cast(self._checked_block(value, f"atomic_{operation}"), self.dtype)
         reduce_block(self.handle, operation, self._checked(offsets), block)

@@ -4,6 +4,7 @@ d = make_descriptor(x, (m, n), (n, 1), block, "zero")     tt.make_tensor_descrip
 t = load_block(d, (i, j), block)                          tt.descriptor_load %d[%i, %j]
 store_block(d, (i, j), t)                                 tt.descriptor_store %d[%i, %j], %t
 reduce_block(d, "min", (i, j), t)                         tt.descriptor_reduce min, %d[%i, %j], %t
+t = gather_rows(d, rows, j, tile)                         tt.descriptor_gather %d[%rows, %j]
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from tilewright.semantics.tile import Tile, build
 from tilewright.semantics.types import block_type, dtype, int32, int64
 from tilewright.support.diagnostics import SemanticError
 
-FIRST_WITH_ENGINE = 90
-"""The first compute capability of devices that move blocks."""
+FIRST_WITH_ENGINE, FIRST_WITH_ROWS = 90, 100
+"""The first compute capability of devices that move blocks, and of those that read rows by their numbers."""
 MAX_AXES = 5
 MIN_ROW = 16
 """Min bytes of a block's row that the engine moves."""
@@ -113,6 +114,20 @@ def reduce_block(descriptor: Tile, kind: str, offsets: Sequence[Any], value: Til
     """Combine `value`, which is a block, with the block at `offsets`; `kind` is what PTX calls the operation."""
     operands = [*_place(descriptor, offsets), value.handle]
     active().emit("tt.descriptor_reduce", operands, (), {"kind": Keyword(kind)})
+
+
+def engine_reads_rows() -> bool:
+    """Whether the device has an engine that reads rows by their numbers.
+
+    It writes rows as well on some devices, but on none of them may a number be that of no row: below 0.
+    """
+    return gpu_capability() >= FIRST_WITH_ROWS
+
+
+def gather_rows(descriptor: Tile, rows: Tile, column: Any, tile: block_type) -> Tile:
+    """The parts of `rows` from `column` on, as a tile of the type `tile`; what lies outside the tensor is padding."""
+    handle, start = _place(descriptor, (column,))
+    return build("tt.descriptor_gather", [handle, rows.handle, start], tile)
 
 
 def _place(descriptor: Tile, offsets: Sequence[Any]) -> list[Any]:

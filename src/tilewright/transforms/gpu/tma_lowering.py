@@ -48,8 +48,8 @@ DESCRIPTOR_BYTES = 128
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
 """The accelerator's number for each width of swizzling, in bytes."""
 ELEMENT_TYPES = {"bf16": 10, "f16": 6, "f32": 7, "f64": 9}
-INTEGER_TYPES = {8: 0, 16: 1, 32: 2, 64: 4}
-"""The accelerator's number for elements, by their bits."""
+UNSIGNED_TYPES, SIGNED_TYPES = {8: 0, 16: 1, 32: 2, 64: 4}, {32: 3, 64: 5}
+"""The accelerator's number for elements, by their bits; signs matter to minima and maxima."""
 PADDED_FP4 = 14
 FILL_WITH_NAN = 1
 
@@ -300,8 +300,10 @@ def box_of(layout: Encoding, shape: tuple[int, ...], *, of_images: bool = False)
 
 def element_type(element: Type) -> int:
     """The accelerator's number for an element type."""
+    if isinstance(element, IntType) and element.sign != "u" and element.bits in SIGNED_TYPES:
+        return SIGNED_TYPES[element.bits]
     if isinstance(element, IntType) or element.text not in ELEMENT_TYPES:
-        return INTEGER_TYPES[element.bits]
+        return UNSIGNED_TYPES[element.bits]
     return ELEMENT_TYPES[element.text]
 
 

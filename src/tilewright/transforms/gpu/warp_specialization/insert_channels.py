@@ -134,7 +134,7 @@ class _Inserter:
         if by_threads:
             arrivals[0] = _threads(self.loop)
         barriers = [allocate_barriers(self.loop, count, number) for number in arrivals]
-        whole_turn = segments[0].partition == segments[-1].partition
+        whole_turn, is_read = segments[0].partition == segments[-1].partition, _is_read_by_threads(channel)
         for number, segment in enumerate(segments):
             first = number == 0
             if not (first and whole_turn):
@@ -142,7 +142,7 @@ class _Inserter:
             if by_threads and segment.partition == self.roles.mma:
                 _Marker(segment.first, self.roles.mma).marked("ttng.fence_async_shared", (), bCluster=False)
             if segment.partition != self.roles.load and not (segment is segments[-1] and whole_turn):
-                self._tell(segment, barriers[number], place, fenced=segment is segments[-1] and _has_threads_read(channel))
+                self._tell(segment, barriers[number], place, fenced=is_read and segment is segments[-1])
         if channel.inner_loop is not None:
             self._wait_behind(channel.inner_loop, segments[0].partition, barriers[-1], place, phase)
         if by_threads:
@@ -294,7 +294,7 @@ def _is_within(op: Op, loop: For) -> bool:
     return parent is loop or (parent is not None and _is_within(parent, loop))
 
 
-def _has_threads_read(channel: Channel) -> bool:
+def _is_read_by_threads(channel: Channel) -> bool:
     """Whether copies by descriptor fill the buffers of `channel`, and threads are the last to read them."""
     last = channel.segments[-1]
     return channel.is_loaded and not channel.is_loaded_by_threads and isinstance(last.last, LocalLoad)

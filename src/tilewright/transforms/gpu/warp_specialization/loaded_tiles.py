@@ -5,20 +5,21 @@
                                      %x = ttg.local_load %b         {ttg.partition = 0}
                                      "use"(%x)                      {ttg.partition = 0}
 
-As in Triton, these are loads by descriptor in innermost loops with several stages, on devices with tensor memory. A loop
-that also writes by descriptor keeps its loads where they are: both may be views of one tensor. So does one whose rings
-would not fit into shared memory.
+As in Triton, these are loads by descriptor in innermost loops with several stages, on devices with tensor memory, and
+they run ahead of stores by pointers, as they do in any pipelined loop. A loop that writes by descriptor keeps its loads
+where they are: both may be views of one tensor. So does one whose rings would not fit into shared memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 from tilewright.dialects.scf import For
 from tilewright.dialects.traits import Loop
 from tilewright.dialects.tt_descriptors import DescriptorRead, DescriptorWrite
-from tilewright.dialects.ttg_memory import LocalAlloc, LocalLoad
+from tilewright.dialects.ttg_memory import LocalAlloc
 from tilewright.ir.core import Value, tile_type
 from tilewright.ir.types import MemDescType, TensorType, Type
 from tilewright.transforms.gpu.pipelining.lower_products import BARRIERS, SHARED_MEMORY
@@ -33,7 +34,14 @@ from tilewright.transforms.gpu.warp_specialization.channels import (
 from tilewright.transforms.op_builder import OpBuilder
 
 
-def put_into_memory(loop: For, stages: int) -> list[LocalAlloc]:
+class InMemory(NamedTuple):
+    """A tile that a loop loads, and the buffer from which threads read it."""
+
+    tile: Value
+    buffer: Value
+
+
+def put_into_memory(loop: For, stages: int) -> list[InMemory]:
     """Let threads read the tiles that `loop` loads by descriptor from buffers.
 
     Args:
@@ -41,7 +49,7 @@ def put_into_memory(loop: For, stages: int) -> list[LocalAlloc]:
         stages: how many places the rings of copies will have.
 
     Returns:
-        the ops that allocate the buffers; none if the loop keeps its loads as they are.
+        the tiles with their buffers; none if the loop keeps its loads as they are.
     """
     if stages < 2 or capability_of(module_of(loop)) < TENSOR_MEMORY or loop.ops_of(DescriptorWrite):
         return []
@@ -52,13 +60,14 @@ def put_into_memory(loop: For, stages: int) -> list[LocalAlloc]:
     return [_read_from_buffer(load, type) for load, type in zip(loads, types, strict=True)]
 
 
-def take_from_memory(allocs: Sequence[LocalAlloc]) -> None:
-    """Undo `put_into_memory`, which made `allocs`."""
-    for alloc in allocs:
-        for read in list(alloc.result.uses):
-            assert alloc.source is not None, "the buffer holds a tile"
-            read.replace([alloc.source])
-        alloc.erase()
+def take_from_memory(tiles: Sequence[InMemory]) -> None:
+    """Undo `put_into_memory`, which gave `tiles`."""
+    for tile, buffer in tiles:
+        for read in list(buffer.uses):
+            read.replace([tile])
+        for alloc in list(tile.uses):
+            if buffer in alloc.results:
+                alloc.erase()
 
 
 def bytes_of(type: Type) -> int:
@@ -89,12 +98,11 @@ def _have_room(loop: For, types: Sequence[MemDescType], stages: int) -> bool:
     return stages * sum(map(bytes_of, rings)) + sum(map(bytes_of, once)) + BARRIERS <= SHARED_MEMORY
 
 
-def _read_from_buffer(load: DescriptorRead, type: MemDescType) -> LocalAlloc:
-    users = list(load.result.uses)
+def _read_from_buffer(load: DescriptorRead, type: MemDescType) -> InMemory:
+    tile, users = load.result, list(load.result.uses)
     at = OpBuilder.behind(load)
-    alloc = at.op("ttg.local_alloc", (load.result,), (type,))
-    read: Value = at.emit("ttg.local_load", (alloc.results[0],), load.result.type)
+    buffer = at.emit("ttg.local_alloc", (tile,), type)
+    read = at.emit("ttg.local_load", (buffer,), tile.type)
     for user in users:
-        user.set_operands([read if value is load.result else value for value in user.operands])
-    assert isinstance(alloc, LocalAlloc), "the op is what its name says"
-    return alloc
+        user.set_operands([read if value is tile else value for value in user.operands])
+    return InMemory(tile, buffer)

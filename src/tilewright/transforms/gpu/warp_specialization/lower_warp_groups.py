@@ -25,7 +25,7 @@ from tilewright.ir.core import Block, Op, Region, Value
 from tilewright.ir.errors import require
 from tilewright.ir.types import TensorType, i32
 from tilewright.transforms.gpu.tile_ops import plain_buffer
-from tilewright.transforms.gpu.warp_specialization.slices import is_made_again
+from tilewright.transforms.gpu.warp_specialization.slices import handed_over, is_made_again
 from tilewright.transforms.op_builder import OpBuilder
 
 
@@ -88,12 +88,9 @@ class Captures:
 
     def need(self, value: Value) -> None:
         """Hand over `value`, or what it is computed from."""
-        if is_made_again(value):
-            assert value.op is not None, "only what an op gives is made again"
-            for operand in value.op.operands:
-                self.need(operand)
-        elif value not in self.handed:
-            self.handed[value] = self._buffer(value) if isinstance(value.type, TensorType) else value
+        for given in handed_over([value]):
+            if given not in self.handed:
+                self.handed[given] = self._buffer(given) if isinstance(given.type, TensorType) else given
 
     def _buffer(self, tile: Value) -> Value:
         buffer = OpBuilder(self.group).emit("ttg.local_alloc", (tile,), plain_buffer(tile))

@@ -78,8 +78,8 @@ from tilewright.transforms.gpu.warp_specialization.slices import (
     ForeignValueError,
     Roles,
     Slice,
+    handed_over,
     is_cheap,
-    is_made_again,
     mark,
     partitions_of_op,
     roles_of,
@@ -96,6 +96,8 @@ WARP_GROUP = 4
 """The number of warps that multiply together."""
 WARP, REGISTERS = 32, 65536
 """The number of threads of a warp, and of registers that a block may have."""
+LARGEST_CAPTURE = 8192
+"""Max size of the tiles that a partition is given through shared memory, in bytes."""
 MAX_WARPS = 32
 """Max number of warps of a block."""
 
@@ -112,11 +114,11 @@ def partition_scheduling(module: Op, options: StageOptions = DEFAULT_STAGES) -> 
 
 def _schedule_somehow(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
     """Mark the ops of `loop`, with all that threads load by descriptor if that can be, and else as far as it can."""
-    allocs = put_into_memory(loop, stages_of(loop, options.num_stages))
+    tiles = put_into_memory(loop, stages_of(loop, options.num_stages))
     if _schedule_products(loop, facts, options):
         return True
-    take_from_memory(allocs)
-    return bool(allocs) and _schedule_products(loop, facts, options)
+    take_from_memory(tiles)
+    return bool(tiles) and _schedule_products(loop, facts, options)
 
 
 def _schedule_products(loop: For, facts: Mapping[Value, AxisInfo], options: StageOptions) -> bool:
@@ -251,8 +253,8 @@ def _mark_undeclared(loop: For, roles: Roles) -> None:
         if op is None or isinstance(op, (For, If)):
             waiting += _handed_to(value, loop)
         elif is_in(op, loop):
-            gives_numbers = not any(isinstance(value.type, (TensorType, MemDescType)) for value in op.results)
-            if op.name not in OPS and not op.regions and gives_numbers:
+            gives_buffers = any(isinstance(value.type, MemDescType) for value in op.results)
+            if op.name not in OPS and not op.regions and not gives_buffers:
                 mark(op, [roles.load])
                 waiting += op.operands
             elif is_cheap(op):
@@ -378,7 +380,11 @@ def _check_handed(loop: For, stages: int) -> None:
 
 
 def _check_captures(part: Slice, *, multiplies: bool) -> None:
-    """Refuse a partition that needs a tile from outside which it would have to be given."""
-    for value in part.captured:
-        if isinstance(value.type, TensorType) and (multiplies or not is_made_again(value)):
-            raise ForeignValueError(value.op or part.loop, part.partition)
+    """Refuse a partition that needs a tile from outside, if it multiplies, or memory cannot hand the tile over."""
+    tiles = [value for value in part.captured if isinstance(value.type, TensorType)]
+    handed = [value for value in handed_over(tiles) if isinstance(value.type, TensorType)]
+    in_bits = [value for value in handed if value.type.bits % 8]
+    for value in tiles if multiplies else in_bits:
+        raise ForeignValueError(value.op or part.loop, part.partition)
+    if sum(bytes_of(value.type) for value in handed) > LARGEST_CAPTURE:
+        raise UnknownAccessError

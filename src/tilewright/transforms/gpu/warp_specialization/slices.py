@@ -125,12 +125,32 @@ def is_cheap(op: Op) -> bool:
 
 
 def is_made_again(value: Value) -> bool:
-    """Whether a group of warps computes `value`, which is from outside, for itself: a constant, or tiles of numbers."""
+    """Whether a group of warps computes `value`, which is from outside, for itself: constants and tiles of addresses.
+
+    Tiles that it is computed from and that are not made again go there through shared memory: those that were loaded,
+    for instance.
+    """
     op = value.op
     if op is None or not isinstance(value.type, TensorType):
         return op is not None and op.name in ("arith.constant", "ub.poison")
-    tiles = (operand for operand in op.operands if isinstance(operand.type, TensorType))
-    return is_cheap(op) and all(map(is_made_again, tiles))
+    return is_cheap(op)
+
+
+def handed_over(values: Iterable[Value]) -> list[Value]:
+    """The values that a group of warps is given: those of `values`, from outside, or what it computes them from."""
+    found: dict[Value, None] = {}
+    waiting, seen = list(values)[::-1], set[Value]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if is_made_again(value):
+            assert value.op is not None, "only what an op gives is made again"
+            waiting += value.op.operands[::-1]
+        else:
+            found[value] = None
+    return list(found)
 
 
 class Slice:
