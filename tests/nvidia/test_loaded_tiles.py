@@ -145,3 +145,26 @@ def test_copies_of_rows_that_were_loaded_in_front_of_the_loop(way: str) -> None:
     assert "global_to_local" not in default
     assert copies.count("global_to_local") + copies.count("tma_gather") == 2
     assert "ttg.local_load" in copies
+
+
+@tw.jit
+def chased(a, o, N, STEPS, BM: tl.constexpr, BN: tl.constexpr):
+    """Each block that is read says which one is next."""
+    blocks = tl.make_tensor_descriptor(a, [N, BN], [BN, 1], [BM, BN])
+    place = 0
+    for _ in tl.range(0, STEPS, warp_specialize=True):
+        place = tl.max(tl.max(blocks.load([place * BM, 0]), 1), 0)
+    tl.store(o, place)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(8, 32), (128, 256)])
+def test_loops_that_cannot_be_divided_or_whose_rings_are_too_large_keep_their_loads(rows: int, columns: int) -> None:
+    following = np.array([2, 0, 3, 1], np.int32)
+    a = np.repeat(following, rows)[:, None] * np.ones((1, columns), np.int32)
+    arguments = [a.astype(np.int32), np.zeros(1, np.int32), 4 * rows, 3]
+    kernel = compiled(chased, arguments, capability=100, BM=rows, BN=columns)
+    assert launch(kernel, (1,), arguments)[1] == [1]
+    assert "ttg.warp_specialize(" not in kernel.asm["ttgir"]
+    arguments = [np.ones((100, 4 * columns), np.float16), np.zeros(128, np.float32), 100, 4 * columns]
+    sums = compiled(row_sums, arguments, capability=100, num_stages=4, WAY="", BM=rows, BN=columns)
+    assert ("ttg.warp_specialize(" in sums.asm["ttgir"]) is (rows == 8), "four places of 64 KB are too much"
