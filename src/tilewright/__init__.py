@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # the names of _MODULES and _WHOLE_MODULES, for type checkers
     from tilewright import cuda as cuda
     from tilewright import testing as testing
     from tilewright.backends.ptxsim.errors import SimulationError
+    from tilewright.compat.tensor_descriptor import TensorDescriptor
     from tilewright.language.aggregates import aggregate, aggregate_replace
     from tilewright.language.standard import cdiv
     from tilewright.runtime.allocation import set_allocator
@@ -80,6 +81,7 @@ _MODULES = {
     "RayExecutor": "runtime.ray_executor",
     "SimulationError": "backends.ptxsim.errors",
     "SanitizerError": "runtime.findings",
+    "TensorDescriptor": "compat.tensor_descriptor",
     "aggregate": "language.aggregates",
     "aggregate_replace": "language.aggregates",
     "autotune": "runtime.tuning.autotuner",
@@ -131,6 +133,7 @@ __all__ = [
     "ReadOnlyError",
     "SanitizerError",
     "SimulationError",
+    "TensorDescriptor",
     "TensorWrapper",
     "TilewrightError",
     "Unsupported",

@@ -181,3 +181,19 @@ def test_ptx_from_the_cache_is_text_where_nothing_assembles_it(monkeypatch: pyte
             tw.jit(made_by_each_program)[(6,)](x, out, 48)
         np.testing.assert_array_equal(out, x + 1)
     make_backend.cache_clear()
+
+
+@pytest.mark.parametrize("place", ["cpu", "cuda:90"])
+def test_descriptors_of_numpy_arrays(place: str) -> None:
+    """`from_tensor` asked for the `stride()` that only tensors of torch's have."""
+    x = np.arange(48 * 32, dtype=np.float32).reshape(48, 32)[:40, :16]
+    out = np.zeros((40, 16), np.float32)
+    given = [tw.TensorDescriptor.from_tensor(array, [16, 16]) for array in (x, out)]
+    if place == "cpu":
+        tw.jit(doubled)[(3,)](*given, 16)
+    else:
+        with tw.simulate(place):
+            tw.jit(doubled)[(3,)](*given, 16)
+    np.testing.assert_array_equal(out, 2 * x)
+    with pytest.raises(AssertionError, match=r"^the last axis .* of \[40, 8\] with strides \[32, 2\]$"):
+        tw.TensorDescriptor.from_tensor(x[:, ::2], [16, 8])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.compat.bindings import ASTSource
-from tilewright.compat.tensor_descriptor import Descriptor
+from tilewright.compat.tensor_descriptor import Descriptor, strides_of
 from tilewright.semantics.layout_values import (
     BlockedLayout,
     DistributedLayout,
@@ -57,7 +57,8 @@ class TensorDescriptor(LaidOutDescriptor):
             padding: what lies outside the tensor reads as: `zero` or `nan`.
             round_f32_to_tf32: copies round f32 to tf32.
         """
-        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32)
+        strides = strides_of(tensor)
+        return TensorDescriptor(tensor, tensor.shape, strides, block_shape, layout, padding, round_f32_to_tf32)
 
 
 NEAREST, FARTHEST = {3: -32768, 4: -128, 5: -16}, {3: 32767, 4: 127, 5: 15}
@@ -118,7 +119,7 @@ class TensorDescriptorIm2Col(LaidOutDescriptor):
             pixel_box_lower_corner, pixel_box_upper_corner: as for the class.
         """
         return TensorDescriptorIm2Col(
-            tensor, tensor.shape, tensor.stride(), block_shape, layout, padding, round_f32_to_tf32,
+            tensor, tensor.shape, strides_of(tensor), block_shape, layout, padding, round_f32_to_tf32,
             element_strides, pixel_box_lower_corner, pixel_box_upper_corner,
         )  # fmt: skip
 

@@ -45,6 +45,25 @@ def validate_block_shape(shape: Sequence[Any]) -> int:
     return elements
 
 
+def element_size(tensor: Any) -> int:
+    """The bytes of an element of a tensor of torch's, or of an array of NumPy's."""
+    size: int = tensor.element_size() if hasattr(tensor, "element_size") else tensor.itemsize
+    return size
+
+
+def strides_of(tensor: Any) -> Sequence[int]:
+    """The distances along the axes of such a tensor, in elements."""
+    if hasattr(tensor, "stride"):
+        strides: Sequence[int] = tensor.stride()
+        return strides
+    return [stride // tensor.itemsize for stride in tensor.strides]
+
+
+def _address(tensor: Any) -> int:
+    address: int = tensor.data_ptr() if hasattr(tensor, "data_ptr") else tensor.ctypes.data
+    return address
+
+
 def is_power_of_two(number: int) -> bool:
     """Whether `number` has one bit (or none)."""
     return (number & (number - 1)) == 0
@@ -71,17 +90,18 @@ class Descriptor:
         validate_block_shape(self.block_shape)
         for requirement, met in self._requirements():
             if not met:
-                raise AssertionError(f"{requirement}: {self}")
+                shape, strides, block = (list(found) for found in (self.shape, self.strides, self.block_shape))
+                raise AssertionError(f"{requirement}: blocks of {block} of a tensor of {shape} with strides {strides}")
 
     def _requirements(self) -> list[tuple[str, bool]]:
         return self._requirements_of_tensors(len(self.strides) == len(self.shape) == len(self.block_shape))
 
     def _requirements_of_tensors(self, ranks_match: bool) -> list[tuple[str, bool]]:
-        rank, size = len(self.shape), self.base.element_size()
+        rank, size = len(self.shape), element_size(self.base)
         return [
             ("rank mismatch", ranks_match),
             (f"a descriptor has 1 to {MAX_RANK} axes", 0 < rank <= MAX_RANK),
-            (f"base must be {ALIGNMENT}-byte aligned", self.base.data_ptr() % ALIGNMENT == 0),
+            (f"base must be {ALIGNMENT}-byte aligned", _address(self.base) % ALIGNMENT == 0),
             (f"strides must be {ALIGNMENT}-byte aligned", all(s * size % ALIGNMENT == 0 for s in self.strides[:-1])),
             ("the last axis must be contiguous", not rank or self.strides[-1] == 1),
             ("shape must be positive", all(extent > 0 for extent in self.shape)),
@@ -97,7 +117,19 @@ def _is_float(dtype: Any) -> bool:
 
 @dataclass
 class TensorDescriptor(Descriptor):
-    """A tensor descriptor."""
+    """A tensor descriptor that the host makes, an argument of kernels: `x.load([i, j])` gives the block at (i, j).
+
+    Args:
+        base: a tensor of torch's, or an array of NumPy's: its first element begins the tensor.
+        shape: the extents of the tensor.
+        strides: its distances along the axes, in elements; the last one is 1, the others are multiples of 16 bytes.
+        block_shape: what one load or store moves; powers of two.
+        padding: what loads give outside the tensor: `zero` or `nan`.
+        round_f32_to_tf32: accepted as Triton has it.
+
+    Raises:
+        AssertionError: the engine of GPUs could not move blocks of this tensor.
+    """
 
     base: Any
     shape: Sequence[int]
@@ -110,8 +142,24 @@ class TensorDescriptor(Descriptor):
     def from_tensor(
         tensor: Any, block_shape: Sequence[int], padding: str = "zero", round_f32_to_tf32: bool = False
     ) -> TensorDescriptor:
-        """The descriptor of a whole tensor."""
-        return TensorDescriptor(tensor, tensor.shape, tensor.stride(), block_shape, padding, round_f32_to_tf32)
+        """The descriptor of a whole tensor.
+
+        Args:
+            tensor: a tensor of torch's, or an array of NumPy's.
+            block_shape: what one load or store moves; powers of two.
+            padding: what loads give outside the tensor: `zero` or `nan`.
+            round_f32_to_tf32: accepted as Triton has it.
+
+        Raises:
+            AssertionError: the engine of GPUs could not move blocks of this tensor.
+
+        Example:
+            >>> import numpy as np
+            >>> import tilewright as tw
+            >>> tw.TensorDescriptor.from_tensor(np.zeros((40, 16), np.float32), [8, 16]).strides
+            [16, 1]
+        """
+        return TensorDescriptor(tensor, tensor.shape, strides_of(tensor), block_shape, padding, round_f32_to_tf32)
 
 
 know_descriptors(TensorDescriptor)
@@ -121,22 +169,21 @@ class Before:
     """A tensor with as many rows in front of it as it has; nobody touches those."""
 
     def __init__(self, tensor: Any, axis: int) -> None:
-        self.tensor, self.elements = tensor, tensor.shape[axis] * tensor.stride()[axis]
-        self.dtype, self.device = tensor.dtype, tensor.device
+        self.tensor, self.elements = tensor, tensor.shape[axis] * strides_of(tensor)[axis]
+        self.dtype, self.device = tensor.dtype, getattr(tensor, "device", "cpu")
         self.shape = [*tensor.shape[:axis], 2 * tensor.shape[axis], *tensor.shape[axis + 1 :]]
 
     def data_ptr(self) -> int:
         """The address of the first row in front."""
-        address: int = self.tensor.data_ptr() - self.elements * self.element_size()
+        address: int = _address(self.tensor) - self.elements * self.element_size()
         return address
 
     def element_size(self) -> int:
         """Bytes of one element."""
-        size: int = self.tensor.element_size()
-        return size
+        return element_size(self.tensor)
 
     def stride(self) -> Any:
-        return self.tensor.stride()
+        return strides_of(self.tensor)
 
 
 def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int = 0) -> TensorDescriptor:  # noqa: N803 - Triton's name
@@ -149,9 +196,9 @@ def create_ragged_descriptor(T: Any, block_shape: Sequence[int], ragged_dim: int
         AssertionError: the tensor is none that a descriptor can have.
     """
     axis = ragged_dim % len(T.shape)
-    if str(T.device).startswith("cuda"):
+    if str(getattr(T, "device", "cpu")).startswith("cuda"):
         return wrapping_descriptor(T, block_shape, axis)
-    shape, strides = list(T.shape), list(T.stride())
+    shape, strides = list(T.shape), list(strides_of(T))
     ends, stride = shape[axis] + 1, strides[axis]
     return TensorDescriptor(Before(T, axis), [ends, *shape], [stride, *strides], [1, *block_shape])
 
@@ -169,7 +216,7 @@ def wrapping_descriptor(tensor: Any, block_shape: Sequence[int], axis: int) -> T
     Raises:
         AssertionError: the tensor has more than three axes or 2³⁰ rows, or its last axis is the ragged one.
     """
-    shape, strides = list(tensor.shape), list(tensor.stride())
+    shape, strides = list(tensor.shape), list(strides_of(tensor))
     if len(shape) > MAX_AXES or shape[axis] > MAX_ROWS or axis == len(shape) - 1:
         raise AssertionError(f"on a GPU, ragged is one of the first two axes of three, of 2**30 rows: {shape}, {axis}")
     stride, shape[axis] = strides[axis], MAX_ROWS
