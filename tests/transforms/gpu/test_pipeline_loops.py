@@ -252,3 +252,16 @@ def test_a_copy_starts_behind_the_wait_for_its_place(cluster: int, copy: int) ->
     clusters = [op.attributes["loop.cluster"] for op in (wait, started)]
     assert clusters == [Number(cluster, i32), Number(copy, i32)]
     assert "!ttg.memdesc<2x128x64xf16" in print_op(module)
+
+
+@pytest.mark.parametrize(("cluster", "stage"), [(0, 2), (4, 1)])
+def test_threads_read_a_tile_when_they_need_it_if_its_place_is_kept_until_then(cluster: int, stage: int) -> None:
+    """Behind the copy of a later step the place has other numbers, so they are read with the first user."""
+    slot = f"{{loop.cluster = {cluster} : i32, loop.stage = 2 : i32}}"
+    use = f"tt.store %p, %x {slot} : tensor<128x64x!tt.ptr<f16>, #row>"
+    module = parse_module(WAITED_FOR.replace("    } {tt.sched", f"      {use}\n    }} {{tt.sched"))
+    assert lower_loops(module)
+    verify(module)
+    assert "!ttg.memdesc<2x128x64xf16" in print_op(module)
+    (read,) = (op for op in module.walk() if op.name == "ttg.local_load")
+    assert read.attributes["loop.stage"] == Number(stage, i32)

@@ -349,7 +349,7 @@ OPTIONS = ("cache", "evict", "isVolatile")
 
 
 def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, schedule: Schedule) -> None:
-    user = first_user([op], loop, schedule)
+    user, reader = first_user([op], loop, schedule), _slot_of_read(op, buffers, loop, schedule)
     at = Writer(op, schedule, schedule.slots.pop(op))
     copy = start_copying(at, op, contiguity, at.view(buffers, ring.insert))
     group = at.op("ttg.async_commit_group", [copy.results], TOKEN)
@@ -361,7 +361,7 @@ def _copy(op: Load, contiguity: int, buffers: Value, ring: Ring, loop: For, sche
         read = at.op("ttg.local_load", (tile, *wait.results), (op.result.type,)).result
         op.replace([at.compute("arith.select", op.mask, read, op.other)])
         return
-    _schedule(read_from(op, tile, token=wait.result), user, schedule)
+    _schedule(read_from(op, tile, token=wait.result), reader, schedule)
 
 
 def start_copying(at: Writer, load: Load, contiguity: int, buffer: Value) -> Op:
@@ -370,6 +370,23 @@ def start_copying(at: Writer, load: Load, contiguity: int, buffer: Value) -> Op:
     options = {name: load.attributes[name] for name in OPTIONS if name in load.attributes}
     attributes: dict[str, Attribute] = {"isVolatile": False, "contiguity": Number(contiguity, i32), **options}
     return at.op("ttg.async_copy_global_to_local", [load.pointer, buffer, masks, others], TOKEN, attributes)
+
+
+def _slot_of_read(load: Load | DescriptorRead, buffers: Value, loop: For, schedule: Schedule) -> Slot:
+    """When threads read the tile of `load` from the ring `buffers`: late, so that it is not in registers for long.
+
+    That is the slot of the first who needs it there, if the place is kept until then, and of the first user if not.
+    """
+    ring, first = buffer_type(buffers), first_user([load], loop, schedule)
+    copies = copies_of(load.result, ring.encoding)
+    users = [ancestor_in(user, loop.body) for user in load.result.uses if user not in copies]
+    if loop.body.last in users or not users:
+        return first
+    reader = schedule.first(user for user in users if user is not None)
+    assert reader is not None, "there are users"
+    slot, own = schedule.slots[reader], schedule.slots[load]
+    distance = slot.stage - own.stage + schedule.is_before(own.cluster, slot.cluster)
+    return slot if distance <= ring.shape[0] else first
 
 
 def _schedule(op: Op | None, slot: Slot, schedule: Schedule) -> None:
@@ -447,10 +464,10 @@ def _users(load: Load | DescriptorRead) -> set[Op | None]:
 def _copy_by_descriptor(
     op: DescriptorRead, buffers: Value, ring: Ring, barrier: Value, wait: Op, loop: For, schedule: Schedule
 ) -> None:
-    user = first_user([op], loop, schedule)
+    user, reader = first_user([op], loop, schedule), _slot_of_read(op, buffers, loop, schedule)
     at = Writer(op, schedule, schedule.slots.pop(op))
     view = at.view(buffers, ring.insert)
     start_reading(at, op, barrier, view, at.constant(1, i1))
     behind = Writer.behind(wait, schedule, user)
     tile = behind.view(buffers, ring.extract)
-    _schedule(read_from(op, tile, before=behind.before), user, schedule)
+    _schedule(read_from(op, tile, before=behind.before), reader, schedule)
