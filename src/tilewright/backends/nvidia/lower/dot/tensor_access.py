@@ -23,8 +23,8 @@ ROW = 16
 WARPS = 2
 """Bits of the warp that choose rows by themselves."""
 ROWS_OF_A_WARP = 32
-MAX_WORDS = 128
-"""Registers of a lane that one instruction moves."""
+MAX_WORDS = 32
+"""Registers of a lane that one instruction moves, of 128 at most: ptxas needs as many in a row, and finds no more."""
 Place = tuple[int, int]
 
 
