@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated import compiled, run
+from simulated import compiled, launch, run
 
 import tilewright
 import tilewright.language as tl
-from tilewright.support.diagnostics import Unsupported
 
 N = 64
 
@@ -85,10 +84,41 @@ def test_every_block_copies_the_factors_that_it_needs(capability: int) -> None:
     assert (z == x.astype(np.float32) @ y.astype(np.float32)).all()
 
 
-def test_factors_that_other_blocks_have_are_refused() -> None:
-    x, y, out = np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float16), np.zeros((128, 64), np.float32)
-    with pytest.raises(Unsupported, match="operands that other blocks have"):
-        compiled(long_product, (x, y, out, 64), N=64, M=128, cast=True, capability=90, num_ctas=2)
+@pytest.mark.parametrize(("capability", "rows"), [(90, 128), (100, 256), (90, 64)])
+def test_a_factor_that_is_computed_comes_from_other_blocks(capability: int, rows: int) -> None:
+    """Each block computes a part of it, and products want all of it in shared memory: it was refused."""
+    x, y = (np.random.default_rng(3).integers(-3, 4, (n, 64)).astype(np.float16) for n in (rows, 64))
+    given = (x, y, np.zeros((rows, 64), np.float32), 64)
+    *_, z = run(long_product, (1,), *given, N=64, M=rows, cast=True, capability=capability, num_ctas=2)
+    np.testing.assert_array_equal(z, x.astype(np.float32) @ (2 * y).astype(np.float32))
+
+
+@tilewright.jit
+def turned_product(x, y, z, K, M: tl.constexpr, N: tl.constexpr, DESCRIPTORS: tl.constexpr):
+    i, j, k = tl.arange(0, M)[:, None], tl.arange(0, N)[:, None], tl.arange(0, 32)[None, :]
+    left = tl.make_tensor_descriptor(x, [M, K], [K, 1], [M, 32])
+    right = tl.make_tensor_descriptor(y, [N, K], [K, 1], [N, 32])
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, K, 32):
+        if DESCRIPTORS:
+            total = tl.dot(left.load([0, start]), right.load([0, start]).T, total)
+        else:
+            total = tl.dot(tl.load(x + i * K + start + k), tl.load(y + j * K + start + k).T, total)
+    tl.store(z + i * N + tl.trans(j), total)
+
+
+@pytest.mark.parametrize("descriptors", [False, True])
+@pytest.mark.parametrize("capability", [90, 100])
+def test_blocks_load_the_turned_factors_that_they_need(capability: int, descriptors: bool) -> None:
+    x, y = (np.random.default_rng(4).integers(-3, 4, (n, 96)).astype(np.float16) for n in (256, 64))
+    given = (x, y, np.zeros((256, 64), np.float32), 96)
+    made = compiled(turned_product, given, M=256, N=64, DESCRIPTORS=descriptors, capability=capability, num_ctas=2)
+    z = launch(made, (1,), given)[2]
+    np.testing.assert_array_equal(z, x.astype(np.float32) @ y.T.astype(np.float32))
+    ttgir = made.asm["ttgir"]
+    assert "ttg.async_copy_global_to_local" in ttgir or "async_tma_copy_global_to_local" in ttgir
+    inside = ttgir[ttgir.index("scf.for") :]
+    assert "ttg.convert_layout" not in inside[: inside.index("scf.yield")]
 
 
 @tilewright.jit
@@ -172,3 +202,22 @@ def test_partners_in_other_blocks() -> None:
     x = np.random.default_rng(0).integers(0, 99, 256).astype(np.int32)
     _, y = run(flipped, (1,), x, np.zeros_like(x), N=256, capability=90, num_ctas=2)
     assert (y == x[::-1] + np.sort(x)).all()
+
+
+@tilewright.jit
+def used_twice(x, y, z, K, N: tl.constexpr):
+    i, k = tl.arange(0, N)[:, None], tl.arange(0, 32)[None, :]
+    first, second = tl.zeros((N, N), tl.float32), tl.zeros((N, N), tl.float32)
+    for start in tl.range(0, K, 32, num_stages=3):
+        left, right = tl.load(x + i * K + start + k), tl.load(y + i * K + start + k)
+        first = tl.dot(left, right.T, first)
+        second = tl.dot(left + left, right.T, second)
+    tl.store(z + i * N + tl.trans(i), first + second)
+
+
+def test_a_block_copies_to_no_other_block() -> None:
+    """Its part of a tile that two products use is not the part that it multiplies: the copy was refused."""
+    x, y = (np.random.default_rng(6).integers(-3, 4, (64, 96)).astype(np.float16) for _ in range(2))
+    given = (x, y, np.zeros((64, 64), np.float32), 96)
+    *_, z = run(used_twice, (1,), *given, N=64, capability=90, num_ctas=2)
+    np.testing.assert_array_equal(z, 3 * x.astype(np.float32) @ y.T.astype(np.float32))

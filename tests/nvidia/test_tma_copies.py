@@ -155,11 +155,12 @@ def square(a, c, N, B: tl.constexpr):
     tl.store(c + i * B + j, total)
 
 
-def test_factors_of_one_descriptor_for_which_blocks_want_different_parts_are_refused() -> None:
-    """A descriptor has one box: rows of its block for the left factor, and all of it for the right one, are two."""
-    given = [np.zeros((128, 128), "f2"), np.zeros((128, 128), "f4"), 128]
-    with pytest.raises(Unsupported, match="operands that other blocks have"):
-        compiled(square, given, capability=90, B=128, num_ctas=2)
+def test_factors_of_one_descriptor_of_which_blocks_want_different_parts() -> None:
+    """A descriptor has one box: a conversion brings what a block multiplies and another one has copied."""
+    a = np.random.default_rng(2).integers(-3, 4, (128, 128)).astype("f2")
+    given = [a, np.zeros((128, 128), "f4"), 128]
+    made = compiled(square, given, capability=90, B=128, num_ctas=2)
+    np.testing.assert_array_equal(launch(made, (1,), given)[1], a.astype("f4") @ a.astype("f4"))
 
 
 @tilewright.jit

@@ -21,7 +21,7 @@ from tilewright.ir.operands import operand
 from tilewright.ir.rewriter import Fold, Rewriter, Rule
 from tilewright.ir.types import i1, with_element
 from tilewright.layouts.encodings import DotOperand, LayoutError, NvidiaMma, TensorMemory, TensorMemoryScales, encoding
-from tilewright.layouts.queries import equivalent
+from tilewright.layouts.queries import cga_layout, equivalent
 from tilewright.layouts.tensor_memory import compatible_layouts
 from tilewright.transforms.gpu.layout_transfer import (
     can_give,
@@ -32,6 +32,7 @@ from tilewright.transforms.gpu.layout_transfer import (
     moves_data,
     tile_layout,
 )
+from tilewright.transforms.gpu.tile_ops import layout_of
 from tilewright.transforms.matching import number_of
 
 # --- conversions of results ---------------------------------------------------------------------------------------
@@ -181,10 +182,15 @@ def gather_of_conversion(op: Gather, rewriter: Rewriter) -> bool:
 
 
 def to_memory_of_conversion(op: LocalAlloc | LocalStore, rewriter: Rewriter) -> bool:
-    """local_alloc(convert(x))  ->  local_alloc(x);   local_store(convert(x), m)  ->  local_store(x, m)"""
+    """local_alloc(convert(x))  ->  local_alloc(x);   local_store(convert(x), m)  ->  local_store(x, m)
+
+    A conversion that gives a CTA what others have stays: each stores what is in its own memory.
+    """
     tile = op.value if isinstance(op, LocalStore) else op.source
     conversion = None if tile is None else _conversion(tile)
-    return conversion is not None and _take_unconverted(op, conversion, rewriter)
+    if conversion is None or cga_layout(layout_of(conversion.source)) != cga_layout(layout_of(conversion.result)):
+        return False
+    return _take_unconverted(op, conversion, rewriter)
 
 
 def tensor_memory_store_of_conversion(op: Op, rewriter: Rewriter) -> bool:

@@ -36,12 +36,13 @@ from tilewright.dialects.tt_descriptors import DescriptorLoad, MakeTensorDescrip
 from tilewright.dialects.tt_dot import Dot
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_reduce import MapElementwise, Scan
-from tilewright.dialects.tt_shape import Gather, Histogram
+from tilewright.dialects.tt_shape import Gather, Histogram, Trans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import TensorType
 from tilewright.layouts.blocked import fill, fill_cta
 from tilewright.layouts.encodings import Blocked, DotOperand, Encoding
+from tilewright.layouts.inference import inverse, permuted
 from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import cga_layout, num_ctas
 from tilewright.transforms.functions import functions_of, is_public
@@ -122,17 +123,36 @@ def _hand_out_packs(op: MapElementwise) -> None:
 
 
 class Factor(NamedTuple):
-    """An operand of a product that a load gives; `side` is 0 for the left one, 1 for the right one."""
+    """An operand of a product that a load gives.
+
+    Attributes:
+        dot: the product.
+        side: 0 for the left operand, 1 for the right one.
+        load: the load.
+        turns: the transpositions between them, that of the load first.
+        operand: the layout of the operand.
+    """
 
     dot: Dot
     side: int
     load: Load | DescriptorLoad
+    turns: tuple[Trans, ...]
     operand: DotOperand
 
     @property
     def wanted(self) -> Bases:
         """The division of the tile in which each block has what it multiplies."""
-        return cga_layout(self.operand)
+        rows = cga_layout(self.operand)
+        for turn in reversed(self.turns):
+            rows = tuple(permuted(row, inverse(turn.order)) for row in rows)
+        return rows
+
+    def converted(self) -> Value:
+        """The operand, made of what is loaded."""
+        ops, value = TileOps(self.dot), self.load.result
+        for turn in self.turns:
+            value = ops.transposed(value, turn.order)
+        return ops.converted(value, self.operand)
 
 
 def assign_cga_layouts(module: Op) -> bool:
@@ -142,7 +162,7 @@ def assign_cga_layouts(module: Op) -> bool:
         layout = layout_of(factor.load.result)
         if isinstance(layout, Blocked) and layout.cga != factor.wanted:
             _move(factor.load, layout, factor.wanted)
-            factor.dot.set_operand(factor.side, TileOps(factor.dot).converted(factor.load.result, factor.operand))
+            factor.dot.set_operand(factor.side, factor.converted())
             changed = True
     return changed
 
@@ -151,9 +171,9 @@ def _factors(module: Op) -> Iterator[Factor]:
     for dot in [op for op in module.walk() if isinstance(op, Dot)]:
         if num_ctas(layout_of(dot.result)) > 1:
             for side, value in enumerate((dot.a, dot.b)):
-                operand, load = layout_of(value), _load_behind(value)
+                operand, (load, turns) = layout_of(value), _load_behind(value)
                 if load is not None and isinstance(operand, DotOperand):
-                    yield Factor(dot, side, load, operand)
+                    yield Factor(dot, side, load, turns, operand)
 
 
 def _movable(factors: Sequence[Factor], module: Op) -> Iterator[Factor]:
@@ -172,12 +192,14 @@ def _movable(factors: Sequence[Factor], module: Op) -> Iterator[Factor]:
         yield factor
 
 
-def _load_behind(value: Value) -> Load | DescriptorLoad | None:
-    """The load that gives an operand, if nothing but conversions is between them, and nothing else uses it."""
-    op = value.op
-    while isinstance(op, ConvertLayout) and has_one_use(op.result):
+def _load_behind(value: Value) -> tuple[Load | DescriptorLoad | None, tuple[Trans, ...]]:
+    """The load that gives an operand, with the transpositions behind it, if nothing else uses it on the way."""
+    op, turns = value.op, list[Trans]()
+    while isinstance(op, (ConvertLayout, Trans)) and has_one_use(op.result):
+        turns += [op] if isinstance(op, Trans) else []
         op = op.source.op
-    return op if isinstance(op, (Load, DescriptorLoad)) and has_one_use(op.result) else None
+    is_load = isinstance(op, (Load, DescriptorLoad)) and has_one_use(op.result)
+    return (op if is_load else None), tuple(reversed(turns))
 
 
 def _move(load: Load | DescriptorLoad, layout: Blocked, cga: Bases) -> None:

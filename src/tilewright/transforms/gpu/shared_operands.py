@@ -14,10 +14,18 @@ from tilewright.dialects.tt_shape import Reshape, Trans
 from tilewright.dialects.ttg_program import ConvertLayout
 from tilewright.ir.core import Op, Value, tile_type
 from tilewright.ir.types import MemDescType
-from tilewright.layouts.encodings import NvmmaShared
+from tilewright.layouts.blocked import fill_cta
+from tilewright.layouts.encodings import Blocked, NvmmaShared
+from tilewright.layouts.keys import Bases
 from tilewright.layouts.queries import cga_layout, memory_order
 from tilewright.layouts.shared_choice import nvmma_for
-from tilewright.transforms.gpu.tile_ops import distributed_of, layout_of, put_behind
+from tilewright.transforms.gpu.tile_ops import (
+    converted_behind,
+    distributed_of,
+    layout_of,
+    put_behind,
+    workers_of,
+)
 
 LOADS = (Load, DescriptorRead)
 INNER_FIRST = ((1, 0), (0, 1))
@@ -65,13 +73,26 @@ def in_shared_memory(
         outer_first: if not any order, what is not summed over changes fastest.
     """
     order = order_of_buffer(value, index, any_order=any_order, outer_first=outer_first)
-    value = before_conversions(value)
-    tile = tile_type(value)
     cga = cga_layout(layout_of(value))
+    value = _divided(before_conversions(value), cga)
+    tile = tile_type(value)
     shared = nvmma_for(tile.shape, order, bits=tile.bits, cga=cga, fp4_padded=fp4_padded)
     return put_behind(
         value, Op.create("ttg.local_alloc", (value,), (MemDescType(tile.shape, tile.element, shared.text),))
     )
+
+
+def _divided(value: Value, cga: Bases) -> Value:
+    """`value` with this division among CTAs: parts that other CTAs have come by a conversion."""
+    layout = layout_of(value)
+    if cga_layout(layout) == cga:
+        return value
+    if isinstance(layout, Blocked):
+        kept = (layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta, layout.order)
+        return converted_behind(value, Blocked(*kept, cga))
+    shape, (user, *_) = tile_type(value).shape, value.uses
+    order = memory_order(distributed_of(value), shape)
+    return converted_behind(value, fill_cta(shape, (1,) * len(shape), order, workers_of(user), cga))
 
 
 def with_stop_in_shared_memory(scale: Value) -> Value:

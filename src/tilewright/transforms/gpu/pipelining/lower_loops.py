@@ -121,6 +121,8 @@ def async_load_of(op: Load | DescriptorRead, buffers: int, facts: Mapping[Value,
     if not isinstance(type, TensorType):
         return AsyncLoad(op, buffers, line_of_ctas(op)) if type.bits >= SMALLEST_COPY else None
     layout = _layout(op)
+    if cga_layout(layout) != cga_layout(distributed_of(op.result)):
+        return None  # a CTA copies to its own memory alone
     count = elements_at_once(op, facts)
     narrow = min(count * type.bits, bits_into(op.result, layout)) < SMALLEST_COPY
     return None if narrow else AsyncLoad(op, buffers, layout, count)
