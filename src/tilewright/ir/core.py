@@ -416,11 +416,11 @@ def _find(regions: Sequence[Region], classes: frozenset[type], found: list[Any])
     """Add the ops inside that are of these classes to `found`."""
     for region in regions:
         for block in region.blocks:
-            op = block.first
+            op, is_outer = block.first, block.is_outer
             while op is not None:
-                if type(op) in classes:
+                if op.__class__ in classes:
                     found.append(op)
-                if op.regions:
+                if is_outer and op.regions:
                     _find(op.regions, classes, found)
                 op = op.next
 

@@ -150,21 +150,22 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
     return sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
 
 
-def split_reductions(module: Op) -> None:
-    """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
-    for op in module.ops_of(NestOp):
-        _spill(Nest(op))
+def split_reductions(module: Op) -> bool:
+    """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row; whether there is any."""
+    split = [_spill(Nest(op)) for op in module.ops_of(NestOp) if op.mode == "rows"]
+    return any(split)
 
 
-def _spill(nest: Nest) -> None:
-    if nest.mode != "rows" or len(set(nest.phases.values())) < 2:
-        return
+def _spill(nest: Nest) -> bool:
+    if len(set(nest.phases.values())) < 2:
+        return False
     spilled, early = dict[Value, Value](), set[Op]()
     for phase in sorted(set(nest.phases.values())):
         sinks = [sink for sink in nest.sinks if nest.phases[sink] == phase]
         for sink in sinks if early else ():
             _cut(sink, sink, nest, early, spilled, set())
         early.update(*(nest.closures[sink] for sink in sinks))
+    return bool(spilled)
 
 
 def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Value], seen: set[Op]) -> None:
