@@ -1006,13 +1006,15 @@ NEVER_IDLE = {"fuse_loops", "version_strides"}
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_a_pass_says_whether_it_changed_anything(name: str) -> None:
-    """The module is not verified again where it has not."""
+    """The module is not verified again where it has not; and ops are found wherever a pass has put them."""
     module = module_of(INPUTS[name])
     idle = set()
     for step in STEPS if name in LOOP_PASSES else cpu_passes(TARGET):
         before = print_op(module)
         changed = step.function(module) is not False
         assert changed == (print_op(module) != before) or step.name in NEVER_IDLE, step.name
+        for kind in {type(op) for op in module.walk()}:
+            assert module.ops_of(kind) == [op for op in module.walk() if isinstance(op, kind)], step.name
         if not changed:
             idle.add(step.name)
     assert {"check_legality"} <= idle

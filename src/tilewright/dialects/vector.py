@@ -294,7 +294,7 @@ def _verify_shuffle(op: Shuffle) -> None:
     known = lanes_of(source) * (1 if second is None else 2)
     if second is not None and second.type is not source:
         raise VerificationError(op, f"{source} and another type")
-    if lanes and not (0 <= min(lanes) and max(lanes) < known):
+    if lanes and (min(lanes) < 0 or max(lanes) >= known):
         raise VerificationError(op, f"there are {known} lanes to choose from")
     if not isinstance(source, VectorType) or result is not VectorType((len(lanes),), source.element):
         raise VerificationError(op, f"{len(lanes)} lanes of {source} are no {result}")

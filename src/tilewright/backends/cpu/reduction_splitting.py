@@ -53,19 +53,22 @@ class Nest:
     def _reads(self) -> dict[Op, list[Read]]:
         if not any(isinstance(op, Read) for op in self.body):
             return {sink: [] for sink in self.sinks}
-        return {sink: [op for op in self.closure(sink, (Reduce,)) if isinstance(op, Read)] for sink in self.sinks}
+        has_turns = Accumulate in self.body.kinds
+        closures = {sink: self.closure(sink, (Reduce,)) for sink in self.sinks} if has_turns else self.closures
+        return {sink: [op for op in closures[sink] if isinstance(op, Read)] for sink in self.sinks}
 
     def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
         body, stack = self.body, list(user.operands)
+        has_turns = Accumulate in body.kinds
         while stack:
             op = stack.pop().op
             if op is None or op in seen or op.block is not body:
                 continue
             seen[op] = None
             if not isinstance(op, ends):
-                stack.extend(inputs(op))
+                stack += inputs(op) if has_turns else op.operands
         return seen
 
     def _has_waits(self) -> bool:
