@@ -236,7 +236,7 @@ class Op:
     def ops_of(self, kind: type[OpT] | tuple[type[OpT], ...]) -> list[OpT]:
         """This op and those inside that are of a class, in the order of `walk`; most programs have few kinds of ops."""
         classes = _classes_of(kind if isinstance(kind, tuple) else (kind,), len(OPS))
-        found: list[Any] = [self] if self.__class__ in classes else []
+        found: list[Any] = [self] if type(self) in classes else []
         if self.regions:
             _find(self.regions, classes, found)
         return found
@@ -290,7 +290,7 @@ class Block:
     def _learn(self, op: Op) -> None:
         """Note the class of an op that comes into the block, and those of the ops inside, here and further out."""
         kinds = self.kinds
-        kinds.add(op.__class__)
+        kinds.add(type(op))
         for region in op.regions:
             self.is_outer = True
             for inner in region.blocks:
@@ -299,7 +299,7 @@ class Block:
             self.region.tell(kinds)
 
     def append(self, op: Op) -> Op:
-        if op.regions or op.__class__ not in self.kinds:
+        if op.regions or type(op) not in self.kinds:
             self._learn(op)
         last = self.last
         op.block, op.previous, op.next = self, last, None
@@ -314,7 +314,7 @@ class Block:
         """Put `op` before `before`; None means at the end."""
         if before is None:
             return self.append(op)
-        if op.regions or op.__class__ not in self.kinds:
+        if op.regions or type(op) not in self.kinds:
             self._learn(op)
         op.block, op.previous, op.next = self, before.previous, before
         if before.previous is None:
@@ -439,7 +439,7 @@ def _find(regions: Sequence[Region], classes: frozenset[type], found: list[Any])
         for block in region.blocks:
             op = None if block.kinds.isdisjoint(classes) else block.first
             while op is not None:
-                if op.__class__ in classes:
+                if type(op) in classes:
                     found.append(op)
                 if op.regions:
                     _find(op.regions, classes, found)
