@@ -10,10 +10,12 @@ import tilewright.dialects  # noqa: F401  (declares the ops)
 from tilewright.dialects.builtin import Module
 from tilewright.dialects.scf import For, If
 from tilewright.dialects.traits import ControlFlow
+from tilewright.dialects.tt_function import Func
 from tilewright.dialects.tt_memory import Load, Store
-from tilewright.ir.core import Op
+from tilewright.ir.core import Block, Op
 from tilewright.ir.declare import OPS, OpDefinition
 from tilewright.ir.parser import parse_module
+from tilewright.ir.types import i32
 
 MODULE = parse_module((Path(__file__).parent / "every_op.ttir").read_text())
 
@@ -47,6 +49,24 @@ tt.func @f(%c: i1, %low: i32, %high: i32, %step: i32) {
     assert module.ops_of((For, If)) == [branch, loop]
     loop.body.insert(branch.clone(), loop.body.first)
     assert module.ops_of(If) == [branch, loop.body.first]
+
+
+def test_ops_are_found_in_blocks_that_come_later() -> None:
+    module = parse_module("""
+tt.func @f(%c: i1, %p: !tt.ptr<i32>) {
+  scf.if %c {
+  }
+  tt.return
+}
+""")
+    (branch,) = module.ops_of(If)
+    inner, block = branch.clone(), Block()
+    assert module.ops_of(Load) == []
+    inner.regions[0].block.insert(Op.create("tt.load", [module.ops_of(Func)[0].body.args[1]], [i32]), None)
+    block.append(inner)
+    branch.regions[0].add(block)
+    assert module.ops_of(If) == [branch, inner]
+    assert module.ops_of(Load) == [inner.regions[0].block.last]
 
 
 def test_kinds_that_are_declared_later_belong_to_their_class() -> None:

@@ -41,7 +41,8 @@ def _one_element_type(op: Op) -> None:
 
 def _verify_splat(op: Op) -> None:
     _one_element_type(op)
-    require(not op.operands[0].type.shape, op, f"needs a scalar, not {op.operands[0].type}")
+    if op.operands[0].type.shape:
+        raise VerificationError(op, f"needs a scalar, not {op.operands[0].type}")
     tensor(op, op.results[0])
 
 

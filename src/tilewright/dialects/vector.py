@@ -222,8 +222,8 @@ def lanes_of(type: Type) -> int:
 
 def _verify_access(op: Load | Store | MaskedLoad | MaskedStore, moved: Value) -> None:
     pointer(op, op.base)
-    integers = [op.offset, *([] if op.stride is None else [op.stride])]
-    require(all(value.type is i64 for value in integers), op, "offset and stride are i64, in bytes")
+    stride = op.stride
+    require(op.offset.type is i64 and (stride is None or stride.type is i64), op, "offset and stride are i64, in bytes")
     _verify_moved(op, moved)
 
 
@@ -281,8 +281,8 @@ def _verify_address(op: Alloca | Table) -> None:
 
 def _verify_broadcast(op: Broadcast) -> None:
     source, result = op.source.type, op.results[0].type
-    fits = isinstance(result, VectorType) and source is result.element
-    require(fits, op, f"cannot spread {source} over {result}")
+    if not isinstance(result, VectorType) or source is not result.element:
+        raise VerificationError(op, f"cannot spread {source} over {result}")
 
 
 def _verify_step(op: Step) -> None:
@@ -290,19 +290,22 @@ def _verify_step(op: Step) -> None:
 
 
 def _verify_shuffle(op: Shuffle) -> None:
-    source, result = op.first.type, op.results[0].type
-    known = lanes_of(source) * (1 if op.second is None else 2)
-    require(op.second is None or op.second.type is source, op, f"{source} and another type")
-    require(all(0 <= lane < known for lane in op.lanes), op, f"there are {known} lanes to choose from")
-    fits = isinstance(source, VectorType) and result is VectorType((len(op.lanes),), source.element)
-    require(fits, op, f"{len(op.lanes)} lanes of {source} are no {result}")
+    source, result, second, lanes = op.first.type, op.results[0].type, op.second, op.lanes
+    known = lanes_of(source) * (1 if second is None else 2)
+    if second is not None and second.type is not source:
+        raise VerificationError(op, f"{source} and another type")
+    if lanes and (min(lanes) < 0 or max(lanes) >= known):
+        raise VerificationError(op, f"there are {known} lanes to choose from")
+    if not isinstance(source, VectorType) or result is not VectorType((len(lanes),), source.element):
+        raise VerificationError(op, f"{len(lanes)} lanes of {source} are no {result}")
 
 
 def _verify_extract(op: Extract) -> None:
     source, result = op.source.type, op.results[0].type
-    fits = isinstance(source, VectorType) and result is source.element
-    require(fits, op, f"a lane of {source} is no {result}")
-    require(0 <= op.lane < lanes_of(source), op, f"{source} has no lane {op.lane}")
+    if not isinstance(source, VectorType) or result is not source.element:
+        raise VerificationError(op, f"a lane of {source} is no {result}")
+    if not 0 <= op.lane < lanes_of(source):
+        raise VerificationError(op, f"{source} has no lane {op.lane}")
 
 
 def _verify_from_elements(op: FromElements) -> None:
@@ -313,8 +316,8 @@ def _verify_from_elements(op: FromElements) -> None:
 
 def _verify_bit_cast(op: BitCast) -> None:
     source, result = op.source.type, op.results[0].type
-    same = lanes_of(source) * source.bits == lanes_of(result) * result.bits
-    require(same, op, f"{source} and {result} differ in their number of bits")
+    if lanes_of(source) * source.bits != lanes_of(result) * result.bits:
+        raise VerificationError(op, f"{source} and {result} differ in their number of bits")
 
 
 def _verify_fma(op: FusedMultiplyAdd) -> None:

@@ -234,14 +234,11 @@ class Op:
             yield from _walk([*reversed(self.regions)])
 
     def ops_of(self, kind: type[OpT] | tuple[type[OpT], ...]) -> list[OpT]:
-        """This op and those inside that are of a class, in the order of `walk`, in a fifth of its time.
-
-        Ops of kinds that have regions are found without a look at blocks that have none of those, which are most.
-        """
-        classes, have_regions = _sought(kind if isinstance(kind, tuple) else (kind,), len(OPS))
+        """This op and those inside that are of a class, in the order of `walk`; most programs have few kinds of ops."""
+        classes = _classes_of(kind if isinstance(kind, tuple) else (kind,), len(OPS))
         found: list[Any] = [self] if type(self) in classes else []
         if self.regions:
-            (_find_outer if have_regions else _find)(self.regions, classes, found)
+            _find(self.regions, classes, found)
         return found
 
     def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Self:
@@ -276,9 +273,10 @@ class Block:
 
     Attributes:
         is_outer: an op with regions is in the block, or was.
+        kinds: the classes of the ops that are in the block or inside them, or were.
     """
 
-    __slots__ = ("args", "first", "is_outer", "last", "name", "region")
+    __slots__ = ("args", "first", "is_outer", "kinds", "last", "name", "region")
 
     def __init__(self, arg_types: Iterable[Type] = (), name: str | None = None) -> None:
         self.args = [Value(t, self, i) for i, t in enumerate(arg_types)]
@@ -287,10 +285,22 @@ class Block:
         self.region: Region | None = None
         self.name = name
         self.is_outer = False
+        self.kinds: set[type[Op]] = set()
+
+    def _learn(self, op: Op) -> None:
+        """Note the class of an op that comes into the block, and those of the ops inside, here and further out."""
+        kinds = self.kinds
+        kinds.add(type(op))
+        for region in op.regions:
+            self.is_outer = True
+            for inner in region.blocks:
+                kinds |= inner.kinds
+        if self.region is not None:
+            self.region.tell(kinds)
 
     def append(self, op: Op) -> Op:
-        if op.regions:
-            self.is_outer = True
+        if op.regions or type(op) not in self.kinds:
+            self._learn(op)
         last = self.last
         op.block, op.previous, op.next = self, last, None
         if last is None:
@@ -304,8 +314,8 @@ class Block:
         """Put `op` before `before`; None means at the end."""
         if before is None:
             return self.append(op)
-        if op.regions:
-            self.is_outer = True
+        if op.regions or type(op) not in self.kinds:
+            self._learn(op)
         op.block, op.previous, op.next = self, before.previous, before
         if before.previous is None:
             self.first = op
@@ -350,10 +360,21 @@ class Region:
         for block in self.blocks:
             block.region = self
 
-    def add(self, block: Block) -> Block:
+    def add(self, block: Block, position: int | None = None) -> Block:
+        """Put a block at the end, or at a position."""
         block.region = self
-        self.blocks.append(block)
+        self.blocks.insert(len(self.blocks) if position is None else position, block)
+        self.tell(block.kinds)
         return block
+
+    def tell(self, kinds: set[type[Op]]) -> None:
+        """Let all blocks around know the classes of ops inside."""
+        region: Region | None = self
+        while region is not None and region.op is not None and (block := region.op.block) is not None:
+            if kinds <= block.kinds:
+                return
+            block.kinds |= kinds
+            region = block.region
 
     @property
     def block(self) -> Block:
@@ -416,34 +437,13 @@ def _find(regions: Sequence[Region], classes: frozenset[type], found: list[Any])
     """Add the ops inside that are of these classes to `found`."""
     for region in regions:
         for block in region.blocks:
-            op = block.first
+            op = None if block.kinds.isdisjoint(classes) else block.first
             while op is not None:
                 if type(op) in classes:
                     found.append(op)
                 if op.regions:
                     _find(op.regions, classes, found)
                 op = op.next
-
-
-def _find_outer(regions: Sequence[Region], classes: frozenset[type], found: list[Any]) -> None:
-    """`_find` for classes whose ops all have regions."""
-    for region in regions:
-        for block in region.blocks:
-            op = block.first if block.is_outer else None
-            while op is not None:
-                if op.regions:
-                    if type(op) in classes:
-                        found.append(op)
-                    _find_outer(op.regions, classes, found)
-                op = op.next
-
-
-@cache
-def _sought(kinds: tuple[type, ...], declared: int) -> tuple[frozenset[type], bool]:
-    """The classes and those below, and whether all of their ops have regions, once so many kinds are declared."""
-    classes = _classes_of(kinds, declared)
-    leaves = {definition.kind for definition in OPS.values() if not definition.regions}
-    return classes, Op not in classes and classes.isdisjoint(leaves)
 
 
 @cache

@@ -68,9 +68,14 @@ def _segments(op: Op, operand_names: tuple[str, ...]) -> Sequence[int]:
     return segments.values if fits else ()
 
 
+def has_varying_groups(operand_names: tuple[str, ...]) -> bool:
+    """Whether ops with such operands give the numbers of operands for their groups."""
+    return len(_names(operand_names)[1]) > 1
+
+
 def check_operand_groups(op: Op) -> None:
     """Check the numbers of operands that an op gives for its groups, where it gives them; raises VerificationError."""
-    if len(_names(op.definition.operand_names)[1]) > 1:
+    if has_varying_groups(op.definition.operand_names):
         operand_groups(op)
 
 
@@ -92,7 +97,7 @@ def set_operand_groups(op: Op, groups: dict[str, Sequence[Value]]) -> None:
 
 def segment_attribute(operand_names: tuple[str, ...], sizes: Sequence[int]) -> dict[str, DenseArray]:
     """The attribute that an op with such operands needs; none where the sizes can be computed."""
-    if len(_names(operand_names)[1]) < 2:
+    if not has_varying_groups(operand_names):
         return {}
     return {SEGMENTS: DenseArray(i32, tuple(sizes))}
 

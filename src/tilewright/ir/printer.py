@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from tilewright.ir.aliases import AttributeAliases, alias_text
@@ -278,6 +278,7 @@ class Printer:
         return f"{self.block_name(block)}{arguments}:{note}\n"
 
 
+@cache
 def attribute_name(name: str) -> str:
     return name if _BARE_NAME.fullmatch(name) else quoted(name)
 

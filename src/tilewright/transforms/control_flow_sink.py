@@ -30,14 +30,18 @@ def control_flow_sink(module: Op) -> bool:
 
 def _sink_in_block(block: Block) -> bool:
     """Move what stands in front of the branches of a block, users first; then within regions."""
-    found, ops = False, list(block)
-    for op in reversed(ops):
-        side = _side_that_needs(op) if op.operands and not op.regions and is_pure(op) else None
+    found, has_branches, outer = False, False, list[Op]()
+    for op in reversed(list(block)) if block.is_outer else ():
+        if op.regions:
+            outer.append(op)
+            has_branches = has_branches or isinstance(op, If)
+            continue
+        side = _side_that_needs(op) if has_branches and op.operands and is_pure(op) else None
         if side is not None:
             op.unlink()
             side.insert(op, side.first)
             found = True
-    for op in ops:
+    for op in reversed(outer):
         for region in op.regions:
             for inner in region.blocks:
                 found = _sink_in_block(inner) or found
@@ -46,8 +50,14 @@ def _sink_in_block(block: Block) -> bool:
 
 def _side_that_needs(op: Op) -> Block | None:
     """The block of a branch beside `op` in which all of its uses are, or None."""
-    sides = {_side_of(use, op.block) for result in op.results for use in result.uses}
-    return sides.pop() if len(sides) == 1 else None
+    block, side = op.block, None
+    for result in op.results:
+        for use in result.uses:
+            found = None if use.block is block else _side_of(use, block)
+            if found is None or (side is not None and found is not side):
+                return None
+            side = found
+    return side
 
 
 def _side_of(use: Op, block: Block | None) -> Block | None:

@@ -45,9 +45,9 @@ def _convert(region: Region) -> bool:
             convert = _CONVERSIONS.get(op.name)
             if convert is not None:
                 new = convert(op)
-                region.blocks[region.blocks.index(block) + 1 : region.blocks.index(block) + 1] = new
-                for added in new:
-                    added.region = region
+                behind = region.blocks.index(block) + 1
+                for position, added in enumerate(new, behind):
+                    region.add(added, position)
                 waiting[:0] = new
                 changed = True
                 break

@@ -29,72 +29,85 @@ from tilewright.transforms.functions import functions_of
 LOOP_RULES: dict[str, tuple[Rule, ...]] = {"scf.for": control_flow_rules.RULES["scf.for"]}
 
 
-def cse(module: Op) -> None:
+def cse(module: Op) -> bool:
     """Merge equal computations in every function of `module`."""
-    for function in functions_of(module):
-        _merge_in_function(function)
+    merged = [_merge_in_function(function) for function in functions_of(module)]
+    return any(merged)
 
 
-def loop_aware_cse(module: Op) -> None:
+def loop_aware_cse(module: Op) -> bool:
     """Merge equal computations in every function of `module`, and values that go round a loop in step."""
+    changed = False
     for function in functions_of(module):
-        _merge_in_function(function)
+        changed |= _merge_in_function(function)
         loops = function.ops_of(For)
         merged = [merge_alike(loop) for loop in reversed(loops)]
         if any(merged):
+            changed = True
             _merge_in_function(function)
         if loops:
-            apply_rules(function, LOOP_RULES)
+            changed |= apply_rules(function, LOOP_RULES)
+    return changed
 
 
-def _merge_in_function(function: Op) -> None:
-    for block in function.regions[0].blocks:
-        _merge_in_block(block, {}, {})
+def _merge_in_function(function: Op) -> bool:
+    merged = [_merge_in_block(block, {}, {}) for block in function.regions[0].blocks]
+    return any(merged)
 
 
-def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
-    """Merge the ops of `block` with `known` ones around it, and reads with those `loaded` since the last write."""
+def _merge_in_block(block: Block, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> bool:
+    """Merge the ops of `block` with `known` ones around it, and reads with those `loaded` since the last write.
+
+    Returns whether there is any, or one that nobody needs.
+    """
+    changed = False
     added: list[Hashable] = []
     for op in block:
         if op.definition.terminator:
             for region in op.regions:  # the code of other warps
                 for inner in region.blocks:
-                    _merge_in_block(inner, {}, {})
+                    changed |= _merge_in_block(inner, {}, {})
             continue
         if is_dead(op):
             op.erase()
+            changed = True
             continue
         effect = effect_of(op)
         if op.regions:
-            _merge_in_regions(op, effect, known, loaded)
+            changed |= _merge_in_regions(op, effect, known, loaded)
         if isinstance(op, ControlFlow) or effect not in (Effect.NONE, Effect.READ):  # ops with regions are not compared
             if effect not in (Effect.NONE, Effect.READ):
                 loaded.clear()
             continue
         key, table = _key(op), known if effect is Effect.NONE else loaded
         if key in table:
-            _merge(op, table[key])
+            changed |= _merge(op, table[key])
         else:
             table[key] = op
             if effect is Effect.NONE:
                 added.append(key)
     for key in added:
         del known[key]
+    return changed
 
 
-def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> None:
+def _merge_in_regions(op: Op, effect: Effect, known: dict[Hashable, Op], loaded: dict[Hashable, Op]) -> bool:
     """Merge in the regions of `op`; those of reductions and the like use nothing from outside."""
     sees_outside = isinstance(op, ControlFlow)
     loop_writes = not isinstance(op, If) and effect not in (Effect.NONE, Effect.READ)
+    changed = False
     for region in op.regions:
         for block in region.blocks:
-            _merge_in_block(block, known if sees_outside else {}, {} if loop_writes else dict(loaded))
+            changed |= _merge_in_block(block, known if sees_outside else {}, {} if loop_writes else dict(loaded))
+    return changed
 
 
-def _merge(op: Op, earlier: Op) -> None:
+def _merge(op: Op, earlier: Op) -> bool:
     """Replace `op` by the op `earlier` that is equal but perhaps for its regions, if those are equal too."""
-    if all(map(_same_region, earlier.regions, op.regions)):
-        op.replace(earlier.results)
+    if not all(map(_same_region, earlier.regions, op.regions)):
+        return False
+    op.replace(earlier.results)
+    return True
 
 
 def _key(op: Op) -> Hashable:

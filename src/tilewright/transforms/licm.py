@@ -25,32 +25,41 @@ from tilewright.transforms.matching import constant_of
 from tilewright.transforms.op_builder import OpBuilder
 
 
-def licm(module: Op) -> None:
-    """Hoist in every function of `module`, inner loops first."""
-    for function in functions_of(module):
-        for block in function.regions[0].blocks:
-            _hoist_in_block(block, loads=False)
+def licm(module: Op) -> bool:
+    """Hoist in every function of `module`, inner loops first; returns whether anything has moved."""
+    return _hoist(module, loads=False)
 
 
-def licm_with_loads(module: Op) -> None:
+def licm_with_loads(module: Op) -> bool:
     """Hoist as `licm` does, and loads out of `scf.for` loops that write nothing."""
+    return _hoist(module, loads=True)
+
+
+def _hoist(module: Op, *, loads: bool) -> bool:
+    changed = False
     for function in functions_of(module):
         for block in function.regions[0].blocks:
-            _hoist_in_block(block, loads=True)
+            if block.is_outer:
+                changed |= _hoist_in_block(block, loads=loads)
+    return changed
 
 
-def _hoist_in_block(block: Block, *, loads: bool) -> None:
+def _hoist_in_block(block: Block, *, loads: bool) -> bool:
+    changed = False
     for op in block:
         for region in op.regions:
             for inner in region.blocks:
-                _hoist_in_block(inner, loads=loads)
+                if inner.is_outer:
+                    changed |= _hoist_in_block(inner, loads=loads)
         if isinstance(op, Loop):
-            hoist_out_of(op, loads=loads and isinstance(op, For) and not writes_memory(op))
+            changed |= hoist_out_of(op, loads=loads and isinstance(op, For) and not writes_memory(op))
+    return changed
 
 
-def hoist_out_of(loop: Op, *, loads: bool = False) -> None:
-    """Move what `loop` computes anew each time in front of it, `loads` too."""
+def hoist_out_of(loop: Op, *, loads: bool = False) -> bool:
+    """Move what `loop` computes anew each time in front of it, `loads` too; returns whether there is any."""
     assert loop.block is not None, "a loop is in a block"
+    changed = False
     for region in loop.regions:
         varying = set(_values_inside(region.blocks))
         for op in region.block:
@@ -60,9 +69,11 @@ def hoist_out_of(loop: Op, *, loads: bool = False) -> None:
             if varying.isdisjoint(op.operands) and varying.isdisjoint(_captured(op)):
                 op.unlink()
                 loop.block.insert(op, loop)
+                changed = True
                 varying.difference_update(op.results)
                 if load is not None and isinstance(loop, For):
                     _guard(load, loop)
+    return changed
 
 
 def _guard(load: Load, loop: For) -> None:

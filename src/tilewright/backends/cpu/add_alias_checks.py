@@ -24,18 +24,24 @@ from tilewright.ir.core import Block, Op, Value, tile_type
 from tilewright.transforms.functions import functions_of
 
 
-def add_alias_checks(module: Op) -> None:
-    """Give a condition to each nest in which stores of tiles may disturb others, and a buffer to these stores."""
+def add_alias_checks(module: Op) -> bool:
+    """Give a condition to each nest in which stores of tiles may disturb others, and a buffer to these stores.
+
+    Returns whether there is any.
+    """
+    changed = False
     for function in functions_of(module):
         accesses, known = MemoryAccesses(), dict[Block, Known]()
         for nest in function.ops_of(Nest):
             conditions, stores = _undisturbed(nest, accesses)
             if conditions:
+                changed = True
                 assert nest.block is not None
                 writer = GuardOps(nest, known.setdefault(nest.block, {}))
                 nest.set_operands([writer.fails(Connection("and", tuple(conditions)))])
                 for store in stores:
                     _guard(store, nest)
+    return changed
 
 
 def _undisturbed(nest: Nest, accesses: MemoryAccesses) -> tuple[list[Condition], list[Store]]:

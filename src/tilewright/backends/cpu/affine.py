@@ -243,8 +243,13 @@ def _new_interval(value: Value, ops: int, known: dict[Value, Interval | None]) -
         return None
     rule = _INTERVALS.get(op.name)
     if rule is not None:
-        parts = [part for v in op.operands if (part := _interval(v, ops - 1, known)) is not None]
-        return rule(*parts) if len(parts) == len(op.operands) else _range_of_extension(op)
+        parts = list[Interval]()
+        for operand in op.operands:
+            part = _interval(operand, ops - 1, known)
+            if part is None:
+                return _range_of_extension(op)
+            parts.append(part)
+        return rule(*parts)
     if isinstance(op, MakeRange):
         return op.start, op.end - 1
     number = integer_of(value)

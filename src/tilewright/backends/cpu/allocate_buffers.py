@@ -27,17 +27,20 @@ class Life:
     size: int
 
 
-def allocate_buffers(module: Op, workspace: int = 0) -> None:
-    """Set the attribute `offset` (bytes) of every cpu.alloc.
+def allocate_buffers(module: Op, workspace: int = 0) -> bool:
+    """Set the attribute `offset` (bytes) of every cpu.alloc; returns whether there is one.
 
     The first `workspace` bytes stay free for the micro-kernels. The buffers of a function lie behind those of all its
     callers.
     """
+    if not module.ops_of(Alloc):
+        return False
     starts: dict[Op, int] = {}
     for function in callers_first(module):
         end = _place(function, starts.get(function, _aligned(workspace)))
         for callee in callees_of(function, module):
             starts[callee] = max(end, starts.get(callee, 0))
+    return True
 
 
 def _place(function: Op, start: int) -> int:

@@ -25,8 +25,10 @@ from tilewright.support.kernel_output import operand_text
 from tilewright.transforms.op_builder import OpBuilder
 
 
-def expand_reports(module: Op) -> None:
-    """Replace every tt.assert and tt.print."""
+def expand_reports(module: Op) -> bool:
+    """Replace every tt.assert and tt.print; returns whether there is one."""
+    if not module.ops_of((Assert, Print)):
+        return False
     for op in module.ops_of(Fold):
         if checks := [inner for inner in op.combine if isinstance(inner, Assert)]:
             _assert_results(op, checks)
@@ -34,6 +36,7 @@ def expand_reports(module: Op) -> None:
         _expand_assert(assertion)
     for output in module.ops_of(Print):
         _expand_print(output)
+    return True
 
 
 # ---------------------------------------------------------------------- assertions

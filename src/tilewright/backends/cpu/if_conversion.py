@@ -20,28 +20,31 @@ from tilewright.transforms.op_builder import OpBuilder
 
 
 def if_conversion(module: Op) -> bool:
-    """Leave straight code in every function that a reduction or scan applies; returns whether there is one.
+    """Leave straight code in every function that a reduction or scan applies; returns whether one had branches.
 
     Raises:
         Unsupported: there is a loop in one, in a branch something that has effects, or a number that is no element's.
     """
-    found = module.ops_of(Fold)
-    for op in found:
-        _flatten(op.combine, is_pure=False)
+    changed = False
+    for op in module.ops_of(Fold):
+        changed |= _flatten(op.combine, is_pure=False)
         for inner in op.combine:
             if not _is_of_elements(inner, op.combine):
                 raise _refused(inner, "the CPU computes it from two elements and constants")
-    return bool(found)
+    return changed
 
 
-def _flatten(block: Block, *, is_pure: bool) -> None:
+def _flatten(block: Block, *, is_pure: bool) -> bool:
+    changed = False
     for op in list(block):
         if isinstance(op, If):
             for arm in op.arms:
                 _flatten(arm.block, is_pure=True)
             _select(op)
+            changed = True
         elif op.regions or (is_pure and not _computes(op)):
             raise _refused(op, "the CPU computes all elements at once")
+    return changed
 
 
 def _refused(op: Op, reason: str) -> Exception:

@@ -7,6 +7,7 @@ Only loops that the whole grid runs have `cpu.runs`: how much they move in all i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 from tilewright.backends.cpu.loop_builder import LoopBuilder, offset_of
@@ -76,14 +77,11 @@ class InvariantBuilder(LoopBuilder):
         while site.block not in blocks and site.block is not self.entry:
             assert site.parent is not None, "the loop is in the function"
             site = site.parent
-        name = op.name
-        while (last := site.previous) is not None and last not in makers and last.name not in PLACELESS:
-            if last.name == name and _has_equal_parts(last, op):
-                op.drop_uses()
-                return last.results[0]
-            site = last
+        if (same := _equal_op(op, site)) is not None:
+            op.drop_uses()
+            return same.results[0]
         assert site.block is not None, "the loop is in the function"
-        return site.block.insert(op, site).results[0]
+        return site.block.insert(op, _first_place(site, makers)).results[0]
 
     def runs(self) -> Value:
         """How often the launch runs the nest of the loop, an i64."""
@@ -121,6 +119,34 @@ def turns_of(b: LoopBuilder, loop: For) -> Value:
     low, high, step = (b.extend(bound, i64) for bound in loop.bounds)
     step = b.smax(step, 1)
     return b.mul(b.udiv(b.add(b.smax(b.sub(high, low), 0), b.sub(step, 1)), step), programs)
+
+
+def _equal_op(op: Op, site: Op) -> Op | None:
+    """An op in front of `site` that computes what `op` does."""
+    name, block = op.name, site.block
+    if op.operands and not any(use.name == name and use.block is block for use in op.operands[0].uses):
+        return None
+    last = site.previous
+    while last is not None:
+        if last.name == name and _has_equal_parts(last, op):
+            return last
+        last = last.previous
+    return None
+
+
+def _first_place(site: Op, makers: Collection[Op | Block]) -> Op:
+    """The first op of the block of `site` that nothing in `makers`, and nothing without a place, stands behind."""
+    here = [op for op in makers if isinstance(op, Op) and op.block is site.block and op.name not in PLACELESS]
+    if len(here) == 1 and here[0].next is not None:
+        return here[0].next
+    if not here and site.block is not None and site.block.first is not None:
+        first = site.block.first
+        while first.name in PLACELESS and first.next is not None:
+            first = first.next
+        return first
+    while (last := site.previous) is not None and last not in makers and last.name not in PLACELESS:
+        site = last
+    return site
 
 
 def _has_equal_parts(a: Op, b: Op) -> bool:

@@ -261,18 +261,18 @@ def lower_to_loops(module: Op, target: Target) -> int:
     return arena_bytes(module, _workspace(module, target))
 
 
-def place_buffers(module: Op, target: Target) -> None:
-    """Give every buffer its place behind what the micro-kernels of `target` need."""
-    allocate_buffers(module, _workspace(module, target))
+def place_buffers(module: Op, target: Target) -> bool:
+    """Give every buffer its place behind what the micro-kernels of `target` need; returns whether there is one."""
+    return allocate_buffers(module, _workspace(module, target))
 
 
-def inline_tiles(module: Op) -> None:
+def inline_tiles(module: Op) -> bool:
     """Inline the functions marked noinline that return tiles: calls hand over scalars only."""
     for function in functions_of(module):
         block = function.body
         if any(isinstance(v.type, TensorType) for v in [*block.args, *block.terminator.operands]):
             function.attributes["noinline"] = False
-    inline(module)
+    return inline(module)
 
 
 def _workspace(module: Op, target: Target) -> int:

@@ -35,17 +35,21 @@ class Shift(NamedTuple):
     by: Value
 
 
-def pointer_induction(module: Op) -> None:
-    """Replace each carried tile that its loop shifts by one number by a fixed tile plus a scalar, inner loops first."""
-    _join_shifts(module)
+def pointer_induction(module: Op) -> bool:
+    """Replace each carried tile that its loop shifts by one number by a fixed tile plus a scalar, inner loops first.
+
+    Returns whether anything changed.
+    """
+    changed = _join_shifts(module)
     for loop in reversed(module.ops_of(For)):
         for index in range(len(loop.results)):
             if isinstance(loop.results[index].type, TensorType):
-                _carry_offset(loop, index)
+                changed |= _carry_offset(loop, index)
+    return changed
 
 
-def _join_shifts(module: Op) -> None:
-    """(tile + a) + b  →  tile + (a + b), for numbers a and b."""
+def _join_shifts(module: Op) -> bool:
+    """(tile + a) + b  →  tile + (a + b), for numbers a and b; returns whether there were any."""
     known: dict[Value, tuple[Value, Value]] = {}
     for op in [op for op in module.ops_of((AddPtr, Binary)) if is_tile(op.result)]:
         shift = _shift_of(op.result)
@@ -61,6 +65,7 @@ def _join_shifts(module: Op) -> None:
         shifted = _shifted(op.name, start, total, op, tile)
         known[shifted] = start, total
         op.replace([shifted])
+    return bool(known)
 
 
 def _counter(tile: TensorType) -> Type:
@@ -81,12 +86,13 @@ def _shift_of(value: Value) -> Shift | None:
     return shift if repeats(shift.by) else None
 
 
-def _carry_offset(loop: For, index: int) -> None:
+def _carry_offset(loop: For, index: int) -> bool:
+    """Let a loop carry the sum of its shifts in place of a tile; returns whether it can."""
     body = loop.body
     arg, yielded = loop.carried[index], loop.yielded[index]
     shifts = _shifts(yielded, arg)
     if not shifts:
-        return
+        return False
     start, kind = loop.inits[index], shifts[0].op.name
     tile = tile_type(start)
     counter = _counter(tile)
@@ -106,6 +112,7 @@ def _carry_offset(loop: For, index: int) -> None:
     if users:
         final = _shifted(kind, start, result, loop.next, tile)
         result.replace_in(users, final)
+    return True
 
 
 def _shifts(value: Value, arg: Value) -> list[Shift]:

@@ -53,19 +53,22 @@ class Nest:
     def _reads(self) -> dict[Op, list[Read]]:
         if not any(isinstance(op, Read) for op in self.body):
             return {sink: [] for sink in self.sinks}
-        return {sink: [op for op in self.closure(sink, (Reduce,)) if isinstance(op, Read)] for sink in self.sinks}
+        has_turns = Accumulate in self.body.kinds
+        closures = {sink: self.closure(sink, (Reduce,)) for sink in self.sinks} if has_turns else self.closures
+        return {sink: [op for op in closures[sink] if isinstance(op, Read)] for sink in self.sinks}
 
     def closure(self, user: Op, ends: tuple[type[Op], ...] = (Reduce, Accumulate)) -> dict[Op, None]:
         """Ops inside that `user` is computed from, but not what those that are `ends` are computed from."""
         seen: dict[Op, None] = {}
         body, stack = self.body, list(user.operands)
+        has_turns = Accumulate in body.kinds
         while stack:
             op = stack.pop().op
             if op is None or op in seen or op.block is not body:
                 continue
             seen[op] = None
             if not isinstance(op, ends):
-                stack.extend(inputs(op))
+                stack += inputs(op) if has_turns else op.operands
         return seen
 
     def _has_waits(self) -> bool:
@@ -150,21 +153,22 @@ def is_bound_by_memory(nest: Nest, ops: Iterable[Op]) -> bool:
     return sum(costs) <= STREAMING and max(costs, default=0) < TRANSCENDENTAL
 
 
-def split_reductions(module: Op) -> None:
-    """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row."""
-    for op in module.ops_of(NestOp):
-        _spill(Nest(op))
+def split_reductions(module: Op) -> bool:
+    """Keep what is EXPENSIVE and needed in two phases of a nest in a buffer of one row; whether there is any."""
+    split = [_spill(Nest(op)) for op in module.ops_of(NestOp) if op.mode == "rows"]
+    return any(split)
 
 
-def _spill(nest: Nest) -> None:
-    if nest.mode != "rows" or len(set(nest.phases.values())) < 2:
-        return
+def _spill(nest: Nest) -> bool:
+    if len(set(nest.phases.values())) < 2:
+        return False
     spilled, early = dict[Value, Value](), set[Op]()
     for phase in sorted(set(nest.phases.values())):
         sinks = [sink for sink in nest.sinks if nest.phases[sink] == phase]
         for sink in sinks if early else ():
             _cut(sink, sink, nest, early, spilled, set())
         early.update(*(nest.closures[sink] for sink in sinks))
+    return bool(spilled)
 
 
 def _cut(user: Op, sink: Op, nest: Nest, early: set[Op], spilled: dict[Value, Value], seen: set[Op]) -> None:

@@ -43,10 +43,10 @@ class Shown(NamedTuple):
     axes: Axes
 
 
-def seen_lanes(module: Op) -> None:
-    """Tell the writes and products of `module` (ttcir) what is seen of them."""
-    for function in functions_of(module):
-        _Function(function).count(function.body)
+def seen_lanes(module: Op) -> bool:
+    """Tell the writes and products of `module` (ttcir) what is seen of them; returns whether anything was computed."""
+    told = [_Function(function).count_all() for function in functions_of(module)]
+    return any(told)
 
 
 class _Function:
@@ -58,6 +58,7 @@ class _Function:
     """
 
     def __init__(self, function: Func) -> None:
+        self._body, self._changed = function.body, False
         self.builder = LoopBuilder(Block(), entry=function.body)
         self.written: set[Value] = set()
         self.numbers: dict[tuple[Value, int, Block], Value] = {}
@@ -65,6 +66,11 @@ class _Function:
         for buffer in filter(None, map(_filled, reversed(function.ops_of((Write, CpuDot))))):
             if buffer not in self._stores:
                 self._stores[buffer] = stores_of(buffer, self._stores)
+
+    def count_all(self) -> bool:
+        """Tell all writes and products what is seen of them; returns whether ops were built for it."""
+        self.count(self._body)
+        return self._changed
 
     def count(self, block: Block) -> None:
         """Tell the writes and products of `block` what is seen of them."""
@@ -88,6 +94,7 @@ class _Function:
         self.builder.location = before.location
         with self.builder.into(Block()) as b:
             seen = {axis: self._seen(b, before, buffer, axis) for axis, buffer in self._shown(op, buffer, before)}
+            self._changed |= b.block.first is not None
             before.block.splice(b.block, before)
         if any(number is not None for number in seen.values()):
             numbers = (seen.get(axis) or extent for axis, extent in enumerate(shape))

@@ -46,7 +46,7 @@ def add_short_tiles(module: Op, vector_bits: int) -> bool:
 
 def _add_version(block: Block, bits: int) -> Block | None:
     """Add a version for lanes of so many bits; returns the block with the tiles as they were, None if there is none."""
-    gathers = (op for op in block if isinstance(op, Gather))
+    gathers = (op for op in (block if Gather in block.kinds else ()) if isinstance(op, Gather))
     far = next((op for op in gathers if _distance(op) * op.source.type.bits >= bits), None)
     if far is None:
         return None

@@ -344,13 +344,13 @@ class LlvmWriter:
     def call(self, result: str, function: str, arguments: Sequence[Typed], *, flags: str = "") -> str:
         """Call `function` (without `@`) and declare it; returns the result's name."""
         self._declare(result, function, arguments)
-        values = ", ".join(f"{type} {value}" for type, value in arguments)
+        values = ", ".join([f"{type} {value}" for type, value in arguments])
         return self.emit(f"call {flags}{result} @{function}({values})")
 
     def call_void(self, function: str, arguments: Sequence[Typed]) -> None:
         """Call a function without a result, and declare it."""
         self._declare("void", function, arguments)
-        self.do(f"call void @{function}({', '.join(f'{type} {value}' for type, value in arguments)})")
+        self.do(f"call void @{function}({', '.join([f'{type} {value}' for type, value in arguments])})")
 
     def intrinsic(self, name: str, type: str, *values: str, flags: str = "") -> str:
         """Call an intrinsic whose operands and result all have `type`: `intrinsic("llvm.smax", "<4 x i32>", a, b)`."""

@@ -146,7 +146,8 @@ def _bounds(c: Context, nest: Nest, sinks: Sequence[Op], loop: tuple[int, int], 
         index: an index into tiles of the nest's rank, LANE along the axis of the loop.
     """
     phase, extent = loop
-    clips = [op for op in nest.body if isinstance(op, Clip) and (op.phase, op.extent) == (phase, extent)]
+    found = nest.body if Clip in nest.body.kinds else ()
+    clips = [op for op in found if isinstance(op, Clip) and (op.phase, op.extent) == (phase, extent)]
     filled = [sink.buffer for sink in sinks if isinstance(sink, Write) and not sink.row]
     if not clips and len(filled) < len(sinks):
         return []
