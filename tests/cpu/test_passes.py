@@ -917,6 +917,22 @@ MAXIMA = """
   }
 """
 
+ELEMENTS_BY_NUMBER = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: !tt.ptr<i64>) {
+    %range = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %ns = tt.splat %n : !tt.ptr<i64> -> tensor<16x!tt.ptr<i64>>
+    %ps = tt.addptr %ns, %range : tensor<16x!tt.ptr<i64>>, tensor<16xi32>
+    %at = tt.load %ps : tensor<16x!tt.ptr<i64>>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %qs = tt.addptr %xs, %at : tensor<16x!tt.ptr<f32>>, tensor<16xi64>
+    %v = tt.load %qs : tensor<16x!tt.ptr<f32>>
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %rs = tt.addptr %ys, %range : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+    tt.store %rs, %v : tensor<16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
@@ -966,6 +982,7 @@ INPUTS = {
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,
+    "scalarize_gathers": ELEMENTS_BY_NUMBER,
     "version_single_vectors": SUMS_OF_NARROW_ROWS,
     "split_maxima": MAXIMA,
     "control_flow_sink": MAXIMA,

@@ -64,6 +64,7 @@ SECTIONS = {
     "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",
     "unroll_and_jam": "vector-loops.md#loops-whose-turns-may-run-in-any-order",
     "version_single_vectors": "loop-versions.md#rows-of-which-one-vector-counts",
+    "scalarize_gathers": "vector-loops.md#numbers-that-lie-in-memory",
     "split_maxima": "vector-loops.md#maxima-that-let-nan-through",
     "control_flow_sink": "loop-versions.md#what-only-one-version-needs",
 }

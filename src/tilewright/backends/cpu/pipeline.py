@@ -55,6 +55,7 @@ from tilewright.backends.cpu.prefetch_rows import prefetch_rows
 from tilewright.backends.cpu.redirect_stores import redirect_stores
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.cpu.scalarize_gathers import scalarize_gathers
 from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
@@ -242,6 +243,9 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
+        Pass(
+            "scalarize_gathers", scalarize_gathers, "once turns are straight code: each number is an address"
+        ),
         Pass("version_single_vectors", version_single_vectors, "once it is known which loops along rows are left"),
         Pass("split_maxima", split_maxima, "once nothing asks how numbers are chosen any more"),
         Pass("control_flow_sink", control_flow_sink, "last: what one version of a loop needs is not computed for both"),
