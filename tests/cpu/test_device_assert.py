@@ -6,6 +6,7 @@ import pickle
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -245,3 +246,46 @@ def test_checks_and_a_sanitizer_work_together() -> None:
         kernel[(1,)](np.arange(4.0), 2, BLOCK=4, sanitize="bounds")
     with pytest.raises(tw.SanitizerError):
         kernel[(2,)](np.arange(4.0), 9, BLOCK=4, sanitize="bounds")
+
+
+@tw.jit(debug=True)
+def inside(places_ptr, n, LEADING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row, column = tl.arange(0, ROWS)[None, :, None], tl.arange(0, COLUMNS)[None, None, :]
+    leading = tl.arange(0, LEADING)[:, None, None]
+    on = column < n
+    place = tl.load(places_ptr + (leading * ROWS + row) * COLUMNS + column, mask=on)
+    tl.device_assert(((place >= 0) & (place < 100)) | ~on, "inside")
+    tl.store(places_ptr + (leading * ROWS + row) * COLUMNS + column, place + 1, mask=on)
+
+
+SHAPES = [(1, 1, 1), (1, 8, 1), (1, 1, 64), (1, 4, 32), (4, 8, 2), (2, 4, 16), (2, 1, 128)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_first_of_all_elements_is_named(shape: tuple[int, int, int]) -> None:
+    """In row-major order, whatever order they are compared in; elements behind the mask do not count."""
+    drawn = np.random.default_rng(sum(shape))
+    for n in {1, shape[2] // 2 or 1, shape[2]}:
+        for count in (0, 1, 3):
+            places = drawn.integers(0, 100, shape)
+            bad = drawn.choice(places.size, min(count, places.size), replace=False)
+            places.flat[bad] = drawn.choice([-1, 100, 1 << 40], bad.size)
+            seen = sorted(np.argwhere((places < 0) | (places >= 100)).tolist())
+            seen = [index for index in seen if index[2] < n]
+            before = places.copy()
+            launch = partial(inside[(1,)], places, n, *shape)
+            if not seen:
+                launch()
+                np.testing.assert_array_equal(places, before + (np.arange(shape[2]) < n))
+            else:
+                assert failure(launch).index == tuple(seen[0])
+                np.testing.assert_array_equal(places, before)
+
+
+def test_rows_are_compared_without_divisions() -> None:
+    places = np.zeros((2, 4, 32), np.int64)
+    text = str(inside[(1,)](places, 32, 2, 4, 32).asm["loops"])
+    before = text[: text.index('message = "inside"')]
+    assert "scf.for" in before
+    assert "arith.shrui" not in before
+    assert "arith.divui" not in before

@@ -104,3 +104,47 @@ def test_one_selection_stands_for_the_lanes_of_a_mask() -> None:
     text = text_for("x86-64-v4")
     assert re.search(r"select <(\d+) x i1> %\w+, <\1 x ptr>", text)
     assert len(re.findall(r"= select i1 %\w+, ptr", text)) < N // 8
+
+
+@tw.jit
+def spaced(x, on, out, n, STEP: tl.constexpr, PREFIX: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    mask = i < n if PREFIX else tl.load(on + i) != 0
+    tl.store(out + i, tl.load(x + STEP * i, mask=mask, other=7))
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("step", [2, 3])
+def test_elements_in_between_are_not_touched(step: int, dtype: Any, cpu: str) -> None:
+    """Behind the last element whose lane is on is no memory; a prefix ends anywhere."""
+    ends = {0: np.arange(N) < 0, 1: np.arange(N) < 1, 27: np.arange(N) < 27, N: np.arange(N) < N}
+    for n, on in [*ends.items(), *((-1, mask) for mask in MASKS.values())]:
+        last = np.flatnonzero(on)
+        x = between_guards(step * int(last[-1]) + 1 if last.size else 1, dtype)[1]
+        x[:] = np.arange(x.size)
+        x[-1:] = 3 if np.issubdtype(dtype, np.integer) else np.nan
+        out = np.full(N, 99, dtype)
+        with tw.knobs.tilewright.scope():
+            tw.knobs.tilewright.cpu = cpu
+            spaced[(1,)](x, on.view(np.uint8), out, n, step, n >= 0, N)
+        np.testing.assert_array_equal(
+            out, np.where(on, x[np.minimum(step * np.arange(N), x.size - 1)], np.array(7, dtype))
+        )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "element", "step", "has"),
+    [
+        ("x86-64-v4", "fp32", 2, True),
+        ("znver5", "i64", 2, True),
+        ("znver5", "fp32", 3, False),
+        ("znver5", "fp16", 2, False),
+        ("x86-64-v3", "fp32", 2, False),
+    ],
+)
+def test_where_every_other_element_is_read_by_whole_registers(cpu: str, element: str, step: int, has: bool) -> None:
+    types = {"x": f"*{element}", "on": "*u8", "out": f"*{element}", "n": "i32"}
+    signature = types | dict.fromkeys(("STEP", "PREFIX", "B"), "constexpr")
+    source = tw.ASTSource(spaced, signature, {"STEP": step, "PREFIX": True, "B": N})
+    assert ("pdep" in tw.compile(source, target=tw.GPUTarget("cpu", cpu, 0)).asm["llir"]) == has

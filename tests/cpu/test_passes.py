@@ -917,6 +917,49 @@ MAXIMA = """
   }
 """
 
+ELEMENTS_BY_NUMBER = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: !tt.ptr<i64>) {
+    %range = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %ns = tt.splat %n : !tt.ptr<i64> -> tensor<16x!tt.ptr<i64>>
+    %ps = tt.addptr %ns, %range : tensor<16x!tt.ptr<i64>>, tensor<16xi32>
+    %at = tt.load %ps : tensor<16x!tt.ptr<i64>>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %qs = tt.addptr %xs, %at : tensor<16x!tt.ptr<f32>>, tensor<16xi64>
+    %v = tt.load %qs : tensor<16x!tt.ptr<f32>>
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %rs = tt.addptr %ys, %range : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+    tt.store %rs, %v : tensor<16x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
+CHOICES_WITHIN_CHOICES = """
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %range = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %wide = arith.extsi %range : tensor<128xi32> to tensor<128xi64>
+    %c67 = arith.constant dense<67> : tensor<128xi64>
+    %c-64 = arith.constant dense<-64> : tensor<128xi64>
+    %c3 = arith.constant dense<3> : tensor<128xi64>
+    %none = arith.constant dense<0.0> : tensor<128xf32>
+    %in = arith.cmpi sge, %wide, %c67 : tensor<128xi64>
+    %moved = arith.addi %wide, %c-64 : tensor<128xi64>
+    %first = arith.cmpi slt, %moved, %c3 : tensor<128xi64>
+    %both = arith.andi %first, %in : tensor<128xi1>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %ps = tt.addptr %xs, %range : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    %v = tt.load %ps, %both, %none : tensor<128x!tt.ptr<f32>>
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %qs = tt.addptr %ys, %range : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    %w = tt.load %qs, %in, %none : tensor<128x!tt.ptr<f32>>
+    %t = arith.select %first, %v, %w : tensor<128xi1>, tensor<128xf32>
+    %r = arith.select %in, %t, %none : tensor<128xi1>, tensor<128xf32>
+    %outs = tt.splat %out : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %rs = tt.addptr %outs, %range : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    tt.store %rs, %r : tensor<128x!tt.ptr<f32>>
+    tt.return
+  }
+"""
+
 
 INPUTS = {
     "add_short_tiles": STEP_OF_A_SORT,
@@ -926,6 +969,7 @@ INPUTS = {
     "if_conversion": FUNCTIONS_OF_ELEMENTS,
     "expand_map": FUNCTIONS_OF_ELEMENTS,
     "narrow_exactly": EIGHT_BITS,
+    "simplify_masks": CHOICES_WITHIN_CHOICES,
     "merge_stores": FILLED,
     "exchange_pairs": SUMS_OF_PAIRS,
     "expand_histogram": FUNCTIONS_OF_ELEMENTS,
@@ -966,6 +1010,7 @@ INPUTS = {
     "stream_stores": TILES_OF_A_MATRIX,
     "prefetch_rows": CENTRED,
     "unroll_and_jam": ROWS,
+    "scalarize_gathers": ELEMENTS_BY_NUMBER,
     "version_single_vectors": SUMS_OF_NARROW_ROWS,
     "split_maxima": MAXIMA,
     "control_flow_sink": MAXIMA,

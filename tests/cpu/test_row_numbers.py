@@ -128,8 +128,8 @@ def test_threads_lose_no_sums(kernel: Kernel) -> None:
 def test_sums_of_lines_are_vectors(kernel: Kernel) -> None:
     """A thread that runs the launch alone has no atomic then."""
     *_, compiled = run(kernel, np.float32)
-    scopes = [line.split(", ")[2] for line in compiled.asm["loops"].splitlines() if "tt.atomic_rmw" in line]
-    assert scopes == (["launch"] if kernel in (add_rows, add_columns) else ["cta", "launch"])
+    scopes = (line.split(", ")[2] for line in compiled.asm["loops"].splitlines() if "tt.atomic_rmw" in line)
+    assert list(dict.fromkeys(scopes)) == (["launch"] if kernel in (add_rows, add_columns) else ["cta", "launch"])
 
 
 @pytest.mark.parametrize("kernel", [add_rows, store_rows], ids=lambda k: k.__name__)

@@ -120,3 +120,67 @@ def test_results_that_are_used() -> None:
     number[(1,)](x, places, out, "launch", LANES)
     np.testing.assert_array_equal(x, before)
     np.testing.assert_array_equal(out, wanted)
+
+
+@tw.jit
+def count_some(x_ptr, places_ptr, sums_ptr, old_ptr, n, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    on = i < n
+    old = tl.atomic_add(
+        sums_ptr + tl.load(places_ptr + i, mask=on, other=0),
+        tl.load(x_ptr + i, mask=on),
+        mask=on,
+        sem="relaxed",
+        scope="launch",
+    )
+    tl.store(old_ptr + i, old, mask=on)
+
+
+@tw.jit
+def add_rows(x_ptr, places_ptr, rows_ptr, n, ROWS: tl.constexpr, N: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    lane = tl.arange(0, N)[None, :]
+    place = tl.load(places_ptr + row)
+    on = lane < n
+    x = tl.load(x_ptr + row * n + lane, mask=on)
+    tl.atomic_add(rows_ptr + place * n + lane, x, mask=on, sem="relaxed", scope="launch")
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 63, 64])
+def test_lanes_behind_a_mask_add_nothing(n: int) -> None:
+    """The first program may be full, and is without masks then; the second one is not, or has nothing to do."""
+    x, places, _ = numbers(2)
+    found, old, wanted, before = np.zeros(BINS, np.float32), np.full(64, 9, np.float32), np.zeros(BINS, np.float32), []
+    count_some[(2,)](x, places, found, old, n, N=LANES, num_threads=1)
+    for place, value in zip(places[:n], x[:n], strict=True):
+        before.append(wanted[place])
+        wanted[place] += value
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(old, [*before, *[9] * (64 - n)])
+
+
+@pytest.mark.parametrize("n", [1, 15, 32])
+def test_rows_add_to_one_another_in_order(n: int) -> None:
+    random = np.random.default_rng(n)
+    x, places = random.standard_normal((8, n)).astype(np.float32), np.array([1, 1, 0, 2, 1, 0, 2, 1])
+    x[3, 0], x[5, 0] = np.nan, np.inf
+    found, wanted = np.zeros((3, n), np.float32), np.zeros((3, n), np.float32)
+    add_rows[(2,)](x, places, found, n, ROWS=4, N=32, num_threads=1)
+    for place, row in zip(places, x, strict=True):
+        wanted[place] += row
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_full_tiles_have_no_masks_where_nobody_competes() -> None:
+    """Atomic instructions take so long that a version without masks gains nothing."""
+    types = dict.fromkeys(("x_ptr", "sums_ptr", "old_ptr"), "*fp32") | {"places_ptr": "*i32", "n": "i32"}
+    signature = {
+        name: types.get(name, "constexpr") for name in ("x_ptr", "places_ptr", "sums_ptr", "old_ptr", "n", "N")
+    }
+    source = tw.ASTSource(count_some, signature, {"N": LANES})
+    text = str(tw.compile(source, target=tw.GPUTarget("cpu", "znver4", 0)).asm["loops"])
+    masked = {
+        scope: [", i1)" in line for line in text.splitlines() if f"fadd, relaxed, {scope}," in line]
+        for scope in ("cta", "launch")
+    }
+    assert masked == {"cta": [False, True], "launch": [True]}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from mpmath import chebyfit, erf, erfc, exp, gamma, log, loggamma, mp, mpf, pi, sin, sqrt
+from mpmath import chebyfit, erf, erfc, exp, gamma, hyp1f1, log, loggamma, mp, mpf, pi, sin, sqrt
 
 mp.dps = 60
 HEAD = '"""Polynomials of the error and gamma functions, highest power first, from tests/language/special_fits.py."""\n'
@@ -43,6 +43,11 @@ def least(f: Callable[[Any], Any], low: float, high: float, degrees: range, exac
     raise ArithmeticError(f"no polynomial of a degree in {degrees}: {error}")
 
 
+def least_single(f: Callable[[Any], Any], low: float, high: float, degrees: range) -> list[float]:
+    """The same for fp32."""
+    return least(f, low, high, degrees, SINGLE)
+
+
 def scaled_erfc(q: Any) -> Any:
     """(1 + 2x)·exp(x²)·erfc(x) by q = (x - 4) / (x + 4)."""
     if q > 1 - mpf(10) ** -12:
@@ -55,6 +60,12 @@ def scaled_erfc(q: Any) -> Any:
         term *= -(2 * k - 1) / (2 * x * x)
         total += term
     return (1 + 2 * x) / x / sqrt(pi) * total
+
+
+def more_than_one(q: Any) -> Any:
+    """((1 + 2x)·exp(x²)·erfc(x) - 1) / q by q = x / (x + 2)."""
+    x = 2 * q / (1 - q)
+    return ((1 + 2 * x) * exp(x * x) * erfc(x) - 1) / q
 
 
 def inverse_over(w: Any) -> Any:
@@ -104,6 +115,20 @@ def series(t: Any) -> Any:
 
 TABLES = {
     "ERFCX": ("(1 + 2x)·erfcx(x) by (x - 4) / (x + 4), x ≥ 0", fit, scaled_erfc, -1, 1),
+    "ERFC_SINGLE": (
+        "((1 + 2x)·erfcx(x) - 1) / q by q = x / (x + 2), 0 ≤ x ≤ 10.2, for fp32",
+        least_single,
+        near_zero(more_than_one),
+        0,
+        10.2 / 12.2,
+    ),
+    "EXP_SINGLE": (
+        "(exp(x) - 1 - x) / x², |x| ≤ ½ ln(2), for fp32",
+        least_single,
+        lambda x: hyp1f1(1, 3, x) / 2,
+        -0.3466,
+        0.3466,
+    ),
     "ERFINV": ("erfinv(x) / x by w = -ln(1 - x²), 0 ≤ w ≤ 6.25", fit, inverse_over, 0, 6.25),
     "ERFINV_SINGLE": ("what it has more than √π/2, over w, for fp32", fit_single, near_zero(more_than_first), 0, 6.25),
     "ERFINV_FAR": ("the same by √w, 2.5 ≤ √w ≤ 5", fit, lambda s: inverse_over(s * s), 2.5, 5),

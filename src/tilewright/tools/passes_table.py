@@ -25,6 +25,7 @@ SECTIONS = {
     "expand_histogram": "tiles-to-nests.md#histograms",
     "expand_unsplat": "tiles-to-nests.md#the-only-element-of-a-tile",
     "narrow_exactly": "tiles-to-nests.md#numbers-that-a-narrow-type-holds",
+    "simplify_masks": "tiles-to-nests.md#choices-within-choices",
     "merge_stores": "tiles-to-nests.md#two-stores-that-exclude-each-other",
     "exchange_pairs": "sorting-networks.md#sums-of-pairs-each-element-asks-its-partner",
     "add_short_tiles": "loop-versions.md#sorts-of-few-elements",
@@ -64,6 +65,7 @@ SECTIONS = {
     "prefetch_rows": "loop-versions.md#rows-that-the-next-program-reads",
     "unroll_and_jam": "vector-loops.md#loops-whose-turns-may-run-in-any-order",
     "version_single_vectors": "loop-versions.md#rows-of-which-one-vector-counts",
+    "scalarize_gathers": "vector-loops.md#numbers-that-lie-in-memory",
     "split_maxima": "vector-loops.md#maxima-that-let-nan-through",
     "control_flow_sink": "loop-versions.md#what-only-one-version-needs",
 }

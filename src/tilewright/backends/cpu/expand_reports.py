@@ -24,6 +24,9 @@ from tilewright.ir.types import FLOATS, FloatType, IntType, PointerType, TensorT
 from tilewright.support.kernel_output import operand_text
 from tilewright.transforms.op_builder import OpBuilder
 
+SHORTEST_ROW = 16
+"""Min number of elements of a row: with fewer, a vector of a column has lanes that compute nothing."""
+
 
 def expand_reports(module: Op) -> bool:
     """Replace every tt.assert and tt.print; returns whether there is one."""
@@ -54,13 +57,21 @@ def _expand_assert(op: Assert) -> None:
 
 
 def _first_failure(op: Op, condition: Value) -> tuple[Value, Value]:
-    """Whether all elements hold, and the number of the first one that does not."""
-    count = tile_type(condition).numel
-    at, row = OpBuilder(op), TensorType((count,), i32)
-    flat = at.emit("tt.reshape", [condition], TensorType((count,), i1))
-    numbers = at.emit("tt.make_range", [], row, {"start": Number(0, i32), "end": Number(count, i32)})
-    failing = at.compute("arith.select", flat, at.constant(count, row), numbers)
-    first = at.reduce(failing, "arith.minsi", 0)
+    """Whether all elements hold, and the number of the first one that does not.
+
+    The numbers get the shape of the condition, not the other way round: loops along a flat tile would find the row and
+    the column of each vector. Columns are compared first, so that their masks stay what they are from row to row.
+    """
+    count, at = tile_type(condition).numel, OpBuilder(op)
+    shape = tuple(extent for extent in tile_type(condition).shape if extent > 1)
+    if len(shape) < 2 or shape[-1] < SHORTEST_ROW:
+        shape = (count,)
+    ends: dict[str, Attribute] = {"start": Number(0, i32), "end": Number(count, i32)}
+    numbers = at.emit("tt.make_range", [], TensorType((count,), i32), ends)
+    held, numbers = (at.emit("tt.reshape", [v], TensorType(shape, v.type.scalar)) for v in (condition, numbers))
+    first = at.compute("arith.select", held, at.constant(count, numbers.type), numbers)
+    for _ in shape:
+        first = at.reduce(first, "arith.minsi", 0)
     return at.compare("eq", first, at.constant(count, i32)), first
 
 

@@ -55,8 +55,10 @@ from tilewright.backends.cpu.prefetch_rows import prefetch_rows
 from tilewright.backends.cpu.redirect_stores import redirect_stores
 from tilewright.backends.cpu.reduction_splitting import split_reductions
 from tilewright.backends.cpu.sanitize.instrument import instrument
+from tilewright.backends.cpu.scalarize_gathers import scalarize_gathers
 from tilewright.backends.cpu.seen_lanes import seen_lanes
 from tilewright.backends.cpu.short_tiles import add_short_tiles
+from tilewright.backends.cpu.simplify_masks import simplify_masks
 from tilewright.backends.cpu.single_trip_loops import version_single_trips
 from tilewright.backends.cpu.split_index_sets import split_index_sets
 from tilewright.backends.cpu.split_maxima import split_maxima
@@ -163,11 +165,8 @@ def cpu_passes(target: Target, *, interruptible: bool = False) -> tuple[Pass, ..
         Pass("expand_reports", expand_reports, "prints and assertions become buffers and scalars"),
         Pass("expand_histogram", expand_histogram, "histograms become comparisons and sums"),
         Pass("expand_unsplat", expand_unsplat, "the only element of a tile is a reduction"),
-        Pass(
-            "narrow_exactly",
-            partial(narrow_exactly, target=target),
-            "while tiles say what they are made of: what is exact is not rounded",
-        ),
+        Pass("narrow_exactly", partial(narrow_exactly, target=target), "while tiles say what they are made of"),
+        Pass("simplify_masks", simplify_masks, "before masks decide about loops: choices within choices are decided"),
         Pass("merge_stores", merge_stores, "before nests: what one of two stores is one store of a choice"),
         Pass("exchange_pairs", exchange_pairs, "what two elements both get is asked for by each, near by"),
         Pass(
@@ -242,6 +241,7 @@ def loop_passes(target: Target) -> tuple[Pass, ...]:
         Pass("stream_stores", partial(stream_stores, target=target), "what stores past the caches has short steps"),
         Pass("prefetch_rows", partial(prefetch_rows, target=target), "once it is known what stores past the caches"),
         Pass("unroll_and_jam", unroll_and_jam, "several turns of a loop side by side: none waits for another"),
+        Pass("scalarize_gathers", scalarize_gathers, "once turns are straight code: each number is an address"),
         Pass("version_single_vectors", version_single_vectors, "once it is known which loops along rows are left"),
         Pass("split_maxima", split_maxima, "once nothing asks how numbers are chosen any more"),
         Pass("control_flow_sink", control_flow_sink, "last: what one version of a loop needs is not computed for both"),

@@ -10,7 +10,8 @@
 
 A version relies on masks that are on, on quotients of a range that are one number, as it lies between two multiples,
 and on divisors of floats that have a reciprocal. Each is told by numbers in front of the loop, so it is not assumed of
-what depends on lanes that are loaded. A turn of a cpu.accumulate has two versions in the same way.
+what depends on lanes that are loaded. Loops of atomics have one version, unless nobody competes for the memory. A turn
+of a cpu.accumulate has two in the same way.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from tilewright.backends.cpu.alignment import ELSEWHERE, Tags, least_lanes, oper
 from tilewright.backends.cpu.costs import ACCESSES, ATOMICS, SINKS, is_tile
 from tilewright.backends.cpu.nest.loads import masks_memory
 from tilewright.backends.cpu.reduction_splitting import Nest
+from tilewright.backends.cpu.version_atomics import OWN
 from tilewright.dialects.arith import Division, Select
 from tilewright.dialects.cpu import Accumulate, Read
 from tilewright.dialects.cpu import Nest as NestOp
+from tilewright.dialects.tt_atomics import AtomicRmw
 from tilewright.dialects.tt_memory import Load
 from tilewright.dialects.tt_shape import Join, Reshape
 from tilewright.ir.attributes import Attribute, DenseArray, Number
@@ -49,12 +52,17 @@ def _assume_in(nest: Nest) -> int:
     """Put a cpu.assume into `nest` for all that its loops may rely on; returns their number."""
     count = 0
     for phase, extent, sinks in nest.every_loop() if nest.mode == "rows" else ():
-        if not _is_one_shuffled(nest, extent) and not any(isinstance(sink, ATOMICS) for sink in sinks):
+        if not _is_one_shuffled(nest, extent) and not any(_competes(sink) for sink in sinks):
             count += _put(nest.body, phase, extent, _assumable(nest, sinks))
     for loop in nest.op.ops_of(Accumulate):
         tile = next(filter(is_tile, loop.results))
         count += _put(loop.body, 0, tile_type(tile).shape[-1], _assumable(nest, [loop.body.terminator]))
     return count
+
+
+def _competes(sink: Op) -> bool:
+    """Whether `sink` is more than a load, an operation and a store: masks are a small part of what it takes."""
+    return isinstance(sink, ATOMICS) and not (isinstance(sink, AtomicRmw) and sink.scope == OWN)
 
 
 def _is_one_shuffled(nest: Nest, extent: int) -> bool:
@@ -96,7 +104,7 @@ def _in_order(asked: Iterable[tuple[Op, Tags]], ops: Iterable[Op]) -> list[Asked
 
 def _named_by(op: Op) -> list[Value]:
     """The masks, quotients and remainders of `op` that a version may rely on."""
-    if isinstance(op, ACCESSES):
+    if isinstance(op, ACCESSES) or (isinstance(op, AtomicRmw) and not _competes(op)):
         return [op.mask] if op.mask is not None and is_tile(op.mask) else []
     if isinstance(op, Select):
         return [op.condition] if is_tile(op.condition) and masks_memory(op.condition) else []

@@ -6,6 +6,11 @@
 Where the processor's own instruction is slower, each lane is a scalar load. Lanes that a mask turns off get the address
 of a slot on the stack then, by one selection of vectors: as many flags and selections as there are lanes were twice the
 code. Stores go lane by lane, in order, and have these flags: they are 2 % faster with them.
+
+With AVX-512, every other element under a mask is two loads of vectors, whose masks have the bits of the mask at every
+other place: no element in between is read.
+
+    lanes 0 1 2 3 under 1 1 1 0      →      0 1 2 3 under 1 0 1 0, 3 4 5 6 under 0 1 0 0; takes 0 2 | 4 6
 """
 
 from __future__ import annotations
@@ -20,9 +25,16 @@ from tilewright.backends.llvm.writer import LlvmWriter
 from tilewright.dialects.tt_memory import Load, Store, pointee_type
 from tilewright.dialects.vector import Gather, Scatter, lanes_of
 from tilewright.ir.core import Value
+from tilewright.transforms.matching import integer_of
 
 Names: TypeAlias = Mapping[Value, str]
 """The LLVM values of values."""
+
+WORDS = ("float", "double", "i32", "i64")
+"""The elements that masked instructions read in every way."""
+
+EVERY_OTHER = 0x55555555
+"""A mask with every other bit, from the first on."""
 
 FEWEST_GATHERED = 4
 """Min lanes of a gather by an instruction: LLVM takes one of two lanes apart, into branches."""
@@ -68,9 +80,34 @@ def store_each(w: LlvmWriter, names: Names, op: Store) -> None:
     scatter(w, pointers, element, names[op.value], align=_size(element), mask=mask)
 
 
+def reads_every_other(target: Target, element: str, lanes: int, stride: Value) -> bool:
+    """Whether `load_every_other` loads such elements, in whole registers."""
+    size = bits_of(element)
+    return target.has_avx512f and element in WORDS and size * lanes == 512 and integer_of(stride) == size // 4
+
+
+def load_every_other(w: LlvmWriter, first: str, element: str, mask: str, other: str) -> str:
+    """Elements 0, 2, 4, … from `first` on, as many as fill a register; lanes that are off give `other`."""
+    lanes = 512 // bits_of(element)
+    type, flags = vector(element, lanes), vector("i1", lanes)
+    bits = w.emit(f"zext i{lanes} {w.convert('bitcast', mask, flags, f'i{lanes}')} to i32")
+    spread = w.call("i32", "llvm.x86.bmi.pdep.32", [("i32", bits), ("i32", str(EVERY_OTHER))])
+    parts = list[str]()
+    for start in (0, lanes - 1):
+        part = w.emit(f"lshr i32 {spread}, {start}") if start else spread
+        on = w.convert("bitcast", w.emit(f"trunc i32 {part} to i{lanes}"), f"i{lanes}", flags)
+        place = w.emit(f"getelementptr {element}, ptr {first}, i64 {start}") if start else first
+        operands = [(f"ptr align {_size(element)}", place), (flags, on), (type, "poison")]
+        parts.append(w.call(type, f"llvm.masked.load.{suffix(type)}.p0", operands))
+    taken = [2 * lane if 2 * lane < lanes else 2 * lane + 1 for lane in range(lanes)]
+    low, high = parts
+    found = w.shuffle(type, low, high, taken)
+    return w.select(mask, type, found, other, lanes=lanes)
+
+
 def _gathers(target: Target, element: str, lanes: int) -> bool:
     """Whether an instruction of the processor reads such elements here and there, no slower than scalar loads do."""
-    return target.costs.gathers and lanes >= FEWEST_GATHERED and element in ("float", "double", "i32", "i64")
+    return target.costs.gathers and lanes >= FEWEST_GATHERED and element in WORDS
 
 
 def _gathered(

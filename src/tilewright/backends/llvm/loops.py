@@ -21,7 +21,14 @@ from tilewright.backends.llvm.atomics import atomic
 from tilewright.backends.llvm.conversions import half_bits
 from tilewright.backends.llvm.debug_info import DebugInfo
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.lane_accesses import load_each, load_numbered, store_each, store_numbered
+from tilewright.backends.llvm.lane_accesses import (
+    load_each,
+    load_every_other,
+    load_numbered,
+    reads_every_other,
+    store_each,
+    store_numbered,
+)
 from tilewright.backends.llvm.lanes import Lanes, LaneType
 from tilewright.backends.llvm.masks import flags_of, is_known, lane_flags, spread_flag
 from tilewright.backends.llvm.memory import gather, load, masked_load, masked_store, scatter, store
@@ -324,6 +331,8 @@ class LoopEmitter:
         element, align, mask, other = element_of(type), op.alignment, self.names[op.mask], self.names[op.other]
         if op.stride is None:
             found = masked_load(self.w, first, element, lanes_of(type), mask, other, align=align)
+        elif reads_every_other(self.w.target, element, lanes_of(type), op.stride):
+            found = load_every_other(self.w, first, element, mask, other)
         else:
             places = self._apart(first, op.stride, type)
             found = gather(self.w, places, element, align=align, mask=mask, other=other)

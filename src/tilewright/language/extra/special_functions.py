@@ -1,7 +1,8 @@
 """The error function's complement and inverses, the normal distribution, the gamma function, sin(πx) and cos(πx).
 
 They are libdevice's, and compute in fp64; fp32 is rounded from that. erfinv of fp32 computes in fp32, since P changes
-little with w: 2.2 ulp. The first functions here evaluate the tables of `special_tables.py`.
+little with w: 2.2 ulp. So does erfc, 3 ulp: factors there have a second number for what they round off. The first
+functions here evaluate the tables of `special_tables.py`.
 
     erfc(x) = exp(-x²) · erfcx(x)                 for x > 0.45, with what x² loses
     normcdf(x) = ½ · exp(-x²/2) · erfcx(-x/√2)    for x < -0.6
@@ -27,7 +28,7 @@ from tilewright.language.extra.forms import FLOATS_1, named
 from tilewright.language.math import abs, erf, exp, floor, fma, log, sqrt
 from tilewright.language.operations import cast, maximum, minimum, where
 from tilewright.semantics.math import extern
-from tilewright.semantics.types import float32, float64
+from tilewright.semantics.types import float32, float64, int32
 
 INFINITY, NAN = float("inf"), float("nan")
 
@@ -80,7 +81,39 @@ def _falling(x: Any, factor: float) -> Any:
     return fma(-factor * lost, small, small)
 
 
-@in_double
+MOST_FALLEN = 10.2
+"""The argument from which on erfc of fp32 is 0."""
+LOG_2_E, LOG_2_HIGH, LOG_2_LOW = 1.4426950408889634, 0.693359375, -2.1219444005469057e-4
+LIFTED = 24
+"""The binary exponent by which small numbers are greater until the end, so that none is subnormal before."""
+
+
+def _falling_in_single(x: Any) -> tuple[Any, Any, Any]:
+    """exp(-x²) for fp32, 0 ≤ x ≤ 10.2: a number, what rounding took from it, and 2^LIFTED times their power of two."""
+    square = x * x
+    halvings: Any = extern("__tw_rint", (square * LOG_2_E,))
+    rest = fma(halvings, LOG_2_LOW, fma(halvings, LOG_2_HIGH, -square)) - fma(x, x, -square)
+    more = fma(rest * rest, polynomial(tables.EXP_SINGLE, rest), rest)
+    whole = 1.0 + more
+    power = cast((127 + LIFTED - cast(halvings, int32)) << 23, float32, bitcast=True)
+    return whole, more - (whole - 1.0), power
+
+
+def _erfc_in_single(x: Any) -> Any:
+    size = minimum(abs(x), MOST_FALLEN)
+    q = size / (size + 2.0)
+    terms = polynomial(tables.ERFC_SINGLE, q)
+    scaled, divisor = fma(terms, q, 1.0), fma(size, 2.0, 1.0)
+    inverse = 1.0 / divisor
+    ratio = scaled * inverse
+    left = fma(-ratio, divisor, scaled) + fma(terms, q, 1.0 - scaled)
+    ratio_rest = fma(-ratio, fma(size, 2.0, 1.0 - divisor), left) * inverse
+    whole, whole_rest, power = _falling_in_single(size)
+    far = fma(whole, ratio, fma(whole, ratio_rest, whole_rest * ratio)) * power * 2.0**-LIFTED
+    return where(x == x, where(x < 0.0, 2.0 - far, far), NAN)
+
+
+@partial(in_double, single=_erfc_in_single)
 def erfc(x: Any) -> Any:
     """1 - erf(x), exact also where that is small."""
     size = abs(x)

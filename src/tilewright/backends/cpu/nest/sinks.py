@@ -11,7 +11,14 @@ from typing import Any
 from tilewright.backends.cpu.nest.context import Context
 from tilewright.backends.cpu.nest.evaluate import evaluate
 from tilewright.backends.cpu.nest.lane_values import Index, Lane, Vector, pointer, size_of
-from tilewright.backends.cpu.nest.loads import buffer_address, contiguous_start, counting, goes_in_runs, reachable
+from tilewright.backends.cpu.nest.loads import (
+    buffer_address,
+    contiguous_start,
+    counting,
+    goes_in_runs,
+    needed_mask,
+    reachable,
+)
 from tilewright.backends.cpu.nest.stores import write
 from tilewright.backends.cpu.row_numbers import SUMS
 from tilewright.dialects.cpu import Write, tile_of
@@ -56,6 +63,9 @@ def _atomic(c: Context, sink: AtomicRmw | AtomicCas, index: Index) -> Act:
         return _add(c, sink, index)
     assert c.lanes == 1, "of atomics, sums alone are vectors"
     operands = [evaluate(c, v, index) for v in sink.operands]
+    if isinstance(sink, AtomicRmw) and sink.mask is not None:
+        *others, mask = operands
+        operands = operands if needed_mask(c, mask) is not None else others
     return lambda: lower_atomic(c, sink, operands, index)
 
 
@@ -64,7 +74,7 @@ def _add(c: Context, sink: AtomicRmw, index: Index) -> Act:
     address, added, *masks = (evaluate(c, v, index) for v in sink.operands)
     type, start = sink.value.type.scalar, contiguous_start(c, address)
     assert start is not None, "neighbours along a row are neighbours in memory"
-    mask, align = counting(c, masks[0] if masks else None), size_of(type)
+    mask, align = counting(c, needed_mask(c, masks[0]) if masks else None), size_of(type)
     term = c.as_vector(added, type).value
     on = None if mask is None else c.as_vector(mask, i1).value
     place = pointer(start) if mask is None else reachable(c, start, mask, is_written=True)
@@ -92,9 +102,16 @@ PREPARE: dict[str, Callable[[Context, Any, Index], Act]] = {
 
 
 def lower_atomic(c: Context, op: AtomicRmw | AtomicCas, operands: Sequence[Lane], index: Index) -> None:
-    """The atomic `op` on the one lane of a scalar loop, nothing where it is masked off; its result becomes known."""
+    """The atomic `op` on the one lane of a scalar loop, nothing where it is masked off; its result becomes known.
+
+    Args:
+        c: the context.
+        op: the atomic.
+        operands: its operands on the lane, without a mask that is known to be on.
+        index: the index of the lane.
+    """
     assert c.lanes == 1, "atomics run one element at a time"
-    values = [c.as_vector(lane, v.type.scalar).value for lane, v in zip(operands, op.operands, strict=True)]
+    values = [c.as_vector(lane, v.type.scalar).value for lane, v in zip(operands, op.operands, strict=False)]
     scalar = c.b.copy(op, values)
     if op.results:
         c.remember((op.result, index), Vector(scalar.result, c.depth))

@@ -1,0 +1,275 @@
+"""Choices and masks get rid of what their comparisons say of each other.
+
+    %in = arith.cmpi sge, %x, %c67                      %in = arith.cmpi sge, %x, %c67
+    %y = arith.addi %x, %c-64                           %v = tt.load %p, %in
+    %first = arith.cmpi slt, %y, %c3            →       %r = arith.select %in, %v, %u
+    %both = arith.andi %first, %in
+    %w = tt.load %q, %both                              (%x - 64 < 3 says that %x < 67: %both is false)
+    %t = arith.select %first, %w, %v
+    %r = arith.select %in, %t, %u
+
+Slices that are stored into each other, as torch does with a border, are choices within choices: each asks again what
+the ones around it have asked, by other numbers. Where an outer condition holds, its comparisons with constants are
+ranges of integers; those of inner conditions are decided by them, or are not. The mask of a store counts as the
+outermost one, since nobody sees a lane that it turns off. `%x + c` has the range of `%x`, moved, unless it may wrap.
+
+A comparison of a number that was widened by its sign is one of the number itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tilewright.backends.cpu.costs import conjuncts, is_tile
+from tilewright.dialects.arith import CompareIntegers, Select
+from tilewright.dialects.tt_memory import Load, Store
+from tilewright.dialects.tt_shape import Broadcast
+from tilewright.ir.attributes import Number
+from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_dead, is_pure
+from tilewright.ir.types import FloatType, IntType
+from tilewright.transforms.arith_rules import NEGATED
+from tilewright.transforms.functions import functions_of
+from tilewright.transforms.matching import integer_of
+from tilewright.transforms.op_builder import OpBuilder
+
+
+class Range(NamedTuple):
+    """The integers from `low` to `high`; none where `high` is less."""
+
+    low: int
+    high: int
+
+    def meet(self, other: Range) -> Range:
+        """The integers of both."""
+        return Range(max(self.low, other.low), min(self.high, other.high))
+
+
+class Facts(NamedTuple):
+    """Conditions and ranges that are known in the lanes that somebody sees.
+
+    Attributes:
+        ranges: the integers that a tile has there.
+        truths: what other conditions are there.
+    """
+
+    ranges: Mapping[Value, Range]
+    truths: Mapping[Value, bool]
+
+    def range_of(self, value: Value) -> Range:
+        """The integers that `value` has."""
+        base = _narrowest(value)
+        found = _all_of(base)
+        if base in self.ranges:
+            found = found.meet(self.ranges[base])
+        op = base.op
+        number = integer_of(op.operands[1]) if op is not None and op.name == "arith.addi" else None
+        if op is not None and number is not None:
+            inner, all = self.range_of(op.operands[0]), _all_of(base)
+            moved = Range(inner.low + number, inner.high + number)
+            if all.low <= moved.low and moved.high <= all.high:
+                found = found.meet(moved)
+        return found
+
+    def with_(self, condition: Value, *, holds: bool) -> Facts:
+        """These facts in the lanes where `condition` holds, or does not."""
+        parts = list(conjuncts(condition))
+        if not holds and len(parts) > 1:
+            return self
+        ranges, truths = dict(self.ranges), dict(self.truths)
+        for part in parts:
+            truths[part] = holds
+            compared = _compared(part)
+            if compared is not None:
+                value, predicate, number = compared
+                base, said = _narrowest(value), RANGES[predicate if holds else NEGATED[predicate]](number)
+                ranges[base] = ranges.get(base, _all_of(base)).meet(said)
+        return Facts(ranges, truths)
+
+    def says(self, condition: Value) -> bool | None:
+        """Whether `condition` holds, if these facts tell."""
+        parts = list(conjuncts(condition))
+        said = [self._says_of(part) for part in parts]
+        if all(said):
+            return True
+        joined = self.with_(condition, holds=True)
+        values = [compared[0] for compared in map(_compared, parts) if compared is not None]
+        none = any(found.low > found.high for found in map(joined.range_of, values))
+        return False if none or False in said else None
+
+    def _says_of(self, part: Value) -> bool | None:
+        """Whether a condition holds that is no conjunction, if these facts tell."""
+        if part in self.truths:
+            return self.truths[part]
+        constant, compared = integer_of(part), _compared(part)
+        if constant is not None:
+            return bool(constant)
+        if compared is None:
+            return None
+        value, predicate, number = compared
+        found, wanted = self.range_of(value), RANGES[predicate](number)
+        if wanted.low <= found.low and found.high <= wanted.high:
+            return True
+        common = found.meet(wanted)
+        return False if common.low > common.high else None
+
+
+ENDLESS = 1 << 64
+"""A number that no integer of a kernel reaches."""
+RANGES = {
+    "slt": lambda number: Range(-ENDLESS, number - 1),
+    "sle": lambda number: Range(-ENDLESS, number),
+    "sgt": lambda number: Range(number + 1, ENDLESS),
+    "sge": lambda number: Range(number, ENDLESS),
+}
+"""The integers that a comparison with a number leaves, by its predicate."""
+NOTHING = Facts({}, {})
+
+
+def simplify_masks(module: Op) -> bool:
+    """Decide choices and masks in `module` by those around them; returns whether any changed."""
+    changed = False
+    for function in functions_of(module):
+        accesses: list[Load | Store] = [*function.ops_of(Load), *function.ops_of(Store)]
+        for access in accesses:
+            changed |= is_tile(access.pointer) and access.mask is not None and _simplify_access(access, access.mask)
+        for store in function.ops_of(Store):
+            if is_tile(store.value):
+                facts = NOTHING if store.mask is None else NOTHING.with_(store.mask, holds=True)
+                changed |= _simplify_operand(store, 1, facts)
+        for choice in reversed(list(function.ops_of(Select))):
+            changed |= choice.block is not None and _simplify_sides(choice, NOTHING)
+        for comparison in function.ops_of(CompareIntegers):
+            changed |= _compare_narrower(comparison)
+    return changed
+
+
+def _simplify_access(access: Load | Store, mask: Value) -> bool:
+    """Take out of a mask what follows from the rest of it; returns whether there was such a part."""
+    roots = [_root(compared[0]) for compared in map(_compared, conjuncts(mask)) if compared is not None]
+    if len(set(roots)) == len(roots):
+        return False
+    needed = _needed(mask, NOTHING)
+    if needed is mask or needed is True or (isinstance(access, Load) and access.is_volatile):
+        return False
+    if isinstance(needed, Value):
+        access.set_operand(access.operands.index(mask), needed)
+    elif isinstance(access, Store):
+        access.erase()
+    else:
+        none = access.other
+        if none is None:
+            if not isinstance(access.result.type.scalar, FloatType | IntType):
+                return False
+            none = OpBuilder(access).constant(0, access.result.type)
+        access.replace([none])
+    return True
+
+
+def _needed(mask: Value, facts: Facts) -> Value | bool:
+    """The part of a mask that has to be asked in lanes where `facts` hold; a truth value: nothing has."""
+    said, op = facts.says(mask), mask.op
+    if said is not None:
+        return said
+    if op is None or not (op.name == "arith.andi" or isinstance(op, Broadcast)):
+        return mask
+    at = OpBuilder(op)
+    if isinstance(op, Broadcast):
+        source = _needed(op.source, facts)
+        same = source is op.source or isinstance(source, bool)
+        return mask if same or isinstance(source, bool) else at.emit("tt.broadcast", (source,), mask.type)
+    left, right = op.operands
+    first = _needed(left, facts.with_(right, holds=True))
+    second = _needed(right, facts if isinstance(first, bool) else facts.with_(first, holds=True))
+    if isinstance(first, bool) or isinstance(second, bool):
+        return second if first is True else first if second is True else False
+    return mask if (first, second) == (left, right) else at.emit("arith.andi", (first, second), mask.type)
+
+
+def _simplify_sides(choice: Select, facts: Facts) -> bool:
+    """Decide what is chosen from on either side of a choice; returns whether anything changed."""
+    condition, changed = choice.condition, False
+    for place, holds in enumerate((True, False), start=1):
+        changed |= _simplify_operand(choice, place, facts.with_(condition, holds=holds))
+    return changed
+
+
+def _simplify_operand(user: Op, place: int, facts: Facts) -> bool:
+    """Let `user` use what is left of the choices in an operand; returns whether any was decided.
+
+    Args:
+        user: the op.
+        place: the number of the operand.
+        facts: what is known of the lanes of `user` that are seen.
+    """
+    value = left = user.operands[place]
+    while isinstance(left.op, Select) and (said := facts.says(left.op.condition)) is not None:
+        left = left.op.chosen if said else left.op.other
+    changed = left is not value
+    if changed:
+        user.set_operand(place, left)
+        _erase_unused(value)
+    op = left.op
+    if op is None or sum(left.uses.values()) > 1 or op.regions or not is_pure(op):
+        return changed
+    if isinstance(op, Select):
+        return _simplify_sides(op, facts) or changed
+    if op.definition.elementwise and is_tile(left):
+        for number in range(len(op.operands)):
+            changed |= is_tile(op.operands[number]) and _simplify_operand(op, number, facts)
+    return changed
+
+
+def _erase_unused(value: Value) -> None:
+    """Erase what made `value`, and what made that, where nobody uses it any more."""
+    op = value.op
+    if op is not None and op.block is not None and is_dead(op):
+        operands = list(op.operands)
+        op.erase()
+        for operand in operands:
+            _erase_unused(operand)
+
+
+def _compare_narrower(op: CompareIntegers) -> bool:
+    """Compare what was widened by its sign as it was; returns whether a comparison does so now."""
+    value, number = op.lhs, integer_of(op.rhs)
+    base = _narrowest(value)
+    if base is value or number is None or op.predicate not in (*RANGES, "eq", "ne") or not is_tile(value):
+        return False
+    all = _all_of(base)
+    if not all.low <= number <= all.high:
+        return False
+    at = OpBuilder(op)
+    op.set_operands((base, at.emit("arith.constant", (), base.type, {"value": Number(number, base.type)})))
+    return True
+
+
+def _compared(condition: Value) -> tuple[Value, str, int] | None:
+    """The integer that is compared with a constant, the predicate, and the constant; None: something else."""
+    op = condition.op
+    if not isinstance(op, CompareIntegers) or op.predicate not in RANGES:
+        return None
+    number = integer_of(op.rhs)
+    return None if number is None else (op.lhs, op.predicate, number)
+
+
+def _narrowest(value: Value) -> Value:
+    """The integer that `value` is, before it was widened by its sign."""
+    while value.op is not None and value.op.name == "arith.extsi":
+        (value,) = value.op.operands
+    return value
+
+
+def _root(value: Value) -> Value:
+    """The integer that `value` is, but for a constant that is added and for its width."""
+    base = _narrowest(value)
+    while base.op is not None and base.op.name == "arith.addi" and integer_of(base.op.operands[1]) is not None:
+        base = _narrowest(base.op.operands[0])
+    return base
+
+
+def _all_of(value: Value) -> Range:
+    """The integers of a value's type, read with a sign."""
+    half = 1 << (value.type.scalar.bits - 1)
+    return Range(-half, half - 1)
