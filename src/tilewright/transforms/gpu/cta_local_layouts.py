@@ -198,8 +198,8 @@ def _load_behind(value: Value) -> tuple[Load | DescriptorLoad | None, tuple[Tran
     while isinstance(op, (ConvertLayout, Trans)) and has_one_use(op.result):
         turns += [op] if isinstance(op, Trans) else []
         op = op.source.op
-    is_load = isinstance(op, (Load, DescriptorLoad)) and has_one_use(op.result)
-    return (op if is_load else None), tuple(reversed(turns))
+    load = op if isinstance(op, (Load, DescriptorLoad)) and has_one_use(op.result) else None
+    return load, tuple(reversed(turns))
 
 
 def _move(load: Load | DescriptorLoad, layout: Blocked, cga: Bases) -> None:
