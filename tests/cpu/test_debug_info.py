@@ -90,23 +90,21 @@ def test_equal_kernels_have_equal_objects() -> None:
         assert compiled("variables").asm["obj"] == first
 
 
-@pytest.mark.parametrize(
-    ("no_lines", "variables", "expected"),
-    [
+def test_knobs() -> None:
+    cases = [
         (None, False, None),
         (None, True, "variables"),
         (False, False, "lines"),
         (False, True, "variables"),
         (True, False, None),
         (True, True, None),
-    ],
-)
-def test_knobs(no_lines: bool | None, variables: bool, expected: str | None) -> None:
-    with knobs.compilation.scope():
-        knobs.compilation.disable_line_info = no_lines
-        knobs.compilation.dump_ir_extract_di_local_variables = variables
-        assert _with_defaults({}).get("debug_info") == expected
-        assert _with_defaults({"debug_info": ""})["debug_info"] == ""
+    ]
+    for no_lines, variables, expected in cases:
+        with knobs.compilation.scope():
+            knobs.compilation.disable_line_info = no_lines
+            knobs.compilation.dump_ir_extract_di_local_variables = variables
+            assert _with_defaults({}).get("debug_info") == expected, (no_lines, variables)
+            assert _with_defaults({"debug_info": ""})["debug_info"] == ""
 
 
 def test_wrong_values_are_refused() -> None:
