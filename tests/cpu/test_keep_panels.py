@@ -17,6 +17,7 @@ from tilewright.backends.cpu.keep_panels import MAX_SLOTS, keep_panels
 from tilewright.backends.cpu.pipeline import loop_passes
 from tilewright.backends.llvm.machine import host_target
 from tilewright.dialects.cpu import Matmul
+from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import EXECUTORS
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
@@ -24,6 +25,7 @@ from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.types import i8, i32
 from tilewright.transforms.functions import functions_of
+from tilewright.transforms.op_builder import OpBuilder
 
 TARGET = host_target()
 RNG = np.random.default_rng(7)
@@ -229,6 +231,18 @@ def test_programs_that_change_b_before_they_read_it() -> None:
     kernel = counting[(3,)](a, b, c, 64, 64, 64, "store", num_threads=1)
     assert (c == np.concatenate(expected)).all()
     assert keep_panels(lowered(kernel), TARGET), "the comparison of ranges is what protects it"
+
+
+def test_turns_are_counted_in_steps_upwards() -> None:
+    a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
+    kernel = counting.warmup(a, b, c, 64, 64, 64, "store", grid=(3,), num_threads=1)
+    for step, is_kept in ((1, True), (32, True), (0, False), (-32, False)):
+        module = lowered(kernel)
+        loop = next(op.parent for op in module.ops_of(Matmul))
+        assert isinstance(loop, For)
+        other = OpBuilder(loop).constant(step, loop.step.type)
+        loop.set_operands([other if value is loop.step else value for value in loop.operands])
+        assert keep_panels(module, TARGET) is is_kept, step
 
 
 @pytest.mark.parametrize("how", ["atomic", "anywhere", "volatile"])
