@@ -179,8 +179,8 @@ def _give_places(alloc: TmemAlloc, loop: For, schedule: Schedule) -> None:
     result = loop.results[number.index - 1]
     for user in outside:
         front = Writer(user)
-        place = result if is_behind(user, loop) else front.constant(0, i32)
-        _use(user, memory, front.view(memory, place))
+        last = result if is_behind(user, loop) else front.constant(0, i32)
+        _use(user, memory, front.view(memory, last))
 
 
 def _use(op: Op, old: Value, new: Value) -> None:
