@@ -208,6 +208,7 @@ define i64 @rounded(i64 %bits) {
 """
 
 
+@pytest.mark.quick
 @X86_ONLY
 @pytest.mark.parametrize(
     ("bits", "rounded"),

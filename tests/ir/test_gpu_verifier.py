@@ -179,6 +179,7 @@ OPS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", OPS)
 def test_refused(name: str) -> None:
     argument, line, problem = OPS[name]

@@ -128,6 +128,7 @@ def test_conversions_to_integers(name: str) -> None:
     assert conversion(name.split("."))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "name",
     [
@@ -168,6 +169,7 @@ def test_integers_that_do_not_fit_are_cut_or_kept_in_range() -> None:
     np.testing.assert_array_equal(computed("cvt.sat.u8.s32 $0, $1;", "=r,r,r", x, x), wanted)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "constraints", "words"),
     [

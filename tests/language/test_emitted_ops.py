@@ -136,6 +136,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("group", GROUPS)
 def test_emitted_ops(group: str, golden: Callable[[str, str], None]) -> None:
     pieces = []

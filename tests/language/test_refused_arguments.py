@@ -304,6 +304,7 @@ def ops(expression: str, **options: object) -> str:
     return f"// {expression}\n{body_text(function, [NAMES[name] for name in names], **options)}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("topic", REFUSED)
 def test_messages(topic: str, golden: Callable[[str, str], None]) -> None:
     lines = []

@@ -135,6 +135,7 @@ USED = "ttg.local_dealloc %left : !left"
 FLAG = [("%p: !tt.ptr<i32>", "%p: !tt.ptr<i32>, %q: !tt.ptr<i1>"), ("%add, %true", "%add, %flag")]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "changes",
     [
