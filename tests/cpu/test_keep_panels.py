@@ -21,9 +21,11 @@ from tilewright.dialects.scf import For
 from tilewright.interpreter.machine import EXECUTORS
 from tilewright.interpreter.run_ir import run_ir
 from tilewright.ir.core import Op
+from tilewright.ir.errors import VerificationError
 from tilewright.ir.parser import parse_module
 from tilewright.ir.pass_manager import run_passes
 from tilewright.ir.types import i8, i32
+from tilewright.ir.verifier import verify
 from tilewright.transforms.functions import functions_of
 from tilewright.transforms.op_builder import OpBuilder
 
@@ -251,6 +253,15 @@ def test_what_others_may_write_is_read_anew(how: str) -> None:
     module = lowered(counting.warmup(a, b, c, 64, 64, 64, how, grid=(1,)))
     assert not keep_panels(module, TARGET)
     assert not any(op.keeps for op in module.ops_of(Matmul))
+
+
+def test_products_that_wait_keep_their_panels() -> None:
+    a, b, c = matrix(192, 64), matrix(64, 64), np.zeros((192, 64), np.float32)
+    module = lowered(counting.warmup(a, b, c, 64, 64, 64, "store", grid=(3,), num_threads=1))
+    product = next(iter(module.ops_of(Matmul)))
+    product.attributes = {**product.attributes, "waits": True}
+    with pytest.raises(VerificationError, match="waits with its B packed"):
+        verify(module)
 
 
 def test_the_next_launch_reads_b_anew() -> None:
